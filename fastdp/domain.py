@@ -1,0 +1,80 @@
+"""Domains and cliques: which attributes there are, how many codes each has, how cells are numbered.
+
+A clique is a tuple of attribute names. A marginal over it is an array whose axes follow the tuple's order;
+flattened, the last attribute varies fastest. This is the order everywhere in fastdp.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+from .errors import SchemaError
+
+Clique = tuple[str, ...]
+
+
+class Domain(Mapping[str, int]):
+    """An immutable, ordered mapping from attribute name to its number of codes (at least 1)."""
+
+    __slots__ = ("_sizes",)
+
+    def __init__(self, sizes: Mapping[str, int]):
+        for name, n in sizes.items():
+            if not isinstance(name, str) or not name:
+                raise SchemaError(f"attribute names are non-empty strings, got {name!r}")
+            if isinstance(n, bool) or int(n) != n or n < 1:
+                raise SchemaError(f"attribute {name!r}: its size must be a whole number >= 1, got {n!r}")
+        self._sizes = {name: int(n) for name, n in sizes.items()}
+
+    def __getitem__(self, name: str) -> int:
+        return self._sizes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sizes)
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def __repr__(self) -> str:
+        return f"Domain({self._sizes!r})"
+
+    def check(self, clique: Sequence[str]) -> Clique:
+        """The clique as a tuple; SchemaError when an attribute is unknown or named twice."""
+        clique = (clique,) if isinstance(clique, str) else tuple(clique)
+        for name in clique:
+            if name not in self._sizes:
+                raise SchemaError(f"clique {clique!r}: no attribute {name!r}; there are {', '.join(self)}")
+        if len(set(clique)) != len(clique):
+            raise SchemaError(f"clique {clique!r} names an attribute twice")
+        return clique
+
+    def shape(self, clique: Iterable[str]) -> tuple[int, ...]:
+        return tuple(self._sizes[name] for name in clique)
+
+    def cells(self, clique: Iterable[str]) -> int:
+        """Number of cells of a marginal over the clique (1 for the empty clique); exact, never overflows."""
+        return math.prod(self.shape(clique))
+
+    def canonical(self, clique: Iterable[str]) -> Clique:
+        """The clique's attributes in the domain's order."""
+        wanted = set(clique)
+        return tuple(name for name in self._sizes if name in wanted)
+
+
+def downward_closure(cliques: Iterable[Sequence[str]]) -> list[Clique]:
+    """Every non-empty subset of every clique, each once, smallest first; attributes keep the order of the
+    first clique that brings them together."""
+    found: dict[frozenset[str], Clique] = {}
+    for clique in cliques:
+        for k in range(1, len(clique) + 1):
+            for subset in combinations(clique, k):
+                found.setdefault(frozenset(subset), subset)
+    return sorted(found.values(), key=len)
+
+
+def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
+    """The cliques that are not contained in another one, each once, in order of appearance."""
+    unique = list({frozenset(c): tuple(c) for c in cliques}.values())
+    return [c for c in unique if not any(set(c) < set(d) for d in unique)]

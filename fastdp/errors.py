@@ -1,0 +1,73 @@
+"""Every error fastdp raises on purpose, and the exit code the command line gives it.
+
+An error text says what, where and what to do. It is an output like any other, so it never carries a
+value, a count or a name that came from private data.
+"""
+
+from __future__ import annotations
+
+
+class FastdpError(Exception):
+    """Base of all errors raised on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(FastdpError, ValueError):
+    """An argument is wrong: its kind, its range, or its company."""
+
+    exit_code = 2
+
+
+class SchemaError(FastdpError, ValueError):
+    """The schema is malformed; names the column and the field."""
+
+    exit_code = 3
+
+
+class DataError(FastdpError, ValueError):
+    """A source cannot be read as the schema asks: missing columns, wrong types, broken files."""
+
+    exit_code = 4
+
+
+class BudgetError(FastdpError):
+    """The privacy budget does not cover what was asked; nothing was drawn."""
+
+    exit_code = 5
+
+
+class LedgerError(FastdpError):
+    """The ledger is missing, locked, tampered with or rolled back; the run fails closed."""
+
+    exit_code = 6
+
+
+class PrivacyError(FastdpError):
+    """A check of the guarantee failed (sensitivity, second accountant, noise source); nothing was drawn."""
+
+    exit_code = 7
+
+
+class ModelTooLargeError(FastdpError, MemoryError):
+    """The junction tree would be larger than the limit; names the size and the clique to blame."""
+
+    exit_code = 8
+
+
+class MeasurementError(FastdpError, ValueError):
+    """A measurement handed to the estimator is malformed; names it by clique and position."""
+
+    exit_code = 9
+
+
+class RunError(FastdpError):
+    """The run folder cannot be written, resumed or verified."""
+
+    exit_code = 10
+
+
+class Cancelled(FastdpError):
+    """The caller's `cancel` said stop; nothing half-written is left behind."""
+
+    exit_code = 130
