@@ -25,17 +25,35 @@ def openmp_works() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.c")
         source.write_text("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
-        command = [os.environ.get("CC", "cc"), "-fopenmp", str(source), "-o", str(Path(folder, "probe"))]
+        command = [
+            os.environ.get("CC", "cc"),
+            "-fopenmp",
+            str(source),
+            "-o",
+            str(Path(folder, "probe")),
+        ]
         try:
             return subprocess.run(command, capture_output=True).returncode == 0
         except OSError:
             return False
 
 
-compile_args = ["-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wno-unused-function"]
+compile_args = [
+    "-std=gnu11",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-Wall",
+    "-Wno-unused-function",
+]
 link_args = []
 if SANITIZE:
-    compile_args += ["-O1", "-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-DFDP_NO_CLONES"]
+    compile_args += [
+        "-O1",
+        "-g",
+        "-fsanitize=address,undefined",
+        "-fno-omit-frame-pointer",
+        "-DFDP_NO_CLONES",
+    ]
     link_args += ["-fsanitize=address,undefined"]
 elif DEBUG:
     compile_args += ["-O0", "-g", "-DFDP_NO_CLONES"]
@@ -66,5 +84,11 @@ for pyx in sorted(Path("fastdp/_core").glob("*.pyx")):
         )
     )
 
-directives = {"language_level": 3, "boundscheck": DEBUG, "wraparound": False, "cdivision": True, "initializedcheck": False}
+directives = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+}
 setup(ext_modules=cythonize(extensions, compiler_directives=directives, quiet=True))

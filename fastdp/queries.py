@@ -1,0 +1,384 @@
+"""Linear queries over one marginal: what is asked of its cells.
+
+Every query is a matrix whose rows are a scalar times a row of zeros and ones (`Sparse` may hold any numbers, but then
+only the estimator takes it, not the door). `product` and `transpose` leave the scalars out: the door measures whole
+counts and carries a row's scalar in the noise, `sigma / scalar`. So a query knows
+
+* `cells`, `rows`: its shape;
+* `product(x)`: one number per row, exact on int64;
+* `transpose(r)`: one number per cell, exact on int64;
+* `coef2`: the squares of the scalars as integer numerators and denominators;
+* `column_norm2()`: the largest over cells of the sum of squared scalars in its column, as an exact `Fraction`: the square
+  of the L2 sensitivity to one unit of weight;
+* `blocks(clique)`: the same rows as sums and differences of cells of plain marginals, which is what the estimator eats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from .domain import Clique
+from .errors import MeasurementError
+
+Coef2 = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows over plain marginals: row r is `m[plus][cells[r]] - sum of m[minus][fine[j]] over j with at[j] == r`.
+
+    `cells is None` means every cell of `plus`, in order. A block from a matrix has `matrix` instead, applied to
+    `m[plus]`. Blocks with equal `key` are the same linear functionals, so their measurements can be averaged.
+    """
+
+    key: tuple
+    plus: Clique
+    cells: np.ndarray | None = None
+    minus: Clique | None = None
+    fine: np.ndarray | None = None
+    at: np.ndarray | None = None
+    matrix: object | None = None
+
+
+@runtime_checkable
+class Query(Protocol):
+    cells: int
+    rows: int
+
+    def product(self, x: np.ndarray) -> np.ndarray: ...
+    def transpose(self, r: np.ndarray) -> np.ndarray: ...
+    @property
+    def coef2(self) -> Coef2: ...
+    def column_norm2(self) -> Fraction: ...
+    def blocks(self, clique: Clique) -> Iterator[Block]: ...
+
+
+class _Base:
+    """What all queries share: the scalars as floats, and the column norm from the transpose."""
+
+    cells: int
+    rows: int
+
+    @property
+    def coef2(self) -> Coef2:
+        ones = np.ones(self.rows, np.int64)
+        return ones, ones
+
+    def row_sigma(self, sigma: float) -> np.ndarray:
+        """The noise per row, in the units of `product`, that equals noise `sigma` on the scaled rows."""
+        num, den = self.coef2
+        return sigma * np.sqrt(den / num)
+
+    def column_norm2(self) -> Fraction:
+        num, den = self.coef2
+        common = math.lcm(*np.unique(den).tolist()) if self.rows else 1
+        scaled = [int(n) * (common // int(d)) for n, d in zip(*np.unique(np.stack([num, den]), axis=1))]
+        if max(scaled, default=0) * max(self.rows, 1) >= 2**62:
+            raise MeasurementError(
+                "the query's scalars are too fine to add up exactly; use smaller fractions"
+            )
+        weights = num * (common // den)
+        columns = self.transpose(weights.astype(np.int64))
+        return Fraction(int(columns.max(initial=0)), common)
+
+    def _check(self, x: np.ndarray, length: int, what: str) -> np.ndarray:
+        x = np.asarray(x).reshape(-1)
+        if x.shape[0] != length:
+            raise MeasurementError(f"{type(self).__name__}: expected {length} {what}, got {x.shape[0]}")
+        return x
+
+
+class Identity(_Base):
+    """Every cell by itself."""
+
+    def __init__(self, cells: int):
+        self.cells = self.rows = int(cells)
+
+    def product(self, x):
+        return self._check(x, self.cells, "cells")
+
+    def transpose(self, r):
+        return self._check(r, self.rows, "rows")
+
+    def blocks(self, clique):
+        yield Block(("cells", frozenset(clique), None), clique)
+
+    def __repr__(self):
+        return f"Identity({self.cells})"
+
+
+class Weighted(Identity):
+    """Every cell by itself, cell i scaled by sqrt(num[i] / den[i])."""
+
+    def __init__(self, num: Sequence[int], den: Sequence[int] | int = 1):
+        self._num = np.asarray(num, np.int64).reshape(-1)
+        self._den = np.broadcast_to(np.asarray(den, np.int64), self._num.shape)
+        if (self._num <= 0).any() or (self._den <= 0).any():
+            raise MeasurementError("Weighted: squared scalars must be positive fractions")
+        super().__init__(self._num.shape[0])
+
+    @property
+    def coef2(self):
+        return self._num, self._den
+
+    def __repr__(self):
+        return f"Weighted({self.cells} cells)"
+
+
+class Sparse(_Base):
+    """Any `scipy.sparse` matrix (rows x cells). The door takes it only if its entries are 0 and 1."""
+
+    def __init__(self, matrix):
+        import scipy.sparse as sp
+
+        self.matrix = sp.csr_array(matrix)
+        self.matrix.sum_duplicates()
+        self.rows, self.cells = map(int, self.matrix.shape)
+        data = self.matrix.data
+        if not np.isfinite(data).all():
+            raise MeasurementError("Sparse: the matrix holds NaN or infinite entries")
+        self._integer = bool(((data == 0) | (data == 1)).all())
+
+    def product(self, x):
+        x = self._check(x, self.cells, "cells")
+        if x.dtype.kind in "iu":
+            self._need_binary()
+            return self.matrix.astype(np.int64) @ x
+        return self.matrix @ x
+
+    def transpose(self, r):
+        r = self._check(r, self.rows, "rows")
+        if r.dtype.kind in "iu":
+            self._need_binary()
+            return self.matrix.T.astype(np.int64) @ r
+        return self.matrix.T @ r
+
+    def _need_binary(self):
+        if not self._integer:
+            raise MeasurementError(
+                "Sparse: exact counting needs a matrix of zeros and ones; carry scalars in the noise instead"
+            )
+
+    def column_norm2(self):
+        if self._integer:
+            return super().column_norm2()
+        columns = self.matrix.tocsc()
+        norms = (
+            sum((Fraction(float(v)) ** 2 for v in columns.data[a:b]), Fraction(0))
+            for a, b in zip(columns.indptr[:-1], columns.indptr[1:])
+        )
+        return max(norms, default=Fraction(0))
+
+    def blocks(self, clique):
+        m = self.matrix
+        key = _digest(m.indptr, m.indices, m.data)
+        yield Block(("matrix", clique, key), clique, matrix=m)
+
+    def __repr__(self):
+        return f"Sparse({self.rows} x {self.cells}, {self.matrix.nnz} entries)"
+
+
+class Binned(_Base):
+    """Aggregates: axis i of the marginal is grouped by `maps[i]` (code -> bin), None leaves an axis as it is."""
+
+    def __init__(self, shape: Sequence[int], maps: Sequence[Sequence[int] | None]):
+        if len(maps) != len(shape):
+            raise MeasurementError(f"Binned: {len(shape)} axes but {len(maps)} maps")
+        axes, sizes = [], []
+        for i, (n, bins) in enumerate(zip(shape, maps)):
+            axis = np.arange(n, dtype=np.int64) if bins is None else np.asarray(bins, np.int64)
+            if axis.shape != (n,) or (axis < 0).any():
+                raise MeasurementError(f"Binned: axis {i} needs {n} bin numbers >= 0")
+            axes.append(axis)
+            sizes.append(int(axis.max()) + 1)
+        self.shape, self.bins = tuple(shape), tuple(sizes)
+        self.cells, self.rows = math.prod(shape), math.prod(sizes)
+        index = np.zeros((), np.int64)
+        for axis, size in zip(axes, sizes):
+            index = index[..., None] * size + axis
+        self._row = index.reshape(-1)
+
+    def product(self, x):
+        x = self._check(x, self.cells, "cells")
+        out = np.zeros(self.rows, x.dtype)
+        np.add.at(out, self._row, x)
+        return out
+
+    def transpose(self, r):
+        return self._check(r, self.rows, "rows")[self._row]
+
+    def blocks(self, clique):
+        import scipy.sparse as sp
+
+        ones = np.ones(self.cells)
+        matrix = sp.csr_array((ones, (self._row, np.arange(self.cells))), shape=(self.rows, self.cells))
+        yield Block(("matrix", clique, _digest(self._row)), clique, matrix=matrix)
+
+    def __repr__(self):
+        return f"Binned({'x'.join(map(str, self.shape))} -> {'x'.join(map(str, self.bins))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Which cells of one marginal are measured one by one, and the grids of its children.
+
+    `fine` holds flat cell numbers, ascending. `children` are the grids of the clique's subsets with one attribute less
+    (none for a single attribute, whose cells must then all be fine). Every fine cell must project to a fine cell of
+    each child: this is what makes a remainder's remainder independent of the level above (see `AdaGrid`).
+    """
+
+    clique: Clique
+    shape: tuple[int, ...]
+    fine: np.ndarray
+    children: tuple[Grid, ...] = ()
+    key: str = field(init=False, repr=False)
+
+    def __post_init__(self):
+        fine = np.ascontiguousarray(self.fine, np.int64)
+        object.__setattr__(self, "fine", fine)
+        cells = math.prod(self.shape)
+        if fine.size and (fine[0] < 0 or fine[-1] >= cells or (np.diff(fine) <= 0).any()):
+            raise MeasurementError(
+                f"Grid {self.clique}: fine cells must be ascending numbers in 0..{cells - 1}"
+            )
+        if not self.children and fine.size != cells:
+            raise MeasurementError(f"Grid {self.clique}: without children every cell must be fine")
+        for child in self.children:
+            if not set(child.clique) < set(self.clique):
+                raise MeasurementError(f"Grid {self.clique}: {child.clique} is not a part of it")
+            below = self.project(fine, child)
+            spot = np.searchsorted(child.fine, below)
+            if (spot >= child.fine.size).any() or (child.fine[spot] != below).any():
+                raise MeasurementError(
+                    f"Grid {self.clique}: a fine cell projects to a cell of {child.clique} that is not fine"
+                )
+        object.__setattr__(self, "key", _digest(fine))
+
+    def project(self, cells: np.ndarray, child: Grid) -> np.ndarray:
+        """Flat numbers, in the child's marginal, of the cells that these cells project to."""
+        return project_cells(cells, self.clique, self.shape, child.clique, child.shape)
+
+
+class AdaGrid(_Base):
+    """AdaGrid's query of one marginal S: fine cells one by one; of the rest, each child's own query, scaled.
+
+    Rows: the fine cells of S; then for each child T the rows T's own query would ask of the remainder (S without its
+    fine cells), scaled by 1/sqrt(number of children), recursively. Every column has L2 norm exactly 1.
+
+    The matrix is never built. Since a fine cell of S lies over fine cells of T, the remainder of S has
+    `m_T[t] - sum of m_S over the fine cells above t` at a fine cell t, and `m_T[t]` itself elsewhere; so the next level down
+    asks the same of m_T as T's own query did, whichever S it came from. Each level is a gather and a small scatter.
+    """
+
+    def __init__(self, grid: Grid):
+        self.grid = grid
+        self.cells = math.prod(grid.shape)
+        self._steps = list(_descend(grid, Fraction(1)))
+        sizes = [grid.fine.size] + [child.fine.size for _, child, _ in self._steps]
+        self._offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.rows = int(self._offsets[-1])
+
+    @property
+    def coef2(self):
+        shares = [Fraction(1)] + [share for _, _, share in self._steps]
+        sizes = np.diff(self._offsets)
+        num = np.repeat([s.numerator for s in shares], sizes).astype(np.int64)
+        den = np.repeat([s.denominator for s in shares], sizes).astype(np.int64)
+        return num, den
+
+    def product(self, x):
+        x = self._check(x, self.cells, "cells")
+        marginals = {self.grid.clique: x}
+        out = np.empty(self.rows, x.dtype)
+        out[: self.grid.fine.size] = x[self.grid.fine]
+        for i, (parent, child, _) in enumerate(self._steps):
+            above = marginals[parent.clique]
+            if child.clique not in marginals:
+                marginals[child.clique] = _project(above, parent, child)
+            rows = marginals[child.clique][child.fine]
+            at = np.searchsorted(child.fine, parent.project(parent.fine, child))
+            np.subtract.at(rows, at, above[parent.fine])
+            out[self._offsets[i + 1] : self._offsets[i + 2]] = rows
+        return out
+
+    def transpose(self, r):
+        r = self._check(r, self.rows, "rows")
+        grids = {self.grid.clique: self.grid}
+        total = {self.grid.clique: np.zeros(self.cells, r.dtype)}
+        source = {}
+        total[self.grid.clique][self.grid.fine] = r[: self.grid.fine.size]
+        for i, (parent, child, _) in enumerate(self._steps):
+            part = r[self._offsets[i + 1] : self._offsets[i + 2]]
+            if child.clique not in total:
+                total[child.clique] = np.zeros(math.prod(child.shape), r.dtype)
+                grids[child.clique] = child
+                source[child.clique] = parent.clique
+            total[child.clique][child.fine] += part
+            at = np.searchsorted(child.fine, parent.project(parent.fine, child))
+            total[parent.clique][parent.fine] -= part[at]
+        for clique in sorted(source, key=len):
+            above = grids[source[clique]]
+            total[above.clique] += _expand(total[clique], above, grids[clique])
+        return total[self.grid.clique]
+
+    def blocks(self, clique):
+        yield _fine_block(self.grid)
+        for parent, child, _ in self._steps:
+            at = np.searchsorted(child.fine, parent.project(parent.fine, child))
+            key = ("rest", frozenset(parent.clique), frozenset(child.clique), parent.key, child.key)
+            yield Block(key, child.clique, child.fine, parent.clique, parent.fine, at)
+
+    def __repr__(self):
+        return f"AdaGrid({self.grid.clique}: {self.grid.fine.size} fine, {self.rows} rows)"
+
+
+def _fine_block(grid: Grid) -> Block:
+    if grid.fine.size == math.prod(grid.shape):
+        return Block(("cells", frozenset(grid.clique), None), grid.clique)
+    return Block(("cells", frozenset(grid.clique), grid.key), grid.clique, grid.fine)
+
+
+def _descend(grid: Grid, share: Fraction) -> Iterator[tuple[Grid, Grid, Fraction]]:
+    """(parent, child, squared scalar) of every part below the fine cells, in the order of the rows."""
+    for child in grid.children:
+        part = share / len(grid.children)
+        yield grid, child, part
+        yield from _descend(child, part)
+
+
+def project_cells(cells, clique: Clique, shape, onto: Clique, onto_shape) -> np.ndarray:
+    """Flat cell numbers of `clique`'s marginal as flat cell numbers of `onto`'s."""
+    codes = dict(zip(clique, np.unravel_index(np.asarray(cells, np.int64), shape)))
+    out = np.zeros(np.shape(cells), np.int64)
+    for name, n in zip(onto, onto_shape):
+        out = out * n + codes[name]
+    return out
+
+
+def _project(x: np.ndarray, parent: Grid, child: Grid) -> np.ndarray:
+    keep = [a for a in parent.clique if a in child.clique]
+    drop = tuple(i for i, a in enumerate(parent.clique) if a not in child.clique)
+    summed = x.reshape(parent.shape).sum(axis=drop, dtype=x.dtype)
+    return np.ascontiguousarray(summed.transpose([keep.index(a) for a in child.clique])).reshape(-1)
+
+
+def _expand(x: np.ndarray, parent: Grid, child: Grid) -> np.ndarray:
+    keep = [a for a in parent.clique if a in child.clique]
+    ordered = x.reshape(child.shape).transpose([child.clique.index(a) for a in keep])
+    shape = [n if a in child.clique else 1 for a, n in zip(parent.clique, parent.shape)]
+    return np.broadcast_to(ordered.reshape(shape), parent.shape).reshape(-1)
+
+
+def _digest(*arrays: np.ndarray) -> str:
+    h = hashlib.sha256()
+    for array in arrays:
+        h.update(str((array.dtype, array.shape)).encode())
+        h.update(np.ascontiguousarray(array).tobytes())
+    return h.hexdigest()[:24]

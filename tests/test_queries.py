@@ -1,0 +1,133 @@
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.errors import MeasurementError
+from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted, project_cells
+
+from .reference.adagrid import explicit
+
+
+def family(sizes: dict[str, int], share: float, rng) -> Grid:
+    """A random grid over all attributes: a cell is plausible with probability `share` where its children are fine."""
+    grids = {}
+    names = tuple(sizes)
+    for k in range(1, len(names) + 1):
+        for clique in combinations(names, k):
+            shape = tuple(sizes[a] for a in clique)
+            cells = np.arange(int(np.prod(shape)))
+            if k == 1:
+                grids[clique] = Grid(clique, shape, cells)
+                continue
+            children = tuple(grids[c] for c in combinations(clique, k - 1))
+            fine = rng.random(cells.size) < share
+            for child in children:
+                below = project_cells(cells, clique, shape, child.clique, child.shape)
+                fine &= np.isin(below, child.fine) & (rng.random(int(np.prod(child.shape)))[below] < share)
+            grids[clique] = Grid(clique, shape, cells[fine], children)
+    return grids[names]
+
+
+def test_the_seeds_worked_example():
+    """W,X,Y,Z x 1,2,3 with X and 3 small: 6 fine cells, 7 coarse rows, every column of norm exactly 1."""
+    letters = Grid(("letter",), (4,), np.arange(4))
+    digits = Grid(("digit",), (3,), np.arange(3))
+    fine = np.array([r * 3 + c for r in (0, 2, 3) for c in (0, 1)])
+    query = AdaGrid(Grid(("letter", "digit"), (4, 3), fine, (letters, digits)))
+    assert query.rows == 6 + 7
+    matrix = explicit(query.grid, scaled=True)
+    assert np.allclose((matrix**2).sum(0), 1, atol=1e-15)
+    assert query.column_norm2() == 1
+    num, den = query.coef2
+    assert (num == 1).all() and den.tolist() == [1] * 6 + [2] * 7
+    weights = (num * (2 // den)).astype(np.int64)
+    assert (query.transpose(weights) == 2).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    st.floats(0.2, 1.0),
+    st.integers(0, 2**32 - 1),
+)
+def test_structured_equals_explicit(sizes, share, seed):
+    rng = np.random.default_rng(seed)
+    query = AdaGrid(family({f"a{i}": n for i, n in enumerate(sizes)}, share, rng))
+    matrix = explicit(query.grid)
+    assert matrix.shape == (query.rows, query.cells)
+    x = rng.integers(0, 2**40, query.cells)
+    assert query.product(x).dtype == np.int64
+    assert (query.product(x) == matrix.astype(np.int64) @ x).all()
+    r = rng.integers(-1000, 1000, query.rows)
+    assert (query.transpose(r) == matrix.T.astype(np.int64) @ r).all()
+    assert query.column_norm2() == 1
+    scaled = explicit(query.grid, scaled=True)
+    num, den = query.coef2
+    assert np.allclose(scaled, matrix * np.sqrt(num / den)[:, None])
+    assert np.allclose((scaled**2).sum(0), 1)
+
+
+def test_a_forgotten_child_coefficient_breaks_the_norm():
+    """Planted bug: without the 1/sqrt(children) the column norm is above 1, and the exact check sees it."""
+    rng = np.random.default_rng(0)
+
+    class Forgetful(AdaGrid):
+        @property
+        def coef2(self):
+            ones = np.ones(self.rows, np.int64)
+            return ones, ones
+
+    grid = family({"a": 4, "b": 3, "c": 3}, 0.6, rng)
+    assert AdaGrid(grid).column_norm2() == 1
+    assert Forgetful(grid).column_norm2() > 1
+
+
+def test_blocks_reproduce_the_product():
+    rng = np.random.default_rng(5)
+    query = AdaGrid(family({"a": 4, "b": 3, "c": 5}, 0.7, rng))
+    x = rng.random(query.cells)
+    tables = {("a", "b", "c"): x}
+    cube = x.reshape(4, 3, 5)
+    for clique in [("a", "b"), ("a", "c"), ("b", "c"), ("a",), ("b",), ("c",)]:
+        drop = tuple(i for i, a in enumerate("abc") if a not in clique)
+        tables[clique] = cube.sum(axis=drop).reshape(-1)
+    rows = []
+    for block in query.blocks(("a", "b", "c")):
+        part = tables[block.plus][slice(None) if block.cells is None else block.cells].copy()
+        if block.minus:
+            np.subtract.at(part, block.at, tables[block.minus][block.fine])
+        rows.append(part)
+    assert np.allclose(np.concatenate(rows), query.product(x))
+
+
+def test_grid_refuses_a_fine_cell_over_a_coarse_one():
+    with pytest.raises(MeasurementError, match="not fine"):
+        a, b, c = (Grid((n,), (2,), np.arange(2)) for n in "abc")
+        ab = Grid(("a", "b"), (2, 2), np.array([0]), (a, b))
+        ac = Grid(("a", "c"), (2, 2), np.array([0]), (a, c))
+        bc = Grid(("b", "c"), (2, 2), np.array([0]), (b, c))
+        Grid(("a", "b", "c"), (2, 2, 2), np.array([7]), (ab, ac, bc))
+
+
+def test_simple_queries():
+    x = np.arange(12)
+    assert (Identity(12).product(x) == x).all() and Identity(12).column_norm2() == 1
+    weighted = Weighted([1, 4, 9], 4)
+    assert weighted.column_norm2() == Fraction(9, 4)
+    assert np.allclose(weighted.row_sigma(6.0), [12, 6, 4])
+    binned = Binned((4, 3), [[0, 0, 1, 1], None])
+    assert binned.product(x).tolist() == [3, 5, 7, 15, 17, 19] and binned.column_norm2() == 1
+    assert binned.transpose(np.arange(6)).tolist() == [0, 1, 2] * 2 + [3, 4, 5] * 2
+    sparse = Sparse(sp.csr_array(np.array([[1, 1, 0], [0, 1, 1]])))
+    assert sparse.product(np.array([1, 2, 4])).tolist() == [3, 6] and sparse.column_norm2() == 2
+    real = Sparse(sp.csr_array(np.array([[0.5, 0.25], [0, 0.5]])))
+    assert real.column_norm2() == Fraction(5, 16)
+    with pytest.raises(MeasurementError, match="zeros and ones"):
+        real.product(np.array([1, 2]))
+    with pytest.raises(MeasurementError, match="12 cells"):
+        Identity(12).product(np.arange(3))
