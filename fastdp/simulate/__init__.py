@@ -1,1 +1,5 @@
-"""To be written."""
+"""Seeded stand-ins for the public challenge tables; made up from stated rules, no real record inside."""
+
+from fastdp.simulate.taxi import taxi
+
+__all__ = ["taxi"]

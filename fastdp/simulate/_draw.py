@@ -1,0 +1,110 @@
+"""Fast seeded draws shared by the simulators: lookup tables, chunked streams, argument checks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from fastdp.errors import UsageError
+
+BITS = 15
+CHUNK = 1 << 17  # rows of one chunk; the output depends on it, so it is a constant
+
+
+def lookup(weights: np.ndarray) -> np.ndarray:
+    """Tables that turn 15 random bits into a draw: uint8 [groups, 2**15] from weights [groups, n <= 256].
+
+    A value's share of a row is its probability rounded to 2**-15, so rarer values may never occur.
+    """
+    weights = np.atleast_2d(np.asarray(weights, dtype=np.float64))
+    cumulative = np.cumsum(weights, axis=1)
+    edges = np.rint(cumulative / cumulative[:, -1:] * (1 << BITS)).astype(np.int64)
+    lengths = np.diff(edges, axis=1, prepend=0)
+    values = np.arange(weights.shape[1], dtype=np.uint8)
+    out = np.empty((len(weights), 1 << BITS), dtype=np.uint8)
+    for row, count in zip(out, lengths, strict=True):
+        row[:] = np.repeat(values, count)
+    return out
+
+
+def bits(rng: np.random.Generator, size: int) -> np.ndarray:
+    """`size` draws of 15 bits, as int32, ready to index a row of `lookup`."""
+    raw = np.frombuffer(rng.bytes(2 * size), dtype="<u2").astype(np.int32)
+    raw >>= 1
+    return raw
+
+
+def pick(table: np.ndarray, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One draw per entry of `group` from that row of a `lookup` table; uint8."""
+    index = group.astype(np.int32)
+    index <<= BITS
+    index |= bits(rng, len(group))
+    return table.ravel().take(index)
+
+
+def in_chunks(
+    rows: int,
+    streams: np.random.SeedSequence,
+    fill: Callable[[slice, np.random.Generator], None],
+    threads: int | None = None,
+) -> None:
+    """Calls `fill(rows of the chunk, its own generator)` for every chunk, the same whatever `threads` is."""
+    starts = range(0, rows, CHUNK)
+    seeds = streams.spawn(len(starts))
+
+    def one(start: int, seed: np.random.SeedSequence) -> None:
+        fill(slice(start, min(rows, start + CHUNK)), np.random.Generator(np.random.SFC64(seed)))
+
+    workers = min(len(starts), threads or len(os.sched_getaffinity(0)))
+    if workers <= 1:
+        for start, seed in zip(starts, seeds, strict=True):
+            one(start, seed)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(one, starts, seeds):
+            pass
+
+
+def check_int(name: str, value: object, low: int, high: int) -> int:
+    """The argument as an int in [low, high], or a UsageError that says so."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise UsageError(f"{name} must be a whole number, not {type(value).__name__}")
+    if not low <= value <= high:
+        raise UsageError(f"{name} must be between {low} and {high}, got {int(value)}")
+    return int(value)
+
+
+def owners(
+    rows: int, rng: np.random.Generator, draw: Callable[[np.random.Generator, int], np.ndarray]
+) -> np.ndarray:
+    """Rows per user, int64, summing to `rows`; `draw(rng, n)` gives n sizes >= 1, the last user is cut short."""
+    parts, total = [], 0
+    while total < rows:
+        part = draw(rng, max(64, (rows - total) // 16))
+        parts.append(part)
+        total += int(part.sum())
+    sizes = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+    ends = np.cumsum(sizes)
+    users = int(np.searchsorted(ends, rows)) + 1 if rows else 0
+    sizes = sizes[:users]
+    if users:
+        sizes[-1] -= int(ends[users - 1]) - rows
+    return sizes
+
+
+def distinct_ids(users: int, low: int, high: int, rng: np.random.Generator) -> np.ndarray:
+    """`users` different ids in [low, high], int64, in scattered order (an affine walk around the range)."""
+    span = high - low + 1
+    step = int(rng.integers(span // 3, span // 2)) | 1
+    while np.gcd(step, span) != 1:
+        step += 2
+    start = int(rng.integers(span))
+    return low + (start + step * np.arange(users, dtype=np.int64)) % span
+
+
+def drift(year: int, base: int) -> float:
+    """Years since `base`, saturating at ten either way, so that far years stay plausible."""
+    return float(10.0 * np.tanh((year - base) / 10.0))

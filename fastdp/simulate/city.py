@@ -1,0 +1,63 @@
+"""A city of 77 areas: where they lie and how busy they are. Positions are miles east and north of the centre.
+
+The layout follows the published community areas of Chicago (numbers and rough centroids are public geography).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+AREAS = 78  # code 0: outside the city or unknown (value -1); code a: area a
+
+# fmt: off
+_EAST = (
+    -2.1, -3.1, -1.3, -2.8, -2.7, -1.2, -0.9, -0.2, -9.4, -8.8, -7.2, -6.4, -4.6, -4.6, -7.0, -4.9,
+    -9.0, -8.8, -6.9, -5.4, -4.1, -3.6, -4.7, -2.3, -6.9, -5.1, -3.8, -1.8, -4.4, -4.2, -1.9, 0.0,
+    0.3, -0.2, 0.6, 1.4, -0.2, 0.7, 1.7, 0.6, 1.9, 1.7, 2.9, 0.9, 2.1, 3.9, 1.7, 2.7, 0.4, 1.3, 3.3,
+    4.9, -0.3, 1.2, 4.3, -6.2, -5.0, -3.6, -2.3, -1.1, -1.5, -4.9, -3.4, -6.9, -4.9, -3.4, -2.0,
+    -0.7, 0.7, -4.2, -1.3, -2.3, -1.1, -4.2, -1.8, -13.5, -1.7,
+)
+_NORTH = (
+    9.0, 8.5, 5.9, 6.5, 4.7, 4.4, 2.9, 1.5, 8.9, 7.4, 6.9, 7.8, 7.2, 6.2, 5.2, 5.1, 4.6, 3.5, 3.3,
+    3.1, 4.1, 3.0, 1.6, 1.5, 1.0, 0.0, 0.0, -0.3, -1.5, -2.7, -2.0, 0.0, -1.5, -2.7, -3.1, -3.9,
+    -4.7, -4.7, -4.9, -6.0, -5.9, -7.0, -8.1, -9.6, -9.3, -9.8, -10.4, -10.4, -11.8, -12.1, -12.9,
+    -12.1, -14.3, -15.2, -15.4, -6.2, -4.9, -4.2, -3.5, -3.0, -5.0, -6.0, -5.9, -6.9, -7.5, -7.5,
+    -7.1, -7.1, -8.1, -9.5, -9.4, -11.2, -11.2, -12.8, -13.1, 6.6, 7.3,
+)
+# fmt: on
+
+CENTRE = (8, 28, 32, 33)  # where offices and hotels are
+AIRPORTS = (76, 56)
+NORTH_SIDE = (1, 2, 3, 4, 5, 6, 7, 14, 16, 21, 22, 24, 77)
+SOUTH_SIDE = tuple(range(34, 56)) + tuple(range(60, 76))
+
+
+def positions() -> np.ndarray:
+    """float64 [77, 2]: miles east and north of area 1, 2, ... 77."""
+    return np.stack([_EAST, _NORTH], axis=1)
+
+
+def distances() -> np.ndarray:
+    """float64 [78, 78]: driven miles between area codes; code 0 lies seven miles from everything."""
+    where = positions()
+    straight = np.hypot(*(where[:, None] - where[None]).transpose(2, 0, 1))
+    miles = np.full((AREAS, AREAS), 7.0)
+    miles[1:, 1:] = 1.2 * straight
+    np.fill_diagonal(miles, 0.9)
+    miles[0, 0] = 3.0
+    return miles
+
+
+def busyness() -> np.ndarray:
+    """float64 [78]: the base popularity of each area code, a steep fall from the centre, summing to 1."""
+    where = positions()
+    noise = np.random.default_rng(77).normal(0.0, 0.7, AREAS)
+    weight = np.empty(AREAS)
+    weight[1:] = 0.05 * np.exp(-np.hypot(*where.T) / 2.6) + 0.00025
+    weight[[a for a in NORTH_SIDE]] *= 2.0
+    weight *= np.exp(noise)
+    for area, share in ((0, 0.17), (8, 0.26), (32, 0.22), (28, 0.09), (33, 0.035), (6, 0.04)):
+        weight[area] = share
+    for area, share in ((76, 0.26), (56, 0.05), (7, 0.03), (24, 0.02), (3, 0.01), (41, 0.005)):
+        weight[area] = share
+    return weight / weight.sum()

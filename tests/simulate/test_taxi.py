@@ -1,0 +1,101 @@
+"""The taxi simulator: domains, determinism, and the structure a mechanism is meant to find."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fastdp import simulate
+from fastdp.errors import UsageError
+
+PARAMETERS = Path(__file__).parents[2] / "../shared/data/deid2/sprint3_parameters.json"
+
+
+@pytest.fixture(scope="module")
+def trips() -> pl.DataFrame:
+    return pl.from_arrow(simulate.taxi(300_000, seed=3))
+
+
+def test_columns_and_domains_are_those_of_the_parameters():
+    if not PARAMETERS.exists():
+        pytest.skip("the shared parameter files are not here")
+    schema = json.loads(PARAMETERS.read_text())["schema"]
+    table = simulate.taxi(50_000, seed=1, year=2016)
+    assert set(table.column_names) == set(schema)
+    for name, spec in schema.items():
+        column = table[name]
+        assert str(column.type) == spec["dtype"]
+        values = column.to_numpy()
+        if "values" in spec:
+            assert np.isin(values, spec["values"]).all()
+        elif "min" in spec:
+            assert values.min() >= spec["min"] and values.max() <= spec["max"]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 131_072, 131_073])
+def test_any_number_of_rows(rows):
+    table = simulate.taxi(rows)
+    assert table.num_rows == rows
+    assert all(c.null_count == 0 for c in table.columns)
+
+
+def test_same_arguments_same_table_whatever_the_threads():
+    one = simulate.taxi(300_000, seed=5, threads=1)
+    assert one.equals(simulate.taxi(300_000, seed=5, threads=4))
+    assert not one.equals(simulate.taxi(300_000, seed=6))
+    assert not one.equals(simulate.taxi(300_000, seed=5, year=2021))
+
+
+def test_taxis_are_bounded_skewed_and_loyal(trips):
+    taxis = trips.group_by("taxi_id").agg(
+        pl.len().alias("trips"),
+        pl.col("company_id").n_unique().alias("companies"),
+        pl.col("shift").mode().first().alias("usual"),
+        (pl.col("shift") == pl.col("shift").mode().first()).mean().alias("share"),
+    )
+    assert taxis["trips"].max() == 200
+    assert taxis["trips"].mean() > 1.4 * taxis["trips"].median()
+    assert taxis["companies"].max() == 1
+    assert taxis["taxi_id"].min() >= 1_000_000 and taxis["taxi_id"].max() <= 9_999_999
+    habitual = taxis.filter(pl.col("trips") >= 100)
+    assert habitual["share"].mean() > 0.2  # a taxi without habits would be near 0.1
+    assert habitual["usual"].n_unique() == 21
+
+
+def test_prices_follow_the_map_and_the_clock(trips):
+    seen = trips.filter(pl.col("fare") >= 0, pl.col("trip_miles") >= 0, pl.col("trip_seconds") >= 0)
+    seen = seen.filter(pl.col("fare") < 150, pl.col("trip_seconds") < 9000, pl.col("trip_miles") < 60)
+    assert seen.select(pl.corr("fare", "trip_miles")).item() > 0.9
+    assert seen.select(pl.corr("trip_seconds", "trip_miles")).item() > 0.7
+    far = trips.filter(pl.col("pickup_community_area") == 76, pl.col("dropoff_community_area") == 32)
+    near = trips.filter(pl.col("pickup_community_area") == 32, pl.col("dropoff_community_area") == 32)
+    assert far["fare"].median() > 4 * near["fare"].median()
+    tips = dict(trips.group_by("payment_type").agg(pl.col("tips").mean()).iter_rows())
+    assert tips[1] > 1.0 > 0.05 > tips[0]
+
+
+def test_day_and_hour_agree_with_the_shift(trips):
+    derived = trips["trip_day_of_week"].cast(pl.Int32) * 3 + trips["trip_hour_of_day"].cast(pl.Int32) // 8
+    assert (derived == trips["shift"].cast(pl.Int32)).all()
+
+
+def test_years_drift_a_little():
+    def shares(year, column):
+        counts = np.bincount(simulate.taxi(400_000, seed=9, year=year)[column].to_numpy() + 1, minlength=79)
+        return counts / counts.sum()
+
+    for column in ("pickup_community_area", "company_id"):
+        step = 0.5 * np.abs(shares(2019, column) - shares(2020, column)).sum()
+        leap = 0.5 * np.abs(shares(2012, column) - shares(2020, column)).sum()
+        assert 0.01 < step < 0.15
+        assert step < leap < 0.5
+
+
+@pytest.mark.parametrize(
+    "bad", [{"rows": -1}, {"rows": 1.5}, {"rows": True}, {"rows": 1, "year": 20}, {"rows": 1, "seed": -1}]
+)
+def test_bad_arguments_are_named(bad):
+    with pytest.raises(UsageError, match=r"rows|year|seed"):
+        simulate.taxi(**bad)
