@@ -1,1 +1,34 @@
-"""To be written."""
+"""The registry: a mechanism's name, and the class that is its frozen config and its `run()`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ..errors import UsageError
+from .base import Config
+
+_WHERE = {
+    "adagrid": ("fastdp.mechanisms.adagrid", "AdaGrid"),
+    "mst": ("fastdp.mechanisms.mst", "MST"),
+    "tworound": ("fastdp.mechanisms.tworound", "TwoRound"),
+    "archetypes": ("fastdp.mechanisms.archetypes", "Archetypes"),
+    "usercounts": ("fastdp.mechanisms.usercounts", "UserCounts"),
+}
+
+
+def names() -> tuple[str, ...]:
+    """Every mechanism's name."""
+    return tuple(_WHERE)
+
+
+def get(name: str) -> type[Config]:
+    """The class of a mechanism; UsageError lists the names there are."""
+    if name not in _WHERE:
+        raise UsageError(f"no mechanism {name!r}; there are {', '.join(_WHERE)}")
+    module, attribute = _WHERE[name]
+    try:
+        return getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise UsageError(f"mechanism {name!r} is not part of this build of fastdp") from error

@@ -1,0 +1,48 @@
+"""Dealing rows to users; see csrc/ids.h. Arguments are checked in fastdp/ids.py."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+import numpy as np
+
+
+cdef extern from "ids.h" nogil:
+    int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, uint32_t *order, int64_t *start)
+    int fdp_ids_deal(const uint32_t *row_order, const int64_t *row_start, const uint32_t *unit_order,
+                     const int64_t *unit_start, int64_t keys, const uint32_t *row, const uint32_t *unit,
+                     const uint32_t *user, uint32_t *owner, uint32_t *rest_row, uint32_t *rest_unit, int64_t *rest)
+
+
+def group(const uint32_t[::1] key, int64_t keys, uint64_t seed):
+    """(order, start): positions by key, each group shuffled."""
+    cdef int64_t n = key.shape[0]
+    order = np.empty(n, np.uint32)
+    start = np.empty(keys + 1, np.int64)
+    cdef uint32_t[::1] order_v = order
+    cdef int64_t[::1] start_v = start
+    cdef const uint32_t *key_p = &key[0] if n else NULL
+    cdef uint32_t *order_p = &order_v[0] if n else NULL
+    cdef int code
+    with nogil:
+        code = fdp_ids_group(key_p, n, keys, seed, order_p, &start_v[0])
+    if code:
+        raise ValueError("group: a key is out of range")
+    return order, start
+
+
+def deal(const uint32_t[::1] row_order, const int64_t[::1] row_start, const uint32_t[::1] unit_order,
+         const int64_t[::1] unit_start, const uint32_t[::1] row, const uint32_t[::1] unit, const uint32_t[::1] user,
+         uint32_t[::1] owner):
+    """Fills owner[row]; returns (rows left over, units left over)."""
+    cdef int64_t keys = row_start.shape[0] - 1
+    cdef int64_t n = row.shape[0], m = unit.shape[0]
+    if n == 0 or m == 0:
+        return np.asarray(row), np.asarray(unit)
+    rest_row = np.empty(n, np.uint32)
+    rest_unit = np.empty(m, np.uint32)
+    rest = np.zeros(2, np.int64)
+    cdef uint32_t[::1] rest_row_v = rest_row, rest_unit_v = rest_unit
+    cdef int64_t[::1] rest_v = rest
+    with nogil:
+        fdp_ids_deal(&row_order[0], &row_start[0], &unit_order[0], &unit_start[0], keys, &row[0], &unit[0], &user[0],
+                     &owner[0], &rest_row_v[0], &rest_unit_v[0], &rest_v[0])
+    return rest_row[: rest[0]], rest_unit[: rest[1]]

@@ -1,0 +1,156 @@
+"""What every mechanism is made of: a frozen config with `run()`, what it is handed, what it hands back.
+
+A mechanism sees private data only through its `Door`. Everything else it is given (`Job`) is public or a service:
+public data, the size asked for, seeds of post-processing, threads, progress, and a `fit` that remembers its result so that a
+run that died after the fit does not fit again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+import msgspec
+import numpy as np
+
+from ..domain import Clique, Domain
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..ids import Habits
+    from ..measure import Door, Measurement
+    from ..model import Model
+    from ..schema import Schema
+
+Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
+
+
+class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How synthetic rows get their user ids.
+
+    `source`: "auto" takes public data where given, else a private histogram of rows per user; "public" and "private" insist
+    on one; "none" leaves the id column out. `columns` are a user's habits, least important first: rows are dealt so that
+    each user's counts over them follow a public user's (default: the attributes all outer marginals share). `share` of
+    mu^2 pays for the private histogram.
+    """
+
+    source: Literal["auto", "public", "private", "none"] = "auto"
+    columns: tuple[str, ...] | None = None
+    share: float = 0.02
+
+    def __post_init__(self):
+        if not 0 < self.share < 1:
+            raise ValueError("share must lie strictly between 0 and 1")
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields that every mechanism has. `clip`: rows per user that count fully (None: the schema's bound)."""
+
+    name: ClassVar[str] = ""
+
+    clip: int | None = None
+    calibration: Calibration = "gdp"
+    ids: Ids = Ids()
+    threads: int | None = None
+
+    def __post_init__(self):
+        if self.clip is not None and self.clip < 1:
+            raise ValueError("clip must be at least 1")
+
+    def outline(self, domain: Domain, *, public: bool = False) -> Outline:
+        """What a run would measure, from public facts alone."""
+        raise NotImplementedError
+
+    def run(self, door: Door, job: Job) -> Outcome:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One line of a plan: `times` measurements of `clique`, each a `share` of mu^2."""
+
+    clique: Clique
+    share: float
+    cells: int
+    times: int = 1
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A mechanism's plan: measurements, other charges as (what, share of mu^2), and the cliques of its model."""
+
+    measurements: tuple[Planned, ...]
+    charges: tuple[tuple[str, float], ...] = ()
+    cliques: tuple[Clique, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Public(Protocol):
+    """Public data as a mechanism may use it (made by `fastdp.publicchoice`)."""
+
+    schema: Schema
+
+    def marginals(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
+        """int64 counts of rows."""
+
+    def habits(self, columns: Sequence[str]) -> Habits: ...
+
+
+def no_progress(stage: str, done: float, total: float | None, text: str = "") -> None:
+    """The progress callback of those who did not ask for one."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a mechanism is handed besides the door."""
+
+    schema: Schema
+    epsilon: float
+    fit: Callable[..., Model]
+    rows: int | None = None
+    public: Public | None = None
+    seed: int = 0
+    threads: int | None = None
+    progress: Callable[..., None] = no_progress
+    check: Callable[[], None] = lambda: None
+
+
+class Rows(Protocol):
+    """Synthetic rows by position: `codes(start, stop)` gives the same rows whichever way the range is cut."""
+
+    total: int
+
+    def codes(self, start: int, stop: int) -> dict[str, np.ndarray]: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a mechanism hands back. Everything in it may be released.
+
+    `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram of rows per user, where
+    ids were to come from one; `owners(start, stop)` gives the rows' user numbers for mechanisms that make users first;
+    `tables` are further results to be written beside the synthetic data.
+    """
+
+    rows: Rows
+    measurements: tuple[Measurement, ...] = ()
+    model: Model | None = None
+    users: Measurement | None = None
+    id_columns: tuple[str, ...] = ()
+    owners: Callable[[int, int], np.ndarray] | None = None
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def whole_total(total: float, rows: int | None) -> int:
+    """The number of rows to make: as asked, else the estimated total rounded (never negative)."""
+    if rows is not None:
+        if rows < 0:
+            raise UsageError(f"rows must be >= 0, got {rows}")
+        return int(rows)
+    return max(0, round(float(total)))

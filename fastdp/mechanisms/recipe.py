@@ -1,0 +1,125 @@
+"""Recipes: a mechanism's name and the fields of its config, as TOML.
+
+Any field may depend on epsilon: `clip = [{ up_to = 1, value = 150 }, { value = 200 }]` is 150 for epsilon <= 1 and 200
+above. Steps are tried in order; the last one must not have `up_to`, so that every epsilon has a value.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import UsageError
+from . import get, names
+from .base import Config
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A mechanism with its fields, not yet resolved for an epsilon. `schema`: a name or path, if the recipe has one."""
+
+    mechanism: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    schema: str | None = None
+    name: str = ""
+
+    def config(self, epsilon: float) -> Config:
+        """The mechanism's config at this epsilon; UsageError names recipe and field."""
+        kind = get(self.mechanism)
+        resolved = {key: _at(value, epsilon, self._where(key)) for key, value in self.fields.items()}
+        try:
+            return msgspec.convert(resolved, kind)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{self._where('')}{error}") from error
+
+    def _where(self, key: str) -> str:
+        start = f"recipe {self.name!r}" if self.name and self.name != self.mechanism else self.mechanism
+        return f"{start}, field {key!r}: " if key else f"{start}: "
+
+
+def builtin() -> tuple[str, ...]:
+    """Names of the recipes that come with fastdp."""
+    folder = resources.files("fastdp") / "recipes"
+    return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
+
+
+def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
+    """A recipe from a mechanism's name, a built-in recipe's name, a path to TOML, a mapping or a config object."""
+    if isinstance(mechanism, Recipe):
+        return mechanism
+    if isinstance(mechanism, Config):
+        return Recipe(type(mechanism).name, msgspec.to_builtins(mechanism), name=type(mechanism).name)
+    if isinstance(mechanism, Mapping):
+        return _parse(dict(mechanism), "given as a mapping", None)
+    text = str(mechanism)
+    if text in names():
+        get(text)
+        return Recipe(text, name=text)
+    if text in builtin():
+        source = (resources.files("fastdp") / "recipes" / f"{text}.toml").read_text("utf-8")
+        return _parse(_toml(source, text), text, None)
+    path = Path(text)
+    if path.suffix == ".toml" or path.exists():
+        try:
+            source = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"recipe {text}: cannot be read ({error})") from error
+        return _parse(_toml(source, text), text, path.parent)
+    known = ", ".join((*names(), *builtin()))
+    raise UsageError(f"no mechanism or recipe {text!r}; there are {known}, or give the path of a .toml file")
+
+
+def _toml(source: str, name: str) -> dict:
+    try:
+        return tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"recipe {name}: not TOML ({error})") from error
+
+
+def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
+    mechanism = fields.pop("mechanism", None)
+    if not isinstance(mechanism, str):
+        raise UsageError(f'recipe {name}: needs a line like mechanism = "adagrid"')
+    schema = fields.pop("schema", None)
+    if schema is not None and not isinstance(schema, str):
+        raise UsageError(f"recipe {name}, field 'schema': a name or a path, got {type(schema).__name__}")
+    if schema and folder and (folder / schema).exists():
+        schema = str(folder / schema)
+    get(mechanism)
+    return Recipe(mechanism, fields, schema, name)
+
+
+def _is_steps(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) > 0
+        and all(isinstance(v, Mapping) and "value" in v and set(v) <= {"up_to", "value"} for v in value)
+    )
+
+
+def _at(value: Any, epsilon: float, where: str) -> Any:
+    """The value at this epsilon, however deep in the field the dependence sits."""
+    if _is_steps(value):
+        last = -math.inf
+        for step in value[:-1]:
+            edge = step.get("up_to")
+            if isinstance(edge, bool) or not isinstance(edge, int | float) or not edge > last:
+                raise UsageError(f"{where}every step but the last needs an `up_to`, ascending")
+            last = edge
+        if "up_to" in value[-1]:
+            raise UsageError(f"{where}the last step must not have `up_to`: it covers every larger epsilon")
+        chosen = next((s for s in value if epsilon <= s.get("up_to", math.inf)))
+        return _at(chosen["value"], epsilon, where)
+    if isinstance(value, Mapping):
+        return {k: _at(v, epsilon, where) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_at(v, epsilon, where) for v in value]
+    return value
