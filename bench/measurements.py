@@ -1,0 +1,212 @@
+"""Noisy measurements of simulated taxi rows for the estimator's benchmarks, kept in `bench/out/*.npz`.
+
+The noise is numpy's: good for timing, not private. A file holds, per measurement i of its cliques: `y_i` (float64, rows;
+AdaGrid's coarse rows without their scalar), `sigma_i` (per row, so that (y - count) / sigma is standard normal) and, for
+AdaGrid, `fine_i` (one bool per cell). `truth_i` are the plain counts of the outer marginals, `weighted_i` the
+counts with weights min(1, C/R), which is what was measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fastdp.domain import Clique, Domain, downward_closure
+
+from . import adagrid_queries as grid
+
+OUT = Path(__file__).parent / "out"
+BINS = 11
+DOMAIN = Domain(
+    {
+        "pickup_community_area": 78,
+        "shift": 21,
+        "company_id": 57,
+        "dropoff_community_area": 78,
+        "payment_type": 9,
+        "fare": BINS,
+        "tips": BINS,
+        "trip_total": BINS,
+        "trip_seconds": BINS,
+        "trip_miles": BINS,
+    }
+)
+PAIRS = [
+    ("fare", "trip_total"),
+    ("trip_total", "trip_seconds"),
+    ("dropoff_community_area", "fare"),
+    ("payment_type", "trip_total"),
+    ("fare", "trip_miles"),
+    ("company_id",),
+    ("tips", "trip_total"),
+]
+OUTER = [DOMAIN.canonical(("pickup_community_area", "shift", *pair)) for pair in PAIRS]
+COPIED, COPIES = ("pickup_community_area", "dropoff_community_area"), 8
+CLIP = {1.0: 150, 10.0: 200}
+SIGMA = {  # 66 measurements of sensitivity C at delta 2.5e-5
+    "gdp": {1.0: 4290.2421, 10.0: 784.1204},
+    "classic": {1.0: 5739.3613, 10.0: 895.4163},
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One noisy marginal: identity where `fine` is None, else AdaGrid's rows over those masks."""
+
+    clique: Clique
+    y: np.ndarray
+    sigma: np.ndarray
+    fine: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The measurements of one run and what the rows were (weighted truth: what was measured)."""
+
+    name: str
+    domain: Domain
+    measured: list[Measured]
+    outer: list[Clique]
+    truth: list[np.ndarray]
+    weighted: list[np.ndarray]
+    rows: int
+
+    @property
+    def fine(self) -> dict[Clique, np.ndarray]:
+        return {m.clique: m.fine for m in self.measured if m.fine is not None}
+
+    def product(self, m: Measured, x: np.ndarray) -> np.ndarray:
+        """The rows of one measurement, without scalars, of the marginal `x` over its clique."""
+        return x if m.fine is None else grid.product(self.domain, self.fine, m.clique, x)
+
+    def loss(self, marginals: dict[Clique, np.ndarray]) -> float:
+        """The common loss: half the sum of ((Q mu - y) / sigma)^2; `marginals` are those of the outer
+        cliques, from which all others are projected."""
+        total = 0.0
+        for m in self.measured:
+            source = next(c for c in marginals if set(m.clique) <= set(c))
+            x = grid.project(self.domain, source, np.asarray(marginals[source], float), m.clique)
+            total += 0.5 * np.sum(((self.product(m, x) - m.y) / m.sigma) ** 2)
+        return float(total)
+
+
+def taxi_codes(table) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Codes of a taxi table in the DeID2 columns (values as in `sprint3_parameters.json`), and its taxi ids."""
+    codes = {}
+    for name, n in DOMAIN.items():
+        v = table[name].to_numpy()
+        if n == BINS:
+            step = 200 if name == "trip_seconds" else 10
+            code = np.where(v < 0, 0, 1 + np.minimum(v // step, BINS - 2))
+        elif name.endswith("community_area"):
+            code = np.where(v < 0, 0, v)
+        else:
+            code = v + 1 if name == "payment_type" else v
+        code = code.astype(np.uint8)
+        if code.max(initial=0) >= n:
+            raise ValueError(f"{name}: a value lies outside its {n} codes")
+        codes[name] = code
+    return codes, table["taxi_id"].to_numpy()
+
+
+def count(codes: dict[str, np.ndarray], clique: Clique, weights: np.ndarray | None) -> np.ndarray:
+    index = np.zeros(next(iter(codes.values())).size, dtype=np.int64)
+    for name in clique:
+        index *= DOMAIN[name]
+        index += codes[name]
+    return np.bincount(index, weights, minlength=DOMAIN.cells(clique)).astype(float)
+
+
+def measure(weighted: list[np.ndarray], sigma: float, kind: str, seed: int, threshold: float = 5.0):
+    """All 59 marginals with noise; the copies of pickup-dropoff come as their average (sigma / sqrt(8))."""
+    rng = np.random.default_rng(seed)
+    fine: dict[Clique, np.ndarray] = {}
+    above: dict[Clique, np.ndarray] = {}
+    measured = []
+    for clique in sorted(downward_closure(OUTER), key=len):
+        source = next(i for i, c in enumerate(OUTER) if set(clique) <= set(c))
+        x = grid.project(DOMAIN, OUTER[source], weighted[source], clique)
+        noise = sigma / np.sqrt(COPIES) if clique == COPIED else sigma
+        if kind == "identity":
+            y = x + rng.normal(0, noise, x.size)
+            measured.append(Measured(clique, y, np.full(x.size, noise), None))
+            continue
+        mask = fine[clique] = grid.plausible(DOMAIN, clique, above)
+        rows = grid.product(DOMAIN, fine, clique, x)
+        spread = noise / grid.scalars(DOMAIN, fine, clique)
+        y = rows + rng.normal(0, 1, rows.size) * spread
+        above[clique] = np.zeros(mask.size, dtype=bool)
+        above[clique][mask] = y[: np.count_nonzero(mask)] >= threshold * noise
+        measured.append(Measured(clique, y, spread, mask))
+    return measured
+
+
+def path_of(kind: str, epsilon: float, calibration: str, rows: int) -> Path:
+    suffix = "" if calibration == "gdp" else f"-{calibration}"
+    size = "" if rows == 10_000_000 else f"-{rows}"
+    return OUT / f"{kind}-eps{epsilon:g}{suffix}{size}.npz"
+
+
+def save(path: Path, problem: Problem) -> None:
+    arrays: dict[str, np.ndarray] = {}
+    for i, m in enumerate(problem.measured):
+        arrays[f"y_{i}"] = m.y
+        arrays[f"sigma_{i}"] = m.sigma
+        if m.fine is not None:
+            arrays[f"fine_{i}"] = m.fine
+    for i in range(len(problem.outer)):
+        arrays[f"truth_{i}"] = problem.truth[i]
+        arrays[f"weighted_{i}"] = problem.weighted[i]
+    about = {
+        "domain": dict(problem.domain),
+        "cliques": [m.clique for m in problem.measured],
+        "outer": problem.outer,
+        "rows": problem.rows,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.npz")
+    np.savez(part, about=np.array(json.dumps(about)), **arrays)
+    part.replace(path)
+
+
+def load(path: str | Path) -> Problem:
+    """A cached problem."""
+    with np.load(path, allow_pickle=False) as file:
+        about = json.loads(str(file["about"]))
+        cliques = [tuple(c) for c in about["cliques"]]
+        measured = [
+            Measured(c, file[f"y_{i}"], file[f"sigma_{i}"], file.get(f"fine_{i}"))
+            for i, c in enumerate(cliques)
+        ]
+        outer = [tuple(c) for c in about["outer"]]
+        truth = [file[f"truth_{i}"] for i in range(len(outer))]
+        weighted = [file[f"weighted_{i}"] for i in range(len(outer))]
+    return Problem(Path(path).stem, Domain(about["domain"]), measured, outer, truth, weighted, about["rows"])
+
+
+def prepare(rows: int, wanted: list[tuple[str, float, str]], seed: int = 0, table=None) -> list[Path]:
+    """Make the cached files that are missing; `wanted` holds (kind, epsilon, calibration)."""
+    missing = [w for w in wanted if not path_of(*w, rows).exists()]
+    if missing:
+        if table is None:
+            from fastdp import simulate
+
+            table = simulate.taxi(rows, seed=seed)
+        codes, taxi = taxi_codes(table)
+        del table
+        user = np.unique(taxi, return_inverse=True)[1]
+        trips = np.bincount(user)
+        truth = [count(codes, c, None) for c in OUTER]
+        for epsilon in sorted({w[1] for w in missing}):
+            clip = CLIP[epsilon]
+            weights = np.minimum(1.0, clip / trips)[user]
+            weighted = [count(codes, c, weights) for c in OUTER]
+            for kind, _, calibration in (w for w in missing if w[1] == epsilon):
+                noisy = measure(weighted, SIGMA[calibration][epsilon], kind, seed + 1)
+                path = path_of(kind, epsilon, calibration, rows)
+                save(path, Problem(path.stem, DOMAIN, noisy, OUTER, truth, weighted, rows))
+    return [path_of(*w, rows) for w in wanted]
