@@ -15,16 +15,17 @@ CHUNK = 1 << 17  # rows of one chunk; the output depends on it, so it is a const
 
 
 def lookup(weights: np.ndarray) -> np.ndarray:
-    """Tables that turn 15 random bits into a draw: uint8 [groups, 2**15] from weights [groups, n <= 256].
+    """Tables that turn 15 random bits into a draw: [groups, 2**15] from weights [groups, n].
 
+    uint8, or uint16 where n > 256.
     A value's share of a row is its probability rounded to 2**-15, so rarer values may never occur.
     """
     weights = np.atleast_2d(np.asarray(weights, dtype=np.float64))
     cumulative = np.cumsum(weights, axis=1)
     edges = np.rint(cumulative / cumulative[:, -1:] * (1 << BITS)).astype(np.int64)
     lengths = np.diff(edges, axis=1, prepend=0)
-    values = np.arange(weights.shape[1], dtype=np.uint8)
-    out = np.empty((len(weights), 1 << BITS), dtype=np.uint8)
+    values = np.arange(weights.shape[1], dtype=np.uint8 if weights.shape[1] <= 256 else np.uint16)
+    out = np.empty((len(weights), 1 << BITS), dtype=values.dtype)
     for row, count in zip(out, lengths, strict=True):
         row[:] = np.repeat(values, count)
     return out
@@ -38,7 +39,7 @@ def bits(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def pick(table: np.ndarray, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One draw per entry of `group` from that row of a `lookup` table; uint8."""
+    """One draw per entry of `group` from that row of a `lookup` table."""
     index = group.astype(np.int32)
     index <<= BITS
     index |= bits(rng, len(group))
