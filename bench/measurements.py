@@ -21,6 +21,7 @@ from . import adagrid_queries as grid
 
 OUT = Path(__file__).parent / "out"
 BINS = 11
+PAYMENTS = [-1, 0, 1, 2, 3, 5, 6, 7, 8]
 DOMAIN = Domain(
     {
         "pickup_community_area": 78,
@@ -105,7 +106,7 @@ def taxi_codes(table) -> tuple[dict[str, np.ndarray], np.ndarray]:
         elif name.endswith("community_area"):
             code = np.where(v < 0, 0, v)
         else:
-            code = v + 1 if name == "payment_type" else v
+            code = np.searchsorted(PAYMENTS, v) if name == "payment_type" else v
         code = code.astype(np.uint8)
         if code.max(initial=0) >= n:
             raise ValueError(f"{name}: a value lies outside its {n} codes")

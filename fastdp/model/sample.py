@@ -1,0 +1,207 @@
+"""Rows from a directed junction tree: whole counts in random order, or independent draws; in shards.
+
+A *node* is (sep, res, table): attributes already sampled, new attributes, and a table of shape
+(cells of sep, cells of res) of weights >= 0 in any scale: the marginal over sep x res. Both cell numbers run in C
+order. A node without separator starts a component.
+
+Methods
+    "independent": every row is drawn from the tree by itself.
+    "round": within a shard, the rows of one separator cell are given residual cells in whole counts, floor or
+        ceil of (rows x probability) with that exact mean, in random order. Nodes without separator are
+        rounded over all rows at once: their counts are off by less than 1 in total, and by less than 2 in a shard.
+
+Rows come in shards of `shard_rows`. Shard i depends on (tree, n, shard_rows, method, seed) alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from .._core import sample as _core
+from ..domain import Domain
+from ..errors import UsageError
+from ..threads import resolve
+
+Node = tuple[Sequence[str], Sequence[str], np.ndarray]
+SHARD_ROWS = 1 << 20
+METHODS = {"round": 0, "independent": 1}
+_MOST_GROUPS = (1 << 31) - 1
+
+
+def code_type(size: int) -> np.dtype:
+    """The smallest unsigned type for codes 0 .. size-1."""
+    return np.dtype(np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.uint32)
+
+
+class Sampler:
+    """A tree made ready for drawing; the tables are kept by reference and must not change."""
+
+    def __init__(self, domain: Domain | Mapping[str, int], nodes: Sequence[Node]):
+        domain = domain if isinstance(domain, Domain) else Domain(domain)
+        checked = _check(domain, nodes)
+        self.names = [name for _, _, res, _ in checked for name in res]
+        self.dtypes = {name: code_type(domain[name]) for name in self.names}
+        number = {name: i for i, name in enumerate(self.names)}
+        sizes = np.array(domain.shape(self.names), np.uint32)
+        widths = np.array([self.dtypes[name].itemsize for name in self.names], np.int32)
+        lowered, previous = [], None
+        for position, sep, res, table in _by_separator(checked):
+            lowered.append(
+                (
+                    position,
+                    sep == previous and len(sep) > 0,
+                    np.array([number[a] for a in sep], np.int32),
+                    np.array([number[a] for a in res], np.int32),
+                    table,
+                    _overall(table, position, res),
+                    _decode(domain, res),
+                )
+            )
+            previous = sep
+        self._tree = _core.Tree(lowered, sizes, widths)
+
+    def shards(self, n: int, shard_rows: int = SHARD_ROWS) -> int:
+        """How many shards `n` rows make."""
+        return -(-_count(n) // _count(shard_rows, least=1))
+
+    def draw(
+        self,
+        n: int,
+        *,
+        method: str = "round",
+        seed: int | None = None,
+        shard: int | None = None,
+        shard_rows: int = SHARD_ROWS,
+        threads: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Code columns of all `n` rows, or of shard number `shard` of them."""
+        count = self.shards(n, shard_rows)
+        if shard is None:
+            return self._fill(n, shard_rows, 0, count, _method(method), _key(seed), resolve(threads))
+        if not 0 <= shard < count:
+            raise UsageError(f"shard {shard!r}: {n} rows in shards of {shard_rows} make {count} shards")
+        if seed is None:
+            raise UsageError("a single shard needs a seed, or its fellows could never be drawn")
+        return self._fill(n, shard_rows, shard, 1, _method(method), _key(seed), 1)
+
+    def stream(
+        self,
+        n: int,
+        *,
+        method: str = "round",
+        seed: int | None = None,
+        shard_rows: int = SHARD_ROWS,
+        threads: int | None = None,
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """The same rows shard by shard, as many at a time as there are threads."""
+        threads, kind, key = resolve(threads), _method(method), _key(seed)
+        count = self.shards(n, shard_rows)
+        for first in range(0, count, threads):
+            some = min(threads, count - first)
+            columns = self._fill(n, shard_rows, first, some, kind, key, threads)
+            for i in range(some):
+                part = slice(i * shard_rows, (i + 1) * shard_rows)
+                yield {name: column[part] for name, column in columns.items()}
+
+    def _fill(self, n, shard_rows, first, count, method, key, threads):
+        rows = min(n, (first + count) * shard_rows) - first * shard_rows
+        columns = {name: np.empty(rows, kind) for name, kind in self.dtypes.items()}
+        if rows and columns:
+            self._tree.fill(
+                list(columns.values()), n, shard_rows, first, count, method, key, threads
+            )
+        return columns
+
+
+def sample_codes(
+    domain: Domain | Mapping[str, int],
+    nodes: Sequence[Node],
+    n: int,
+    *,
+    method: str = "round",
+    seed: int | None = None,
+    shard: int | None = None,
+    shard_rows: int = SHARD_ROWS,
+    threads: int | None = None,
+) -> dict[str, np.ndarray]:
+    """`Sampler(domain, nodes).draw(n, ...)`: columns of codes (u8, u16 or u32 by domain size)."""
+    return Sampler(domain, nodes).draw(
+        n, method=method, seed=seed, shard=shard, shard_rows=shard_rows, threads=threads
+    )
+
+
+def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tuple, np.ndarray]]:
+    known: set[str] = set()
+    checked = []
+    for i, (sep, res, table) in enumerate(nodes):
+        sep, res = domain.check(tuple(sep)), domain.check(tuple(res))
+        if not res:
+            raise UsageError(f"node {i}: it brings no new attribute")
+        if missing := set(sep) - known:
+            raise UsageError(f"node {i}: separator {sorted(missing)} is not sampled before it")
+        if again := set(res) & known:
+            raise UsageError(f"node {i}: {sorted(again)} was sampled before it")
+        known |= set(res)
+        table = np.ascontiguousarray(table, np.float64)
+        shape = (domain.cells(sep), domain.cells(res))
+        if max(shape) > _MOST_GROUPS:
+            raise UsageError(f"node {i}: a side of {max(shape)} cells is more than {_MOST_GROUPS}")
+        if table.size != shape[0] * shape[1]:
+            raise UsageError(f"node {i}: its table has shape {table.shape}, expected {shape}")
+        table = table.reshape(shape)
+        low, high = table.min(), table.max()
+        if not (low >= 0 and high < np.inf):
+            raise UsageError(f"node {i} ({', '.join((*sep, *res))}): weights must be finite and >= 0")
+        if high == 0:
+            raise UsageError(f"node {i} ({', '.join((*sep, *res))}): no cell has any weight")
+        checked.append((i, sep, res, table))
+    return checked
+
+
+def _by_separator(nodes: list) -> list:
+    """The nodes with equal separators side by side, so that their rows are grouped once."""
+    order: dict[tuple, list] = {}
+    for node in nodes:
+        order.setdefault(node[1], []).append(node)
+    return [node for group in order.values() for node in group]
+
+
+def _overall(table: np.ndarray, position: int, res: tuple) -> np.ndarray:
+    """The residual's marginal, for rows in a separator cell without mass (float noise between cliques)."""
+    with np.errstate(over="ignore"):
+        total = table.sum(axis=0)
+    if not np.isfinite(total.sum()):
+        total = (table / table.max()).sum(axis=0)
+    return np.ascontiguousarray(total)
+
+
+def _decode(domain: Domain, res: tuple) -> np.ndarray | None:
+    if len(res) == 1:
+        return None
+    codes = np.unravel_index(np.arange(domain.cells(res)), domain.shape(res))
+    return np.ascontiguousarray(np.stack(codes, axis=1), np.uint32)
+
+
+def _count(n: int, least: int = 0) -> int:
+    most = 1 << 31 if least else 1 << 48
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not least <= n <= most:
+        what = "shard_rows" if least else "the number of rows"
+        raise UsageError(f"{what} must be a whole number from {least} to {most}, got {n!r}")
+    return int(n)
+
+
+def _method(name: str) -> int:
+    if name not in METHODS:
+        raise UsageError(f"method {name!r}: choose one of {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+def _key(seed: int | None) -> int:
+    if seed is None:
+        return secrets.randbits(64)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise UsageError(f"seed must be a whole number >= 0 or None, got {seed!r}")
+    return int(np.random.SeedSequence(int(seed)).generate_state(1, np.uint64)[0])
