@@ -1,1 +1,35 @@
-"""To be written."""
+"""Engines count private tables for `measure`, and for nobody else.
+
+An engine never decides what is released; it returns exact integers. All engines agree to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ..bound import SCALE
+from ..domain import Clique
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+    from ..userkeys import UserKey
+
+__all__ = ["SCALE", "Counter"]
+
+
+class Counter(Protocol):
+    """What every engine offers."""
+
+    schema: Schema
+
+    def marginals(self, cliques: Sequence[Clique], clip: int | None) -> dict[Clique, np.ndarray]:
+        """int64 arrays of shape `domain.shape(clique)`, in units of 1/SCALE rows; each row of a user with R rows
+        weighs min(SCALE, floor(clip * SCALE / R)). clip=None: plain counts, in rows."""
+        ...
+
+    def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:
+        """int64 [key.size]: number of users per key; each user adds at most 1 to each of at most `cap` keys."""
+        ...

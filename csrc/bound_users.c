@@ -1,0 +1,112 @@
+/* Histograms of users: each user's keys are sorted among themselves, then one or few of them are counted. */
+#include "bound.h"
+
+#include <stdlib.h>
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_keys(uint64_t *key, int64_t n)
+{
+    if (n > 48) {
+        qsort(key, (size_t)n, sizeof *key, by_value);
+        return;
+    }
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t k = key[i];
+        int64_t j = i;
+        for (; j > 0 && key[j - 1] > k; j--) key[j] = key[j - 1];
+        key[j] = k;
+    }
+}
+
+int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
+                    uint64_t keys, int threads, int64_t *out)
+{
+    if (threads < 1) return FDP_ERR_ARGUMENT;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1024)
+    for (int64_t u = 0; u < users; u++) {
+        uint64_t *key = sorted + start[u], best = 0, best_tie = 0;
+        int64_t n = start[u + 1] - start[u], most = 0;
+        sort_keys(key, n);
+        for (int64_t i = 0; i < n && key[i] < keys;) {
+            int64_t j = i;
+            while (j < n && key[j] == key[i]) j++;
+            if (j - i >= most) {
+                uint64_t tie = fdp_mix2(user_hash[u], key[i]);
+                if (j - i > most || tie < best_tie) {
+                    most = j - i;
+                    best = key[i];
+                    best_tie = tie;
+                }
+            }
+            i = j;
+        }
+        if (most > 0) {
+#pragma omp atomic
+            out[best]++;
+        }
+    }
+    return FDP_OK;
+}
+
+typedef struct {
+    uint64_t hash, key;
+    int64_t times;
+} group;
+
+static int by_hash(const void *a, const void *b)
+{
+    const group *x = a, *y = b;
+    if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, uint64_t keys,
+               int64_t t_max, int64_t cap, int threads, int64_t *out)
+{
+    int status = FDP_OK;
+    if (threads < 1 || t_max < 1 || cap < 1) return FDP_ERR_ARGUMENT;
+#pragma omp parallel num_threads(threads)
+    {
+        group *found = NULL;
+        int64_t room = 0;
+#pragma omp for schedule(dynamic, 1024)
+        for (int64_t u = 0; u < users; u++) {
+            uint64_t *key = sorted + start[u];
+            int64_t n = start[u + 1] - start[u], groups = 0;
+            if (n > room) {
+                free(found);
+                room = n * 2;
+                found = malloc(sizeof *found * (size_t)room);
+                if (found == NULL) {
+                    room = 0;
+#pragma omp atomic write
+                    status = FDP_ERR_MEMORY;
+                    continue;
+                }
+            }
+            sort_keys(key, n);
+            for (int64_t i = 0; i < n && key[i] < keys;) {
+                int64_t j = i;
+                while (j < n && key[j] == key[i]) j++;
+                found[groups++] = (group){fdp_mix2(user_hash[u], key[i]), key[i], j - i};
+                i = j;
+            }
+            if (groups > cap) {
+                qsort(found, (size_t)groups, sizeof *found, by_hash);
+                groups = cap;
+            }
+            for (int64_t g = 0; g < groups; g++) {
+                int64_t cell = (int64_t)found[g].key * t_max + FDP_MIN(found[g].times, t_max) - 1;
+#pragma omp atomic
+                out[cell]++;
+            }
+        }
+        free(found);
+    }
+    return status;
+}

@@ -1,0 +1,201 @@
+"""Thin Cython over csrc/bound*.c. Arguments are checked in bound.py, userids.py and engines/users.py."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+import numpy as np
+
+
+cdef extern from "bound.h" nogil:
+    ctypedef struct fdp_ids:
+        pass
+    int fdp_rows_per_user(int64_t, const uint32_t *, uint32_t *)
+    int fdp_group(int64_t, const uint32_t *, int64_t, const uint32_t *, const uint64_t *, int64_t *, uint64_t *)
+    int fdp_hash_column(int64_t, const void *, int, uint64_t *)
+    int fdp_cap(int64_t, const int64_t *, const uint64_t *, const uint64_t *, const uint64_t *, int64_t, int, uint8_t *)
+    int fdp_most_common(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, int64_t *)
+    int fdp_groups(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int64_t, int64_t, int, int64_t *)
+    int fdp_ids_new(int, uint64_t, fdp_ids **)
+    void fdp_ids_free(fdp_ids *)
+    int64_t fdp_ids_count(const fdp_ids *)
+    const uint64_t *fdp_ids_hash(const fdp_ids *)
+    int fdp_ids_add(fdp_ids *, int64_t, const uint64_t *, const uint64_t *, const uint8_t *, uint32_t *)
+    int fdp_ids_hash_words(int64_t, const uint64_t *, uint64_t *)
+    int fdp_ids_hash_strings(int64_t, const int64_t *, const uint8_t *, const uint64_t *, uint64_t *, uint64_t *)
+
+
+cdef int check(int code) except -1:
+    if code == -1:
+        raise MemoryError("not enough memory for the users")
+    if code == -3:
+        raise OverflowError("more than 2^32-2 users, or rows of one user")
+    if code != 0:
+        raise RuntimeError(f"bound kernel failed with code {code}")
+    return 0
+
+
+def rows_per_user(const uint32_t[::1] user, int64_t users):
+    """uint32[users]: rows of each user; every number in `user` is below `users`."""
+    out = np.zeros(users, np.uint32)
+    cdef uint32_t[::1] view = out
+    cdef int code
+    if user.shape[0]:
+        with nogil:
+            code = fdp_rows_per_user(user.shape[0], &user[0], &view[0])
+        check(code)
+    return out
+
+
+def group(const uint32_t[::1] user, const uint32_t[::1] count, const uint64_t[::1] value):
+    """(start int64[users+1], sorted uint64[rows]): values (None: row numbers) with those of one user together."""
+    start = np.zeros(count.shape[0] + 1, np.int64)
+    out = np.empty(user.shape[0], np.uint64)
+    cdef int64_t[::1] start_view = start
+    cdef uint64_t[::1] out_view = out
+    cdef int code
+    if user.shape[0]:
+        with nogil:
+            code = fdp_group(
+                user.shape[0], &user[0], count.shape[0], &count[0],
+                &value[0] if value is not None else NULL, &start_view[0], &out_view[0],
+            )
+        check(code)
+    return start, out
+
+
+def hash_rows(columns, int64_t rows):
+    """uint64[rows]: hash of each row's codes, in the order of the columns."""
+    out = np.zeros(rows, np.uint64)
+    cdef uint64_t[::1] view = out
+    cdef const uint8_t[::1] column_view
+    cdef int width, code
+    for column in columns:
+        if rows:
+            width = column.itemsize
+            column_view = column.view(np.uint8)
+            with nogil:
+                code = fdp_hash_column(rows, &column_view[0], width, &view[0])
+            check(code)
+    return out
+
+
+def cap(
+    const int64_t[::1] start,
+    const uint64_t[::1] order,
+    const uint64_t[::1] content,
+    const uint64_t[::1] user_hash,
+    int64_t k,
+    int threads,
+):
+    """uint8[rows]: 1 for the at most k rows that each user keeps."""
+    out = np.zeros(order.shape[0], np.uint8)
+    cdef uint8_t[::1] view = out
+    cdef int code
+    if order.shape[0]:
+        with nogil:
+            code = fdp_cap(
+                user_hash.shape[0], &start[0], &order[0], &content[0], &user_hash[0], k, threads, &view[0]
+            )
+        check(code)
+    return out
+
+
+def most_common(
+    const int64_t[::1] start, uint64_t[::1] sorted, const uint64_t[::1] user_hash, uint64_t keys, int threads
+):
+    out = np.zeros(keys, np.int64)
+    cdef int64_t[::1] view = out
+    cdef int code
+    if sorted.shape[0] and keys:
+        with nogil:
+            code = fdp_most_common(
+                user_hash.shape[0], &start[0], &sorted[0], &user_hash[0], keys, threads, &view[0]
+            )
+        check(code)
+    return out
+
+
+def groups(
+    const int64_t[::1] start,
+    uint64_t[::1] sorted,
+    const uint64_t[::1] user_hash,
+    uint64_t keys,
+    int64_t t_max,
+    int64_t cap,
+    int threads,
+):
+    out = np.zeros(keys * t_max, np.int64)
+    cdef int64_t[::1] view = out
+    cdef int code
+    if sorted.shape[0] and keys:
+        with nogil:
+            code = fdp_groups(
+                user_hash.shape[0], &start[0], &sorted[0], &user_hash[0], keys, t_max, cap, threads, &view[0]
+            )
+        check(code)
+    return out
+
+
+def hash_words(const uint64_t[::1] ids):
+    """Public hashes of 64-bit ids."""
+    out = np.empty(ids.shape[0], np.uint64)
+    cdef uint64_t[::1] view = out
+    if ids.shape[0]:
+        with nogil:
+            fdp_ids_hash_words(ids.shape[0], &ids[0], &view[0])
+    return out
+
+
+def hash_strings(const int64_t[::1] offset, const uint8_t[::1] data, const uint64_t[::1] secret):
+    """(uint64[2n] keyed 128-bit hashes, uint64[n] public hashes) of the strings data[offset[i]:offset[i+1]]."""
+    cdef int64_t n = offset.shape[0] - 1
+    key = np.empty(2 * n, np.uint64)
+    out = np.empty(n, np.uint64)
+    cdef uint64_t[::1] key_view = key, view = out
+    cdef uint8_t nothing = 0
+    if n > 0:
+        with nogil:
+            fdp_ids_hash_strings(
+                n, &offset[0], &data[0] if data.shape[0] else &nothing, &secret[0], &key_view[0], &view[0]
+            )
+    return key, out
+
+
+cdef class Ids:
+    """A growing map from ids to dense numbers; see csrc/bound_ids.c."""
+
+    cdef fdp_ids *c
+    cdef readonly int words
+
+    def __cinit__(self, int words, uint64_t secret):
+        self.words = words
+        check(fdp_ids_new(words, secret, &self.c))
+
+    def __dealloc__(self):
+        fdp_ids_free(self.c)
+
+    def __len__(self):
+        return fdp_ids_count(self.c)
+
+    def add(self, const uint64_t[::1] key, const uint64_t[::1] hash, const uint8_t[::1] valid):
+        """uint32 numbers of the ids; rows that are not valid become users of their own."""
+        cdef int64_t n = hash.shape[0]
+        out = np.empty(n, np.uint32)
+        cdef uint32_t[::1] view = out
+        cdef int code
+        if n:
+            with nogil:
+                code = fdp_ids_add(
+                    self.c, n, &key[0], &hash[0], &valid[0] if valid is not None else NULL, &view[0]
+                )
+            check(code)
+        return out
+
+    def hashes(self):
+        """uint64[len(self)]: the public hash of every user's id value (0 for users without an id)."""
+        cdef int64_t n = fdp_ids_count(self.c), i
+        cdef const uint64_t *hash = fdp_ids_hash(self.c)
+        out = np.empty(n, np.uint64)
+        cdef uint64_t[::1] view = out
+        for i in range(n):
+            view[i] = hash[i]
+        return out

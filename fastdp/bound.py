@@ -1,0 +1,48 @@
+"""Bounding what one user can contribute: integer weights, or at most k rows.
+
+Everything here is a function of one user's own rows and id value, so that adding or removing another user changes
+nothing. Weights are in fixed point: SCALE units are one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .table import Table
+
+SCALE = 1 << 20
+"""Fixed-point units per row."""
+
+MAX_CLIP = (1 << 43) - 1
+
+
+def check_clip(clip: int) -> int:
+    """The clip as an int; UsageError unless it is a whole number in 1..2^43-1."""
+    if isinstance(clip, bool) or int(clip) != clip or not 1 <= clip <= MAX_CLIP:
+        raise UsageError(f"clip must be a whole number of rows from 1 to 2^43-1, got {clip!r}")
+    return int(clip)
+
+
+def weights(rows_per_user: np.ndarray, clip: int) -> np.ndarray:
+    """uint32 weight of each row of a user with R rows: min(SCALE, floor(clip * SCALE / R)).
+
+    R times that weight is at most clip * SCALE, exactly: the L1 sensitivity of every marginal to one user.
+    """
+    clip = check_clip(clip)
+    rows = np.maximum(np.asarray(rows_per_user), 1).astype(np.int64)
+    return np.minimum(SCALE, (clip * SCALE) // rows).astype(np.uint32)
+
+
+def user_weights(table: Table, clip: int | None) -> np.ndarray | None:
+    """uint32[users] row weights of each user; None where all rows weigh the same (no clip, or no user column)."""
+    if clip is None:
+        return None
+    check_clip(clip)
+    return None if table.user is None else weights(table.rows_per_user(), clip)

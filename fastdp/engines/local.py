@@ -1,0 +1,148 @@
+"""The engine of one machine: compiled kernels over a table's code columns, threads that cannot change a bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import bound, threads as _threads
+from ..domain import Clique
+from ..errors import DataError, UsageError
+from . import plan as planning
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+    from ..table import Table
+    from ..userkeys import UserKey
+
+SPARSE_CELLS = 1 << 27
+"""With sparse=None, a clique of more cells than this (1 GiB of int64) is counted sparsely."""
+
+PRIVATE_TABLE_BYTES = 1 << 29
+"""Threads keep tables of their own up to this many bytes in all; beyond it they divide the cells instead."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMarginal:
+    """A marginal by its non-empty cells: keys (uint64, ascending, C-order cell numbers) and sums (int64)."""
+
+    keys: np.ndarray
+    sums: np.ndarray
+    shape: tuple[int, ...]
+
+    def codes(self) -> tuple[np.ndarray, ...]:
+        """The codes of each cell, one array per attribute."""
+        out, rest = [], self.keys
+        for n in reversed(self.shape):
+            rest, code = np.divmod(rest, np.uint64(n))
+            out.append(code)
+        return tuple(reversed(out))
+
+    def dense(self) -> np.ndarray:
+        """The whole array, where it fits."""
+        table = np.zeros(int(np.prod(self.shape, dtype=object)), np.int64)
+        table[self.keys.astype(np.int64)] = self.sums
+        return table.reshape(self.shape)
+
+
+class LocalCounter:
+    """`Counter` over a `Table`. Holds no copy of the data."""
+
+    def __init__(self, table: Table, threads: int | None = None):
+        self.table = table
+        self.schema: Schema = table.schema
+        self.threads = _threads.resolve(threads)
+
+    def marginals(
+        self,
+        cliques: Sequence[Clique],
+        clip: int | None = None,
+        sparse: bool | None = False,
+    ) -> dict:
+        """Weighted marginals, exact. Dense int64 arrays by default (what `Counter` promises); sparse=True gives
+        `SparseMarginal`s, sparse=None decides by the public number of cells (`SPARSE_CELLS`)."""
+        domain = self.table.domain
+        asked = [domain.check(c) for c in cliques]
+        for clique in asked:
+            for name in clique:
+                if name not in self.table.codes:
+                    raise DataError(f"clique {clique!r}: column {name!r} was not read")
+            if domain.cells(clique) > 1 << 63:
+                raise UsageError(f"clique {clique!r} has more than 2^63 cells")
+        large = {c for c in asked if sparse or (sparse is None and domain.cells(c) > SPARSE_CELLS)}
+        weights = bound.user_weights(self.table, clip)
+        out: dict = dict.fromkeys(asked)
+        for clique in large:
+            out[clique] = self._sparse(clique, weights)
+        small = [c for c in out if c not in large]
+        for clique, table in self._dense(small, weights).items():
+            out[clique] = table
+        if clip is not None and weights is None:
+            self._scale(out)
+        return out
+
+    def _rows(self, names: Sequence[str], weights: np.ndarray | None):
+        from .._core import count
+
+        user = self.table.user if weights is not None else None
+        return count.Rows([self.table.codes[n] for n in names], user, weights, self.table.rows)
+
+    def _dense(self, cliques: list[Clique], weights: np.ndarray | None) -> dict:
+        from .._core import count
+
+        if not cliques:
+            return {}
+        domain = self.table.domain
+        plan = planning.fuse(domain, [c for c in planning.outer(cliques) if c])
+        space = np.zeros(plan.total, np.int64)
+        count.count(
+            self._rows(plan.columns, weights),
+            plan.depth,
+            plan.column,
+            plan.size,
+            plan.offset,
+            plan.cells,
+            self.threads,
+            PRIVATE_TABLE_BYTES,
+            space,
+        )
+        tables = {c: space[at : at + domain.cells(c)].reshape(domain.shape(c)) for c, at in plan.counted}
+        if () in cliques and not tables:
+            tables[()] = np.array(self._total(weights), np.int64)
+        return planning.project_all(domain, tables, cliques)
+
+    def _total(self, weights: np.ndarray | None) -> int:
+        if weights is None:
+            return self.table.rows
+        return int(np.dot(weights.astype(np.int64), self.table.rows_per_user().astype(np.int64)))
+
+    def _sparse(self, clique: Clique, weights: np.ndarray | None) -> SparseMarginal:
+        from .._core import count
+
+        shape = self.table.domain.shape(clique)
+        rows = self._rows(clique, weights)
+        keys = count.cells(rows, np.array(shape, np.uint64), self.threads)
+        bits = max(1, (self.table.domain.cells(clique) - 1).bit_length())
+        return SparseMarginal(*count.sparse(rows, keys, bits, self.threads), shape)
+
+    def _scale(self, out: dict) -> None:
+        """Without a user column every weight is SCALE: count plainly, multiply once."""
+        for clique, found in out.items():
+            if isinstance(found, SparseMarginal):
+                out[clique] = SparseMarginal(found.keys, found.sums * bound.SCALE, found.shape)
+            else:
+                found *= bound.SCALE
+
+    def user_histogram(self, key: UserKey, cap: int = 1) -> np.ndarray:
+        """See `Counter.user_histogram` and `userkeys`."""
+        from . import users
+
+        return users.histogram(self.table, key, cap, self.threads)
+
+
+def local(table: Table, threads: int | None = None) -> LocalCounter:
+    """The engine for tables on this machine. threads=None: all cores."""
+    return LocalCounter(table, threads)
