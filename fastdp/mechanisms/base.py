@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..ids import Habits
-    from ..measure import Door, Measurement
+    from ..measure import Door
+    from ..measurement import Measurement
     from ..model import Model
     from ..schema import Schema
 
@@ -60,7 +61,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.clip is not None and self.clip < 1:
             raise ValueError("clip must be at least 1")
 
-    def outline(self, domain: Domain, *, public: bool = False) -> Outline:
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         """What a run would measure, from public facts alone."""
         raise NotImplementedError
 
@@ -98,6 +99,9 @@ class Public(Protocol):
         """int64 counts of rows."""
 
     def habits(self, columns: Sequence[str]) -> Habits: ...
+
+    def choose_outer(self) -> list[Clique]:
+        """Outer marginals by the associations seen in the public data."""
 
 
 def no_progress(stage: str, done: float, total: float | None, text: str = "") -> None:

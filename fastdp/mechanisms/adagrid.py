@@ -1,0 +1,204 @@
+"""AdaGrid (Minutemen, DeID2 sprint 3): marginals measured finely only where there is something to see.
+
+Round k measures the k-way sets of the downward closure of the outer marginals. A cell is *plausible* if every (k-1)-way
+cell it projects to was itself measured finely and came out above `threshold` standard deviations. Plausible cells are
+measured one by one; for the rest, each child's own query of the remainder is measured again, scaled by
+1/sqrt(number of children). So every column of the query has L2 norm exactly 1 and no budget is wasted on empty cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import msgspec
+import numpy as np
+
+from ..domain import Clique, Domain, downward_closure, maximal
+from ..errors import UsageError
+from ..measurement import Measurement, Request
+from ..queries import AdaGrid as GridQuery
+from ..queries import Grid
+from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .common import ModelRows, ids_share, measure_users
+
+if TYPE_CHECKING:
+    from ..measure import Door
+
+
+class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`clique` is measured `times` times in all."""
+
+    clique: tuple[str, ...]
+    times: int
+
+    def __post_init__(self):
+        if self.times < 1:
+            raise ValueError("times must be at least 1 (it includes the first)")
+
+
+class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`outer`: the marginals whose downward closure is measured. Without them they are chosen: from public data where it
+    is given, else privately (a spanning tree of pairs, `selection` of mu^2). `rounds`: shares of what remains, by round,
+    split evenly inside a round; without it every measurement has the same share, as published."""
+
+    name: ClassVar[str] = "adagrid"
+
+    outer: tuple[tuple[str, ...], ...] | None = None
+    copies: tuple[Copy, ...] = ()
+    threshold: float = 5.0
+    rounds: tuple[float, ...] | None = None
+    selection: float = 0.1
+    stop: Literal["noise", "tol", "published"] = "noise"
+    max_cells: int | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.threshold >= 0:
+            raise ValueError("threshold must be >= 0 (in standard deviations)")
+        if self.rounds is not None and not (self.rounds and all(s > 0 for s in self.rounds)):
+            raise ValueError("rounds must be positive shares")
+        if not 0 < self.selection < 1:
+            raise ValueError("selection must lie strictly between 0 and 1")
+        if self.outer is not None and not self.outer:
+            raise ValueError("outer must name at least one marginal")
+
+    def run(self, door: Door, job: Job) -> Outcome:
+        left = 1.0
+        users, spent = measure_users(self.ids, door, job)
+        left -= spent
+        released: list[Measurement] = [users] if users is not None else []
+        outer = self.outer
+        if outer is None and job.public is not None:
+            outer = job.public.choose_outer()
+        elif outer is None:
+            from .tree import private_pairs
+
+            # The tree needs 1-ways to judge pairs by; they are measured as round 1 of what follows too.
+            pairs, ones = private_pairs(door, self.selection * left)
+            released += ones
+            outer, left = pairs, left * (1 - self.selection)
+        sets = closure(door.domain, outer)
+        shares = self.shares(sets)
+
+        grids: dict[frozenset, Grid] = {}
+        noisy: dict[frozenset, np.ndarray] = {}
+        for k in range(1, max(map(len, sets)) + 1):
+            job.check()
+            now = [s for s in sets if len(s) == k]
+            for s in now:
+                grids[frozenset(s)] = grid_of(door.domain, s, grids, noisy)
+            requests = [
+                Request(s, door.mu * math.sqrt(left * share), GridQuery(grids[frozenset(s)]))
+                for s in now
+                for share in [shares[s][0]] * shares[s][1]
+            ]
+            answers = door.measure(requests, label=f"round {k}")
+            released += answers
+            for s in now:
+                mine = [m for m in answers if m.clique == s]
+                noisy[frozenset(s)] = plausible(grids[frozenset(s)], mine, self.threshold)
+        ways = [m for m in released if m is not users]
+        model = job.fit(door.domain, ways, max_cells=self.max_cells, **self.stopping(job.epsilon))
+        return Outcome(
+            rows=ModelRows(model, whole_total(model.total, job.rows), job.seed, job.threads),
+            measurements=tuple(released),
+            model=model,
+            users=users,
+            id_columns=self.habit_columns(outer),
+            details={"outer": [list(s) for s in outer]},
+        )
+
+    def stopping(self, epsilon: float) -> dict:
+        """`published`: 344 * epsilon + 256 plain mirror descent iterations, for comparison."""
+        if self.stop == "published":
+            return {"stop": "iters", "iters": round(344 * epsilon + 256), "method": "mirror"}
+        return {"stop": self.stop}
+
+    def shares(self, sets: Sequence[Clique]) -> dict[Clique, tuple[float, int]]:
+        """(share of each measurement, how many there are) of every set; shares times numbers add up to 1."""
+        known = {frozenset(s): s for s in sets}
+        times = dict.fromkeys(sets, 1)
+        for copy in self.copies:
+            if frozenset(copy.clique) not in known:
+                raise UsageError(f"adagrid, field 'copies': {copy.clique} is no part of an outer marginal")
+            times[known[frozenset(copy.clique)]] = copy.times
+        if self.rounds is None:
+            return {s: (1 / sum(times.values()), n) for s, n in times.items()}
+        depth = max(map(len, sets))
+        if len(self.rounds) != depth:
+            raise UsageError(f"adagrid, field 'rounds': {depth} rounds need {depth} shares, got {len(self.rounds)}")
+        in_round = {k: sum(n for s, n in times.items() if len(s) == k) for k in range(1, depth + 1)}
+        share = [r / sum(self.rounds) for r in self.rounds]
+        return {s: (share[len(s) - 1] / in_round[len(s)], n) for s, n in times.items()}
+
+    def habit_columns(self, outer: Sequence[Clique]) -> tuple[str, ...]:
+        if self.ids.columns is not None:
+            return self.ids.columns
+        shared = set(outer[0]).intersection(*outer[1:])
+        return tuple(a for a in outer[0] if a in shared)
+
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+        taken = ids_share(self.ids, public=public, user=user)
+        charges = [("rows per user", taken)] if taken else []
+        if self.outer is None:
+            from .tree import SPLIT
+
+            left = 1 - taken
+            if public:
+                notes = ("outer marginals would be chosen from the public data",)
+                return Outline((), tuple(charges), (), notes)
+            charges.append(("private choice of pairs", left * self.selection * (1 - SPLIT)))
+            notes = ("outer marginals: a spanning tree of pairs, chosen privately",)
+            part = left * self.selection * SPLIT / len(domain)
+            ones = tuple(Planned((a,), part, domain[a], note="judging pairs") for a in domain)
+            return Outline(ones, tuple(charges), (), notes)
+        sets = closure(domain, self.outer)
+        shares = self.shares(sets)
+        lines = tuple(
+            Planned(s, shares[s][0] * (1 - taken), domain.cells(s), shares[s][1], note=f"round {len(s)}")
+            for s in sets
+        )
+        return Outline(lines, tuple(charges), tuple(maximal(sets)))
+
+
+def closure(domain: Domain, outer: Sequence[Sequence[str]]) -> list[Clique]:
+    """Every set to measure, smallest first; also each attribute that no outer marginal names, so that none is uniform."""
+    outer = [domain.check(s) for s in outer]
+    sets = downward_closure(outer)
+    covered = {a for s in sets for a in s}
+    return [*((a,) for a in domain if a not in covered), *sets]
+
+
+def grid_of(
+    domain: Domain, clique: Clique, grids: Mapping[frozenset, Grid], noisy: Mapping[frozenset, np.ndarray]
+) -> Grid:
+    """The grid of one set from its children's grids and the cells of theirs that passed (`plausible`)."""
+    shape = domain.shape(clique)
+    if len(clique) == 1:
+        return Grid(clique, shape, np.arange(shape[0]))
+    mask = np.ones(shape, bool)
+    children = []
+    for part in combinations(clique, len(clique) - 1):
+        child = grids[frozenset(part)]
+        passed = np.zeros(math.prod(child.shape), bool)
+        passed[noisy[frozenset(part)]] = True
+        order = [child.clique.index(a) for a in clique if a in child.clique]
+        lay = passed.reshape(child.shape).transpose(order)
+        mask &= lay.reshape([n if a in child.clique else 1 for a, n in zip(clique, shape)])
+        children.append(child)
+    return Grid(clique, shape, np.flatnonzero(mask), tuple(children))
+
+
+def plausible(grid: Grid, answers: Sequence[Measurement], threshold: float) -> np.ndarray:
+    """The fine cells whose answer, averaged over the copies, exceeds `threshold` averaged standard deviations."""
+    n = grid.fine.size
+    weight, total = np.zeros(n), np.zeros(n)
+    for m in answers:
+        precision = 1 / np.square(np.broadcast_to(np.asarray(m.sigma, float), m.values.shape)[:n])
+        weight += precision
+        total += precision * m.values[:n]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return grid.fine[total / weight > threshold / np.sqrt(weight)]

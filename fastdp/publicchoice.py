@@ -1,0 +1,131 @@
+"""Choices made from public data alone: outer marginals, users' habits, the clip. They cost no budget.
+
+Only tables read with `public=True` are taken; what is learnt from them is written into the run's statement as
+public data used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .domain import Clique, Domain, maximal
+from .errors import DataError, UsageError
+from .ids import Habits
+
+if TYPE_CHECKING:
+    from .schema import Schema
+    from .table import Table
+
+
+class PublicTable:
+    """A public table as mechanisms may use it; see `mechanisms.base.Public`."""
+
+    def __init__(self, table: Table):
+        if not table.public:
+            raise UsageError("public data must be read with public=True; this table was read as private")
+        self.table = table
+
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema
+
+    def marginals(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
+        """Counts of rows, int64."""
+        from .truth import marginals
+
+        return marginals(self.table, list(cliques), clip=None)
+
+    def habits(self, columns: Sequence[str]) -> Habits:
+        """What each public user does, over these columns."""
+        if self.table.user is None:
+            raise DataError("the public data has no user column, so no habits can be taken from it")
+        columns = self.schema.domain.check(columns)
+        return Habits.from_rows(columns, self.schema.domain.shape(columns), self.table.user, self.table.codes)
+
+    def choose_outer(self, ways: int = 3, max_cells: int = 200_000) -> list[Clique]:
+        """Outer marginals of up to `ways` attributes; see `grow`."""
+        domain = self.schema.domain
+        pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_cells]
+        counts = self.marginals(pairs)
+        return grow(domain, {p: mutual_information(counts[p]) for p in pairs}, ways, max_cells)
+
+    def choose_clip(self, noise_per_unit: float = 0.0) -> ClipChoice:
+        return choose_clip(self.table.rows_per_user(), noise_per_unit)
+
+
+def mutual_information(counts: np.ndarray) -> float:
+    """Of the two attributes of a table of counts, in nats; 0 for a table without rows."""
+    total = counts.sum()
+    if total <= 0:
+        return 0.0
+    p = counts / total
+    outer = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
+    seen = p > 0
+    return float((p[seen] * np.log(p[seen] / outer[seen])).sum())
+
+
+def grow(domain: Domain, strength: dict[Clique, float], ways: int, max_cells: int) -> list[Clique]:
+    """Cliques that form a junction tree by construction: each attribute joins up to `ways` - 1 attributes of one
+    clique already there, those with which its pairwise strengths add up to most, as long as the marginal keeps
+    within `max_cells`. With ways=2 this is a maximum spanning tree (Chow and Liu)."""
+    if ways < 1:
+        raise UsageError(f"outer marginals need at least 1 attribute, got ways={ways}")
+    known = {frozenset(p): s for p, s in strength.items()}
+
+    def gain(name: str, group: Clique) -> float:
+        return sum(known.get(frozenset((name, a)), 0.0) for a in group)
+
+    if ways == 1 or not known:
+        return [(a,) for a in domain]
+    first = max(domain, key=lambda a: gain(a, tuple(b for b in domain if b != a)))
+    cliques: list[Clique] = [(first,)]
+    left = [a for a in domain if a != first]
+    while left:
+        best = max(
+            (
+                (gain(a, group), -domain.cells(group), a, group)
+                for a in left
+                for group in _groups(cliques, ways - 1)
+                if domain.cells(group) * domain[a] <= max_cells
+            ),
+            default=None,
+            key=lambda found: found[:2],
+        )
+        if best is None or best[0] <= 0:
+            cliques += [(a,) for a in left]
+            break
+        _, _, name, group = best
+        cliques.append((*group, name))
+        left.remove(name)
+    return maximal(cliques)
+
+
+def _groups(cliques: Sequence[Clique], size: int) -> list[Clique]:
+    groups = {frozenset(g): g for c in cliques for k in range(1, size + 1) for g in combinations(c, k)}
+    return list(groups.values())
+
+
+@dataclass(frozen=True)
+class ClipChoice:
+    """Candidate clips with the share of public rows that down-weighting would lose, and the one suggested."""
+
+    clip: int
+    candidates: np.ndarray
+    lost: np.ndarray
+
+
+def choose_clip(rows_per_user: np.ndarray, noise_per_unit: float) -> ClipChoice:
+    """The clip with the least bias plus noise on public data: the share of rows lost at clip C, plus `noise_per_unit` * C
+    (the noise of the total, as a share of the rows, for a clip of 1)."""
+    sizes = np.asarray(rows_per_user, np.int64)
+    sizes = sizes[sizes > 0]
+    if sizes.size == 0:
+        raise DataError("the public data has no users, so no clip can be chosen from it")
+    candidates = np.unique(np.quantile(sizes, np.linspace(0.05, 1, 96), method="higher"))
+    lost = np.array([1 - np.minimum(sizes, c).sum() / sizes.sum() for c in candidates])
+    return ClipChoice(int(candidates[np.argmin(lost + noise_per_unit * candidates)]), candidates, lost)
