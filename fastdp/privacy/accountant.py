@@ -1,0 +1,214 @@
+"""Privacy events and what they cost together.
+
+An event is the law of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)` or `BoundedRange(epsilon)`
+(a selection). `compose` adds them up. What a composition costs at delta is the smaller of two bounds:
+
+- the sum of the pure epsilons (a bounded range counts with its full epsilon), plus the epsilon at delta of
+  the Gaussian events' mu = sqrt(sum mu_i^2);
+- the epsilon at delta of sqrt(sum mu_i^2) over all events, a pure epsilon being mu-GDP with
+  mu = -2 Phi^-1(1/(1+e^epsilon)) and an epsilon-bounded range with mu = -2 Phi^-1(1/(1+e^(epsilon/2))).
+
+Sums are rounded up. docs/privacy-accounting.md has the proofs, and says which bound may serve as a filter when
+the laws of later events depend on earlier answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastdp.errors import UsageError
+from fastdp.privacy import gdp
+
+_U = 2.0**-53
+_ROUTES = ("pure+gaussian", "all-mu")
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A mu-GDP release: Gaussian noise with sensitivity / sigma = mu, or several of them together."""
+
+    mu: float
+
+    law = "gaussian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", _number("Gaussian mu", self.mu))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as JSON values."""
+        return {"law": self.law, "mu": self.mu}
+
+
+@dataclass(frozen=True)
+class Pure:
+    """An epsilon-DP release: (discrete) Laplace noise."""
+
+    epsilon: float
+
+    law = "pure"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _number("Pure epsilon", self.epsilon))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as JSON values."""
+        return {"law": self.law, "epsilon": self.epsilon}
+
+
+@dataclass(frozen=True)
+class BoundedRange:
+    """An epsilon-bounded-range release: one selection by the exponential mechanism with parameter epsilon."""
+
+    epsilon: float
+
+    law = "bounded-range"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _number("BoundedRange epsilon", self.epsilon))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as JSON values."""
+        return {"law": self.law, "epsilon": self.epsilon}
+
+
+Event = Gaussian | Pure | BoundedRange
+_LAWS: dict[str, tuple[type, str]] = {
+    Gaussian.law: (Gaussian, "mu"),
+    Pure.law: (Pure, "epsilon"),
+    BoundedRange.law: (BoundedRange, "epsilon"),
+}
+
+
+def event_from_dict(data: Mapping[str, Any]) -> Event:
+    """The event that `to_dict` wrote; anything else is a `UsageError`."""
+    law = data.get("law") if isinstance(data, Mapping) else None
+    if not isinstance(law, str) or law not in _LAWS:
+        raise UsageError(f"unknown privacy law {law!r}; known: {', '.join(_LAWS)}")
+    kind, field = _LAWS[law]
+    if set(data) != {"law", field}:
+        raise UsageError(f"a {law} event has exactly the fields law and {field}")
+    return kind(data[field])
+
+
+def mu_of(event: Event) -> float:
+    """The GDP parameter that bounds one event, rounded up."""
+    if isinstance(event, Gaussian):
+        return event.mu
+    if isinstance(event, Pure):
+        return gdp.mu_of_pure(event.epsilon)
+    if isinstance(event, BoundedRange):
+        return gdp.mu_of_range(event.epsilon)
+    raise UsageError(f"not a privacy event: {type(event).__name__}")
+
+
+@dataclass(frozen=True)
+class Composition:
+    """Sums over events, each rounded up.
+
+    `gaussian_mu` covers the Gaussian events, `pure_epsilon` the others, `mu` all of them.
+    """
+
+    events: int
+    gaussian_mu: float
+    pure_epsilon: float
+    mu: float
+
+    def routes(self, delta: float) -> dict[str, float]:
+        """Epsilon at delta by each bound; a delta of 0 is infinite unless nothing is Gaussian."""
+        delta = _delta(delta)
+        if delta == 0.0:
+            pure = self.pure_epsilon if self.gaussian_mu == 0.0 else math.inf
+            return dict(zip(_ROUTES, (pure, 0.0 if self.mu == 0.0 else math.inf), strict=True))
+        split = _sum_up([self.pure_epsilon, gdp.epsilon_of(self.gaussian_mu, delta)])
+        joint = gdp.epsilon_of(self.mu, delta)
+        return dict(zip(_ROUTES, (split, joint), strict=True))
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest proven epsilon at delta, rounded up."""
+        return min(self.routes(delta).values())
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest proven delta at epsilon, rounded up."""
+        epsilon = _number("epsilon", epsilon)
+        joint = gdp.delta_of(self.mu, epsilon)
+        rest = math.nextafter(epsilon - self.pure_epsilon, -math.inf)
+        if epsilon == self.pure_epsilon:
+            rest = 0.0
+        if rest < 0.0:
+            return joint
+        return min(joint, gdp.delta_of(self.gaussian_mu, rest))
+
+
+def compose(events: Iterable[Event]) -> Composition:
+    """The cost of all events together (adaptive choice of the queries is covered)."""
+    listed = list(events)
+    every = [mu_of(event) for event in listed]
+    gaussian = [event.mu for event in listed if isinstance(event, Gaussian)]
+    pure = [event.epsilon for event in listed if not isinstance(event, Gaussian)]
+    return Composition(
+        events=len(listed),
+        gaussian_mu=_norm_up(gaussian),
+        pure_epsilon=_sum_up(pure),
+        mu=_norm_up(every),
+    )
+
+
+def spent(events: Iterable[Event], delta: float) -> float:
+    """`compose(events).epsilon(delta)`: what the events cost at delta."""
+    return compose(events).epsilon(delta)
+
+
+def admits(events: Iterable[Event], epsilon: float, delta: float) -> bool:
+    """Whether all events together stay within (epsilon, delta)."""
+    return spent(events, delta) <= epsilon
+
+
+def admits_adaptive(events: Iterable[Event], epsilon: float, delta: float) -> bool:
+    """As `admits`, by the bounds that stay valid when the laws themselves were chosen by earlier answers.
+
+    These are the all-mu bound, and the plain sum where no event is Gaussian.
+    """
+    total = compose(events)
+    if total.gaussian_mu == 0.0 and total.pure_epsilon <= epsilon:
+        return True
+    return _delta(delta) > 0.0 and gdp.epsilon_of(total.mu, delta) <= epsilon
+
+
+def _sum_up(values: list[float]) -> float:
+    """An upper bound of the exact sum, exact where the sum is a double."""
+    total = math.fsum(values)
+    # fsum rounds the exact sum once; the difference to it is itself a sum of doubles
+    return total if math.fsum([*values, -total]) <= 0.0 else math.nextafter(total, math.inf)
+
+
+def _norm_up(values: list[float]) -> float:
+    """An upper bound of sqrt(sum x^2), the value itself for a single one."""
+    present = [x for x in values if x > 0.0]
+    if len(present) <= 1:
+        return present[0] if present else 0.0
+    scale = max(present)
+    squares = math.fsum((x / scale) ** 2 for x in present)
+    # quotient, square, sum, root and product each err by at most one rounding, the first three twice in x^2
+    return scale * math.sqrt(squares) * (1.0 + 16.0 * _U)
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, bool):
+        raise UsageError(f"{name} must be a number, got {value!r}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} must be a number, got {value!r}") from None
+    if not (math.isfinite(number) and number >= 0.0):
+        raise UsageError(f"{name} must be finite and not negative, got {value!r}")
+    return number
+
+
+def _delta(delta: float) -> float:
+    delta = _number("delta", delta)
+    if delta >= 1.0:
+        raise UsageError(f"delta must lie below 1, got {delta!r}")
+    return delta

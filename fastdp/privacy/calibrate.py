@@ -1,0 +1,168 @@
+"""How much noise an (epsilon, delta) asks for, and back.
+
+`calibrate` gives the standard deviation (or Laplace scale) for `count` measurements of the same sensitivity.
+Sigma is rounded up: mu comes rounded down from `gdp.mu_from`, and the division is checked in exact rational
+arithmetic, sigma^2 mu^2 >= count sensitivity^2. docs/privacy-calibration.md has laws and proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from fastdp.errors import UsageError
+from fastdp.privacy.gdp import (
+    delta_of,
+    epsilon_of,
+    mu_from,
+    mu_of_pure,
+    mu_of_range,
+    pure_epsilon_from,
+    range_epsilon_from,
+)
+
+METHODS = ("gdp", "classic-rdp", "classic-gaussian", "laplace", "pure")
+# The textbook Gaussian mechanism is proved for epsilon < 1 only; the archetypes authors cap it here.
+CLASSIC_EPSILON_MAX = 0.999999999
+_SAFE = 2.0**-48  # covers the handful of roundings in a closed form
+
+__all__ = [
+    "METHODS",
+    "calibrate",
+    "delta_of",
+    "epsilon_of",
+    "mu_from",
+    "mu_from_rho",
+    "mu_from_sigma",
+    "mu_of_method",
+    "mu_of_pure",
+    "mu_of_range",
+    "pure_epsilon_from",
+    "range_epsilon_from",
+    "rho_from_mu",
+    "sigma_from_mu",
+]
+
+
+def calibrate(
+    epsilon: float,
+    delta: float,
+    sensitivity: float = 1.0,
+    count: int = 1,
+    method: str = "gdp",
+) -> float:
+    """The noise scale with which `count` measurements together are (epsilon, delta)-DP, rounded up.
+
+    `sensitivity` is each measurement's L2 bound (L1 for "laplace"), in the unit the result is wanted in.
+
+    - "gdp": tight, sigma = sensitivity sqrt(count) / mu(epsilon, delta).
+    - "classic-rdp": epsilon = rho + 2 sqrt(rho log(1/delta)), rho = count sensitivity^2 / (2 sigma^2).
+    - "classic-gaussian": each measurement gets epsilon/count and delta/count, with epsilon capped below 1, and
+      sigma = sensitivity sqrt(2 log(1.25 count/delta)) count/epsilon.
+    - "laplace" (also "pure"): the scale count sensitivity / epsilon of (discrete) Laplace noise; delta unused.
+    """
+    _method(method)
+    sensitivity = _positive("sensitivity", sensitivity)
+    count = _count(count)
+    if method in ("laplace", "pure"):
+        epsilon = _positive("epsilon", epsilon)
+        _delta(delta, zero=True)
+        return _round_up(
+            Fraction(sensitivity) * count / Fraction(epsilon),
+            lambda scale: scale,
+            sensitivity * count / epsilon,
+        )
+    if method == "classic-gaussian":
+        epsilon = min(_positive("epsilon", epsilon), CLASSIC_EPSILON_MAX)
+        delta = _delta(delta)
+        factor = math.sqrt(2.0 * math.log(1.25 * count / delta))
+        return sensitivity * factor * count / epsilon * (1.0 + _SAFE)
+    return sigma_from_mu(mu_of_method(epsilon, delta, method), sensitivity, count)
+
+
+def mu_of_method(epsilon: float, delta: float, method: str = "gdp") -> float:
+    """The GDP parameter that the whole budget amounts to under `method`, rounded down.
+
+    With "classic-gaussian" it is that of a single measurement; with "laplace" that of the pure guarantee.
+    """
+    _method(method)
+    epsilon = _positive("epsilon", epsilon)
+    if method in ("laplace", "pure"):
+        _delta(delta, zero=True)
+        return mu_of_pure(epsilon) * (1.0 - _SAFE)
+    delta = _delta(delta)
+    if method == "gdp":
+        return mu_from(epsilon, delta)
+    if method == "classic-rdp":
+        log = -math.log(delta)
+        return math.sqrt(2.0) * epsilon / (math.sqrt(log + epsilon) + math.sqrt(log)) * (1.0 - _SAFE)
+    return 1.0 / calibrate(epsilon, delta, method=method) * (1.0 - _SAFE)
+
+
+def sigma_from_mu(mu: float, sensitivity: float = 1.0, count: int = 1) -> float:
+    """sensitivity sqrt(count) / mu, rounded up: the noise of each of `count` measurements that share mu."""
+    mu, sensitivity = _positive("mu", mu), _positive("sensitivity", sensitivity)
+    count = _count(count)
+    square = count * (Fraction(sensitivity) / Fraction(mu)) ** 2
+    return _round_up(square, lambda sigma: sigma * sigma, sensitivity * math.sqrt(count) / mu)
+
+
+def mu_from_sigma(sigma: float, sensitivity: float = 1.0, count: int = 1) -> float:
+    """sensitivity sqrt(count) / sigma, rounded up: what measurements with this noise cost."""
+    sigma, sensitivity = _positive("sigma", sigma), _positive("sensitivity", sensitivity)
+    return sigma_from_mu(sigma, sensitivity, count)
+
+
+def rho_from_mu(mu: float) -> float:
+    """rho = mu^2 / 2 of zero-concentrated DP, rounded up."""
+    mu = _positive("mu", mu)
+    return _round_up(Fraction(mu) ** 2 / 2, lambda rho: rho, 0.5 * mu * mu)
+
+
+def mu_from_rho(rho: float) -> float:
+    """mu = sqrt(2 rho) of Gaussian noise that is rho-concentrated DP, rounded up."""
+    rho = _positive("rho", rho)
+    return _round_up(2 * Fraction(rho), lambda mu: mu * mu, math.sqrt(2.0 * rho))
+
+
+def _round_up(bound: Fraction, measure, start: float) -> float:
+    """The first double from `start` (an approximation) upward whose `measure` is at least `bound`."""
+    if not (math.isfinite(start) and start > 0.0):
+        raise UsageError("the noise scale leaves the range of floating point; check epsilon and sensitivity")
+    x = math.nextafter(math.nextafter(start, 0.0), 0.0)
+    while measure(Fraction(x)) < bound:
+        x = math.nextafter(x, math.inf)
+    return x
+
+
+def _method(method: str) -> None:
+    if method not in METHODS:
+        raise UsageError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+
+
+def _positive(name: str, value: float) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} must be a number, got {value!r}") from None
+    if not (math.isfinite(number) and number > 0.0):
+        raise UsageError(f"{name} must be finite and positive, got {value!r}")
+    return number
+
+
+def _count(count: int) -> int:
+    if isinstance(count, bool) or int(count) != count or count < 1:
+        raise UsageError(f"count must be a whole number >= 1, got {count!r}")
+    return int(count)
+
+
+def _delta(delta: float, zero: bool = False) -> float:
+    try:
+        number = float(delta)
+    except (TypeError, ValueError):
+        raise UsageError(f"delta must be a number, got {delta!r}") from None
+    if zero and number == 0.0:
+        return number
+    if not 0.0 < number < 1.0:
+        raise UsageError(f"delta must lie strictly between 0 and 1, got {delta!r}")
+    return number
