@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from fastdp.errors import UsageError
@@ -134,11 +135,9 @@ class Composition:
         """The smallest proven delta at epsilon, rounded up."""
         epsilon = _number("epsilon", epsilon)
         joint = gdp.delta_of(self.mu, epsilon)
-        rest = math.nextafter(epsilon - self.pure_epsilon, -math.inf)
-        if epsilon == self.pure_epsilon:
-            rest = 0.0
-        if rest < 0.0:
+        if epsilon < self.pure_epsilon:
             return joint
+        rest = max(0.0, math.nextafter(epsilon - self.pure_epsilon, -math.inf))
         return min(joint, gdp.delta_of(self.gaussian_mu, rest))
 
 
@@ -178,10 +177,16 @@ def admits_adaptive(events: Iterable[Event], epsilon: float, delta: float) -> bo
 
 
 def _sum_up(values: list[float]) -> float:
-    """An upper bound of the exact sum, exact where the sum is a double."""
-    total = math.fsum(values)
-    # fsum rounds the exact sum once; the difference to it is itself a sum of doubles
-    return total if math.fsum([*values, -total]) <= 0.0 else math.nextafter(total, math.inf)
+    """An upper bound of the sum, each double read as the shortest decimal that denotes it.
+
+    So ten times 0.1 is 1, not 1 + 2^-52. It is sound because noise and selections are calibrated to the
+    smaller of the double and that decimal (`gdp.least`).
+    """
+    exact = sum((Fraction(repr(x)) for x in values), Fraction(0))
+    total = float(exact)
+    while Fraction(repr(total)) < exact:
+        total = math.nextafter(total, math.inf)
+    return total
 
 
 def _norm_up(values: list[float]) -> float:

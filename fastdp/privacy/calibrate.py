@@ -14,6 +14,7 @@ from fastdp.errors import UsageError
 from fastdp.privacy.gdp import (
     delta_of,
     epsilon_of,
+    least,
     mu_from,
     mu_of_pure,
     mu_of_range,
@@ -68,7 +69,7 @@ def calibrate(
         epsilon = _positive("epsilon", epsilon)
         _delta(delta, zero=True)
         return _round_up(
-            Fraction(sensitivity) * count / Fraction(epsilon),
+            Fraction(sensitivity) * count / least(epsilon),
             lambda scale: scale,
             sensitivity * count / epsilon,
         )

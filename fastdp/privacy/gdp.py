@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -213,6 +214,11 @@ def _settle(x: float, direction: float, holds: Callable[[float], bool]) -> float
         moved = x * (1.0 + direction * distance)
         distance *= 2.0
     return moved
+
+
+def least(x: float) -> Fraction:
+    """The smaller of a double and the shortest decimal that denotes it: noise is calibrated to this epsilon."""
+    return min(Fraction(x), Fraction(repr(float(x))))
 
 
 def _up(x: float) -> float:
