@@ -1,0 +1,304 @@
+"""Aggregate tables into the data model of the page: counts first, drawing later.
+
+Everything here is a sum over rows; what it returns is small (some hundred numbers a column) whatever the size
+of the tables, and plain enough for `json.dumps`. The truth, where given, is read as the truth: the result is
+not private.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from . import report_places as places
+
+MAX_BARS = 40  # values drawn for a nominal column; the rest is one bar
+MAX_BINS = 60  # bins drawn for an ordered column
+MAX_PAIR_COLUMNS = 40  # columns in the heat map
+MAX_PAIR_CELLS = 1 << 22  # larger joint domains are grouped before they are compared
+MAX_PERIOD_ROWS = 40
+WORST = 12
+HABIT_ROWS = 5  # habits are looked at for users with at least this many rows
+_TIME = ("shift", "hour", "day", "month", "year", "week", "age")
+_ROWS_EDGES = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000]
+
+
+@dataclass(frozen=True)
+class Coded:
+    """One table as codes: `codes[name]` one array a column, `user` a dense index or None."""
+
+    codes: dict[str, np.ndarray]
+    user: np.ndarray | None
+    rows: int
+
+    @property
+    def users(self) -> int | None:
+        return None if self.user is None else int(np.unique(self.user).size)
+
+
+def coded(source: Any, schema: Any) -> Coded:
+    """`source` as codes: a fastdp table as it is, anything else read by the schema as public."""
+    if not hasattr(source, "codes"):
+        from ..table import read
+
+        source = read(source, schema, public=True)
+    return Coded(dict(source.codes), source.user, int(source.rows))
+
+
+def shares(codes: np.ndarray, size: int) -> np.ndarray:
+    """Share of rows per code, float64 [size]; all zero for a table without rows."""
+    counts = np.bincount(codes, minlength=size)[:size].astype(float)
+    return counts / max(counts.sum(), 1.0)
+
+
+# --- columns -------------------------------------------------------------------------------------------
+
+
+def fold(name: str, labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str], np.ndarray, int]:
+    """Which bar each code belongs to: `(bar labels, bar of each code, codes in the last bar if folded)`.
+
+    Ordered columns keep their order and are grouped evenly; nominal ones are sorted by `weight` (the share
+    in the table that leads the page) and their small values share the last bar.
+    """
+    n = len(labels)
+    if ordered:
+        if n <= MAX_BINS:
+            return labels, np.arange(n), 0
+        step = math.ceil(n / MAX_BINS)
+        bar = np.arange(n) // step
+        names = [
+            f"{labels[i]} to {labels[min(i + step, n) - 1]}" for i in range(0, n, step)
+        ]
+        return names, bar, 0
+    order = np.argsort(-weight, kind="stable")
+    kept = order if n <= MAX_BARS else order[: MAX_BARS - 1]
+    bar = np.full(n, len(kept))
+    bar[kept] = np.arange(len(kept))
+    names = [labels[i] for i in kept]
+    folded = n - len(kept)
+    if folded:
+        names.append(f"{folded} other values")
+    return names, bar, folded
+
+
+def columns(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]],
+            errors: Sequence[dict[str, np.ndarray]] = ()) -> list[dict]:
+    """One entry per column: shares of the truth and of each table per bar, and total variation over all codes.
+
+    `errors[i][column]`, where given, is the standard error of the share of each code in table i;
+    the page gets two of them.
+    """
+    out = []
+    for name, (names, ordered) in labels.items():
+        size = len(names)
+        per_table = [shares(t.codes[name], size) for t in tables]
+        real = shares(truth.codes[name], size) if truth is not None else None
+        bars, bar, folded = fold(name, names, ordered, real if real is not None else per_table[0])
+        entry: dict[str, Any] = {"name": name, "labels": bars, "ordered": ordered, "size": size, "folded": folded}
+        entry["truth"] = None if real is None else _grouped(real, bar, len(bars))
+        entry["tables"] = []
+        for i, share in enumerate(per_table):
+            one: dict[str, Any] = {"share": _grouped(share, bar, len(bars)), "tv": None, "error": None}
+            if real is not None:
+                one["tv"] = _tv(real, share)
+            if i < len(errors) and name in errors[i]:
+                variance = np.bincount(bar, weights=errors[i][name] ** 2, minlength=len(bars))
+                one["error"] = _round(2 * np.sqrt(variance))
+            entry["tables"].append(one)
+        out.append(entry)
+    return out
+
+
+def _grouped(share: np.ndarray, bar: np.ndarray, n: int) -> list[float]:
+    return _round(np.bincount(bar, weights=share, minlength=n))
+
+
+def _round(values: np.ndarray) -> list[float]:
+    return [float(f"{v:.6g}") for v in values]
+
+
+def _tv(p: np.ndarray, q: np.ndarray) -> float:
+    return float(np.abs(p - q).sum() / 2)
+
+
+# --- pairs and the worst cells -------------------------------------------------------------------------
+
+
+def pairs(truth: Coded, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]]) -> tuple[dict | None, list[list[dict]]]:
+    """Total variation of every pair of columns, and the cells of pairs that are furthest off, per table."""
+    names = list(labels)
+    left_out = 0
+    if len(names) > MAX_PAIR_COLUMNS:
+        spread = {n: _entropy(shares(truth.codes[n], len(labels[n][0]))) for n in names}
+        chosen = set(sorted(names, key=lambda n: -spread[n])[:MAX_PAIR_COLUMNS])
+        left_out = len(names) - len(chosen)
+        names = [n for n in names if n in chosen]
+    if len(names) < 2:
+        return None, [[] for _ in tables]
+    matrices = [[[None] * i for i in range(len(names))] for _ in tables]
+    worst: list[list[dict]] = [[] for _ in tables]
+    grouped = False
+    for j, i in combinations(range(len(names)), 2):
+        a, b = names[j], names[i]
+        (la, _), (lb, _) = labels[a], labels[b]
+        step = 1
+        while (-(-len(la) // step)) * (-(-len(lb) // step)) > MAX_PAIR_CELLS:
+            step *= 2
+        grouped |= step > 1
+        wide = -(-len(lb) // step)
+        real = _joint(truth, a, b, wide, -(-len(la) // step) * wide, step)
+        for t, table in enumerate(tables):
+            mine = _joint(table, a, b, wide, real.size, step)
+            matrices[t][i][j] = float(f"{_tv(real, mine):.4g}")
+            if step == 1:
+                worst[t] += _largest(a, b, la, lb, real, mine)
+    out = {"names": names, "tables": matrices, "left_out": left_out, "grouped": grouped}
+    return out, [sorted(w, key=lambda c: -abs(c["table"] - c["truth"]))[:WORST] for w in worst]
+
+
+def _joint(table: Coded, a: str, b: str, wide: int, cells: int, step: int) -> np.ndarray:
+    left, right = table.codes[a].astype(np.int64), table.codes[b]
+    if step > 1:
+        left, right = left // step, right // step
+    left *= wide
+    left += right
+    return shares(left, cells)
+
+
+def _largest(a: str, b: str, la: list[str], lb: list[str], real: np.ndarray, mine: np.ndarray, k: int = 2) -> list[dict]:
+    """The k cells of one pair that differ most; few a pair, so that one bad pair does not fill the list."""
+    gap = np.abs(mine - real)
+    k = min(k, gap.size)
+    top = np.argpartition(gap, gap.size - k)[-k:]
+    return [
+        {"columns": [a, b], "labels": [la[c // len(lb)], lb[c % len(lb)]],
+         "truth": float(f"{real[c]:.6g}"), "table": float(f"{mine[c]:.6g}")}
+        for c in top.tolist() if gap[c] > 0
+    ]
+
+
+def _entropy(p: np.ndarray) -> float:
+    p = p[p > 0]
+    return float(-(p * np.log(p)).sum())
+
+
+# --- places and months ---------------------------------------------------------------------------------
+
+
+def areas(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]], limit: int = 4) -> list[dict]:
+    """Tile maps of the columns that name places (at most `limit`)."""
+    out = []
+    for name, (names, _) in labels.items():
+        if not places.names_places(name) or not 4 <= len(names) <= 2000 or len(out) == limit:
+            continue
+        entry = {"column": name, **places.layout(name, names)}
+        codes = [tile["code"] for tile in entry["tiles"]]
+        take = lambda t, name=name, names=names, codes=codes: _round(shares(t.codes[name], len(names))[codes])  # noqa: E731
+        entry["truth"] = None if truth is None else take(truth)
+        entry["tables"] = [take(t) for t in tables]
+        entry["left_out"] = len(names) - len(codes)
+        out.append(entry)
+    return out
+
+
+def periods(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]]) -> dict | None:
+    """Rows per place and month, for tables that have both; the largest places, the others in one row."""
+    area = next((n for n, (l, _) in labels.items() if places.names_places(n) and len(l) >= 4), None)
+    month = next((n for n in labels if n.lower() == "month" or n.lower().endswith("_month")), None)
+    if area is None or month is None:
+        return None
+    year = next((n for n in labels if n.lower() == "year" and len(labels[n][0]) > 1), None)
+    times = labels[month][0]
+    if year is not None:
+        times = [f"{y}-{m}" for y in labels[year][0] for m in times]
+    n_area, n_time = len(labels[area][0]), len(times)
+
+    def count(t: Coded) -> np.ndarray:
+        when = t.codes[month].astype(np.int64)
+        if year is not None:
+            when += t.codes[year].astype(np.int64) * len(labels[month][0])
+        flat = np.bincount(t.codes[area].astype(np.int64) * n_time + when, minlength=n_area * n_time)
+        return flat[: n_area * n_time].reshape(n_area, n_time)
+
+    counted = [count(t) for t in tables]
+    real = count(truth) if truth is not None else None
+    lead = real if real is not None else counted[0]
+    used = np.flatnonzero(sum(c.sum(axis=0) for c in [lead, *counted]))
+    if used.size < 2 or used.size > 60:
+        return None
+    order = np.argsort(-lead.sum(axis=1), kind="stable")
+    kept = order[: MAX_PERIOD_ROWS if n_area > MAX_PERIOD_ROWS + 1 else n_area]
+    rest = order[len(kept):]
+
+    def cut(c: np.ndarray) -> list[list[int]]:
+        rows = c[kept][:, used].tolist()
+        return rows + ([c[rest][:, used].sum(axis=0).tolist()] if rest.size else [])
+
+    names = [labels[area][0][i] for i in kept.tolist()]
+    if rest.size:
+        names.append(f"{rest.size} other places")
+    return {"area": area, "month": month, "rows": names, "columns": [times[i] for i in used.tolist()],
+            "folded": int(rest.size), "truth": None if real is None else cut(real), "tables": [cut(c) for c in counted]}
+
+
+# --- users ---------------------------------------------------------------------------------------------
+
+
+def users(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]], unit: str | None) -> dict | None:
+    """How many rows users have, and how settled their habits are; None where no table has users."""
+    every = [t for t in [truth, *tables] if t is not None]
+    if unit is None or any(t.user is None for t in every) or all(t.rows == 0 for t in every):
+        return None
+    per_user = [np.unique(t.user, return_inverse=True, return_counts=True)[1:] for t in every]
+    top = max((int(c.max()) for _, c in per_user if c.size), default=1)
+    edges = [e for e in _ROWS_EDGES if e <= top]
+    bins = [f"{a}" if a == b - 1 else f"{a} to {b - 1}" for a, b in zip(edges, edges[1:], strict=False)]
+    bins.append(f"{edges[-1]} and more")
+    hists = [_round(shares(np.searchsorted(edges, c, side="right") - 1, len(edges))) for _, c in per_user]
+    out: dict[str, Any] = {"unit": unit, "rows": _split("Rows per user", bins, hists, truth)}
+    out["mean"] = [float(c.mean()) if c.size else 0.0 for _, c in per_user]
+    out["habits"] = []
+    for name in _habit_columns(labels):
+        favourite, variety = [], []
+        for t, (index, counts) in zip(every, per_user, strict=True):
+            largest, distinct = _habits(index, counts.size, t.codes[name], len(labels[name][0]))
+            busy = counts >= HABIT_ROWS
+            favourite.append(_round(shares(np.minimum(largest[busy] * 10 // np.maximum(counts[busy], 1), 9), 10)))
+            variety.append(_round(shares(np.minimum(distinct[busy], 12) - 1, 12)))
+        tenths = [f"{10 * i} to {10 * i + 10} %" for i in range(10)]
+        out["habits"].append(_split(f"Share of rows in the favourite {name}", tenths, favourite, truth))
+        counted = [str(i) for i in range(1, 12)] + ["12 and more"]
+        out["habits"].append(_split(f"Different values of {name}", counted, variety, truth))
+    return out
+
+
+def _split(name: str, labels: list[str], hists: list[list[float]], truth: Coded | None) -> dict:
+    if truth is None:
+        return {"name": name, "labels": labels, "truth": None, "tables": hists}
+    return {"name": name, "labels": labels, "truth": hists[0], "tables": hists[1:]}
+
+
+def _habit_columns(labels: dict[str, tuple[list[str], bool]], limit: int = 2) -> list[str]:
+    fit = [n for n, (l, _) in labels.items() if 4 <= len(l) <= 500]
+    when = [n for n in fit if any(word in n.lower() for word in _TIME)]
+    where = [n for n in fit if places.names_places(n)]
+    wanted = when[:1] + where[:1]
+    return (wanted + [n for n in fit if n not in wanted])[:limit]
+
+
+def _habits(index: np.ndarray, n: int, codes: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Per user, int64: rows in the most common code, and number of different codes."""
+    key = index.astype(np.int64) * size + codes
+    if n * size <= 1 << 26:
+        table = np.bincount(key, minlength=n * size).reshape(n, size)
+        return table.max(axis=1), (table > 0).sum(axis=1)
+    cells, counts = np.unique(key, return_counts=True)
+    owner = cells // size
+    largest = np.zeros(n, dtype=np.int64)
+    np.maximum.at(largest, owner, counts)
+    return largest, np.bincount(owner, minlength=n)

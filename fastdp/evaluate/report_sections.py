@@ -1,0 +1,327 @@
+"""Sections of the page, in reading order. Each gives HTML, or an empty string where its facts are absent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import report_words as words
+from .report_charts import curve, distribution, grid_map, heat, score_axis, tile_map
+from .report_svg import big, percent, points, text
+
+
+def nice(name: str) -> str:
+    """A column's name for reading: underscores become spaces that may break."""
+    return text(name.replace("_", " "))
+
+
+def section(ident: str, title: str, lead: str, body: str) -> str:
+    if not body:
+        return ""
+    return (
+        f'<section id="{ident}" aria-labelledby="{ident}-h"><h2 id="{ident}-h">{text(title)}</h2>'
+        f'<p class="lead">{lead}</p>{body}</section>'
+    )
+
+
+def per_table(data: dict, draw: Callable[[int], str]) -> str:
+    """`draw(i)` for every table; the page shows the one that is picked."""
+    drawn = [draw(i) for i in range(len(data["tables"]))]
+    if len(drawn) == 1:
+        return drawn[0]
+    return "".join(
+        f'<div class="of" data-of="{i}"><p class="which">{text(data["tables"][i]["name"])}</p>{html}</div>'
+        for i, html in enumerate(drawn)
+        if html
+    )
+
+
+KEY = (
+    '<p class="key"><span><i class="kt"></i>truth</span><span><i class="ks"></i>synthetic</span></p>'
+)
+
+
+# --- the first screen ----------------------------------------------------------------------------------
+
+
+def summary(data: dict) -> str:
+    trust = per_table(data, lambda i: _trust(data, i)) if data["with_truth"] else _facts(data)
+    promise = per_table(data, lambda i: _promise(data, i))
+    left = "Can I trust this table?" if data["with_truth"] else "What is in it?"
+    return (
+        '<section id="summary" class="hero" aria-label="Summary">'
+        f'<div class="card"><h2>{left}</h2>{trust}</div>'
+        f'<div class="card"><h2>What was promised?</h2>{promise}</div></section>'
+    )
+
+
+def _trust(data: dict, i: int) -> str:
+    headline, why = words.verdict(data, i)
+    out = [f'<p class="verdict">{text(headline)}</p>']
+    score = words.main_score(data)
+    if score is not None and score["values"][i] is not None:
+        value, top = score["values"][i], score["top"]
+        shown = f"{value:.0f}" if top >= 100 else f"{value:.3f}"
+        out.append(f'<p class="figure"><b>{shown}</b> of {top:g} · {text(score["name"])}</p>')
+        out.append(
+            score_axis([value], score["baselines"], top, name=score["name"], tables=[data["tables"][i]["name"]], labelled=True)
+        )
+    out.append(f"<p>{text(why)}</p>")
+    found = words.findings(data, i)
+    out.append("<ul>" + "".join(f"<li>{text(f)}</li>" for f in found) + "</ul>" if found else "")
+    return "".join(out)
+
+
+def _facts(data: dict) -> str:
+    return per_table(data, lambda i: _table_facts(data, i))
+
+
+def _table_facts(data: dict, i: int) -> str:
+    table = data["tables"][i]
+    out = [f'<p class="verdict">{big(table["rows"])} synthetic rows, {len(data["columns"])} columns</p>']
+    if table.get("users"):
+        out.append(f'<p class="figure"><b>{big(table["users"])}</b> synthetic users, none of them real</p>')
+    out.append(
+        "<p>Every row was drawn from a model of noisy totals. No row is a copy of a person’s record, and everything on this "
+        "page was computed from what was released; the true data was not opened to make it.</p>"
+    )
+    return "".join(out)
+
+
+def _promise(data: dict, i: int) -> str:
+    run = data["runs"][i] if i < len(data["runs"]) else None
+    promise = (run or {}).get("promise")
+    if not promise:
+        return (
+            '<p class="verdict none">No privacy statement</p><p>This table came without one. Treat it as if it carried '
+            "no guarantee until its maker shows the statement (<code>privacy.json</code>).</p>"
+        )
+    eps, delta = promise.get("epsilon"), promise.get("delta")
+    head = f"ε = {eps:.4g}" if eps is not None else "stated by μ"
+    strength = words.strength(promise)
+    out = [f'<p class="verdict">{head}{f" · {text(strength)}" if strength else ""}</p>']
+    if promise.get("private") is False:
+        out.append('<p class="alarm">The noise was seeded for a test. This run protects nobody.</p>')
+    small = [f"δ = {delta:.2g}"] if delta else ["δ = 0"] if delta is not None else []
+    if promise.get("mu") is not None:
+        small.append(f"μ = {promise['mu']:.4g}")
+    if promise.get("mechanism"):
+        small.append(f"mechanism {promise['mechanism']}")
+    out.append(f'<p class="figure">{text(" · ".join(small))}</p>')
+    out += [f"<p>{text(sentence)}</p>" for sentence in words.promise_words(promise)]
+    if promise.get("not_protected"):
+        items = "".join(f"<li>{text(x)}</li>" for x in promise["not_protected"])
+        out.append(f"<details><summary>What is not protected</summary><ul>{items}</ul></details>")
+    return "".join(out)
+
+
+# --- scores --------------------------------------------------------------------------------------------
+
+
+def scores(data: dict) -> str:
+    if not data.get("scores"):
+        return ""
+    names = [t["name"] for t in data["tables"]]
+    heads = "".join(f'<th scope="col"><i class="dot m{i % 6}"></i>{text(n)}</th>' for i, n in enumerate(names))
+    base = [b["name"] for b in data["scores"][0]["baselines"]]
+    base += [b["name"] for s in data["scores"] for b in s["baselines"] if b["name"] not in base]
+    base = list(dict.fromkeys(base))
+    heads += "".join(f'<th scope="col"><i class="diamond"></i>{text(n)}</th>' for n in base)
+    rows = []
+    for s in data["scores"]:
+        top = s["top"]
+        known = {b["name"]: b["value"] for b in s["baselines"]}
+        cells = "".join(f"<td><b>{_value(v, top)}</b></td>" for v in s["values"])
+        cells += "".join(f"<td>{_value(known.get(n), top)}</td>" for n in base)
+        axis = score_axis(s["values"], s["baselines"], top, name=s["name"], tables=names)
+        low = "" if s["better"] == "high" else " <em>lower is better</em>"
+        rows.append(
+            f'<tr><th scope="row">{text(s["name"])}{low}<small>{text(s["about"])}</small></th>'
+            f'<td class="axis-cell">{axis}</td>{cells}</tr>'
+        )
+    table = (
+        f'<div class="scroll"><table class="scores"><thead><tr><th scope="col">score</th><th class="axis-cell"></th>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    return section(
+        "scores", "Scores beside samples of the truth",
+        "Diamonds show what a random sample of the true rows would score: the yardstick. Discs are the synthetic tables.", table,
+    )
+
+
+def _value(value: float | None, top: float) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if top >= 100 else f"{value:.3f}"
+
+
+# --- columns, pairs, cells -----------------------------------------------------------------------------
+
+
+def columns(data: dict) -> str:
+    def draw(i: int) -> str:
+        cards = []
+        for c in data["columns"]:
+            one = c["tables"][i]
+            off = "" if one["tv"] is None else f"<span>{percent(one['tv'])} off</span>"
+            body = distribution(c["labels"], c["truth"], one["share"], name=c["name"], ordered=c["ordered"], error=one["error"])
+            cards.append(f'<figure class="card"><figcaption><b>{nice(c["name"])}</b>{off}</figcaption>{body}</figure>')
+        return f'<div class="multiples">{"".join(cards)}</div>'
+
+    if data["with_truth"]:
+        lead = "Bars are the truth, strokes the synthetic table. “Off” is the share of rows that would have to move to another value."
+        return section("columns", "Every column", lead, KEY + per_table(data, draw))
+    bars = any(one["error"] for c in data["columns"] for one in c["tables"])
+    lead = "Shares of rows in the released table."
+    if bars:
+        lead += " Thin lines span plus and minus two standard errors of the noise that was added; they do not cover the model’s own bias."
+    return section("columns", "Every column", lead, per_table(data, draw))
+
+
+def pairs(data: dict) -> str:
+    found = data.get("pairs")
+    if not found:
+        return ""
+
+    def draw(i: int) -> str:
+        ranked = words.pair_list(data, i)
+        picture = heat(found["names"], found["tables"][i], [n.replace("_", " ") for n in found["names"]])
+        worst = "".join(f"<li><span>{nice(a)} × {nice(b)}</span><b>{percent(tv)}</b></li>" for tv, a, b in ranked[::-1][:6])
+        return f'<div class="split"><div class="card">{picture}</div><div class="card"><h3>Furthest off</h3><ol class="list">{worst}</ol></div></div>'
+
+    lead = "Share of rows, in per cent, that sit in a wrong cell when two columns are looked at together. Darker is worse; columns carry the numbers of the rows."
+    if found["left_out"]:
+        lead += f" The {len(found['names'])} most varied columns are shown, {found['left_out']} are left out."
+    if found["grouped"]:
+        lead += " Very fine columns are grouped for this picture."
+    return section("pairs", "Every pair of columns", lead, per_table(data, draw))
+
+
+def worst(data: dict) -> str:
+    if not any(data.get("worst") or []):
+        return ""
+
+    def draw(i: int) -> str:
+        cells = data["worst"][i]
+        if not cells:
+            return ""
+        top = max(max(c["truth"], c["table"]) for c in cells)
+        rows = []
+        for c in cells:
+            what = "".join(f"<span><small>{nice(n)}</small> {text(v)}</span>" for n, v in zip(c["columns"], c["labels"], strict=True))
+            flag = " <em>invented</em>" if c["truth"] == 0 else " <em>missing</em>" if c["table"] == 0 else ""
+            t, s = 100 * c["truth"] / top, 100 * c["table"] / top
+            tip = f"truth {percent(c['truth'])}\nsynthetic {percent(c['table'])}"
+            bar = (
+                f'<svg class="duo" data-tip="{text(tip)}" aria-hidden="true"><rect class="t" y="3" height="6" width="{t:.2f}%"/>'
+                f'<rect class="s" y="11" height="6" width="{s:.2f}%"/></svg>'
+            )
+            rows.append(
+                f'<tr><td class="what">{what}{flag}</td><td class="duo-cell">{bar}</td><td>{percent(c["truth"])}</td>'
+                f"<td>{percent(c['table'])}</td><td><b>{points(c['table'] - c['truth'])}</b></td></tr>"
+            )
+        return (
+            '<div class="scroll"><table class="worst"><thead><tr><th scope="col">cell</th><th class="duo-cell"></th><th scope="col">truth</th>'
+            f'<th scope="col">synthetic</th><th scope="col">points</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        )
+
+    lead = "Combinations of two values whose share of rows differs most; at most two a pair of columns."
+    return section("worst", "Worst cells", lead, per_table(data, draw))
+
+
+# --- places, months, users -----------------------------------------------------------------------------
+
+
+def areas(data: dict) -> str:
+    if not data.get("areas"):
+        return ""
+
+    def draw(i: int) -> str:
+        return "".join(_area(a, i) for a in data["areas"])
+
+    known = any(a["kind"] == "chicago" for a in data["areas"])
+    lead = "One tile per place, shaded by its share of rows (square-root scale)."
+    if known:
+        lead += " Tiles lie roughly where the community areas lie: north is up, the lake to the right."
+    return section("areas", "Places", lead, per_table(data, draw))
+
+
+def _area(a: dict, i: int) -> str:
+    mine, title = a["tables"][i], f"<h3>{nice(a['column'])}</h3>"
+    rest = f'<p class="note">The first {len(a["tiles"])} places are shown.</p>' if a["left_out"] else ""
+    if a["truth"] is None:
+        return f'<div class="card">{title}<div class="maps one">{tile_map(a, mine, None, difference=False, name=a["column"])}</div>{rest}</div>'
+    gaps = sorted(
+        ((m - t, tile["label"]) for m, t, tile in zip(mine, a["truth"], a["tiles"], strict=True)), key=lambda g: -abs(g[0])
+    )
+    said = "; ".join(f"{text(label)} <b>{points(gap)}</b>" for gap, label in gaps[:4])
+    maps = (
+        f"<figure><figcaption>truth</figcaption>{tile_map(a, a['truth'], None, difference=False, name=a['column'] + ', truth')}</figure>"
+        f"<figure><figcaption>synthetic</figcaption>{tile_map(a, mine, None, difference=False, name=a['column'] + ', synthetic')}</figure>"
+        '<figure><figcaption>difference <span class="few">too few</span> <span class="many">too many</span></figcaption>'
+        f"{tile_map(a, mine, a['truth'], difference=True, name=a['column'] + ', difference')}</figure>"
+    )
+    return f'<div class="card">{title}<div class="maps">{maps}</div><p class="note">Largest differences, in percentage points: {said}.</p>{rest}</div>'
+
+
+def periods(data: dict) -> str:
+    p = data.get("periods")
+    if not p:
+        return ""
+
+    def draw(i: int) -> str:
+        mine, rows, cols = p["tables"][i], p["rows"], p["columns"]
+        body = len(rows) - (1 if p["folded"] else 0)  # the row of all others would drown the rest
+        high = max((v for m in [mine, p["truth"] or []] for row in m[:body] for v in row), default=0)
+        if p["truth"] is None:
+            return f'<div class="card">{grid_map(rows, cols, mine, high, name="rows by place and month", unit="rows")}</div>'
+        gap = [[m - t for m, t in zip(a, b, strict=True)] for a, b in zip(mine, p["truth"], strict=True)]
+        return (
+            '<div class="card trio">'
+            f"<figure><figcaption>truth</figcaption>{grid_map(rows, cols, p['truth'], high, name='truth by place and month', unit='rows')}</figure>"
+            f"<figure><figcaption>synthetic</figcaption>{grid_map(rows, cols, mine, high, name='synthetic by place and month', unit='rows')}</figure>"
+            '<figure><figcaption>difference <span class="few">too few</span> <span class="many">too many</span></figcaption>'
+            f"{grid_map(rows, cols, gap, high, name='difference by place and month', unit='rows', signed=True)}</figure></div>"
+        )
+
+    lead = "Rows per place and month, largest places first (square-root scale, one scale for all)."
+    return section("months", "Places by month", lead, per_table(data, draw))
+
+
+def users(data: dict) -> str:
+    u = data.get("users")
+    if not u:
+        return ""
+
+    def draw(i: int) -> str:
+        cards = []
+        for h in [u["rows"], *u["habits"]]:
+            body = distribution(h["labels"], h["truth"], h["tables"][i], name=h["name"], ordered=True)
+            cards.append(f'<figure class="card"><figcaption><b>{nice(h["name"])}</b></figcaption>{body}</figure>')
+        return f'<div class="multiples">{"".join(cards)}</div>'
+
+    lead = f"Share of users ({nice(u['unit'])}) by how many rows they have, and by how settled their habits are (users with at least five rows)."
+    return section("users", "Users and their habits", lead, (KEY if data["with_truth"] else "") + per_table(data, draw))
+
+
+# --- fit -----------------------------------------------------------------------------------------------
+
+
+def fit(data: dict) -> str:
+    def draw(i: int) -> str:
+        run = data["runs"][i] if i < len(data["runs"]) else None
+        trace = (run or {}).get("fit") or {}
+        steps = trace.get("trace") or []
+        if len(steps) < 2:
+            return ""
+        rows = trace.get("rows")
+        level = (rows / 2, "what noise alone explains") if rows else None
+        drawn = curve([s["iteration"] for s in steps], [s["loss"] for s in steps], name="loss of the fit by iteration", unit="iteration", level=level)
+        facts = [f"{big(steps[-1]['iteration'])} iterations"]
+        if steps[-1].get("seconds") is not None:
+            facts.append(f"{steps[-1]['seconds']:.3g} s")
+        if trace.get("stop"):
+            facts.append(f"ended by: {trace['stop']}")
+        return f'<div class="card">{drawn}<p class="note">{text(" · ".join(facts))}</p></div>'
+
+    body = per_table(data, draw)
+    return section("fit", "The fit", "Distance of the model from the noisy measurements, in units of their noise (logarithmic). Going below the noise would fit the noise.", body)

@@ -1,0 +1,153 @@
+"""What the figures mean, in plain words. Pure functions of the page's data."""
+
+from __future__ import annotations
+
+import math
+
+from .report_svg import big, percent
+
+
+def attacker(promise: dict) -> float | None:
+    """The best possible hit rate of a guess "was this user in the data?", from even odds; None if unknown.
+
+    For mu-GDP the trade-off curve gives exactly Phi(mu / 2); else for (epsilon, delta) it is at most
+    (e^epsilon + delta) / (1 + e^epsilon).
+    """
+    found = []
+    mu, epsilon, delta = promise.get("mu"), promise.get("epsilon"), promise.get("delta") or 0.0
+    if mu is not None:
+        found.append(0.5 * math.erfc(-mu / 2 / math.sqrt(2)))
+    if epsilon is not None:
+        found.append(min(1.0, (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))))
+    return min(found) if found else None
+
+
+def one_unit(promise: dict) -> str:
+    """The protected unit as a noun phrase."""
+    unit = promise.get("unit") or {}
+    column, kind = unit.get("column"), unit.get("kind", "user")
+    if kind == "event":
+        return "any single record"
+    if column is None:
+        return "any single row"
+    who = column.removesuffix("_id").replace("_", " ")
+    return f"any one {who} with all of its records"
+
+
+def promise_words(promise: dict) -> list[str]:
+    """The privacy statement as a few plain sentences."""
+    whole = one_unit(promise)
+    out = [f"Whoever studies the released table can hardly tell whether {whole} was in the true data."]
+    rate = attacker(promise)
+    if rate is not None:
+        shown = f"{100 * rate:.0f}" if rate < 0.995 else f"{100 * rate:.2f}"
+        out.append(
+            f"Even someone who knows everything else and is told that the odds are even would guess right "
+            f"at most {shown} times in 100; a coin is right 50 times."
+        )
+    bound = promise.get("bound")
+    if bound:
+        out.append(f"No {_who(promise)} counts for more than {big(bound)} row{'s' if bound != 1 else ''}.")
+    if promise.get("alone") is True:
+        out.append("Other releases from the same data are not counted here; their losses add up.")
+    return out
+
+
+def _who(promise: dict) -> str:
+    column = (promise.get("unit") or {}).get("column")
+    return column.removesuffix("_id").replace("_", " ") if column else "person"
+
+
+def strength(promise: dict) -> str:
+    """A word for epsilon. Thresholds are common practice, not law."""
+    epsilon = promise.get("epsilon")
+    if epsilon is None:
+        return ""
+    if epsilon <= 1:
+        return "strong"
+    if epsilon <= 5:
+        return "moderate"
+    return "weak against a determined attacker" if epsilon <= 12 else "nominal only"
+
+
+def main_score(data: dict) -> dict | None:
+    """The score that leads the page: the first marked as main, else the first."""
+    scores = data.get("scores") or []
+    return next((s for s in scores if s.get("main")), scores[0] if scores else None)
+
+
+def verdict(data: dict, table: int = 0) -> tuple[str, str]:
+    """`(headline, explanation)` for one table, by the yardstick of samples of the truth."""
+    score = main_score(data)
+    if score is None or score["values"][table] is None:
+        return _verdict_by_distance(data, table)
+    value, sign = score["values"][table], 1 if score["better"] == "high" else -1
+    marks = [b for b in score.get("baselines") or [] if b["value"] is not None]
+    if not marks:
+        return _verdict_by_distance(data, table)
+    marks = sorted(marks, key=lambda b: sign * b["value"])
+    beaten = [b for b in marks if sign * value >= sign * b["value"]]
+    ahead = [b for b in marks if sign * value < sign * b["value"]]
+    if not ahead:
+        return f"Closer to the truth than a {_bare(beaten[-1])}", _sample_words(beaten[-1], "better than")
+    if not beaten:
+        return f"Less close to the truth than a {_bare(ahead[0])}", _sample_words(ahead[0], "not as well as")
+    return (
+        f"Between a {_bare(beaten[-1])} and a {_bare(ahead[0])}",
+        _sample_words(beaten[-1], "better than") + f" A {_bare(ahead[0])} would do better still.",
+    )
+
+
+def _bare(baseline: dict) -> str:
+    return baseline["name"]
+
+
+def _sample_words(baseline: dict, how: str) -> str:
+    return (
+        f"On the leading score the synthetic table follows the truth {how} a random {_bare(baseline)} of the "
+        "true rows would, and such a sample protects nobody."
+    )
+
+
+def _verdict_by_distance(data: dict, table: int) -> tuple[str, str]:
+    mean = mean_tv(data, table)
+    if mean is None:
+        return "No score was computed", "Give evaluate a metric to see how close the table is."
+    word = "Very close to" if mean < 0.02 else "Close to" if mean < 0.06 else "Some way from" if mean < 0.15 else "Far from"
+    return f"{word} the truth, column by column", (
+        f"An average column has {percent(mean)} of its rows in the wrong place."
+    )
+
+
+def mean_tv(data: dict, table: int) -> float | None:
+    values = [c["tables"][table]["tv"] for c in data["columns"] if c["tables"][table]["tv"] is not None]
+    return sum(values) / len(values) if values else None
+
+
+def findings(data: dict, table: int = 0) -> list[str]:
+    """Two or three sentences on where the table is good and where not; HTML-free."""
+    out = []
+    ranked = sorted(
+        (c["tables"][table]["tv"], c["name"]) for c in data["columns"] if c["tables"][table]["tv"] is not None
+    )
+    if ranked:
+        mean = sum(tv for tv, _ in ranked) / len(ranked)
+        text = f"Single columns: {percent(mean)} of the rows sit in a wrong value on average"
+        if len(ranked) > 1:
+            text += f"; {ranked[-1][1]} is worst ({percent(ranked[-1][0])}), {ranked[0][1]} best ({percent(ranked[0][0])})"
+        out.append(text + ".")
+    flat = pair_list(data, table)
+    if flat:
+        mean = sum(tv for tv, _, _ in flat) / len(flat)
+        tv, a, b = flat[-1]
+        out.append(f"Pairs of columns: {percent(mean)} on average; worst is {a} with {b} ({percent(tv)}).")
+    return out
+
+
+def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
+    """All pairs of the heat map as (total variation, name, name), best first."""
+    pairs = data.get("pairs")
+    if not pairs:
+        return []
+    names, rows = pairs["names"], pairs["tables"][table]
+    return sorted((tv, names[j], names[i]) for i, row in enumerate(rows) for j, tv in enumerate(row) if tv is not None)
