@@ -1,0 +1,94 @@
+/* Belief propagation on a directed junction tree.
+ *
+ * A NODE is a table [separator cells J | residual cells B]. A HOSTED table is a marginal over part of a node's (or
+ * of another hosted table's) attributes; separators and measured marginals are hosted tables. Everything the
+ * optimiser sees lives in one vector of P numbers: potentials in, marginals out. Hosted tables and the nodes' own
+ * potentials (dense, or sparse: only some cells) are segments of it.
+ *
+ * Upward:   block[j, :] = own + sum of hosted potentials (broadcast); E = exp(block - rowmax);
+ *           the separator's potential grows by rowmax[j] + log(rowsum[j]).
+ * Downward: table[j, :] = E[j, :] * m_separator[j] / rowsum[j]; then every hosted marginal by projection.
+ *
+ * One exp per cell. E stays in place and becomes the table, so a node is written twice and read twice a pass.
+ * Rows are split into LANES fixed by the plan, not by the threads; sums across lanes are added in lane order, so
+ * results do not depend on the number of threads. */
+#ifndef FDP_INFER_H
+#define FDP_INFER_H
+
+#include "fdp.h"
+
+#define FDP_MAX_DIMS 24
+
+enum { FDP_OWN_NONE = 0, FDP_OWN_DENSE = 1, FDP_OWN_SPARSE = 2 };
+enum { FDP_OP_NODE = 0, FDP_OP_TABLE = 1 };
+
+/* How a hosted table lies inside a block of its host: for host row j it starts at base[j] (0 if base is NULL), and
+ * walks over the block's nd merged dimensions n[] with strides ts[] (0: broadcast or summed). ts of the last
+ * dimension is 0 or 1. */
+typedef struct {
+    int64_t at;          /* offset of the hosted table in the vector */
+    int64_t size;        /* its cells */
+    const int32_t *base; /* [J] or NULL */
+    int32_t nd;
+    int32_t shared;      /* several lanes write the same cells: use lane buffers */
+    int64_t n[FDP_MAX_DIMS];
+    int64_t ts[FDP_MAX_DIMS];
+} fdp_link;
+
+typedef struct {
+    int64_t rows;            /* J */
+    int64_t cells;           /* B, cells of one row */
+    int64_t table;           /* offset of the node's table among all tables */
+    int64_t row_at;          /* offset of its row sums */
+    int64_t separator;       /* offset of its separator in the vector, -1 for a root */
+    int32_t own;             /* FDP_OWN_* */
+    int32_t lanes;
+    int64_t own_at;          /* offset of its own potentials in the vector */
+    const int64_t *own_row;  /* sparse: [J + 1] */
+    const int32_t *own_cell; /* sparse: cell within the row */
+    const int64_t *lane_at;  /* [lanes + 1] first row of each lane */
+    int64_t n_links;
+    const fdp_link *links;
+    int64_t lane_buffer;     /* doubles one lane needs for its shared links */
+} fdp_node;
+
+/* A hosted table inside a larger hosted table: one "row" that is the whole host. */
+typedef struct {
+    int64_t host_at;
+    fdp_link link;
+} fdp_fold;
+
+typedef struct {
+    int64_t size;      /* P */
+    int64_t n_ops;
+    const int32_t *op; /* [n_ops] FDP_OP_*, upward order */
+    const int64_t *id; /* [n_ops] node or fold number */
+    const fdp_node *nodes;
+    const fdp_fold *folds;
+} fdp_tree;
+
+/* Marginals of the tree at potentials theta, scaled to `total`.
+ * IN: theta[P]. WORK: up[P], rowsum[sum of J], buffer (doubles: the largest lanes * lane_buffer).
+ * OUT: tables (all nodes), m[P], log_z (sum over components of the log partition function).
+ * FDP_ERR_IMPOSSIBLE where no cell of a component is possible. */
+int fdp_infer_f64(const fdp_tree *tree, const double *theta, double total, int threads, double *up, double *rowsum,
+                  double *buffer, double *tables, double *m, double *log_z);
+/* The same with float32 tables; sums stay float64. WORK: up32[P] besides. */
+int fdp_infer_f32(const fdp_tree *tree, const double *theta, double total, int threads, double *up, float *up32,
+                  double *rowsum, double *buffer, float *tables, double *m, double *log_z);
+
+/* Marginals of given node tables (no exp): m from tables. */
+int fdp_project_f64(const fdp_tree *tree, int threads, double *buffer, const double *tables, double *m);
+int fdp_project_f32(const fdp_tree *tree, int threads, double *buffer, const float *tables, double *m);
+
+/* g = w * (m - t); returns the sum of w * (m - t)^2 / 2 in *loss. w may hold zeros. */
+int fdp_quadratic(int64_t n, const double *m, const double *w, const double *t, int threads, double *g, double *loss);
+/* y = a x + b y */
+int fdp_axpby_f64(int64_t n, double a, const double *x, double b, int threads, double *y);
+int fdp_axpby_f32(int64_t n, double a, const float *x, double b, int threads, float *y);
+/* out = a x + b y */
+int fdp_combine(int64_t n, double a, const double *x, double b, const double *y, int threads, double *out);
+/* sum of (x - y) * z, and the largest |x - y| */
+int fdp_diff_dot(int64_t n, const double *x, const double *y, const double *z, int threads, double *dot, double *peak);
+
+#endif

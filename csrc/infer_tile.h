@@ -1,0 +1,255 @@
+/* The kernels of one tile (some rows of a node), for REAL = double or float. Included by infer.c once for each. */
+
+/* block[r, :] += src[base[r] + pattern], r = 0..rows-1 */
+FDP_CLONES void NAME(tile_add)(int64_t rows, int64_t cells, const REAL *restrict src, const fdp_link *link,
+                               const int32_t *restrict base, REAL *restrict block) {
+    const int nd = link->nd;
+    const int64_t inner = nd ? link->n[nd - 1] : 1;
+    const int64_t step = nd ? link->ts[nd - 1] : 0;
+    for (int64_t r = 0; r < rows; r++, block += cells) {
+        const REAL *s = src + (base ? base[r] : 0);
+        if (nd <= 1) {
+            if (step)
+                for (int64_t i = 0; i < inner; i++)
+                    block[i] += s[i];
+            else
+                for (int64_t i = 0; i < inner; i++)
+                    block[i] += s[0];
+        } else if (nd == 2) {
+            const int64_t n0 = link->n[0], t0 = link->ts[0];
+            REAL *b = block;
+            for (int64_t k = 0; k < n0; k++, b += inner, s += t0) {
+                if (step)
+                    for (int64_t i = 0; i < inner; i++)
+                        b[i] += s[i];
+                else
+                    for (int64_t i = 0; i < inner; i++)
+                        b[i] += s[0];
+            }
+        } else {
+            int64_t count[FDP_MAX_DIMS] = {0};
+            REAL *b = block;
+            for (;;) {
+                if (step)
+                    for (int64_t i = 0; i < inner; i++)
+                        b[i] += s[i];
+                else
+                    for (int64_t i = 0; i < inner; i++)
+                        b[i] += s[0];
+                b += inner;
+                int d = nd - 2;
+                while (d >= 0) {
+                    s += link->ts[d];
+                    if (++count[d] < link->n[d])
+                        break;
+                    s -= link->ts[d] * link->n[d];
+                    count[d--] = 0;
+                }
+                if (d < 0)
+                    break;
+            }
+        }
+    }
+}
+
+/* dst[base[r] + pattern] += block[r, :] */
+FDP_CLONES void NAME(tile_project)(int64_t rows, int64_t cells, const REAL *restrict block, const fdp_link *link,
+                                   const int32_t *restrict base, double *restrict dst) {
+    const int nd = link->nd;
+    const int64_t inner = nd ? link->n[nd - 1] : 1;
+    const int64_t step = nd ? link->ts[nd - 1] : 0;
+    for (int64_t r = 0; r < rows; r++, block += cells) {
+        double *t = dst + (base ? base[r] : 0);
+        if (nd <= 2) {
+            const int64_t n0 = nd == 2 ? link->n[0] : 1, t0 = nd == 2 ? link->ts[0] : 0;
+            const REAL *b = block;
+            for (int64_t k = 0; k < n0; k++, b += inner, t += t0) {
+                if (step) {
+                    for (int64_t i = 0; i < inner; i++)
+                        t[i] += b[i];
+                } else {
+                    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+                    for (int64_t i = 0; i < inner; i++)
+                        sum += b[i];
+                    t[0] += sum;
+                }
+            }
+        } else {
+            int64_t count[FDP_MAX_DIMS] = {0};
+            const REAL *b = block;
+            for (;;) {
+                if (step) {
+                    for (int64_t i = 0; i < inner; i++)
+                        t[i] += b[i];
+                } else {
+                    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+                    for (int64_t i = 0; i < inner; i++)
+                        sum += b[i];
+                    t[0] += sum;
+                }
+                b += inner;
+                int d = nd - 2;
+                while (d >= 0) {
+                    t += link->ts[d];
+                    if (++count[d] < link->n[d])
+                        break;
+                    t -= link->ts[d] * link->n[d];
+                    count[d--] = 0;
+                }
+                if (d < 0)
+                    break;
+            }
+        }
+    }
+}
+
+/* block = exp(block - rowmax) in place; rowsum[r]; message[r] += rowmax + log(rowsum). A row without a possible cell
+ * becomes zeros and its message -inf. */
+FDP_CLONES void NAME(tile_exp)(int64_t rows, int64_t cells, REAL *restrict block, double *restrict rowsum,
+                               double *restrict top) {
+    REAL *b = block;
+    for (int64_t r = 0; r < rows; r++, b += cells) {
+        REAL peak = -INFINITY;
+#pragma omp simd reduction(max : peak)
+        for (int64_t i = 0; i < cells; i++)
+            peak = b[i] > peak ? b[i] : peak;
+        top[r] = peak;
+        const REAL shift = peak > -INFINITY ? peak : 0;
+        for (int64_t i = 0; i < cells; i++)
+            b[i] -= shift;
+    }
+    for (int64_t i = 0; i < rows * cells; i++)
+        block[i] = EXP(block[i]);
+    b = block;
+    for (int64_t r = 0; r < rows; r++, b += cells) {
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < cells; i++)
+            sum += b[i];
+        rowsum[r] = sum;
+    }
+}
+
+FDP_CLONES void NAME(tile_scale)(int64_t rows, int64_t cells, const double *restrict factor, REAL *restrict block) {
+    for (int64_t r = 0; r < rows; r++, block += cells) {
+        const REAL f = (REAL)factor[r];
+        for (int64_t i = 0; i < cells; i++)
+            block[i] *= f;
+    }
+}
+
+static int64_t NAME(tile_rows)(const fdp_node *node) {
+    int64_t rows = 4096 / node->cells;
+    return rows < 1 ? 1 : rows > 512 ? 512 : rows;
+}
+
+/* Upward pass of rows [from, to) of a node; potential[] is the vector of summed potentials (as REAL). */
+static void NAME(lane_up)(const fdp_node *node, const double *own_potential, const REAL *potential, int64_t from, int64_t to,
+                          double *message, double *rowsum, REAL *tables) {
+    const int64_t cells = node->cells, step = NAME(tile_rows)(node);
+    double top[512];
+    for (int64_t j = from; j < to; j += step) {
+        const int64_t rows = FDP_MIN(step, to - j);
+        REAL *block = tables + node->table + j * cells;
+        if (node->own == FDP_OWN_DENSE) {
+            const double *own = own_potential + node->own_at + j * cells;
+            for (int64_t i = 0; i < rows * cells; i++)
+                block[i] = (REAL)own[i];
+        } else {
+            memset(block, 0, (size_t)(rows * cells) * sizeof(REAL));
+        }
+        if (node->own == FDP_OWN_SPARSE)
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t k = node->own_row[j + r]; k < node->own_row[j + r + 1]; k++)
+                    block[r * cells + node->own_cell[k]] += (REAL)own_potential[node->own_at + k];
+        for (int64_t l = 0; l < node->n_links; l++) {
+            const fdp_link *link = node->links + l;
+            NAME(tile_add)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL, block);
+        }
+        NAME(tile_exp)(rows, cells, block, rowsum + j, top);
+        for (int64_t r = 0; r < rows; r++)
+            message[j + r] += rowsum[j + r] > 0 ? top[r] + log(rowsum[j + r]) : -INFINITY;
+    }
+}
+
+/* Projections of rows [from, to) of a node's table; scaled first where factor[] is given. */
+static void NAME(lane_down)(const fdp_node *node, int64_t from, int64_t to, const double *separator, double total,
+                            const double *rowsum, double *private_buffer, REAL *tables, double *m) {
+    const int64_t cells = node->cells, step = NAME(tile_rows)(node);
+    double factor[512];
+    if (node->lane_buffer)
+        memset(private_buffer, 0, (size_t)node->lane_buffer * sizeof(double));
+    for (int64_t j = from; j < to; j += step) {
+        const int64_t rows = FDP_MIN(step, to - j);
+        REAL *block = tables + node->table + j * cells;
+        if (rowsum) {
+            for (int64_t r = 0; r < rows; r++) {
+                const double mass = separator ? separator[j + r] : total;
+                factor[r] = rowsum[j + r] > 0 ? mass / rowsum[j + r] : 0;
+            }
+            NAME(tile_scale)(rows, cells, factor, block);
+        }
+        if (node->own == FDP_OWN_DENSE) {
+            double *own = m + node->own_at + j * cells;
+            for (int64_t i = 0; i < rows * cells; i++)
+                own[i] = block[i];
+        } else if (node->own == FDP_OWN_SPARSE) {
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t k = node->own_row[j + r]; k < node->own_row[j + r + 1]; k++)
+                    m[node->own_at + k] = block[r * cells + node->own_cell[k]];
+        }
+        double *mine = private_buffer;
+        for (int64_t l = 0; l < node->n_links; l++) {
+            const fdp_link *link = node->links + l;
+            double *dst = m + link->at;
+            if (link->shared && node->lanes > 1) {
+                dst = mine;
+                mine += link->size;
+            }
+            NAME(tile_project)(rows, cells, block, link, link->base ? link->base + j : NULL, dst);
+        }
+    }
+}
+
+static void NAME(node_down)(const fdp_node *node, double total, int threads, const double *rowsum, double *buffer,
+                            REAL *tables, double *m) {
+    const double *separator = node->separator >= 0 ? m + node->separator : NULL;
+    const double *sums = rowsum ? rowsum + node->row_at : NULL;
+    for (int64_t l = 0; l < node->n_links; l++)
+        memset(m + node->links[l].at, 0, (size_t)node->links[l].size * sizeof(double));
+    if (node->lanes == 1) {
+        NAME(lane_down)(node, 0, node->rows, separator, total, sums, buffer, tables, m);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (int lane = 0; lane < node->lanes; lane++)
+        NAME(lane_down)(node, node->lane_at[lane], node->lane_at[lane + 1], separator, total, sums,
+                        buffer + lane * node->lane_buffer, tables, m);
+    int64_t offset = 0;
+    for (int64_t l = 0; l < node->n_links; l++) {
+        const fdp_link *link = node->links + l;
+        if (!link->shared)
+            continue;
+        for (int lane = 0; lane < node->lanes; lane++) {
+            const double *part = buffer + lane * node->lane_buffer + offset;
+            double *dst = m + link->at;
+            for (int64_t i = 0; i < link->size; i++)
+                dst[i] += part[i];
+        }
+        offset += link->size;
+    }
+}
+
+static void NAME(node_up)(const fdp_node *node, const double *own_potential, const REAL *potential, int threads, double *message,
+                          double *rowsum, REAL *tables) {
+    if (node->lanes == 1) {
+        NAME(lane_up)(node, own_potential, potential, 0, node->rows, message, rowsum + node->row_at, tables);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (int lane = 0; lane < node->lanes; lane++)
+        NAME(lane_up)(node, own_potential, potential, node->lane_at[lane], node->lane_at[lane + 1], message,
+                      rowsum + node->row_at, tables);
+}

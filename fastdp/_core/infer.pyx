@@ -1,0 +1,210 @@
+"""Belief propagation on a planned tree; see csrc/infer.h for the method. `Engine` owns the plan and work space."""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
+
+import numpy as np
+
+cdef extern from "infer.h" nogil:
+    int FDP_MAX_DIMS
+    int FDP_ERR_IMPOSSIBLE
+    ctypedef struct fdp_link:
+        int64_t at
+        int64_t size
+        const int32_t *base
+        int32_t nd
+        int32_t shared
+        int64_t *n
+        int64_t *ts
+    ctypedef struct fdp_node:
+        int64_t rows
+        int64_t cells
+        int64_t table
+        int64_t row_at
+        int64_t separator
+        int32_t own
+        int32_t lanes
+        int64_t own_at
+        const int64_t *own_row
+        const int32_t *own_cell
+        const int64_t *lane_at
+        int64_t n_links
+        const fdp_link *links
+        int64_t lane_buffer
+    ctypedef struct fdp_fold:
+        int64_t host_at
+        fdp_link link
+    ctypedef struct fdp_tree:
+        int64_t size
+        int64_t n_ops
+        const int32_t *op
+        const int64_t *id
+        const fdp_node *nodes
+        const fdp_fold *folds
+    int fdp_infer_f64(const fdp_tree *, const double *, double, int, double *, double *, double *, double *, double *, double *)
+    int fdp_infer_f32(const fdp_tree *, const double *, double, int, double *, float *, double *, double *, float *, double *, double *)
+    int fdp_project_f64(const fdp_tree *, int, double *, const double *, double *)
+    int fdp_project_f32(const fdp_tree *, int, double *, const float *, double *)
+    int fdp_quadratic(int64_t, const double *, const double *, const double *, int, double *, double *)
+    int fdp_axpby_f64(int64_t, double, const double *, double, int, double *)
+    int fdp_axpby_f32(int64_t, double, const float *, double, int, float *)
+    int fdp_combine(int64_t, double, const double *, double, const double *, int, double *)
+    int fdp_diff_dot(int64_t, const double *, const double *, const double *, int, double *, double *)
+
+
+cdef class Engine:
+    """A planned tree. The plan's arrays are kept alive here; `tables` and vectors belong to the caller."""
+
+    cdef fdp_tree tree
+    cdef fdp_node *nodes
+    cdef fdp_fold *folds
+    cdef fdp_link *links
+    cdef list keep
+    cdef int threads
+    cdef object up, up32, rowsum, buffer
+    cdef readonly int64_t size, cells
+
+    def __cinit__(self, plan, int threads):
+        cdef int64_t i, k = 0, lane_most = 1
+        cdef int64_t n_links = sum(len(node.links) for node in plan.nodes)
+        self.keep = []
+        self.threads = threads
+        self.nodes = <fdp_node *> calloc(max(1, len(plan.nodes)), sizeof(fdp_node))
+        self.folds = <fdp_fold *> calloc(max(1, len(plan.folds)), sizeof(fdp_fold))
+        self.links = <fdp_link *> calloc(max(1, n_links), sizeof(fdp_link))
+        if not self.nodes or not self.folds or not self.links:
+            raise MemoryError("no memory for the inference plan")
+        for i, node in enumerate(plan.nodes):
+            c = &self.nodes[i]
+            c.rows, c.cells, c.table, c.row_at = node.rows, node.cells, node.table, node.row_at
+            c.separator, c.own, c.lanes, c.own_at = node.separator, node.own, len(node.lane_at) - 1, node.own_at
+            c.lane_at = <const int64_t *> self._ptr(node.lane_at, np.int64)
+            if node.own == 2:
+                c.own_row = <const int64_t *> self._ptr(node.own_row, np.int64)
+                c.own_cell = <const int32_t *> self._ptr(node.own_cell, np.int32)
+            c.n_links = len(node.links)
+            c.links = &self.links[k]
+            c.lane_buffer = 0
+            for link in node.links:
+                self._fill(&self.links[k], link)
+                if link.shared and c.lanes > 1:
+                    c.lane_buffer += link.size
+                k += 1
+            lane_most = max(lane_most, c.lane_buffer * c.lanes)
+        for i, (host_at, link) in enumerate(plan.folds):
+            self.folds[i].host_at = host_at
+            self._fill(&self.folds[i].link, link)
+        self.tree.size = self.size = plan.size
+        self.cells = plan.cells
+        self.tree.n_ops = len(plan.ops)
+        self.tree.op = <const int32_t *> self._ptr([op for op, _ in plan.ops], np.int32)
+        self.tree.id = <const int64_t *> self._ptr([number for _, number in plan.ops], np.int64)
+        self.tree.nodes = self.nodes
+        self.tree.folds = self.folds
+        self.up = np.empty(max(1, plan.size))
+        self.up32 = None
+        self.rowsum = np.empty(max(1, plan.rows))
+        self.buffer = np.empty(lane_most)
+
+    def __dealloc__(self):
+        free(self.nodes)
+        free(self.folds)
+        free(self.links)
+
+    cdef void *_ptr(self, values, dtype) except? NULL:
+        array = np.ascontiguousarray(values, dtype)
+        if array.size == 0:
+            array = np.zeros(1, dtype)
+        self.keep.append(array)
+        cdef const unsigned char[:] view = array.reshape(-1).view(np.uint8)
+        return <void *> &view[0]
+
+    cdef int _fill(self, fdp_link *out, link) except -1:
+        cdef int d
+        out.at, out.size, out.nd, out.shared = link.at, link.size, len(link.n), link.shared
+        out.base = NULL if link.base is None else <const int32_t *> self._ptr(link.base, np.int32)
+        for d in range(out.nd):
+            out.n[d] = link.n[d]
+            out.ts[d] = link.ts[d]
+        return 0
+
+    def infer(self, const double[::1] theta, double total, tables, double[::1] m):
+        """Fills `tables` (float64 or float32) and `m`; returns log Z, or None where nothing is possible."""
+        cdef double log_z = 0
+        cdef double[::1] up = self.up, rowsum = self.rowsum, buffer = self.buffer
+        cdef double[::1] t64
+        cdef float[::1] t32, up32
+        cdef int code
+        if tables.dtype == np.float64:
+            t64 = tables
+            with nogil:
+                code = fdp_infer_f64(&self.tree, &theta[0], total, self.threads, &up[0], &rowsum[0], &buffer[0],
+                                     &t64[0], &m[0], &log_z)
+        else:
+            if self.up32 is None:
+                self.up32 = np.empty(max(1, self.size), np.float32)
+            t32, up32 = tables, self.up32
+            with nogil:
+                code = fdp_infer_f32(&self.tree, &theta[0], total, self.threads, &up[0], &up32[0], &rowsum[0],
+                                     &buffer[0], &t32[0], &m[0], &log_z)
+        return None if code == FDP_ERR_IMPOSSIBLE else log_z
+
+    def project(self, tables, double[::1] m):
+        """The vector of marginals of given node tables."""
+        cdef double[::1] t64, buffer = self.buffer
+        cdef float[::1] t32
+        if tables.dtype == np.float64:
+            t64 = tables
+            with nogil:
+                fdp_project_f64(&self.tree, self.threads, &buffer[0], &t64[0], &m[0])
+        else:
+            t32 = tables
+            with nogil:
+                fdp_project_f32(&self.tree, self.threads, &buffer[0], &t32[0], &m[0])
+
+
+def quadratic(const double[::1] m, const double[::1] w, const double[::1] t, double[::1] g, int threads):
+    """g = w (m - t); returns sum of w (m - t)^2 / 2."""
+    cdef double loss = 0
+    cdef int64_t n = m.shape[0]
+    if n:
+        with nogil:
+            fdp_quadratic(n, &m[0], &w[0], &t[0], threads, &g[0], &loss)
+    return loss
+
+
+def axpby(double a, x, double b, y, int threads):
+    """y = a x + b y in place; float64 or float32, both alike."""
+    cdef double[::1] y64
+    cdef const double[::1] x64
+    cdef float[::1] y32
+    cdef const float[::1] x32
+    cdef int64_t n = x.shape[0]
+    if not n:
+        return
+    if x.dtype == np.float64:
+        x64, y64 = x, y
+        with nogil:
+            fdp_axpby_f64(n, a, &x64[0], b, threads, &y64[0])
+    else:
+        x32, y32 = x, y
+        with nogil:
+            fdp_axpby_f32(n, a, &x32[0], b, threads, &y32[0])
+
+
+def combine(double a, const double[::1] x, double b, const double[::1] y, double[::1] out, int threads):
+    """out = a x + b y."""
+    cdef int64_t n = x.shape[0]
+    if n:
+        with nogil:
+            fdp_combine(n, a, &x[0], b, &y[0], threads, &out[0])
+
+
+def diff_dot(const double[::1] x, const double[::1] y, const double[::1] z, int threads):
+    """(sum of (x - y) z, largest |x - y|)."""
+    cdef double dot = 0, peak = 0
+    cdef int64_t n = x.shape[0]
+    if n:
+        with nogil:
+            fdp_diff_dot(n, &x[0], &y[0], &z[0], threads, &dot, &peak)
+    return dot, peak

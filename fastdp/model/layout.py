@@ -1,0 +1,302 @@
+"""The plan of inference: where every table lies in memory and in which order passes visit them. Made once per tree.
+
+Vocabulary (see csrc/infer.h). A *node* is a table [separator | residual]. A *hosted* table is a marginal that lies
+inside a node: a separator, or a measured marginal. Potentials and marginals of all of them form one vector. Axes are ordered
+top-down so that a hosted table's axes follow its host's, and a node's separator axes follow the hosted separator's: no pass
+ever permutes anything.
+
+Two rules keep rows short and many, which is what threads and caches want: the tree hangs from its smallest common
+separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a *prefix* node over its first residual axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..domain import Clique, Domain
+from .tree import JunctionTree
+
+ROW_LIMIT = 4096
+LANE_CELLS = 32_768
+MAX_LANES = 32
+
+NONE, DENSE, SPARSE = 0, 1, 2
+NODE, TABLE = 0, 1
+
+
+@dataclass
+class Link:
+    """How a hosted table lies in its host: offsets per host row, and strides over the row's merged dimensions."""
+
+    at: int
+    size: int
+    base: np.ndarray | None
+    n: tuple[int, ...]
+    ts: tuple[int, ...]
+    shared: int = 0
+
+
+@dataclass
+class Node:
+    sep: Clique
+    res: Clique
+    rows: int
+    cells: int
+    table: int = 0
+    row_at: int = 0
+    separator: int = -1
+    own: int = NONE
+    own_at: int = -1
+    own_row: np.ndarray | None = None
+    own_cell: np.ndarray | None = None
+    lane_at: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
+    links: list[Link] = field(default_factory=list)
+
+    @property
+    def axes(self) -> Clique:
+        return self.sep + self.res
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a set's marginal lies in the vector: its axes in order, its offset, and which cells are there."""
+
+    axes: Clique
+    at: int
+    size: int
+    cells: np.ndarray | None = None  # ascending flat cells (in `axes` order) of a sparse place; None: all
+
+
+@dataclass
+class Plan:
+    domain: Domain
+    nodes: list[Node]
+    folds: list[tuple[int, Link]]
+    ops: list[tuple[int, int]]
+    places: dict[frozenset[str], Place]
+    size: int
+    cells: int
+    rows: int
+
+
+def make_plan(
+    domain: Domain,
+    tree: JunctionTree,
+    measured: Mapping[frozenset[str], tuple[Clique, np.ndarray] | None],
+) -> Plan:
+    """A plan whose vector holds every measured set. A set's value names the cells used of it (clique order and flat
+    numbers), or None for all; only a node's own table may be stored sparsely."""
+    nodes, hosts = _hang(domain, tree, list(measured))
+    separators = set(hosts)
+    for attrs in measured:
+        if attrs not in hosts:
+            inside = [i for i, node in enumerate(nodes) if attrs <= set(node.axes)]
+            hosts[attrs] = min(inside, key=lambda i: nodes[i].rows * nodes[i].cells)
+    places: dict[frozenset[str], Place] = {}
+    folds: list[tuple[int, Link]] = []
+    fold_of_node: list[list[int]] = [[] for _ in nodes]
+    size = table = row_at = 0
+    for i, node in enumerate(nodes):
+        node.table, node.row_at = table, row_at
+        table += node.rows * node.cells
+        row_at += node.rows
+        mine = [s for s, host in hosts.items() if host == i]
+        if frozenset(node.axes) in mine:
+            place = _own(domain, node, size, measured.get(frozenset(node.axes)), separators)
+            places[frozenset(node.axes)] = place
+            size += place.size
+            mine.remove(frozenset(node.axes))
+        mine.sort(key=lambda s: (-domain.cells(s), sorted(s)))
+        direct: list[tuple[frozenset[str], Place]] = []
+        inner: list[tuple[frozenset[str], frozenset[str]]] = []
+        for attrs in mine:
+            larger = [s for s, _ in direct if attrs < s] + [s for s, _ in inner if attrs < s]
+            place = Place(tuple(a for a in node.axes if a in attrs), size, domain.cells(attrs))
+            places[attrs] = place
+            size += place.size
+            if larger:
+                inner.append((attrs, min(larger, key=lambda s: domain.cells(s))))
+            else:
+                direct.append((attrs, place))
+        node.links = [_link(domain, node.sep, node.res, place) for _, place in direct]
+        for attrs, above in inner:
+            host = places[above]
+            fold_of_node[i].append(len(folds))
+            folds.append((host.at, _link(domain, (), host.axes, places[attrs])))
+        _lanes(domain, node)
+    for node in nodes:
+        if node.sep:
+            node.separator = places[frozenset(node.sep)].at
+    ops: list[tuple[int, int]] = []
+    for i in reversed(range(len(nodes))):
+        ops += [(TABLE, f) for f in reversed(fold_of_node[i])]
+        ops.append((NODE, i))
+    return Plan(domain, nodes, folds, ops, places, size, table, row_at)
+
+
+def _hang(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dict[frozenset[str], int]]:
+    """Nodes from the roots down, and for every separator the node that hosts it."""
+    often = {a: sum(a in c for c in tree.cliques) for a in domain}
+    rank = {a: (-often[a], i) for i, a in enumerate(domain)}
+    order = lambda names: tuple(sorted(names, key=rank.__getitem__))  # noqa: E731
+    nodes: list[Node] = []
+    hosts: dict[frozenset[str], int] = {}
+    axes_of: dict[frozenset[str], Clique] = {}
+
+    def add(sep: Clique, res: Clique) -> None:
+        """Adds [sep | res], preceded by a prefix node where its rows would be too long."""
+        if domain.cells(res) > ROW_LIMIT and len(res) > 1:
+            cut = next(k for k in range(1, len(res)) if domain.cells(res[k:]) <= ROW_LIMIT or k == len(res) - 1)
+            add(sep, res[:cut])
+            sep, res = seat(frozenset(sep + res[:cut])), res[cut:]
+        nodes.append(Node(sep, res, domain.cells(sep), domain.cells(res)))
+
+    def seat(attrs: frozenset[str]) -> Clique:
+        """The axes, in order, of a separator inside the smallest node so far that holds it."""
+        if attrs and attrs not in hosts:
+            inside = [i for i, node in enumerate(nodes) if attrs <= set(node.axes)]
+            hosts[attrs] = min(inside, key=lambda i: nodes[i].rows * nodes[i].cells)
+            axes_of[attrs] = tuple(a for a in nodes[hosts[attrs]].axes if a in attrs)
+        return axes_of.get(attrs, ())
+
+    around = tree.neighbours()
+    seen: set[int] = set()
+    for start in range(len(tree.cliques)):
+        if start in seen:
+            continue
+        component, stack = [], [start]
+        seen.add(start)
+        while stack:
+            i = stack.pop()
+            component.append(i)
+            fresh = [j for j in around[i] if j not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+        root, core = _root(domain, tree, component, around)
+        if core and len(core) < len(tree.cliques[root]):
+            add((), order(core))
+        queue = [(root, seat(frozenset(core)) if core and len(core) < len(tree.cliques[root]) else ())]
+        placed = {root}
+        while queue:
+            i, sep = queue.pop(0)
+            rest = [a for a in tree.cliques[i] if a not in sep]
+            if rest:
+                add(sep, order(rest))
+            for j in around[i]:
+                if j not in placed:
+                    placed.add(j)
+                    shared = frozenset(tree.cliques[i]) & frozenset(tree.cliques[j])
+                    queue.append((j, seat(shared)))
+    return nodes, hosts
+
+
+def _root(domain, tree, component, around) -> tuple[int, frozenset[str]]:
+    """The clique to start from, and the attribute set to hang the component from: what all cliques share, else the
+    smallest separator."""
+    sets = [frozenset(tree.cliques[i]) for i in component]
+    if len(component) == 1:
+        return component[0], frozenset()
+    core = frozenset.intersection(*sets)
+    if not core:
+        separators = [
+            frozenset(tree.cliques[i]) & frozenset(tree.cliques[j]) for i in component for j in around[i]
+        ]
+        core = min(separators, key=lambda s: (domain.cells(s), sorted(s)))
+    root = max((i for i in component if core <= set(tree.cliques[i])), key=lambda i: len(around[i]))
+    return root, core
+
+
+def _own(domain, node: Node, at: int, used, separators) -> Place:
+    """The node's own segment: all its cells, or only the used ones where they are few."""
+    total = node.rows * node.cells
+    node.own_at = at
+    if used is not None and frozenset(node.axes) not in separators:
+        clique, cells = used
+        if cells.size * 4 < total:
+            cells = np.unique(permute_cells(domain, clique, cells, node.axes))
+            node.own = SPARSE
+            node.own_cell = (cells % node.cells).astype(np.int32)
+            node.own_row = np.searchsorted(cells, np.arange(node.rows + 1) * node.cells).astype(np.int64)
+            return Place(node.axes, at, cells.size, cells)
+    node.own = DENSE
+    return Place(node.axes, at, total)
+
+
+def permute_cells(domain: Domain, clique: Clique, cells: np.ndarray | None, axes: Clique) -> np.ndarray:
+    """Flat cell numbers in `clique` order as flat numbers in `axes` order (the same attributes)."""
+    shape = domain.shape(clique)
+    if cells is None:
+        numbers = np.arange(domain.cells(axes), dtype=np.int64).reshape(domain.shape(axes))
+        return np.ascontiguousarray(numbers.transpose([axes.index(a) for a in clique])).reshape(-1)
+    codes = dict(zip(clique, np.unravel_index(cells, shape)))
+    out = np.zeros(cells.shape, np.int64)
+    for a in axes:
+        out = out * domain[a] + codes[a]
+    return out
+
+
+def _strides(domain: Domain, axes: Clique) -> dict[str, int]:
+    out, step = {}, 1
+    for a in reversed(axes):
+        out[a] = step
+        step *= domain[a]
+    return out
+
+
+def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
+    stride = _strides(domain, place.axes)
+    base = None
+    if sep:
+        base = np.zeros(1, np.int64)
+        for a in sep:
+            base = (base[:, None] + np.arange(domain[a]) * stride.get(a, 0)).reshape(-1)
+        base = base.astype(np.int32)
+    dims: list[list[int]] = []
+    for a in res:
+        n, ts = domain[a], stride.get(a, 0)
+        if n == 1:
+            continue
+        if dims and (dims[-1][1] == ts * n and (ts > 0 or dims[-1][1] == 0)):
+            dims[-1] = [dims[-1][0] * n, ts]
+        else:
+            dims.append([n, ts])
+    return Link(place.at, place.size, base, tuple(d[0] for d in dims), tuple(d[1] for d in dims))
+
+
+def _lanes(domain: Domain, node: Node) -> None:
+    """Splits the rows for threads, along the first axis where it is long enough, and marks links lanes share."""
+    lanes = min(MAX_LANES, node.rows, max(1, node.rows * node.cells // LANE_CELLS))
+    unit = 1
+    if node.sep and domain[node.sep[0]] >= 8:
+        unit = node.rows // domain[node.sep[0]]
+        lanes = min(lanes, domain[node.sep[0]])
+    shared_most = max(4 * LANE_CELLS * MAX_LANES, node.rows * node.cells)
+    while True:
+        cuts = np.unique(np.round(np.linspace(0, node.rows // unit, lanes + 1))).astype(np.int64) * unit
+        cuts[-1] = node.rows
+        need = 0
+        for link in node.links:
+            link.shared = int(len(cuts) > 2 and _overlap(link, cuts))
+            need += link.size * link.shared
+        if lanes == 1 or need * lanes <= shared_most:
+            break
+        lanes = max(1, lanes // 2)
+    node.lane_at = cuts
+
+
+def _overlap(link: Link, cuts: np.ndarray) -> bool:
+    if link.base is None:
+        return True
+    span = 1 + sum((n - 1) * ts for n, ts in zip(link.n, link.ts))
+    low = np.minimum.reduceat(link.base, cuts[:-1])
+    high = np.maximum.reduceat(link.base, cuts[:-1]).astype(np.int64) + span
+    by = np.argsort(low, kind="stable")
+    return bool((high[by][:-1] > low[by][1:]).any())
+
+
+def cells_of(plan: Plan) -> int:
+    return sum(math.prod((node.rows, node.cells)) for node in plan.nodes)

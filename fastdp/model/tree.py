@@ -1,0 +1,125 @@
+"""Junction trees: which cliques a model of these measurements needs, how they hang together, how large they are.
+
+The size is known before anything is allocated: elimination only handles sets of names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..domain import Clique, Domain, maximal
+from ..errors import ModelTooLargeError
+
+DEFAULT_MAX_CELLS = 250_000_000
+"""Two float64 tables of this many cells are 4 GB; callers raise it where they have the memory."""
+
+
+@dataclass(frozen=True)
+class JunctionTree:
+    """Maximal cliques of a triangulated graph and the edges of a maximum-weight spanning forest over them."""
+
+    cliques: tuple[Clique, ...]
+    edges: tuple[tuple[int, int], ...]
+    cells: int
+
+    def neighbours(self) -> list[list[int]]:
+        out: list[list[int]] = [[] for _ in self.cliques]
+        for a, b in self.edges:
+            out[a].append(b)
+            out[b].append(a)
+        return out
+
+
+def junction_tree(
+    domain: Domain, cliques: Iterable[Sequence[str]], max_cells: int | None = None
+) -> JunctionTree:
+    """The smallest junction tree found among several elimination heuristics, covering every attribute.
+
+    Raises ModelTooLargeError, naming the size, the largest clique and the measured cliques that caused it.
+    """
+    wanted = [domain.canonical(c) for c in maximal([c for c in cliques if c])]
+    graph = {a: set() for a in domain}
+    for clique in wanted:
+        for a in clique:
+            graph[a].update(b for b in clique if b != a)
+    best, best_cells = None, math.inf
+    for cost in (_weight, _fill, _weighted_fill):
+        found = _eliminate(domain, graph, cost)
+        cells = sum(domain.cells(c) for c in found)
+        if cells < best_cells:
+            best, best_cells = found, cells
+    limit = DEFAULT_MAX_CELLS if max_cells is None else max_cells
+    if best_cells > limit:
+        worst = max(best, key=domain.cells)
+        blame = sorted((c for c in wanted if len(set(c) & set(worst)) > 1), key=domain.cells, reverse=True)
+        raise ModelTooLargeError(
+            f"the model's junction tree would have {best_cells:,} cells, the limit is {limit:,}; its largest clique "
+            f"{worst} has {domain.cells(worst):,}, brought together by the measured cliques "
+            f"{', '.join(map(str, blame[:4]))}{' ...' if len(blame) > 4 else ''}: "
+            "leave one out, coarsen a column, or raise max_cells"
+        )
+    return JunctionTree(tuple(best), tuple(_span(domain, best)), int(best_cells))
+
+
+def _weight(domain, graph, a):
+    return domain.cells({a} | graph[a])
+
+
+def _fill(domain, graph, a):
+    around = list(graph[a])
+    missing = sum(1 for i, b in enumerate(around) for c in around[i + 1 :] if c not in graph[b])
+    return (missing, domain.cells({a} | graph[a]))
+
+
+def _weighted_fill(domain, graph, a):
+    around = list(graph[a])
+    missing = sum(
+        domain[b] * domain[c] for i, b in enumerate(around) for c in around[i + 1 :] if c not in graph[b]
+    )
+    return (missing, domain.cells({a} | graph[a]))
+
+
+def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]:
+    graph = {a: set(b) for a, b in graph.items()}
+    costs = {a: cost(domain, graph, a) for a in graph}
+    found: list[frozenset[str]] = []
+    while graph:
+        a = min(graph, key=lambda name: costs[name])
+        around = graph.pop(a)
+        found.append(frozenset(around | {a}))
+        for b in around:
+            graph[b] |= around
+            graph[b] -= {a, b}
+        touched = set(around).union(*(graph[b] for b in around)) if around else set()
+        for b in touched:
+            costs[b] = cost(domain, graph, b)
+    kept = [c for i, c in enumerate(found) if not any(c < d or (c == d and j < i) for j, d in enumerate(found))]
+    return [domain.canonical(c) for c in kept]
+
+
+def _span(domain: Domain, cliques: Sequence[Clique]) -> list[tuple[int, int]]:
+    """Maximum spanning forest by separator (number of attributes, then cells): the running intersection holds."""
+    pairs = [
+        (len(shared), domain.cells(shared), i, j)
+        for i in range(len(cliques))
+        for j in range(i + 1, len(cliques))
+        if (shared := set(cliques[i]) & set(cliques[j]))
+    ]
+    pairs.sort(key=lambda p: (-p[0], -p[1], p[2], p[3]))
+    group = list(range(len(cliques)))
+
+    def find(i):
+        while group[i] != i:
+            group[i] = group[group[i]]
+            i = group[i]
+        return i
+
+    edges = []
+    for _, _, i, j in pairs:
+        a, b = find(i), find(j)
+        if a != b:
+            group[a] = b
+            edges.append((i, j))
+    return edges

@@ -1,0 +1,156 @@
+"""Belief propagation against brute force, on trees, cycles, disconnected graphs, zeros and lone attributes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp._core.infer import Engine
+from fastdp.domain import Domain
+from fastdp.model import layout
+from fastdp.model.tree import junction_tree
+
+from ..reference.brute import marginals
+
+IMPOSSIBLE = -1e30
+
+
+def random_case(seed, most=8):
+    rng = np.random.default_rng(seed)
+    names = [f"a{i}" for i in range(rng.integers(1, most + 1))]
+    domain = Domain({a: int(rng.integers(1, 5)) for a in names})
+    cliques = []
+    for _ in range(rng.integers(0, 7)):
+        k = int(rng.integers(1, min(3, len(names)) + 1))
+        cliques.append(tuple(rng.permutation(names)[:k]))
+    cliques = list({frozenset(c): c for c in cliques}.values())
+    scale = rng.choice([0.1, 3.0, 400.0])
+    potentials = {c: rng.normal(size=domain.shape(c)) * scale for c in cliques}
+    return rng, domain, potentials
+
+
+def run(domain, potentials, total, threads, dtype=np.float64, sparse=()):
+    measured = {frozenset(c): None for c in potentials}
+    for c in sparse:
+        measured[frozenset(c)] = (c, np.flatnonzero(np.asarray(potentials[c]).reshape(-1)))
+    plan = layout.make_plan(domain, junction_tree(domain, potentials), measured)
+    engine = Engine(plan, threads)
+    theta = np.zeros(max(plan.size, 1))
+    for c, value in potentials.items():
+        place = plan.places[frozenset(c)]
+        cells = layout.permute_cells(domain, c, None, place.axes)
+        dense = np.zeros(domain.cells(c))
+        dense[cells] = np.asarray(value).reshape(-1)
+        theta[place.at : place.at + place.size] += dense if place.cells is None else dense[place.cells]
+    tables = np.empty(plan.cells, dtype)
+    m = np.empty(max(plan.size, 1))
+    log_z = engine.infer(theta, total, tables, m)
+    return plan, tables, m, log_z
+
+
+def check(domain, potentials, total, plan, tables, m, log_z, rtol):
+    wanted = list(potentials) + [node.axes for node in plan.nodes]
+    expected, expected_z = marginals(domain, potentials, total, wanted)
+    assert log_z == pytest.approx(expected_z, rel=1e-9, abs=1e-9)
+    for c in potentials:
+        place = plan.places[frozenset(c)]
+        got = m[place.at : place.at + place.size]
+        want = expected[c].transpose([c.index(a) for a in place.axes]).reshape(-1)
+        want = want if place.cells is None else want[place.cells]
+        assert np.allclose(got, want, rtol=rtol, atol=rtol * total)
+    for node in plan.nodes:
+        got = tables[node.table : node.table + node.rows * node.cells]
+        assert np.allclose(got, expected[node.axes].reshape(-1), rtol=rtol, atol=rtol * total)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_equals_brute_force(seed):
+    rng, domain, potentials = random_case(seed)
+    total = float(rng.choice([1.0, 1e6, 1e12]))
+    check(domain, potentials, total, *run(domain, potentials, total, 1), rtol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_zeros_stay_zero(seed):
+    rng, domain, potentials = random_case(seed)
+    for c in potentials:
+        mask = rng.random(domain.shape(c)) < 0.3
+        potentials[c] = np.where(mask, IMPOSSIBLE, np.clip(potentials[c], -5, 5))
+    plan, tables, m, log_z = run(domain, potentials, 1000.0, 1)
+    expected, z = marginals(domain, potentials, 1000.0, list(potentials))
+    if z < -1e29:
+        assert log_z is None
+        return
+    check(domain, potentials, 1000.0, plan, tables, m, log_z, rtol=1e-9)
+    for c in potentials:
+        place = plan.places[frozenset(c)]
+        got = m[place.at : place.at + place.size]
+        flat = np.asarray(potentials[c]).transpose([c.index(a) for a in place.axes]).reshape(-1)
+        assert (got[flat <= -1e29] == 0).all()
+
+
+@pytest.mark.parametrize("limit", [1, 4, 64])
+def test_prefix_nodes_and_lanes_change_nothing(monkeypatch, limit):
+    monkeypatch.setattr(layout, "ROW_LIMIT", limit)
+    monkeypatch.setattr(layout, "LANE_CELLS", 8)
+    for seed in range(40):
+        rng, domain, potentials = random_case(seed, most=6)
+        potentials = {c: np.clip(v, -20, 20) for c, v in potentials.items()}
+        one = run(domain, potentials, 100.0, 1)
+        two = run(domain, potentials, 100.0, 3)
+        assert (one[1] == two[1]).all() and one[3] == two[3]
+        if potentials:
+            assert (one[2] == two[2]).all()
+        check(domain, potentials, 100.0, *two, rtol=1e-9)
+
+
+def test_sparse_own_potentials():
+    rng = np.random.default_rng(3)
+    domain = Domain({"a": 6, "b": 7, "c": 5, "d": 4})
+    big = np.where(rng.random((6, 7, 5)) < 0.1, rng.normal(size=(6, 7, 5)), 0.0)
+    potentials = {("c", "a", "b"): big.transpose(2, 0, 1), ("b", "d"): rng.normal(size=(7, 4))}
+    plan, tables, m, log_z = run(domain, potentials, 50.0, 2, sparse=[("c", "a", "b")])
+    assert plan.places[frozenset("abc")].cells is not None
+    check(domain, potentials, 50.0, plan, tables, m, log_z, rtol=1e-9)
+
+
+def test_float32_tables_are_close():
+    for seed in range(20):
+        rng, domain, potentials = random_case(seed)
+        potentials = {c: np.clip(v, -8, 8) for c, v in potentials.items()}
+        plan, tables, m, log_z = run(domain, potentials, 1e6, 1, np.float32)
+        expected, z = marginals(domain, potentials, 1e6, list(potentials))
+        assert log_z == pytest.approx(z, abs=1e-4)
+        for c in potentials:
+            place = plan.places[frozenset(c)]
+            want = expected[c].transpose([c.index(a) for a in place.axes]).reshape(-1)
+            assert np.allclose(m[place.at : place.at + place.size], want, rtol=1e-4, atol=1e-3)
+
+
+def test_exp_is_accurate_to_a_few_ulp():
+    """One row per potential pair (0, x): the table holds exp(x) / (1 + exp(x))."""
+    x = -np.linspace(0, 700, 20_001)
+    domain = Domain({"row": x.size, "cell": 2})
+    value = np.stack([np.zeros_like(x), x], 1)
+    plan, tables, m, _ = run(domain, {("row", "cell"): value}, 1.0, 1)
+    node = next(n for n in plan.nodes if len(n.axes) == 2 or n.rows > 1 or n.cells == 2 * x.size)
+    got = m[plan.places[frozenset(("row", "cell"))].at :][: 2 * x.size].reshape(-1, 2)
+    if plan.places[frozenset(("row", "cell"))].axes == ("cell", "row"):
+        got = m[plan.places[frozenset(("row", "cell"))].at :][: 2 * x.size].reshape(2, -1).T
+    assert node is not None
+    ratio = got[:, 1] / got[:, 0]
+    assert np.max(np.abs(ratio / np.exp(x) - 1)) < 4e-13
+
+
+def test_110_columns():
+    rng = np.random.default_rng(0)
+    domain = Domain({f"c{i}": int(rng.integers(2, 40)) for i in range(110)})
+    names = list(domain)
+    pairs = [(names[rng.integers(0, i)], names[i]) for i in range(1, 110)]
+    potentials = {p: rng.normal(size=domain.shape(p)) for p in pairs}
+    plan, tables, m, log_z = run(domain, potentials, 1.0, 2)
+    for p in pairs:
+        place = plan.places[frozenset(p)]
+        assert m[place.at : place.at + place.size].sum() == pytest.approx(1, rel=1e-9)
