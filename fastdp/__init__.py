@@ -21,7 +21,7 @@ _WHERE = {
     "fit": "model",
     "Model": "model",
     "evaluate": "evaluate",
-    "Ledger": "ledger",
+    "Ledger": "privacy.ledger",
     "verify": "verify",
 }
 _MODULES = ("errors", "queries", "privacy", "simulate", "mechanisms")

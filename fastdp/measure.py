@@ -1,0 +1,383 @@
+"""The door: the only way from private data to numbers that may be released.
+
+A `Door` holds an engine that counts private rows, and a part of a reservation in a ledger. Whatever it gives back has been
+charged before it was counted, carries exact noise that covers its sensitivity to one user (checked in exact arithmetic), and
+is on disk, noisy, before the caller sees it. Law and proof: docs/privacy-measure.md.
+
+Order of every call: check everything that is public; enter the step in the ledger (on disk); count; draw; store the noisy
+answers; return them. A step that was answered before an interruption returns the stored answers and reads no data.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .domain import Clique, Domain
+from .engines import SCALE
+from .errors import FastdpError, MeasurementError, PrivacyError, UsageError
+from .measurement import Measurement, Request
+from .privacy import noise, scale, select
+from .privacy.accountant import BoundedRange, Event, Gaussian, Pure
+from .privacy.budget import to_dict
+from .privacy.chain import digest
+from .privacy.ledger import Reservation
+from .releases import array_digest, plan_marginal, release_of
+
+if TYPE_CHECKING:
+    from .engines import Counter
+    from .schema import Schema
+    from .userkeys import UserKey
+
+__all__ = ["Door", "Measurement", "Request"]
+
+SCORE_LIMIT = 1 << 61
+WEIGHT_UNITS = 1 << 10
+
+
+class Door:
+    """What a mechanism is given instead of the data. Made by `opening.open_doors`.
+
+    Public facts: `schema`, `domain`, `clip` (rows per user that count fully), `unit` ("user" or "event"), `epsilon`, `delta` (as
+    asked), `mu` (the whole budget of this run as a Gaussian-DP parameter; None where only pure releases are paid for, and
+    then `pure` is the epsilon they share), `private` (False if a seed fixed the noise). A share s of the budget is `mu * sqrt(s)`.
+    """
+
+    __slots__ = (
+        "__engine",
+        "__lock",
+        "__part",
+        "__releases",
+        "__reservation",
+        "__scores",
+        "__seed",
+        "__step",
+        "__trace",
+        "asked",
+        "cap",
+        "clip",
+        "delta",
+        "domain",
+        "epsilon",
+        "mu",
+        "private",
+        "pure",
+        "schema",
+        "unit",
+    )
+
+    def __init__(
+        self,
+        engine: Counter,
+        reservation: Reservation,
+        part: int,
+        *,
+        clip: int,
+        cap: Event,
+        mu: float | None,
+        pure: float | None = None,
+        asked: Mapping,
+        unit: str = "user",
+        seed: int | None = None,
+        _trace: Callable[[str], None] | None = None,
+    ):
+        self.schema: Schema = engine.schema
+        self.domain: Domain = engine.schema.domain
+        self.clip, self.unit, self.cap = clip, unit, cap
+        self.mu, self.pure = mu, pure
+        self.asked = dict(asked)
+        self.epsilon, self.delta = asked["epsilon"], asked["delta"]
+        self.private = seed is None
+        self.__engine = engine
+        self.__reservation = reservation
+        self.__part = part
+        self.__seed = seed
+        self.__step = 0
+        self.__releases: list[dict] = []
+        self.__scores: tuple[str, np.ndarray] | None = None
+        self.__lock = threading.Lock()
+        self.__trace = _trace or (lambda point: None)
+
+    def __repr__(self) -> str:
+        return (
+            f"<fastdp.Door epsilon={self.epsilon:g} delta={self.delta:g} clip={self.clip} unit={self.unit}>"
+        )
+
+    def __reduce__(self):
+        raise PrivacyError("a door cannot be pickled or copied: it leads to private data")
+
+    @property
+    def releases(self) -> list[dict]:
+        """What was released so far, for the statement: law, sensitivity, sigma and number of answers of each."""
+        return [dict(r) for r in self.__releases]
+
+    @property
+    def left(self) -> dict:
+        """What the run's reservation still covers: `mu`, `pure_epsilon`."""
+        return self.__reservation.left(self.__part)
+
+    def measure(self, requests: Sequence[Request], label: str) -> list[Measurement]:
+        """Noisy answers to all the requests, in their order: one step of the ledger, one pass over the data.
+
+        Each costs its own mu; together sqrt(sum of mu^2). Noise on a query row with scalar c is clip / (mu c) rows. BudgetError
+        if the reservation does not cover them, PrivacyError if a query's columns have L2 norm above 1; both before
+        anything is read.
+        """
+        requests = list(requests)
+        if not requests:
+            return []
+        plans = [plan_marginal(self.domain, self.clip, r) for r in requests]
+        question = {"kind": "marginals", "clip": self.clip, "asked": [p.question for p in plans]}
+        events = [Gaussian(p.mu) for p in plans]
+
+        def draw() -> list[np.ndarray]:
+            counts = self.__count(list(dict.fromkeys(p.clique for p in plans)))
+            self.__trace("counted")
+            return [self.__noisy(p, counts[p.clique], i) for i, p in enumerate(plans)]
+
+        arrays = self.__answer(label, question, events, draw)
+        self.__releases += [p.describe(label) for p in plans]
+        return [
+            Measurement(p.clique, a.astype(np.float64) / SCALE, p.sigma_rows, p.query, label=label)
+            for p, a in zip(plans, arrays, strict=True)
+        ]
+
+    def user_histogram(
+        self,
+        key: UserKey,
+        cap: int = 1,
+        *,
+        mu: float | None = None,
+        epsilon: float | None = None,
+        label: str,
+    ) -> Measurement:
+        """Noisy number of users per key; each user counts in at most `cap` keys, once in each.
+
+        With `mu` Gaussian noise for L2 sensitivity sqrt(cap); with `epsilon` discrete Laplace noise of scale cap / epsilon,
+        a pure release. In a run with unit "event" the unit is one user's rows of one key: the cap is off and the
+        sensitivity is 1.
+        """
+        if (mu is None) == (epsilon is None):
+            raise UsageError(f"{label!r}: give mu (Gaussian noise) or epsilon (Laplace noise)")
+        if isinstance(cap, bool) or int(cap) != cap or cap < 1:
+            raise UsageError(f"{label!r}: cap must be a whole number >= 1, got {cap!r}")
+        size = int(key.size)
+        if self.unit == "event":
+            if not getattr(key, "per_group", False):
+                raise UsageError(f"{label!r}: {type(key).__name__} has no meaning per event; use unit 'user'")
+            bound, cap = 1, size
+        else:
+            bound = cap = min(int(cap), size)
+        grid = SCALE if epsilon is None else 1
+        if epsilon is None:
+            Request(("users",), mu)
+            sensitivity2 = bound * grid * grid
+            width = scale.gaussian_sigma(sensitivity2, mu)
+            scale.check_gaussian(width, None, sensitivity2, mu)
+            event, sigma = Gaussian(float(mu)), width / grid
+        else:
+            event = Pure(_positive(epsilon, "epsilon"))
+            width = scale.laplace_scale(bound, event.epsilon)
+            scale.check_laplace(width, bound, event.epsilon)
+            sigma = scale.laplace_std(width)
+        question = {"kind": "users", "key": repr(key), "size": size, "cap": cap, "event": to_dict(event)}
+
+        def draw() -> list[np.ndarray]:
+            counts = self.__private(lambda: self.__engine.user_histogram(key, cap))
+            counts = _whole(counts, (size,))
+            self.__trace("counted")
+            draws = noise.gaussian if epsilon is None else noise.laplace
+            return [counts * grid + draws(width, size, seed=self.__draw_seed(0))]
+
+        (array,) = self.__answer(label, question, [event], draw)
+        law = "gaussian" if epsilon is None else "discrete-laplace"
+        self.__releases.append(
+            release_of(label, "user_histogram", [type(key).__name__], law, event, bound, sigma, size)
+            | {"cap": bound}
+        )
+        name = f"users by {type(key).__name__}"
+        return Measurement((name,), array.astype(np.float64) / grid, sigma, label=label)
+
+    def select_l1(
+        self,
+        cliques: Sequence[Clique],
+        estimates: Mapping[Clique, np.ndarray],
+        *,
+        epsilon: float,
+        label: str,
+        weights: Sequence[float] | None = None,
+        penalties: Sequence[float] | None = None,
+        allowed: Sequence[int] | None = None,
+    ) -> int:
+        """The index of a clique whose marginal is far from its estimate: exponential mechanism, one step of the ledger.
+
+        Score of clique i: weights[i] * (L1 distance in rows of the private marginal to estimates[i] - penalties[i]). One
+        user changes it by at most clip * weights[i]; probabilities are proportional to exp(epsilon * score / (2 * clip *
+        largest weight)); charged as epsilon-bounded-range. Estimates, weights and penalties are public. `allowed`: only
+        these indices stand for election. The counting is done once for calls that differ in epsilon or `allowed` only.
+        """
+        cliques = [self.domain.check(c) for c in cliques]
+        allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]
+        if not allowed or not all(0 <= i < len(cliques) for i in allowed):
+            raise UsageError(f"{label!r}: no candidate to select from, or one out of range")
+        event = BoundedRange(_positive(epsilon, "epsilon"))
+        factor = _weights(weights, len(cliques), label)
+        grids = [_grid(self.domain, c, estimates, label) for c in cliques]
+        off = [0] * len(cliques) if penalties is None else [_grid_number(p, label) for p in penalties]
+        if len(off) != len(cliques):
+            raise UsageError(f"{label!r}: {len(off)} penalties for {len(cliques)} cliques")
+        sensitivity = max(factor[i] for i in allowed) * self.clip * SCALE
+        asked = {
+            "cliques": [list(c) for c in cliques],
+            "estimates": [array_digest(g) for g in grids],
+            "weights": factor,
+            "penalties": off,
+        }
+        known = digest(asked)
+        question = {"kind": "select", "clip": self.clip, "asked": known, "allowed": allowed}
+        question["event"] = to_dict(event)
+
+        def draw() -> list[np.ndarray]:
+            if self.__scores is None or self.__scores[0] != known:
+                self.__scores = (known, self.__distances(cliques, grids, factor, off))
+            self.__trace("counted")
+            scores = self.__scores[1][allowed]
+            chosen = select.exponential(scores, event.epsilon, sensitivity, seed=self.__draw_seed(0))
+            return [np.array([allowed[int(chosen)]], np.int64)]
+
+        (array,) = self.__answer(label, question, [event], draw)
+        self.__releases.append(
+            release_of(label, "select", [], "exponential", event, sensitivity / SCALE / WEIGHT_UNITS, None, 1)
+            | {"candidates": len(allowed)}
+        )
+        return int(array[0])
+
+    def select(
+        self, candidates: Sequence[Clique], estimates, *, epsilon: float, label: str, **options
+    ) -> int:
+        """`select_l1` by another name: the one score the door knows how to bound per user."""
+        return self.select_l1(candidates, estimates, epsilon=epsilon, label=label, **options)
+
+    def __distances(self, cliques, grids, factor, off) -> np.ndarray:
+        """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows, cut off at +-2^61 (which cannot raise how much
+        one user changes them)."""
+        out = np.empty(len(cliques), np.int64)
+        for start, stop in _batches([g.size for g in grids]):
+            counts = self.__count(list(dict.fromkeys(cliques[start:stop])))
+            for i in range(start, stop):
+                gap = int(np.abs(counts[cliques[i]].reshape(-1) - grids[i]).sum(dtype=np.int64))
+                out[i] = max(-SCORE_LIMIT, min(SCORE_LIMIT, factor[i] * (gap - off[i])))
+        return out
+
+    def __noisy(self, plan, counts: np.ndarray, position: int) -> np.ndarray:
+        """The integer answers of one request plus integer noise, on the grid of 1/SCALE rows."""
+        exact = counts.reshape(-1)
+        if plan.query is not None:
+            exact = _whole(self.__private(lambda: plan.query.product(exact)), (plan.rows,))
+        scale.check_gaussian(plan.sigma, plan.coef2, plan.sensitivity2, plan.mu)
+        return exact + noise.gaussian(plan.sigma, plan.rows, seed=self.__draw_seed(position))
+
+    def __count(self, cliques: list[Clique]) -> dict[Clique, np.ndarray]:
+        """int64 marginals in units of 1/SCALE rows; per event every row counts fully."""
+        clip = self.clip if self.unit == "user" else None
+        found = self.__private(lambda: self.__engine.marginals(cliques, clip))
+        out = {c: _whole(found[c], self.domain.shape(c)) for c in cliques}
+        return out if clip is not None else {c: a * SCALE for c, a in out.items()}
+
+    def __answer(
+        self, label: str, question: dict, events: Sequence[Event], draw: Callable[[], list[np.ndarray]]
+    ) -> list[np.ndarray]:
+        """Charge, draw, store: the only place where private numbers turn into released ones."""
+        if not isinstance(label, str) or not label:
+            raise UsageError("every step needs a label")
+        with self.__lock:
+            number, part = self.__step, self.__part
+            stored = self.__reservation.enter(part, number, digest(question), label, events)
+            self.__trace("entered")
+            if stored is None:
+                arrays = draw()
+                self.__trace("drawn")
+                stored = self.__reservation.store(part, number, arrays)
+                self.__trace("stored")
+            self.__step = number + 1
+            return stored
+
+    def __draw_seed(self, position: int) -> int | None:
+        """None (the operating system's randomness), or for tests a seed of its own for every draw."""
+        if self.__seed is None:
+            return None
+        name = {"seed": self.__seed, "part": self.__part, "step": self.__step, "draw": position}
+        return int(digest(name)[:15], 16)
+
+    def __private(self, call: Callable[[], Any]) -> Any:
+        """Run code that sees private data. Its errors are outputs too: those that are not ours, whose texts might
+        quote a value, are replaced by one that says nothing."""
+        failed = None
+        try:
+            return call()
+        except (FastdpError, MemoryError):
+            raise
+        except Exception as error:
+            failed = type(error).__name__
+        raise PrivacyError(
+            f"counting failed inside the door ({failed}); nothing was released. The step stays charged and can be resumed"
+        )
+
+
+def _whole(array: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """An int64 array of this shape, or PrivacyError: sums of floats are not exact, so no proof would hold for them."""
+    if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
+        raise PrivacyError(
+            "the engine did not return int64 counts of the marginal's shape; nothing was released"
+        )
+    return array
+
+
+def _positive(value: float, what: str) -> float:
+    value = float(value)
+    if not 0 < value < np.inf:
+        raise UsageError(f"{what} must be positive and finite, got {value!r}")
+    return value
+
+
+def _weights(weights: Sequence[float] | None, count: int, label: str) -> list[int]:
+    """Weights in whole units of 1/WEIGHT_UNITS, at least one unit each."""
+    if weights is None:
+        return [WEIGHT_UNITS] * count
+    if len(weights) != count or not all(0 < float(w) < 2**20 for w in weights):
+        raise UsageError(f"{label!r}: one positive weight per clique, below 2^20")
+    return [max(1, round(float(w) * WEIGHT_UNITS)) for w in weights]
+
+
+def _grid(domain: Domain, clique: Clique, estimates: Mapping, label: str) -> np.ndarray:
+    """A public estimate rounded to the grid, so that the distance to it is a whole number."""
+    if clique not in estimates:
+        raise UsageError(f"{label!r}: no estimate for {clique!r}")
+    estimate = np.asarray(estimates[clique], np.float64).reshape(-1)
+    if estimate.size != domain.cells(clique) or not np.isfinite(estimate).all():
+        raise MeasurementError(f"{label!r}: the estimate of {clique!r} must be finite, one number per cell")
+    if float(np.abs(estimate).sum()) * SCALE >= SCORE_LIMIT:
+        raise UsageError(f"{label!r}: the estimate of {clique!r} is too large to compare exactly")
+    return np.rint(estimate * SCALE).astype(np.int64)
+
+
+def _grid_number(value: float, label: str) -> int:
+    value = float(value)
+    if not abs(value) * SCALE < SCORE_LIMIT:
+        raise UsageError(f"{label!r}: a penalty is not finite or too large")
+    return round(value * SCALE)
+
+
+def _batches(cells: Sequence[int], limit: int = 1 << 25):
+    """Ranges of cliques whose marginals together stay below `limit` cells (or one clique)."""
+    start, total = 0, 0
+    for i, n in enumerate(cells):
+        if i > start and total + n > limit:
+            yield start, i
+            start, total = i, 0
+        total += n
+    if len(cells) > start:
+        yield start, len(cells)

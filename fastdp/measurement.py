@@ -1,0 +1,160 @@
+"""What leaves the door, and what is asked of it: `Measurement` and `Request`.
+
+A `Measurement` is a noisy answer that may be released. No private count can become one: counts are integers, and
+the type takes only floating-point values together with a positive standard error. This module imports nothing
+that can reach private data, so the estimator and the mechanisms may import it freely.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .domain import Clique
+from .errors import MeasurementError, UsageError
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """A noisy answer about one marginal: `values[i]` is row i of `query` applied to it, plus noise of std `sigma`.
+
+    clique
+        The marginal's attributes; cells in C order, the last attribute fastest.
+    values
+        float64, in rows (or in users, for a histogram of users), one per query row, flattened. Arrays of integers
+        are refused: an integer array is what a private count looks like.
+    sigma
+        Standard error of the values, positive and finite: one number for all, or float64 of `values`' length.
+    query
+        None (each cell by itself), a query of `fastdp.queries`, or a `scipy.sparse` matrix (rows x cells). For queries
+        of `fastdp.queries` the values are those of `query.product`, without the rows' scalars.
+    label
+        Where it comes from, for people.
+    """
+
+    clique: Clique
+    values: np.ndarray
+    sigma: float | np.ndarray
+    query: Any = None
+    label: str = field(default="", kw_only=True)
+
+    def __post_init__(self):
+        clique = (self.clique,) if isinstance(self.clique, str) else tuple(self.clique)
+        if not all(isinstance(a, str) and a for a in clique):
+            raise MeasurementError(f"measurement of {clique!r}: attributes are non-empty strings")
+        if len(set(clique)) != len(clique):
+            raise MeasurementError(f"measurement of {clique!r}: an attribute is named twice")
+        object.__setattr__(self, "clique", clique)
+        values = self._floats(self.values, "values").reshape(-1)
+        object.__setattr__(self, "values", values)
+        sigma = self._floats(self.sigma, "sigma")
+        if sigma.ndim == 0:
+            sigma = float(sigma)
+        elif sigma.size != values.size:
+            raise MeasurementError(
+                f"measurement of {clique!r}: {sigma.size} sigmas for {values.size} values; give one, or one each"
+            )
+        else:
+            sigma = sigma.reshape(-1)
+        if not np.all(np.asarray(sigma) > 0):
+            raise MeasurementError(f"measurement of {clique!r}: sigma must be positive and finite")
+        object.__setattr__(self, "sigma", sigma)
+        rows = query_rows(self.query)
+        if rows is not None and rows != values.size:
+            raise MeasurementError(
+                f"measurement of {clique!r}: the query has {rows} rows but there are {values.size} values"
+            )
+
+    def _floats(self, given, what: str) -> np.ndarray:
+        """A read-only float64 copy; integers are taken from plain Python numbers and lists only."""
+        array = np.asarray(given)
+        ours = isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")
+        if array.dtype.kind in "iub" and ours and not (what == "sigma" and array.ndim == 0):
+            raise MeasurementError(
+                f"measurement of {self.clique!r}: {what} are integers; noisy answers are float64 (convert them "
+                "yourself if these numbers may be released)"
+            )
+        if array.dtype.kind not in "iubf":
+            raise MeasurementError(f"measurement of {self.clique!r}: {what} must be numbers")
+        array = np.array(array, dtype=np.float64, order="C")
+        if not np.isfinite(array).all():
+            raise MeasurementError(f"measurement of {self.clique!r}: {what} hold NaN or infinity")
+        array.flags.writeable = False
+        return array
+
+    @property
+    def variances(self) -> np.ndarray:
+        """Squared standard error per value (a read-only view where sigma is one number)."""
+        return np.broadcast_to(np.square(self.sigma), self.values.shape)
+
+    def check(self, domain: Mapping[str, int], position: int | None = None) -> Measurement:
+        """Itself, or MeasurementError naming clique and position if it does not fit the domain."""
+        where = f"measurement{'' if position is None else f' {position}'} of {self.clique!r}"
+        for name in self.clique:
+            if name not in domain:
+                raise MeasurementError(f"{where}: no attribute {name!r}; there are {', '.join(domain)}")
+        cells = math.prod(domain[name] for name in self.clique)
+        columns = query_cells(self.query)
+        if columns is not None and columns != cells:
+            raise MeasurementError(f"{where}: the query is over {columns} cells, the marginal has {cells}")
+        if self.query is None and self.values.size != cells:
+            raise MeasurementError(f"{where}: {self.values.size} values for {cells} cells")
+        return self
+
+    def __repr__(self) -> str:
+        low, high = np.min(self.sigma, initial=np.inf), np.max(self.sigma, initial=0.0)
+        noise = f"{low:.4g}" if low >= high else f"{low:.4g}..{high:.4g}"
+        query = "" if self.query is None else f", query={self.query!r}"
+        return f"Measurement({self.clique!r}, {self.values.size} values, sigma={noise}{query})"
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Ask the door for one marginal: `mu` is the Gaussian-DP parameter this one measurement may cost per user.
+
+    Its noise is `clip / mu` rows on the scaled query rows; of a budget `door.mu`, a share s of it is
+    `door.mu * sqrt(s)`.
+    """
+
+    clique: Clique
+    mu: float
+    query: Any = None
+
+    def __post_init__(self):
+        clique = (self.clique,) if isinstance(self.clique, str) else tuple(self.clique)
+        object.__setattr__(self, "clique", clique)
+        mu = float(self.mu)
+        if not (math.isfinite(mu) and mu > 0):
+            raise UsageError(f"request for {clique!r}: mu must be positive and finite, got {self.mu!r}")
+        object.__setattr__(self, "mu", mu)
+
+
+def query_rows(query) -> int | None:
+    """Number of rows of a query, a sparse matrix or None."""
+    if query is None:
+        return None
+    return int(query.rows) if hasattr(query, "product") else int(query.shape[0])
+
+
+def query_cells(query) -> int | None:
+    """Number of cells a query is over, or None where it does not say."""
+    if query is None:
+        return None
+    if hasattr(query, "product"):
+        cells = getattr(query, "cells", None)
+        return None if cells is None else int(cells)
+    return int(query.shape[1])
+
+
+def check_all(measurements: Iterable[Measurement], domain: Mapping[str, int]) -> Sequence[Measurement]:
+    """All of them, or MeasurementError naming the first that does not fit."""
+    found = list(measurements)
+    for i, m in enumerate(found):
+        if not isinstance(m, Measurement):
+            raise MeasurementError(f"measurement {i}: expected a fastdp.Measurement, got {type(m).__name__}")
+        m.check(domain, i)
+    return found

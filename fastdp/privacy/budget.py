@@ -1,0 +1,178 @@
+"""Budgets as privacy filters: which sequences of events a data set, or one run, still admits.
+
+Events keep their law (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Later events may be chosen by what earlier
+ones released, so "the composed epsilon is still small enough" is not a sound rule for mixed laws; three rules are,
+and an event is admitted if one of them holds (proofs in docs/privacy-ledger.md):
+
+* all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's mu^2;
+* pure: every event is pure and their epsilons add up to at most the budget's epsilon;
+* split: where the budget set a part `pure` aside when it was opened, the pure events fit in that part and the Gaussian
+  ones in the mu of what is left.
+
+All sums are exact, so no rounding can let an event in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ..errors import LedgerError, UsageError
+from . import accountant, gdp
+from .accountant import Event, Gaussian, mu_of
+
+
+def to_dict(event: Event) -> dict:
+    """`{"law": ..., parameter: ...}`; floats survive JSON unchanged (shortest round-trip form)."""
+    return event.to_dict()
+
+
+def from_dict(entry: Mapping) -> Event:
+    """The event, or LedgerError if it is none that this version knows."""
+    try:
+        return accountant.event_from_dict(entry)
+    except UsageError as error:
+        raise LedgerError(f"an event in the ledger is malformed: {error}") from None
+
+
+def mu2(events: Iterable[Event]) -> Fraction:
+    """Exact sum of mu^2, each pure or bounded-range event at its Gaussian equivalent (rounded up)."""
+    return sum((Fraction(mu_of(e)) ** 2 for e in events), Fraction(0))
+
+
+def pure_epsilon(events: Iterable[Event]) -> Fraction | None:
+    """Exact sum of epsilons, or None if one event is not pure.
+
+    Each float is read as the shortest decimal that denotes it, so that ten times 0.1 is 1; noise and selections are
+    calibrated to the smaller of the two readings (`least`).
+    """
+    total = Fraction(0)
+    for event in events:
+        if isinstance(event, Gaussian):
+            return None
+        total += decimal(event.epsilon)
+    return total
+
+
+def decimal(value: float) -> Fraction:
+    return Fraction(repr(float(value)))
+
+
+def epsilon_at(events: Sequence[Event], delta: float) -> float:
+    """The epsilon that these events compose to at this delta (infinite where delta 0 meets a Gaussian)."""
+    if not events:
+        return 0.0
+    return float(accountant.compose(events).epsilon(delta))
+
+
+def combined_mu(events: Sequence[Event]) -> float:
+    """The mu that covers all the events, rounded up."""
+    return root_up(mu2(events))
+
+
+def root_up(square: Fraction) -> float:
+    """The smallest float found whose square is at least `square`."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def root_down(square: Fraction) -> float:
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 > square:
+        root = math.nextafter(root, 0.0)
+    return root
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent: (epsilon, delta), optionally with a part `pure` of epsilon set aside, or mu; or no limit."""
+
+    epsilon: float | None = None
+    delta: float | None = None
+    mu: float | None = None
+    pure: float = 0.0
+
+    def __post_init__(self):
+        if self.epsilon is None:
+            if self.delta is not None or self.pure:
+                raise UsageError("a budget is epsilon and delta, or mu")
+            if self.mu is not None and not 0 < self.mu < math.inf:
+                raise UsageError(f"a budget's mu must be positive and finite, got {self.mu!r}")
+            return
+        if not 0 < self.epsilon < math.inf:
+            raise UsageError(f"epsilon must be positive and finite, got {self.epsilon!r}")
+        if self.delta is None or not 0 <= self.delta < 1:
+            raise UsageError(f"delta must be in [0, 1), got {self.delta!r}")
+        if not 0 <= self.pure < self.epsilon:
+            raise UsageError("the pure part must be at least 0 and less than epsilon")
+        if self.mu is not None and self.delta == 0:
+            raise UsageError("a budget with delta 0 admits pure events only and has no mu")
+
+    @classmethod
+    def of(cls, epsilon=None, delta=None, mu=None, pure=0.0) -> Budget:
+        """A budget from what the user gave; the mu of (epsilon - pure, delta) is worked out here, once."""
+        if (epsilon is None) == (mu is None):
+            raise UsageError("give a budget as epsilon and delta, or as mu, not both")
+        if mu is not None:
+            if delta is not None:
+                raise UsageError("a budget in mu has no delta")
+            return cls(mu=float(mu))
+        checked = cls(epsilon=float(epsilon), delta=float(0.0 if delta is None else delta), pure=float(pure))
+        if checked.delta == 0:
+            return checked
+        known = gdp.mu_from(checked.epsilon - checked.pure, checked.delta)
+        return cls(checked.epsilon, checked.delta, known, checked.pure)
+
+    @property
+    def unlimited(self) -> bool:
+        return self.epsilon is None and self.mu is None
+
+    def admits(self, events: Sequence[Event]) -> bool:
+        """Whether all these events together stay within the budget, however they were chosen."""
+        if self.unlimited:
+            return True
+        if self.epsilon is not None and not self.pure:
+            total = pure_epsilon(events)
+            if total is not None and total <= decimal(self.epsilon):
+                return True
+        if self.mu is None:
+            return False
+        if self.pure:
+            pures = [e for e in events if not isinstance(e, Gaussian)]
+            rest = [e for e in events if isinstance(e, Gaussian)]
+            return pure_epsilon(pures) <= decimal(self.pure) and mu2(rest) <= Fraction(self.mu) ** 2
+        return mu2(events) <= Fraction(self.mu) ** 2
+
+    def left(self, events: Sequence[Event]) -> dict:
+        """What further events may still cost: mu (Gaussian), pure epsilon; None where there is no limit."""
+        if self.unlimited:
+            return {"mu": None, "pure_epsilon": None, "epsilon": None, "delta": None}
+        gaussians = [e for e in events if isinstance(e, Gaussian)]
+        pures = [e for e in events if not isinstance(e, Gaussian)]
+        mu = pure = 0.0
+        if self.mu is not None:
+            counted = gaussians if self.pure else events
+            mu = root_down(max(Fraction(0), Fraction(self.mu) ** 2 - mu2(counted)))
+        if self.pure:
+            pure = float(max(Fraction(0), decimal(self.pure) - pure_epsilon(pures)))
+        elif self.epsilon is not None and not gaussians:
+            pure = float(max(Fraction(0), decimal(self.epsilon) - pure_epsilon(pures)))
+        elif mu > 0:
+            pure = gdp.pure_epsilon_from(mu)
+        epsilon = epsilon_at([Gaussian(mu)], self.delta) if mu > 0 and self.delta else pure
+        return {"mu": mu, "pure_epsilon": pure, "epsilon": epsilon, "delta": self.delta}
+
+    def to_dict(self) -> dict:
+        fields = {"epsilon": self.epsilon, "delta": self.delta, "mu": self.mu, "pure": self.pure or None}
+        return {k: v for k, v in fields.items() if v is not None}
+
+    @classmethod
+    def from_dict(cls, entry: Mapping) -> Budget:
+        try:
+            return cls(**entry)
+        except (TypeError, ValueError):
+            raise LedgerError("a budget in the ledger is malformed") from None

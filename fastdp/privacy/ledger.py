@@ -1,0 +1,310 @@
+"""The ledger: data sets with a budget, and everything that was ever spent on them.
+
+    ledger = fastdp.Ledger("budget.db")
+    ledger.open("trips-2020", epsilon=2.0, delta=1e-5)
+    fastdp.synthesize(..., ledger=ledger, dataset="trips-2020")
+    ledger.spent("trips-2020")
+
+A run reserves before data is read, enters each step before it is counted, and stores the noisy answers before anybody
+sees them. So nothing is drawn that is not charged, a run that died carries on with the noise it had, and no number
+of processes can overspend. The rules are in `chain`, the files in `store`, the filters in `budget`, the proof in
+docs/privacy-ledger.md.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from ..errors import LedgerError, UsageError
+from .accountant import Event
+from .budget import Budget, to_dict
+from .chain import Run, State, part_left, summary
+from .store import FileStore, MemoryStore
+
+LOCAL = "this run"
+
+
+class Ledger:
+    """A ledger in an SQLite file: a path, or a URL `sqlite:PATH`.
+
+    The file is made by the first `open`; every other use of a ledger that is not there is a LedgerError.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        *,
+        timeout: float = 30.0,
+        _trace: Callable[[str], None] | None = None,
+    ):
+        self._store: FileStore | MemoryStore = FileStore(_path_of(path), timeout, _trace)
+        self.counts_other_runs = True
+
+    @classmethod
+    def local(cls, path: str | os.PathLike | None = None, *, _trace=None) -> Ledger:
+        """A ledger for one run alone, in memory or in the run's private folder; it limits nothing, and statements made
+        with it say that other runs are not counted."""
+        ledger = object.__new__(cls)
+        ledger._store = MemoryStore() if path is None else FileStore(Path(path), 30.0, _trace)
+        ledger.counts_other_runs = False
+        with ledger._store.transaction(create=True) as work:
+            if LOCAL not in work.state.budgets:
+                work.append("open", {"dataset": LOCAL, "budget": {}, "time": _now()})
+        return ledger
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self._store.path)!r})" if self._store.path else "Ledger.local()"
+
+    def open(
+        self,
+        dataset: str,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        mu: float | None = None,
+        pure: float = 0.0,
+    ) -> None:
+        """Open a data set with a budget: epsilon and delta, or mu. A budget can be set once and never changed.
+
+        `pure` sets a part of epsilon aside for pure (Laplace) releases; only such a budget takes pure and Gaussian
+        releases side by side at the sum of their epsilons. Opening again with the same budget does nothing.
+        """
+        if not isinstance(dataset, str) or not dataset.strip():
+            raise UsageError("a data set's name is a non-empty string")
+        budget = Budget.of(epsilon, delta, mu, pure)
+        with self._store.transaction(create=True) as work:
+            known = work.state.budgets.get(dataset)
+            if known is None:
+                work.append("open", {"dataset": dataset, "budget": budget.to_dict(), "time": _now()})
+            elif known != budget:
+                raise LedgerError(f"data set {dataset!r} is open with another budget; it cannot be changed")
+
+    def datasets(self) -> dict[str, dict]:
+        """The open data sets and their budgets."""
+        with self._store.transaction() as work:
+            return {name: budget.to_dict() for name, budget in work.state.budgets.items()}
+
+    def spent(self, dataset: str) -> dict:
+        """What the data set is charged: epsilon at its delta, mu, pure epsilon (None unless all is pure), events.
+
+        Runs that have not finished count with their whole reservation.
+        """
+        with self._store.transaction() as work:
+            events = work.state.charged(dataset)
+            return summary(events, work.state.budgets[dataset].delta)
+
+    def remaining(self, dataset: str) -> dict:
+        """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, epsilon at the data set's
+        delta; None where the budget knows no limit."""
+        with self._store.transaction() as work:
+            events = work.state.charged(dataset)
+            return work.state.budgets[dataset].left(events)
+
+    def entries(self, dataset: str | None = None) -> list[dict]:
+        """The charges, oldest first: one per run, with its parts (upper bounds) and its steps."""
+        with self._store.transaction() as work:
+            if dataset is not None:
+                work.state.charged(dataset)
+            return [
+                _entry(name, run) for name, run in work.state.runs.items() if dataset in (None, run.dataset)
+            ]
+
+    def verify(self, statement: Mapping | None = None) -> dict:
+        """Replay the whole chain from the file; with a statement, check that its run is in it, unchanged.
+
+        Returns the ledger's id, number of records and last hash. LedgerError says what is wrong.
+        """
+        fresh = self if isinstance(self._store, MemoryStore) else Ledger(self._store.path)
+        with fresh._store.transaction() as work:
+            state = work.state
+            if statement is not None:
+                _check_reference(state, work, statement.get("ledger") or {})
+            return {"id": state.id, "seq": state.seq, "hash": state.hash}
+
+    def reserve(self, dataset: str | None, run: str, parts: Sequence[Event], plan: str = "") -> Reservation:
+        """One joint reservation of all the run's parts, or the one it made before it died.
+
+        BudgetError if the data set's budget does not cover the parts; nothing is charged then. A run that comes back must
+        ask for the same parts by the same plan (a digest of what it is going to do).
+        """
+        described = [to_dict(e) for e in parts]
+        with self._store.transaction() as work:
+            dataset = _the_dataset(work.state, dataset)
+            known = work.state.runs.get(run)
+            if known is None:
+                body = {"dataset": dataset, "run": run, "parts": described, "plan": plan, "time": _now()}
+                work.append("reserve", body)
+            elif known.finished:
+                raise LedgerError(f"run {run!r} is finished; start a new one")
+            elif (known.dataset, known.plan, [to_dict(e) for e in known.parts]) != (
+                dataset,
+                plan,
+                described,
+            ):
+                raise LedgerError(
+                    f"run {run!r} was reserved with other settings; resume with the same ones, or start a new run"
+                )
+        return Reservation(self, run)
+
+    def release(self, run: str) -> None:
+        """End a run that will not come back: the part of its reservation that no step entered is given back.
+
+        Whatever was entered stays charged, whether or not its answers were ever stored.
+        """
+        with self._store.transaction() as work:
+            if not work.state.run(run).finished:
+                work.drop_arrays(run)
+                work.append("finish", {"run": run, "time": _now()})
+
+
+class Reservation:
+    """A run's place in the ledger. All methods are transactions of their own, on disk when they return."""
+
+    def __init__(self, ledger: Ledger, run: str):
+        self.ledger = ledger
+        self.run = run
+
+    def enter(
+        self, part: int, number: int, digest: str, label: str, events: Sequence[Event]
+    ) -> list[np.ndarray] | None:
+        """Charge step `number` of a part, before anything is counted.
+
+        Returns None if its answers are to be drawn, or the stored answers if it has been through before. A step that
+        was entered with another digest fails closed: its charge was for another question.
+        """
+        with self.ledger._store.transaction() as work:
+            known = work.state.run(self.run)
+            step = known.steps.get((part, number))
+            if known.finished:
+                raise LedgerError(f"run {self.run!r} is finished; no step can follow")
+            if step is None:
+                body = {
+                    "run": self.run,
+                    "part": part,
+                    "step": number,
+                    "digest": digest,
+                    "label": label,
+                    "events": [to_dict(e) for e in events],
+                }
+                work.append("step", body)
+                return None
+            if step.digest != digest:
+                raise LedgerError(
+                    f"step {number} ({label!r}) of run {self.run!r} asks another question than it did before the "
+                    "interruption; a run must be resumed with the same program, settings and public data"
+                )
+            if step.answer is None:
+                return None
+            return work.get_arrays(self.run, part, number, step.answer)
+
+    def store(self, part: int, number: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Store a step's noisy answers; returns the answers that count.
+
+        If another process resumed the same run and stored first, its answers count and these are forgotten unseen.
+        """
+        with self.ledger._store.transaction() as work:
+            step = work.state.run(self.run).steps.get((part, number))
+            if step is None:
+                raise LedgerError(f"step {number} was never entered; its answers cannot be stored")
+            if step.answer is not None:
+                return work.get_arrays(self.run, part, number, step.answer)
+            described = work.put_arrays(self.run, part, number, arrays)
+            work.append("answer", {"run": self.run, "part": part, "step": number, "arrays": described})
+        return list(arrays)
+
+    def finish(self) -> None:
+        """End the run: stored answers are dropped, and what no step entered goes back to the data set."""
+        self.ledger.release(self.run)
+
+    def left(self, part: int) -> dict:
+        with self.ledger._store.transaction() as work:
+            run = work.state.run(self.run)
+            return part_left(run.parts[part], run.drawn(part))
+
+    def describe(self) -> dict:
+        """The run's entry, and a reference by which anyone can find it in the ledger."""
+        with self.ledger._store.transaction() as work:
+            run = work.state.run(self.run)
+            reference = {
+                "id": work.state.id,
+                "dataset": run.dataset,
+                "run": self.run,
+                "seq": work.state.seq,
+                "hash": work.state.hash,
+                "counts_other_runs": self.ledger.counts_other_runs,
+            }
+            budget = work.state.budgets[run.dataset]
+            if not budget.unlimited:
+                reference["budget"] = budget.to_dict()
+            return {"reference": reference, "entry": _entry(self.run, run)}
+
+
+def _entry(name: str, run: Run) -> dict:
+    steps = [
+        {
+            "part": part,
+            "step": number,
+            "label": step.label,
+            "events": [to_dict(e) for e in step.events],
+            "answered": step.answer is not None,
+        }
+        for (part, number), step in sorted(run.steps.items())
+    ]
+    parts = [to_dict(e) for e in run.parts]
+    return {
+        "run": name,
+        "dataset": run.dataset,
+        "seq": run.seq,
+        "parts": parts,
+        "steps": steps,
+        "finished": run.finished,
+        "charged": [to_dict(e) for e in run.charge()],
+    }
+
+
+def _the_dataset(state: State, dataset: str | None) -> str:
+    if dataset is not None:
+        state.charged(dataset)
+        return dataset
+    if len(state.budgets) == 1:
+        return next(iter(state.budgets))
+    if not state.budgets:
+        raise LedgerError("the ledger holds no data set; open one with a budget first")
+    raise LedgerError(
+        f"the ledger holds several data sets ({', '.join(map(repr, state.budgets))}); say which by dataset="
+    )
+
+
+def _check_reference(state: State, work, reference: Mapping) -> None:
+    if reference.get("id") != state.id:
+        raise LedgerError("the statement refers to another ledger")
+    seq, known = reference.get("seq"), reference.get("hash")
+    if not isinstance(seq, int) or seq > state.seq:
+        raise LedgerError("the ledger was rolled back: the statement refers to a later record than it holds")
+    if work.hash_at(seq) != known:
+        raise LedgerError("the ledger and the statement tell different histories")
+    state.run(reference.get("run"))
+
+
+def _path_of(path: str | os.PathLike) -> Path:
+    text = os.fspath(path)
+    if not text:
+        raise UsageError("a ledger needs a path")
+    if "://" in text or text.startswith("sqlite:"):
+        url = urlsplit(text)
+        if url.scheme != "sqlite" or url.netloc:
+            raise UsageError(f"a ledger is a path or a URL sqlite:PATH, got {text!r}")
+        text = unquote(url.path)
+        if not text:
+            raise UsageError("the ledger's URL names no file")
+    return Path(text)
+
+
+def _now() -> int:
+    return int(time.time())

@@ -1,0 +1,147 @@
+"""How one request is answered: its sensitivity, its noise, and how it is described in the statement.
+
+Only public facts come in: domain, clip, query and mu. Nothing here can reach the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .bound import SCALE
+from .domain import Clique, Domain
+from .errors import MeasurementError, PrivacyError
+from .measurement import Request
+from .privacy import scale
+from .privacy.accountant import Event, Gaussian
+from .privacy.budget import to_dict
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalPlan:
+    """A request with its noise worked out: `sigma` in grid units of 1/SCALE rows, per unscaled query row."""
+
+    clique: Clique
+    query: Any
+    rows: int
+    mu: float
+    clip: int
+    sensitivity2: int
+    coef2: scale.Coef2 | None
+    sigma: float | np.ndarray
+    question: dict
+
+    @property
+    def sigma_rows(self) -> float | np.ndarray:
+        """The noise in rows; exact, since SCALE is a power of two."""
+        return self.sigma / SCALE
+
+    def describe(self, label: str) -> dict:
+        """The release as the statement lists it."""
+        found = release_of(
+            label,
+            "marginal",
+            self.clique,
+            "gaussian",
+            Gaussian(self.mu),
+            self.clip,
+            self.sigma_rows,
+            self.rows,
+        )
+        return found if self.query is None else found | {"query": type(self.query).__name__}
+
+
+def plan_marginal(domain: Domain, clip: int, request: Request) -> MarginalPlan:
+    """Sensitivity and noise of one request, or PrivacyError if its query is not bounded by 1.
+
+    A user's rows weigh at most clip * SCALE in all, so the weighted cell vector they add has L1 norm at most that; every column of the
+    scaled query has L2 norm at most 1 (checked here, exactly), so by the triangle inequality the scaled answers change by at
+    most clip * SCALE in L2.
+    """
+    clique = domain.check(request.clique)
+    cells, query = domain.cells(clique), request.query
+    coef2, rows = None, cells
+    if query is not None:
+        if not all(hasattr(query, name) for name in ("product", "coef2", "column_norm2", "transpose")):
+            raise PrivacyError(f"request for {clique!r}: the door takes queries of fastdp.queries only")
+        if query.cells != cells:
+            raise MeasurementError(
+                f"request for {clique!r}: the query is over {query.cells} cells, not {cells}"
+            )
+        norm2 = query.column_norm2()
+        if not isinstance(norm2, Fraction | int) or norm2 > 1:
+            raise PrivacyError(
+                f"request for {clique!r}: a column of its query has an L2 norm above 1; nothing was drawn"
+            )
+        rows, coef2 = int(query.rows), query.coef2
+        check_columns(query, clique)
+    sensitivity2 = (clip * SCALE) ** 2
+    sigma = scale.row_sigmas(scale.gaussian_sigma(sensitivity2, request.mu), coef2)
+    scale.check_gaussian(sigma, coef2, sensitivity2, request.mu)
+    question = {
+        "clique": list(clique),
+        "cells": cells,
+        "mu": request.mu,
+        "query": None if query is None else query_digest(query),
+    }
+    return MarginalPlan(clique, query, rows, request.mu, clip, sensitivity2, coef2, sigma, question)
+
+
+def check_columns(query, clique: Clique) -> None:
+    """A second look at the column norms, in floats and by the transpose, in case a query's own claim is wrong."""
+    num, den = query.coef2
+    if len(num) != query.rows or len(den) != query.rows:
+        raise PrivacyError(f"request for {clique!r}: the query does not know the scalar of every row")
+    if not query.rows:
+        return
+    columns = query.transpose(np.asarray(num, np.float64) / np.asarray(den, np.float64))
+    if not np.max(columns, initial=0.0) <= 1 + 1e-9:
+        raise PrivacyError(f"request for {clique!r}: its query claims a smaller column norm than it has")
+
+
+def query_digest(query) -> str:
+    """A digest of what the query asks: its scalars, and its answer to a fixed pseudo-random vector."""
+    probe = np.random.Generator(np.random.Philox(20)).integers(0, 1 << 20, query.cells, np.int64)
+    num, den = query.coef2
+    return array_digest(np.asarray(num), np.asarray(den), np.asarray(query.product(probe)))
+
+
+def array_digest(*arrays: np.ndarray) -> str:
+    h = hashlib.sha256()
+    for array in arrays:
+        h.update(f"{array.dtype.str}{array.shape}".encode())
+        h.update(np.ascontiguousarray(array).tobytes())
+    return h.hexdigest()
+
+
+def release_of(
+    label: str,
+    kind: str,
+    about: Sequence[str],
+    law: str,
+    event: Event,
+    sensitivity: float,
+    sigma: float | np.ndarray | None,
+    count: int,
+) -> dict:
+    """One line of the statement. `sensitivity` and `sigma` are in rows (or users): L2 for Gaussian noise, L1 for Laplace,
+    change of the score for a selection."""
+    found = {
+        "label": label,
+        "kind": kind,
+        "attributes": list(about),
+        "law": law,
+        "event": to_dict(event),
+        "sensitivity": sensitivity,
+        "count": int(count),
+    }
+    if sigma is not None:
+        found["sigma"] = float(np.min(sigma))
+        if np.max(sigma) > np.min(sigma):
+            found["sigma_max"] = float(np.max(sigma))
+    return found
