@@ -110,9 +110,7 @@ class Sampler:
         rows = min(n, (first + count) * shard_rows) - first * shard_rows
         columns = {name: np.empty(rows, kind) for name, kind in self.dtypes.items()}
         if rows and columns:
-            self._tree.fill(
-                list(columns.values()), n, shard_rows, first, count, method, key, threads
-            )
+            self._tree.fill(list(columns.values()), n, shard_rows, first, count, method, key, threads)
         return columns
 
 

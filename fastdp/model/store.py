@@ -1,0 +1,187 @@
+"""One versioned file for arrays and a manifest: a plain zip of `manifest.json` and `.npy` members, no pickle.
+
+Equal content gives equal bytes: members are stored uncompressed, in sorted order, with a fixed date. The manifest
+lists each array's member, type, shape and SHA-256. A reader trusts nothing: it checks the directory's sizes against
+the file's, every header against its member's size, and every digest, before it hands over a number; it never
+allocates more than the file is long.
+
+The digests find damage, not forgery: whoever can write the file can write them too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError, RunError, UsageError
+
+FORMAT = "fastdp-model"
+VERSION = 1
+_MANIFEST = "manifest.json"
+_MOST_MANIFEST = 64 << 20
+_DATE = (1980, 1, 1, 0, 0, 0)
+_KINDS = "biuf"
+
+
+def save(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], manifest: Mapping[str, Any]) -> None:
+    """Write arrays (by name; bool, integer or float) and a JSON manifest. The file appears whole or not at all."""
+    path = Path(path)
+    entries, members = {}, []
+    for name, array in sorted(arrays.items()):
+        member = _member(name)
+        array = np.asarray(array)
+        if array.dtype.kind not in _KINDS:
+            raise UsageError(
+                f"array {name!r}: type {array.dtype} cannot be stored; use bool, integers or floats"
+            )
+        array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+        data = _npy(array)
+        entries[name] = {
+            "member": member,
+            "dtype": array.dtype.str,
+            "shape": list(array.shape),
+            "bytes": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        members.append((member, data))
+    head = {"format": FORMAT, "version": VERSION, "arrays": entries, "manifest": dict(manifest)}
+    try:
+        text = json.dumps(head, sort_keys=True, allow_nan=False, ensure_ascii=False, indent=1)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the manifest is not plain JSON: {error}") from None
+    _write(path, [(_MANIFEST, text.encode()), *members])
+
+
+def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and the manifest of a file written by `save`."""
+    path = Path(path)
+    try:
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            size = os.fstat(file.fileno()).st_size
+            infos = _directory(path, archive, size)
+            head = _head(path, archive, infos)
+            arrays = {
+                name: _array(path, archive, infos, name, entry) for name, entry in head["arrays"].items()
+            }
+    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "damaged or not a model file"
+        raise DataError(f"{path}: cannot be read as a model ({reason})") from error
+    extra = set(infos) - {_MANIFEST} - {entry["member"] for entry in head["arrays"].values()}
+    if extra:
+        raise DataError(f"{path}: holds members its manifest does not name")
+    return arrays, head["manifest"]
+
+
+def _member(name: str) -> str:
+    if not isinstance(name, str) or not name or len(name) > 200 or not name.isascii():
+        raise UsageError(f"array names are short ASCII strings, got {name!r}")
+    if not all(c.isalnum() or c in "_-." for c in name) or name.startswith("."):
+        raise UsageError(f"array name {name!r}: use letters, digits, '_', '-' and '.'")
+    return f"{name}.npy"
+
+
+def _npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _write(path: Path, members: list[tuple[str, bytes]]) -> None:
+    """To a temporary file beside it, flushed to disk, then renamed over `path`."""
+    part = None
+    try:
+        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                for name, data in members:
+                    info = zipfile.ZipInfo(name, _DATE)
+                    info.external_attr = 0o644 << 16
+                    info.create_system = 3
+                    archive.writestr(info, data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(part, 0o644)
+        os.replace(part, path)
+        part = None
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror}); check folder and space") from error
+    finally:
+        if part is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+
+
+def _directory(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    infos: dict[str, zipfile.ZipInfo] = {}
+    total = 0
+    for info in archive.infolist():
+        stored = info.compress_type == zipfile.ZIP_STORED and info.compress_size == info.file_size
+        total += info.file_size
+        if not stored or info.filename in infos or total > size:
+            raise DataError(f"{path}: its list of members is not one that fastdp writes")
+        infos[info.filename] = info
+    return infos
+
+
+def _head(path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipInfo]) -> dict[str, Any]:
+    if _MANIFEST not in infos or infos[_MANIFEST].file_size > _MOST_MANIFEST:
+        raise DataError(f"{path}: has no manifest; not a fastdp model")
+    try:
+        head = json.loads(archive.read(_MANIFEST))
+    except (ValueError, RecursionError):
+        raise DataError(f"{path}: its manifest is not JSON") from None
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise DataError(f"{path}: not a fastdp model")
+    if head.get("version") != VERSION:
+        raise DataError(
+            f"{path}: format version {head.get('version')!r}, this fastdp reads {VERSION}; use the fastdp that wrote it"
+        )
+    if not isinstance(head.get("arrays"), dict) or not isinstance(head.get("manifest"), dict):
+        raise DataError(f"{path}: its manifest lacks the list of arrays")
+    return head
+
+
+def _array(
+    path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipInfo], name: str, entry: Any
+) -> np.ndarray:
+    where = f"{path}, array {name!r}"
+    if not isinstance(entry, dict) or entry.get("member") != f"{name}.npy" or entry["member"] not in infos:
+        raise DataError(f"{where}: it is listed but not there")
+    info = infos[entry["member"]]
+    if info.file_size != entry.get("bytes"):
+        raise DataError(f"{where}: its size differs from the manifest's")
+    data = archive.read(info)
+    if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
+        raise DataError(f"{where}: its SHA-256 differs from the manifest's; the file is damaged")
+    buffer = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(buffer)
+        if version != (1, 0):
+            raise ValueError("another .npy version")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(buffer)
+    except ValueError:
+        raise DataError(f"{where}: not a .npy member") from None
+    if dtype.hasobject or dtype.kind not in _KINDS or fortran:
+        raise DataError(f"{where}: type {dtype} or its order is not one that fastdp writes")
+    if dtype.str != entry.get("dtype") or list(shape) != entry.get("shape"):
+        raise DataError(f"{where}: its header differs from the manifest")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data) - buffer.tell():
+        raise DataError(f"{where}: its header promises another size than the member has")
+    flat = np.frombuffer(data, dtype, offset=buffer.tell()).reshape(shape)
+    return flat.astype(dtype.newbyteorder("="))

@@ -1,0 +1,234 @@
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis.extra import numpy as hnp
+
+from fastdp.errors import DataError, RunError, UsageError
+from fastdp.model import store
+
+ARRAYS = {
+    "potentials-0": np.arange(12.0).reshape(3, 4),
+    "masks": np.array([True, False]),
+    "codes": np.arange(300, dtype=np.uint16),
+    "scalar": np.float32(2.5),
+    "empty": np.zeros((0, 7)),
+}
+MANIFEST = {"domain": {"a": 3, "ü": 4}, "loss": 1.5, "list": [1, None, "x"]}
+
+
+def members(path):
+    with zipfile.ZipFile(path) as archive:
+        return {i.filename: archive.read(i) for i in archive.infolist()}
+
+
+def rewrite(path, parts, method=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+
+
+def edit_manifest(path, change):
+    parts = members(path)
+    head = json.loads(parts["manifest.json"])
+    change(head)
+    parts["manifest.json"] = json.dumps(head).encode()
+    rewrite(path, parts)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.fastdp"
+    store.save(path, ARRAYS, MANIFEST)
+    return path
+
+
+def test_round_trip(saved):
+    arrays, manifest = store.load(saved)
+    assert manifest == MANIFEST
+    assert set(arrays) == set(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert arrays[name].dtype == np.asarray(array).dtype
+        assert arrays[name].shape == np.shape(array)
+        assert np.array_equal(arrays[name], array)
+        assert arrays[name].flags.writeable and arrays[name].flags.c_contiguous
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    array=hnp.arrays(
+        dtype=hnp.integer_dtypes() | hnp.unsigned_integer_dtypes() | hnp.floating_dtypes(sizes=(32, 64)),
+        shape=hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5),
+    )
+)
+def test_any_array_comes_back(tmp_path_factory, array):
+    path = tmp_path_factory.mktemp("store") / "m"
+    store.save(path, {"a": array}, {})
+    back = store.load(path)[0]["a"]
+    assert back.shape == array.shape and back.dtype == array.dtype.newbyteorder("=")
+    assert back.tobytes() == array.astype(back.dtype).tobytes()  # NaN and -0.0 too
+
+
+def test_equal_content_gives_equal_bytes(tmp_path):
+    for i, order in enumerate((1, -1)):
+        arrays = dict(list(ARRAYS.items())[::order])
+        store.save(tmp_path / str(i), arrays, dict(list(MANIFEST.items())[::order]))
+    assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
+
+
+def test_fortran_and_strided_arrays(tmp_path):
+    big = np.arange(24.0).reshape(4, 6)
+    given = {"f": np.asfortranarray(big), "s": big[::2, ::-1], "b": big.astype(">f8")}
+    store.save(tmp_path / "m", given, {})
+    back, _ = store.load(tmp_path / "m")
+    assert all(np.array_equal(back[k], given[k]) for k in given)
+
+
+def test_every_truncation_is_an_error(saved):
+    whole = saved.read_bytes()
+    for length in (*range(0, len(whole), 97), len(whole) - 1):
+        saved.write_bytes(whole[:length])
+        with pytest.raises(DataError):
+            store.load(saved)
+
+
+def test_every_flipped_payload_bit_is_found(saved):
+    whole = saved.read_bytes()
+    start = whole.index(ARRAYS["potentials-0"].tobytes())
+    for at in range(start, start + 96, 11):
+        broken = bytearray(whole)
+        broken[at] ^= 4
+        saved.write_bytes(broken)
+        with pytest.raises(DataError):
+            store.load(saved)
+
+
+def test_any_flipped_byte_is_an_error_or_harmless(saved):
+    whole = saved.read_bytes()
+    for at in range(0, len(whole), 13):
+        broken = bytearray(whole)
+        broken[at] ^= 0xFF
+        saved.write_bytes(broken)
+        try:
+            arrays, _ = store.load(saved)
+        except DataError:
+            continue
+        assert all(np.array_equal(arrays[k], ARRAYS[k]) for k in ARRAYS)
+
+
+def test_data_changed_with_a_valid_zip_checksum(saved):
+    parts = members(saved)
+    data = bytearray(parts["potentials-0.npy"])
+    data[-1] ^= 1
+    rewrite(saved, {**parts, "potentials-0.npy": bytes(data)})
+    with pytest.raises(DataError, match="SHA-256"):
+        store.load(saved)
+
+
+def test_another_version_says_what_to_do(saved):
+    edit_manifest(saved, lambda head: head.update(version=99))
+    with pytest.raises(DataError, match="version 99"):
+        store.load(saved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h.update(format="zip"),
+        lambda h: h.update(arrays=[]),
+        lambda h: h.update(manifest=None),
+        lambda h: h["arrays"].update(more={"member": "more.npy"}),
+        lambda h: h["arrays"].update(more=3),
+        lambda h: h["arrays"].pop("codes"),
+        lambda h: h["arrays"]["codes"].update(shape=[299]),
+        lambda h: h["arrays"]["codes"].update(dtype="<f8"),
+        lambda h: h["arrays"]["codes"].update(bytes=5),
+        lambda h: h["arrays"]["codes"].update(member=["codes.npy"]),
+    ],
+)
+def test_wrong_manifests(saved, change):
+    edit_manifest(saved, change)
+    with pytest.raises(DataError):
+        store.load(saved)
+
+
+def replace_array(path, name, data):
+    import hashlib
+
+    parts = members(path)
+    head = json.loads(parts["manifest.json"])
+    head["arrays"][name].update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    parts |= {"manifest.json": json.dumps(head).encode(), f"{name}.npy": data}
+    rewrite(path, parts)
+
+
+def npy(shape, dtype="<f8", payload=b"\0" * 96):
+    buffer = io.BytesIO()
+    header = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    return buffer.getvalue() + payload
+
+
+@pytest.mark.parametrize("shape", [(1 << 40, 4), (1 << 62, 1 << 62), (3, 3), (13,), (-3, -4)])
+def test_a_header_cannot_promise_more_than_its_member(saved, shape):
+    replace_array(saved, "potentials-0", npy(shape))
+    edit_manifest(saved, lambda h: h["arrays"]["potentials-0"].update(shape=list(shape)))
+    with pytest.raises(DataError, match="promises another size"):
+        store.load(saved)
+
+
+def test_objects_are_never_unpickled(saved):
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    replace_array(saved, "potentials-0", buffer.getvalue())
+    with pytest.raises(DataError, match="type object"):
+        store.load(saved)
+
+
+def test_garbage_members_and_compression_are_refused(saved):
+    replace_array(saved, "potentials-0", b"not an array")
+    with pytest.raises(DataError, match=r"not a \.npy"):
+        store.load(saved)
+    store.save(saved, {"zeros": np.zeros(100_000)}, {})
+    rewrite(saved, members(saved), zipfile.ZIP_DEFLATED)
+    with pytest.raises(DataError, match="list of members"):
+        store.load(saved)
+
+
+def test_missing_file_and_not_a_zip(tmp_path):
+    with pytest.raises(DataError, match="No such file"):
+        store.load(tmp_path / "none")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(DataError, match="not a model file"):
+        store.load(tmp_path / "text")
+
+
+def test_what_cannot_be_saved(tmp_path):
+    path = tmp_path / "m"
+    with pytest.raises(UsageError, match="type"):
+        store.save(path, {"a": np.array(["x"])}, {})
+    with pytest.raises(UsageError, match="array name"):
+        store.save(path, {"../a": np.zeros(1)}, {})
+    with pytest.raises(UsageError, match="JSON"):
+        store.save(path, {}, {"x": float("nan")})
+    with pytest.raises(UsageError, match="JSON"):
+        store.save(path, {}, {"x": object()})
+    with pytest.raises(RunError, match="cannot be written"):
+        store.save(tmp_path / "none" / "m", {}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_file(saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store.os, "fsync", fail)
+    with pytest.raises(RunError, match="No space"):
+        store.save(saved, {"a": np.zeros(3)}, {})
+    assert saved.read_bytes() == before
+    assert [p.name for p in saved.parent.iterdir()] == [saved.name]
