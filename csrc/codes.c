@@ -1,0 +1,328 @@
+/* Column encoding and decoding, in blocks that stay in the first-level cache: a block is mapped to 32-bit codes by
+ * the rule and the element type, then nulls are laid over it, then it is narrowed. */
+#include "codes.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BLOCK 1024
+#define FEW_EDGES 32
+
+#define INT_TYPES(X) \
+    X(FDP_I8, int8_t) X(FDP_U8, uint8_t) X(FDP_I16, int16_t) X(FDP_U16, uint16_t) X(FDP_I32, int32_t) \
+    X(FDP_U32, uint32_t) X(FDP_I64, int64_t)
+#define ALL_TYPES(X) INT_TYPES(X) X(FDP_F32, float) X(FDP_F64, double)
+
+static void widen_u64(const uint64_t *x, size_t n, int64_t *out)
+{
+    for (size_t i = 0; i < n; i++) out[i] = x[i] > INT64_MAX ? INT64_MAX : (int64_t)x[i];
+}
+
+#define DEFINE_INT(TAG, T) \
+    FDP_CLONES static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
+    { \
+        const uint64_t lo = (uint64_t)m->lo, count = m->count; \
+        const uint32_t below = m->below, above = m->above; \
+        for (size_t i = 0; i < n; i++) { \
+            const int64_t v = (int64_t)x[i]; \
+            const uint64_t d = (uint64_t)v - lo; \
+            const uint32_t outside = v < m->lo ? below : above; \
+            out[i] = v >= m->lo && d < count ? (uint32_t)d : outside; \
+        } \
+    } \
+    static void table_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
+    { \
+        const uint64_t lo = (uint64_t)m->lo, count = m->count; \
+        for (size_t i = 0; i < n; i++) { \
+            const int64_t v = (int64_t)x[i]; \
+            const uint64_t d = (uint64_t)v - lo; \
+            out[i] = v >= m->lo && d < count ? m->table[d] : m->other; \
+        } \
+    } \
+    static void sorted_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
+    { \
+        for (size_t i = 0; i < n; i++) { \
+            const int64_t v = (int64_t)x[i]; \
+            uint64_t at = 0; \
+            for (uint64_t len = m->count; len > 0;) { \
+                const uint64_t half = len >> 1; \
+                if (m->ikeys[at + half] < v) { \
+                    at += half + 1; \
+                    len -= half + 1; \
+                } else { \
+                    len = half; \
+                } \
+            } \
+            out[i] = at < m->count && m->ikeys[at] == v ? m->table[at] : m->other; \
+        } \
+    } \
+    FDP_CLONES static void count_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
+    { \
+        memset(out, 0, n * sizeof *out); \
+        for (uint64_t j = 0; j < m->count; j++) { \
+            const int64_t edge = m->ikeys[j]; \
+            for (size_t i = 0; i < n; i++) out[i] += (uint32_t)((int64_t)x[i] >= edge); \
+        } \
+    } \
+    static void find_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
+    { \
+        for (size_t i = 0; i < n; i++) { \
+            uint64_t at = 0; \
+            for (uint64_t len = m->count; len > 0;) { \
+                const uint64_t half = len >> 1; \
+                if (m->ikeys[at + half] <= (int64_t)x[i]) { \
+                    at += half + 1; \
+                    len -= half + 1; \
+                } else { \
+                    len = half; \
+                } \
+            } \
+            out[i] = (uint32_t)at; \
+        } \
+    }
+INT_TYPES(DEFINE_INT)
+
+/* Floating point. A number that is not whole, or beyond 2^53 and so perhaps rounded, is no key of a whole-number rule. */
+#define DEFINE_FLOAT(TAG, T) \
+    static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
+    { \
+        const double lo = (double)m->lo, hi = lo + (double)m->count; \
+        for (size_t i = 0; i < n; i++) { \
+            const double v = (double)x[i]; \
+            if (v >= lo && v < hi) { \
+                const uint64_t d = (uint64_t)(v - lo); \
+                out[i] = (double)d == v - lo ? (m->rule == FDP_TABLE ? m->table[d] : (uint32_t)d) : m->other; \
+            } else { \
+                out[i] = v != v ? m->nan : m->rule == FDP_TABLE ? m->other : v < lo ? m->below : m->above; \
+            } \
+        } \
+    } \
+    static void table_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
+    { \
+        affine_##TAG(x, n, m, out); \
+    } \
+    static void sorted_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
+    { \
+        for (size_t i = 0; i < n; i++) { \
+            const double v = (double)x[i]; \
+            uint64_t at = 0; \
+            for (uint64_t len = m->count; len > 0;) { \
+                const uint64_t half = len >> 1; \
+                if (m->fkeys[at + half] < v) { \
+                    at += half + 1; \
+                    len -= half + 1; \
+                } else { \
+                    len = half; \
+                } \
+            } \
+            out[i] = v != v ? m->nan : at < m->count && m->fkeys[at] == v ? m->table[at] : m->other; \
+        } \
+    } \
+    FDP_CLONES static void count_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
+    { \
+        memset(out, 0, n * sizeof *out); \
+        for (uint64_t j = 0; j < m->count; j++) { \
+            const double edge = m->fkeys[j]; \
+            for (size_t i = 0; i < n; i++) out[i] += (uint32_t)((double)x[i] >= edge); \
+        } \
+    } \
+    static void find_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
+    { \
+        for (size_t i = 0; i < n; i++) { \
+            uint64_t at = 0; \
+            for (uint64_t len = m->count; len > 0;) { \
+                const uint64_t half = len >> 1; \
+                if (m->fkeys[at + half] <= (double)x[i]) { \
+                    at += half + 1; \
+                    len -= half + 1; \
+                } else { \
+                    len = half; \
+                } \
+            } \
+            out[i] = (uint32_t)at; \
+        } \
+    } \
+    static void nans_##TAG(const T *x, size_t n, uint32_t nan, uint32_t *out) \
+    { \
+        for (size_t i = 0; i < n; i++) out[i] = x[i] != x[i] ? nan : out[i]; \
+    }
+DEFINE_FLOAT(FDP_F32, float)
+DEFINE_FLOAT(FDP_F64, double)
+
+static void through_table(const uint32_t *table, size_t n, uint32_t *out)
+{
+    for (size_t i = 0; i < n; i++) out[i] = table[out[i]];
+}
+
+static int map_block(const void *x, int type, size_t n, const struct fdp_map *m, uint32_t *out)
+{
+    switch (type) {
+#define CASE(TAG, T) \
+    case TAG: \
+        if (m->rule == FDP_AFFINE) affine_##TAG((const T *)x, n, m, out); \
+        else if (m->rule == FDP_TABLE) table_##TAG((const T *)x, n, m, out); \
+        else if (m->rule == FDP_SORTED) sorted_##TAG((const T *)x, n, m, out); \
+        else if (m->count <= FEW_EDGES) count_edges_##TAG((const T *)x, n, m, out); \
+        else find_edges_##TAG((const T *)x, n, m, out); \
+        break;
+        ALL_TYPES(CASE)
+#undef CASE
+    default: return FDP_ERR_ARGUMENT;
+    }
+    if (m->rule == FDP_EDGES) {
+        through_table(m->table, n, out);
+        if (type == FDP_F32) nans_FDP_F32((const float *)x, n, m->nan, out);
+        if (type == FDP_F64) nans_FDP_F64((const double *)x, n, m->nan, out);
+    }
+    return FDP_OK;
+}
+
+static void lay_nulls(const uint8_t *valid, int64_t bit, size_t n, uint32_t null, uint32_t *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        const int64_t at = bit + (int64_t)i;
+        out[i] = valid[at >> 3] >> (at & 7) & 1 ? out[i] : null;
+    }
+}
+
+static void mark_drops(size_t n, uint32_t *codes, uint8_t *keep)
+{
+    for (size_t i = 0; i < n; i++) {
+        const int drop = codes[i] == FDP_DROP;
+        keep[i] = drop ? 0 : keep[i];
+        codes[i] = drop ? 0 : codes[i];
+    }
+}
+
+static size_t type_size(int type)
+{
+    static const uint8_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
+    return type < 0 || type > FDP_F64 ? 0 : sizes[type];
+}
+
+int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, const uint8_t *valid, int64_t bit0,
+               int width, void *out, uint8_t *keep)
+{
+    const size_t step = type_size(type);
+    uint32_t codes[BLOCK];
+    int64_t wide[BLOCK];
+    if (!step || (width != 1 && width != 2 && width != 4)) return FDP_ERR_ARGUMENT;
+    for (size_t start = 0; start < n; start += BLOCK) {
+        const size_t m = FDP_MIN((size_t)BLOCK, n - start);
+        const void *at = (const char *)x + start * step;
+        int code;
+        if (type == FDP_U64) {
+            widen_u64(at, m, wide);
+            code = map_block(wide, FDP_I64, m, map, codes);
+        } else {
+            code = map_block(at, type, m, map, codes);
+        }
+        if (code != FDP_OK) return code;
+        if (valid) lay_nulls(valid, bit0 + (int64_t)start, m, map->null, codes);
+        if (keep) mark_drops(m, codes, keep + start);
+        if (width == 1) {
+            uint8_t *o = (uint8_t *)out + start;
+            for (size_t i = 0; i < m; i++) o[i] = (uint8_t)codes[i];
+        } else if (width == 2) {
+            uint16_t *o = (uint16_t *)out + start;
+            for (size_t i = 0; i < m; i++) o[i] = (uint16_t)codes[i];
+        } else {
+            memcpy((uint32_t *)out + start, codes, m * sizeof *codes);
+        }
+    }
+    return FDP_OK;
+}
+
+static void widen(const void *codes, int width, size_t start, size_t n, uint32_t *out)
+{
+    if (width == 1) {
+        const uint8_t *c = (const uint8_t *)codes + start;
+        for (size_t i = 0; i < n; i++) out[i] = c[i];
+    } else if (width == 2) {
+        const uint16_t *c = (const uint16_t *)codes + start;
+        for (size_t i = 0; i < n; i++) out[i] = c[i];
+    } else {
+        memcpy(out, (const uint32_t *)codes + start, n * sizeof *out);
+    }
+}
+
+int fdp_lookup(const void *codes, int width, size_t n, const void *table, int size, void *out)
+{
+    uint32_t block[BLOCK];
+    if (width != 1 && width != 2 && width != 4) return FDP_ERR_ARGUMENT;
+    for (size_t start = 0; start < n; start += BLOCK) {
+        const size_t m = FDP_MIN((size_t)BLOCK, n - start);
+        widen(codes, width, start, m, block);
+        switch (size) {
+#define CASE(SIZE, T) \
+    case SIZE: \
+        for (size_t i = 0; i < m; i++) ((T *)out)[start + i] = ((const T *)table)[block[i]]; \
+        break;
+            CASE(1, uint8_t)
+            CASE(2, uint16_t)
+            CASE(4, uint32_t)
+            CASE(8, uint64_t)
+#undef CASE
+        default: return FDP_ERR_ARGUMENT;
+        }
+    }
+    return FDP_OK;
+}
+
+FDP_CLONES static void uniform_block(uint64_t key, uint64_t row, size_t n, double *u)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t z = key + (row + i + 1) * 0x9E3779B97F4A7C15u;
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+        z ^= z >> 31;
+        u[i] = (double)(int64_t)(z >> 11) * 0x1p-53;
+    }
+}
+
+int fdp_uniform(uint64_t key, uint64_t row0, size_t n, double *u)
+{
+    uniform_block(key, row0, n, u);
+    return FDP_OK;
+}
+
+static double beyond(double u, double mean, double width)
+{
+    return isinf(width) ? -mean * log1p(-u) : -mean * log1p(u * expm1(-width / mean));
+}
+
+int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *b, int whole, uint64_t key,
+             uint64_t row0, int type, void *out)
+{
+    uint32_t block[BLOCK];
+    double v[BLOCK];
+    if (width != 1 && width != 2 && width != 4) return FDP_ERR_ARGUMENT;
+    for (size_t start = 0; start < n; start += BLOCK) {
+        const size_t m = FDP_MIN((size_t)BLOCK, n - start);
+        widen(codes, width, start, m, block);
+        uniform_block(key, row0 + start, m, v);
+        for (size_t i = 0; i < m; i++) {
+            const uint32_t c = block[i];
+            const double lo = b->lo[c], hi = b->hi[c], mean = b->mean[c];
+            double x;
+            if (mean == 0) x = lo + v[i] * (hi - lo);
+            else if (mean > 0) x = lo + beyond(v[i], mean, hi - lo);
+            else x = hi - beyond(1 - v[i] - 0x1p-53, -mean, hi - lo);
+            if (whole) x = floor(x);
+            v[i] = x < b->low[c] ? b->low[c] : x > b->high[c] ? b->high[c] : x;
+        }
+        switch (type) {
+#define CASE(TAG, T) \
+    case TAG: \
+        for (size_t i = 0; i < m; i++) ((T *)out)[start + i] = (T)v[i]; \
+        break;
+            ALL_TYPES(CASE)
+#undef CASE
+        case FDP_U64:
+            for (size_t i = 0; i < m; i++) ((uint64_t *)out)[start + i] = (uint64_t)v[i];
+            break;
+        default: return FDP_ERR_ARGUMENT;
+        }
+    }
+    return FDP_OK;
+}

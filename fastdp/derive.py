@@ -1,0 +1,340 @@
+"""Derived fields: one source column becomes one or more code columns, and back.
+
+A derived field is a pair of plain functions on arrays. `split` takes source values and gives one array
+of whole numbers per part, and which values lie in its domain. `join` takes the parts and a source of
+uniform numbers in [0, 1), one draw per row and purpose, and gives back source values that `split` maps
+to the same parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from . import dtypes
+from .columns import OWN_CODE, Part, Policy, fail
+
+Uniform = Callable[[str], np.ndarray]
+Split = tuple[list[np.ndarray], np.ndarray]
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAY = 86_400
+PARTS = ("shift", "hour", "day_of_week", "month", "year", "date")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derived:
+    """A source column `source` that is modelled as the code columns `parts`."""
+
+    kind: ClassVar[str] = ""
+    name: str
+    source: str
+    dtype: str
+    null: Policy = OWN_CODE
+    overflow: Policy = OWN_CODE
+    role: str | None = None
+    note: str | None = None
+    parts: tuple[Part, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        for where, policy in (("null", self.null), ("overflow", self.overflow)):
+            if policy.action not in ("code", "drop"):
+                raise fail(self.name, where, "a derived field knows 'code' and 'drop' only")
+
+    def _part(self, name: str, part: str, count: int, **more: Any) -> Part:
+        return Part(
+            name=name,
+            source=self.source,
+            dtype="int64" if count > 32767 else "int16",
+            null=self.null,
+            overflow=self.overflow,
+            role=self.role,
+            of=self.name,
+            part=part,
+            count=count,
+            **more,
+        )
+
+    def split(self, values: np.ndarray) -> Split:
+        raise NotImplementedError
+
+    def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
+        raise NotImplementedError
+
+    def to_plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"kind": self.kind}
+        if self.source != self.name:
+            plain["source"] = self.source
+        plain["dtype"] = self.dtype
+        plain.update(self._own_plain())
+        plain["null"] = self.null.to_plain()
+        plain["overflow"] = self.overflow.to_plain()
+        for key in ("role", "note"):
+            if getattr(self, key) is not None:
+                plain[key] = getattr(self, key)
+        return plain
+
+    def _own_plain(self) -> dict[str, Any]:
+        return {}
+
+
+def shift_parts(shift: np.ndarray, part: str, u: np.ndarray | None = None) -> np.ndarray:
+    """Day of the week (0..6) or hour of the day (0..23, drawn evenly within the 8 hours) of a shift."""
+    if part == "day_of_week":
+        return shift // 3
+    return shift % 3 * 8 + np.minimum((u * 8).astype(np.int64), 7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timestamp(Derived):
+    """A point in time by its parts in local time; values are seconds since 1970 on the local clock.
+
+    `shift` is the 8-hour shift of the week, 3 * day_of_week + hour // 8, in 0..20. Days count from
+    Monday, or from Sunday with `week_start = "sunday"`. `min` and `max` (dates, inclusive) are the public
+    span that decoded times are drawn from; times outside it overflow where `year` or `date` is a part.
+    """
+
+    kind: ClassVar[str] = "timestamp"
+    names: Mapping[str, str] = field(default_factory=dict)
+    min: str | None = None
+    max: str | None = None
+    step: int = 1
+    week_start: str = "monday"
+    output: str = "value"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if dtypes.family(self.dtype) not in ("timestamp", "date"):
+            raise fail(self.name, "dtype", f"{self.dtype} is neither a timestamp nor a date")
+        if not self.names:
+            raise fail(self.name, "parts", f"name at least one of {', '.join(PARTS)}")
+        for part in self.names:
+            if part not in PARTS:
+                raise fail(self.name, "parts", f"{part!r} is none of {', '.join(PARTS)}")
+        spanned = self.min is not None and self.max is not None
+        if spanned and self.span[1] < self.span[0]:
+            raise fail(self.name, "max", f"{self.max} is before min = {self.min}")
+        if not spanned and ({"year", "date"} & set(self.names) or self.output != "parts"):
+            raise fail(self.name, "min", "give min and max (dates), or output = 'parts' without year or date")
+        if self.step < 1 or 3600 % self.step:
+            raise fail(self.name, "step", "the grid in seconds must divide an hour")
+        object.__setattr__(self, "parts", tuple(self._make(p, n) for p, n in self.names.items()))
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First and last day of the public span, as days since 1970."""
+        first, last = np.datetime64(self.min, "D"), np.datetime64(self.max, "D")
+        return int(first.astype(np.int64)), int(last.astype(np.int64))
+
+    @property
+    def years(self) -> tuple[int, int]:
+        return int(str(self.min)[:4]), int(str(self.max)[:4])
+
+    def _make(self, part: str, name: str) -> Part:
+        days = DAYS if self.week_start == "monday" else (DAYS[6], *DAYS[:6])
+        if part == "shift":
+            texts = tuple(f"{d} {h:02d}-{h + 8:02d}h" for d in days for h in (0, 8, 16))
+            return self._part(name, part, 21, texts=texts)
+        if part == "hour":
+            return self._part(name, part, 24)
+        if part == "day_of_week":
+            return self._part(name, part, 7, texts=tuple(days))
+        if part == "month":
+            return self._part(name, part, 12, first=1)
+        if part == "year":
+            return self._part(name, part, self.years[1] - self.years[0] + 1, first=self.years[0])
+        first, last = self.span
+        texts = np.datetime_as_string(np.arange(first, last + 1).astype("datetime64[D]"))
+        return self._part(name, part, last - first + 1, texts=tuple(map(str, texts)))
+
+    def _weekday(self, day: np.ndarray) -> np.ndarray:
+        return (day + (3 if self.week_start == "monday" else 4)) % 7
+
+    def split(self, values: np.ndarray) -> Split:
+        day = values // _DAY
+        hour = (values - day * _DAY) // 3600
+        good = np.ones(len(values), dtype=bool)
+        if {"year", "date"} & set(self.names):
+            good = (day >= self.span[0]) & (day <= self.span[1])
+            day = np.where(good, day, self.span[0])
+        out = []
+        for part in self.names:
+            if part == "shift":
+                out.append(self._weekday(day) * 3 + hour // 8)
+            elif part == "hour":
+                out.append(hour)
+            elif part == "day_of_week":
+                out.append(self._weekday(day))
+            elif part == "date":
+                out.append(day - self.span[0])
+            else:
+                month = day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+                out.append(month % 12 if part == "month" else month // 12 + 1970 - self.years[0])
+        return out, good
+
+    def _days(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Days of the span sorted by (year, month, weekday) key, and where each key's days start and
+        end. A key without a day in the span borrows the days of its weekday, or else all of them."""
+        first, last = self.span
+        day = np.arange(first, last + 1)
+        month = day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        use = set(self.names)
+        key = np.zeros(len(day), dtype=np.int64)
+        if "year" in use:
+            key = month // 12 + 1970 - self.years[0]
+        if "month" in use:
+            key = key * 12 + month % 12
+        weekly = bool(use & {"shift", "day_of_week"})
+        if weekly:
+            key = key * 7 + self._weekday(day)
+        count = 1
+        count *= self.years[1] - self.years[0] + 1 if "year" in use else 1
+        count *= 12 if "month" in use else 1
+        count *= 7 if weekly else 1
+        pools, starts = [], np.zeros(count + 1, dtype=np.int64)
+        for k in range(count):
+            pool = day[key == k]
+            if not len(pool) and weekly:
+                pool = day[self._weekday(day) == k % 7]
+            pools.append(pool if len(pool) else day)
+            starts[k + 1] = starts[k] + len(pools[-1])
+        return np.concatenate(pools), starts[:-1], np.diff(starts)
+
+    def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
+        have = {p: np.asarray(a, dtype=np.int64) for p, a in zip(self.names, parts, strict=True)}
+        if "date" in have:
+            day = have["date"] + self.span[0]
+        else:
+            days, starts, lengths = self._days()
+            key: Any = 0
+            if "year" in have:
+                key = have["year"]
+            if "month" in have:
+                key = key * 12 + have["month"]
+            if "day_of_week" in have:
+                key = key * 7 + have["day_of_week"]
+            elif "shift" in have:
+                key = key * 7 + have["shift"] // 3
+            key = np.broadcast_to(np.asarray(key, dtype=np.int64), len(parts[0]))
+            n = lengths[key]
+            day = days[starts[key] + np.minimum((uniform("day") * n).astype(np.int64), n - 1)]
+        if "hour" in have:
+            hour = have["hour"]
+        elif "shift" in have:
+            hour = shift_parts(have["shift"], "hour", uniform("hour"))
+        else:
+            hour = np.minimum((uniform("hour") * 24).astype(np.int64), 23)
+        slots = 3600 // self.step
+        second = np.minimum((uniform("second") * slots).astype(np.int64), slots - 1) * self.step
+        return day * _DAY + hour * 3600 + second
+
+    def _own_plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"parts": dict(self.names)}
+        if self.min is not None:
+            plain["min"] = self.min
+        if self.max is not None:
+            plain["max"] = self.max
+        plain.update(step=self.step, week_start=self.week_start, output=self.output)
+        return plain
+
+
+_CLASS_STEPS = (100, 20, 50, 25, 10, 5, 2)
+
+
+def _wage_class(cents: np.ndarray) -> np.ndarray:
+    """The first of 100, 20, 50, 25, 10, 5, 2 that divides; 7 where none does."""
+    out = np.full(len(cents), 7, dtype=np.int64)
+    for code in reversed(range(len(_CLASS_STEPS))):
+        out[cents % _CLASS_STEPS[code] == 0] = code
+    return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transform(Derived):
+    """A whole number split by a named public transform of the 1940 census, or by `divmod`.
+
+    `incwage-classes`, `incwage-mod`: A = hundreds under 5000, 50 from there on, 51 for 999998 (missing);
+    B = the class of divisibility (8), or the value modulo 100. From 5000 on B is 0, and 50 is written
+    as `top`. `valueh`: fives under 25000, 5000 above (written as `top`), 5001 and 5002 for the missing codes
+    9999998 and 9999999. `divmod`: quotient and remainder by `by`, of 0..max.
+    """
+
+    kind: ClassVar[str] = "derived"
+    transform: str = ""
+    names: tuple[str, ...] = ()
+    top: int | None = None
+    by: int | None = None
+    max: int | None = None
+    output: ClassVar[str] = "value"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sizes = self._sizes()
+        if len(self.names) != len(sizes):
+            raise fail(self.name, "parts", f"{self.transform} makes {len(sizes)} parts, name each")
+        low = {"valueh": 25_000, "divmod": 0}.get(self.transform, 5_000)
+        if self.top is not None and self.top < low:
+            raise fail(self.name, "top", f"must be at least {low}")
+        made = tuple(self._part(n, str(i), s) for i, (n, s) in enumerate(zip(self.names, sizes, strict=True)))
+        object.__setattr__(self, "parts", made)
+
+    def _sizes(self) -> tuple[int, ...]:
+        if self.transform == "incwage-classes":
+            return 52, 8
+        if self.transform == "incwage-mod":
+            return 52, 100
+        if self.transform == "valueh":
+            return (5003,)
+        if self.transform == "divmod":
+            if not self.by or self.by < 1 or self.max is None or self.max < 0:
+                raise fail(self.name, "by", "divmod needs by >= 1 and max >= 0")
+            return self.max // self.by + 1, self.by
+        known = "incwage-classes, incwage-mod, valueh, divmod"
+        raise fail(self.name, "transform", f"{self.transform!r} is none of {known}")
+
+    def split(self, values: np.ndarray) -> Split:
+        v = values
+        if self.transform == "divmod":
+            good = (v >= 0) & (v <= self.max)
+            v = np.where(good, v, 0)
+            return list(np.divmod(v, self.by)), good
+        if self.transform == "valueh":
+            good = (v >= 0) & (v <= 9_999_999)
+            code = np.where(v < 25_000, v // 5, 5_000)
+            code = np.where(v >= 9_999_998, v - 9_999_998 + 5_001, code)
+            return [np.where(good, code, 0)], good
+        good = (v >= 0) & (v <= 999_998)
+        v = np.where(good, v, 0)
+        low = v < 5_000
+        a = np.where(low, v // 100, np.where(v == 999_998, 51, 50))
+        b = _wage_class(v) if self.transform == "incwage-classes" else v % 100
+        return [a, np.where(low, b, 0)], good
+
+    def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
+        parts = [np.asarray(p, dtype=np.int64) for p in parts]
+        if self.transform == "divmod":
+            return np.minimum(parts[0] * self.by + parts[1], self.max)
+        if self.transform == "valueh":
+            code = parts[0]
+            top = 25_000 if self.top is None else self.top
+            value = np.where(code < 5_000, code * 5, top)
+            return np.where(code > 5_000, code - 5_001 + 9_999_998, value)
+        a, b = parts
+        if self.transform == "incwage-classes":
+            classes = _wage_class(np.arange(100))
+            order = np.argsort(classes, kind="stable")
+            lengths = np.bincount(classes, minlength=8)
+            starts = np.cumsum(lengths) - lengths
+            pick = np.minimum((uniform("class") * lengths[b]).astype(np.int64), lengths[b] - 1)
+            b = order[starts[b] + pick]
+        top = 5_001 if self.top is None else self.top
+        return np.where(a < 50, a * 100 + b, np.where(a == 51, 999_998, top))
+
+    def _own_plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"transform": self.transform, "parts": list(self.names)}
+        for key in ("top", "by", "max"):
+            if getattr(self, key) is not None:
+                plain[key] = getattr(self, key)
+        return plain

@@ -1,0 +1,103 @@
+"""Output types by name: the Arrow spelling, e.g. `int8`, `string`, `decimal128(10, 2)`,
+`timestamp[us, tz=America/Chicago]`, `dictionary<string>`.
+
+A type's *family* says which values it can hold and which source columns it may be read from.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ALIASES = {
+    "str": "string",
+    "object": "string",
+    "float": "float64",
+    "double": "float64",
+    "int": "int64",
+    "boolean": "bool",
+    "enum": "dictionary<string>",
+    "category": "dictionary<string>",
+    "date": "date32",
+}
+_INT = re.compile(r"u?int(8|16|32|64)$")
+_DECIMAL = re.compile(r"decimal(?:128)?\(\s*(\d+)\s*,\s*(-?\d+)\s*\)$")
+_TIME = re.compile(r"timestamp\[(s|ms|us|ns)(?:,\s*tz=([\w/+:\-]+))?\]$")
+_PLAIN = {
+    "bool",
+    "float32",
+    "float64",
+    "string",
+    "large_string",
+    "string_view",
+    "binary",
+    "date32",
+    "date64",
+    "dictionary<string>",
+}
+
+
+def canonical(text: str) -> str | None:
+    """The one spelling of a type's name, or None where it is no type that fastdp can write."""
+    text = _ALIASES.get(text.strip(), text.strip())
+    if text in _PLAIN or _INT.match(text):
+        return text
+    if found := _DECIMAL.match(text):
+        precision, scale = int(found[1]), int(found[2])
+        if 1 <= precision <= 38 and 0 <= scale <= precision:
+            return f"decimal128({precision}, {scale})"
+        return None
+    if found := _TIME.match(text):
+        return f"timestamp[{found[1]}, tz={found[2]}]" if found[2] else f"timestamp[{found[1]}]"
+    return None
+
+
+def family(text: str) -> str:
+    """`int`, `float`, `decimal`, `bool`, `string`, `date` or `timestamp` of a canonical name."""
+    if _INT.match(text):
+        return "int"
+    for start in ("float", "decimal", "bool", "date", "timestamp"):
+        if text.startswith(start):
+            return start
+    return "string"
+
+
+def int_range(text: str) -> tuple[int, int]:
+    """Smallest and largest value of an integer type."""
+    bits = int(re.sub(r"\D", "", text))
+    return (0, 2**bits - 1) if text.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def decimal_scale(text: str) -> int:
+    """Digits after the point of a decimal type, 0 for any other."""
+    found = _DECIMAL.match(text)
+    return int(found[2]) if found else 0
+
+
+@lru_cache(maxsize=256)
+def arrow(text: str) -> pa.DataType:
+    """The Arrow type of a canonical name."""
+    import pyarrow as pa
+
+    if text.startswith("dictionary"):
+        return pa.dictionary(pa.int32(), pa.string())
+    if found := _DECIMAL.match(text):
+        return pa.decimal128(int(found[1]), int(found[2]))
+    if found := _TIME.match(text):
+        return pa.timestamp(found[1], tz=found[2])
+    return pa.type_for_alias(text)
+
+
+def name_of(kind: pa.DataType) -> str | None:
+    """The canonical name of an Arrow type, None where fastdp cannot write it."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return "dictionary<string>" if name_of(kind.value_type) == "string" else None
+    if pa.types.is_decimal(kind):
+        return canonical(f"decimal128({min(kind.precision, 38)}, {kind.scale})")
+    return canonical(str(kind))

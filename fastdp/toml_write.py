@@ -1,0 +1,60 @@
+"""Writes a schema's document as TOML that people can read: lists in filled lines, one table a column."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+$")
+
+
+def _key(name: str) -> str:
+    return name if _BARE.match(name) else _text(name)
+
+
+def _text(value: str) -> str:
+    """A basic string: JSON's escapes are TOML's, but for DEL, which TOML wants escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return _list(value)
+    return repr(value)
+
+
+def _list(values: list[Any]) -> str:
+    items = [_value(v) for v in values]
+    line = "[" + ", ".join(items) + "]"
+    if len(line) <= 88:
+        return line
+    lines, current = [], ""
+    for item in items:
+        if current and len(current) + len(item) > 94:
+            lines.append(current.rstrip())
+            current = ""
+        current += item + ", "
+    lines.append(current.rstrip())
+    return "[\n" + textwrap.indent("\n".join(lines), "    ", lambda _: True) + "\n]"
+
+
+def document(plain: Mapping[str, Any]) -> str:
+    """The TOML text of a schema's plain form: scalars, then [user], [columns.*], [outputs.*]."""
+    out = [f"{_key(k)} = {_value(v)}" for k, v in plain.items() if not isinstance(v, Mapping)]
+    for key in ("user",):
+        if key in plain:
+            out += ["", f"[{key}]", *(f"{_key(k)} = {_value(v)}" for k, v in plain[key].items())]
+    for key in ("columns", "outputs"):
+        for name, table in plain.get(key, {}).items():
+            out += ["", f"[{key}.{_key(name)}]"]
+            out += [f"{_key(k)} = {_value(v)}" for k, v in table.items()]
+    return "\n".join(out) + "\n"
