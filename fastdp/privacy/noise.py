@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastdp.errors import PrivacyError, UsageError
+from fastdp.threads import resolve
 
 SAMPLER = "rounded-gaussian/strips-chacha20/1"  # named in the privacy statement
 LAPLACE_SAMPLER = "discrete-laplace/strips-chacha20/1"
@@ -102,7 +102,7 @@ def _draw(
     shape = _shape(size)
     scales = _scales(name, scale, shape)
     out = np.empty(math.prod(shape), dtype=np.int64)
-    workers = _threads(threads)
+    workers = resolve(threads)
     kernel = core.gaussian if law == "gaussian" else core.laplace
     _check(kernel(scales, _key(seed), workers, out))
     return out.reshape(shape)
@@ -138,14 +138,6 @@ def _key(seed: int | None) -> NDArray[np.uint32] | None:
         raise UsageError(f"seed must be an int or None, got {type(seed).__name__}")
     digest = hashlib.sha256(b"fastdp noise for tests, not private:" + str(int(seed)).encode())
     return np.frombuffer(digest.digest(), dtype="<u4").astype(np.uint32)
-
-
-def _threads(threads: int | None) -> int:
-    if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    if threads < 1:
-        raise UsageError(f"threads must be at least 1, got {threads}")
-    return int(threads)
 
 
 def _check(code: int) -> None:

@@ -1,0 +1,148 @@
+"""A second opinion on what a composition costs, asked for before any noise is drawn.
+
+Gaussian-only compositions are recomputed by autodp (its analytic Gaussian curve), in the range where tests
+find it sound: epsilon from 1e-4 to 100 and delta from 1e-15 to 0.1. Everything else, and installations where
+autodp cannot be imported, is recomputed here at 60 digits straight from the textbook formulas, sharing no
+code with `gdp`. `agree` returns the name of whoever answered; the privacy statement repeats it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fastdp.errors import PrivacyError
+from fastdp.privacy import accountant
+from fastdp.privacy.accountant import BoundedRange, Event, Gaussian, Pure
+
+TOLERANCE = 1e-6  # relative difference that counts as agreement
+OVER = 1e-9  # relative excess over the stated epsilon that is still rounding
+AUTODP_EPSILON = (1e-4, 100.0)
+AUTODP_DELTA = (1e-15, 0.1)
+_DIGITS = 60
+
+
+def agree(events: Sequence[Event], epsilon: float, delta: float) -> str:
+    """Checks that a second accountant finds the same cost, and that it is within `epsilon`.
+
+    Returns the accountant's name ("autodp 0.2.3" or "mpmath 1.4.1, 60 digits"); raises `PrivacyError` where
+    the two differ by more than 1e-6 relative or the cost exceeds epsilon.
+    """
+    first = accountant.spent(events, delta)
+    name, second = evaluate(events, delta, expected=first)
+    if not (math.isfinite(first) and math.isfinite(second)):
+        raise PrivacyError("a delta of 0 covers pure events only; nothing was drawn")
+    if abs(first - second) > TOLERANCE * max(first, second):
+        raise PrivacyError(
+            f"the accountants disagree: fastdp finds epsilon {first!r} and {name} finds {second!r} "
+            f"at delta {delta!r}; nothing was drawn"
+        )
+    if second > epsilon * (1.0 + OVER):
+        raise PrivacyError(
+            f"{name} finds epsilon {second!r} at delta {delta!r}, more than the stated {epsilon!r}; "
+            "nothing was drawn"
+        )
+    return name
+
+
+def evaluate(events: Sequence[Event], delta: float, expected: float | None = None) -> tuple[str, float]:
+    """The second accountant's name and its epsilon at delta.
+
+    `expected` (the first accountant's figure) only decides whether autodp's range covers the case.
+    """
+    mus = [event.mu for event in events if isinstance(event, Gaussian)]
+    covered = (
+        len(mus) == len(events)
+        and any(mus)
+        and AUTODP_DELTA[0] <= delta <= AUTODP_DELTA[1]
+        and expected is not None
+        and AUTODP_EPSILON[0] * 0.99 <= expected <= AUTODP_EPSILON[1] * 1.01
+    )
+    if covered:
+        answer = _autodp(math.hypot(*mus), delta)
+        if answer is not None:
+            return answer
+    return _mpmath(events, delta)
+
+
+def _autodp(mu: float, delta: float) -> tuple[str, float] | None:
+    try:
+        import autodp.rdp_acct  # noqa: F401  must come first: autodp's own imports are circular otherwise
+        from autodp import dp_bank
+    except ImportError:
+        return None
+    from importlib.metadata import version
+
+    try:
+        epsilon = float(dp_bank.get_eps_ana_gaussian(1.0 / mu, delta))
+    except (RuntimeError, ValueError, AssertionError) as error:
+        raise PrivacyError("the second accountant (autodp) gave no answer; nothing was drawn") from error
+    return f"autodp {version('autodp')}", epsilon
+
+
+def _mpmath(events: Sequence[Event], delta: float) -> tuple[str, float]:
+    import mpmath
+
+    name = f"mpmath {mpmath.__version__}, {_DIGITS} digits"
+    with mpmath.workdps(_DIGITS):
+        mp = mpmath
+        gaussian = mp.mpf(0)
+        joint = mp.mpf(0)
+        pure = mp.mpf(0)
+        for event in events:
+            if isinstance(event, Gaussian):
+                square = mp.mpf(event.mu) ** 2
+                gaussian += square
+            elif isinstance(event, Pure | BoundedRange):
+                epsilon = mp.mpf(repr(event.epsilon))
+                pure += epsilon
+                half = epsilon / 2 if isinstance(event, Pure) else epsilon / 4
+                # -2 Phi^-1(1/(1+e^x)) = 2 sqrt(2) erfinv(tanh(x/2))
+                square = 8 * _erfinv(mp.tanh(half), mp.exp(-2 * half)) ** 2
+            else:
+                raise PrivacyError(f"not a privacy event: {type(event).__name__}")
+            joint += square
+        if delta == 0.0:
+            return name, float(pure) if gaussian == 0 else math.inf
+        split = pure + _epsilon(mp.sqrt(gaussian), mp.mpf(delta))
+        return name, float(min(split, _epsilon(mp.sqrt(joint), mp.mpf(delta))))
+
+
+def _erfinv(skew, gap):
+    """x with erf(x) = skew, by bisection on erfc where skew is near 1; gap = (1 - skew) / (1 + skew)."""
+    import mpmath as mp
+
+    tail = 2 * gap / (1 + gap)  # 1 - skew without cancellation
+    low, high = mp.mpf(0), mp.mpf(1)
+    while mp.erfc(high) > tail:
+        high *= 2
+    if skew < mp.mpf("0.5"):
+        return mp.erfinv(skew)
+    for _ in range(120):
+        middle = (low + high) / 2
+        if mp.erfc(middle) > tail:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _epsilon(mu, delta):
+    """The root of Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2) = delta in e, by bisection."""
+    import mpmath as mp
+
+    def curve(epsilon):
+        return mp.ncdf(-epsilon / mu + mu / 2) - mp.exp(epsilon) * mp.ncdf(-epsilon / mu - mu / 2)
+
+    if mu == 0 or curve(mp.mpf(0)) <= delta:
+        return mp.mpf(0)
+    low, high = mp.mpf(0), mu * mu / 2 + mu * mp.sqrt(2 * mp.log(1 / delta))
+    for _ in range(80):
+        middle = (low + high) / 2
+        if curve(middle) > delta:
+            low = middle
+        else:
+            high = middle
+        if high - low <= high * mp.mpf("1e-12"):
+            break
+    return high
