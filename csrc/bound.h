@@ -41,10 +41,18 @@ int fdp_cap(int64_t users, const int64_t *start, const uint64_t *order, const ui
 int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
                     uint64_t keys, int threads, int64_t *out);
 
-/* Users by group and number of rows in it: for at most `cap` distinct keys below `keys` of each user, those of
- * smallest mix2(user_hash, key), out[key * t_max + min(T, t_max) - 1] += 1 where T rows of the user have that key. */
-int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, uint64_t keys,
-               int64_t t_max, int64_t cap, int threads, int64_t *out);
+/* Which cells of a grid have a place in a histogram: all (cells NULL), or cells[count], ascending. position, where it
+ * is not NULL, is the same as a table over the whole grid: the place, or -1. */
+typedef struct {
+    int64_t count;
+    const int64_t *cells;
+    const int32_t *position;
+} fdp_cellset;
+
+/* Users by group and number of rows in it. A user with T rows of key k is in cell k * t_max + min(T, t_max) - 1; of those of
+ * its cells that have a place, the at most `cap` with the smallest mix2(user_hash, k) are counted: out[place] += 1. */
+int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
+               const fdp_cellset *set, int64_t t_max, int64_t cap, int threads, int64_t *out);
 
 /* Dense numbers for user ids, in order of appearance. */
 typedef struct fdp_ids fdp_ids;

@@ -54,19 +54,35 @@ int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const
 }
 
 typedef struct {
-    uint64_t hash, key;
-    int64_t times;
+    uint64_t hash;
+    int64_t place;
 } group;
 
 static int by_hash(const void *a, const void *b)
 {
     const group *x = a, *y = b;
     if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
-    return (x->key > y->key) - (x->key < y->key);
+    return (x->place > y->place) - (x->place < y->place);
 }
 
-int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, uint64_t keys,
-               int64_t t_max, int64_t cap, int threads, int64_t *out)
+/* Place of a cell in the histogram, -1 where it has none. */
+static inline int64_t place(const fdp_cellset *set, int64_t cell)
+{
+    if (set->position != NULL) return set->position[cell];
+    if (set->cells == NULL) return cell;
+    int64_t lo = 0, hi = set->count;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (set->cells[mid] < cell)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < set->count && set->cells[lo] == cell ? lo : -1;
+}
+
+int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
+               const fdp_cellset *set, int64_t t_max, int64_t cap, int threads, int64_t *out)
 {
     int status = FDP_OK;
     if (threads < 1 || t_max < 1 || cap < 1) return FDP_ERR_ARGUMENT;
@@ -90,10 +106,11 @@ int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint
                 }
             }
             sort_keys(key, n);
-            for (int64_t i = 0; i < n && key[i] < keys;) {
+            for (int64_t i = 0; i < n;) {
                 int64_t j = i;
                 while (j < n && key[j] == key[i]) j++;
-                found[groups++] = (group){fdp_mix2(user_hash[u], key[i]), key[i], j - i};
+                int64_t at = place(set, (int64_t)key[i] * t_max + FDP_MIN(j - i, t_max) - 1);
+                if (at >= 0) found[groups++] = (group){fdp_mix2(user_hash[u], key[i]), at};
                 i = j;
             }
             if (groups > cap) {
@@ -101,9 +118,8 @@ int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint
                 groups = cap;
             }
             for (int64_t g = 0; g < groups; g++) {
-                int64_t cell = (int64_t)found[g].key * t_max + FDP_MIN(found[g].times, t_max) - 1;
 #pragma omp atomic
-                out[cell]++;
+                out[found[g].place]++;
             }
         }
         free(found);

@@ -6,8 +6,6 @@ nothing. Weights are in fixed point: SCALE units are one row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Thin Cython over csrc/bound*.c. Arguments are checked in bound.py, userids.py and engines/users.py."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -13,7 +13,13 @@ cdef extern from "bound.h" nogil:
     int fdp_hash_column(int64_t, const void *, int, uint64_t *)
     int fdp_cap(int64_t, const int64_t *, const uint64_t *, const uint64_t *, const uint64_t *, int64_t, int, uint8_t *)
     int fdp_most_common(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, int64_t *)
-    int fdp_groups(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int64_t, int64_t, int, int64_t *)
+    ctypedef struct fdp_cellset:
+        int64_t count
+        const int64_t *cells
+        const int32_t *position
+    int fdp_groups(
+        int64_t, const int64_t *, uint64_t *, const uint64_t *, const fdp_cellset *, int64_t, int64_t, int, int64_t *
+    )
     int fdp_ids_new(int, uint64_t, fdp_ids **)
     void fdp_ids_free(fdp_ids *)
     int64_t fdp_ids_count(const fdp_ids *)
@@ -118,18 +124,24 @@ def groups(
     const int64_t[::1] start,
     uint64_t[::1] sorted,
     const uint64_t[::1] user_hash,
-    uint64_t keys,
+    const int64_t[::1] cells,
+    const int32_t[::1] position,
+    int64_t size,
     int64_t t_max,
     int64_t cap,
     int threads,
 ):
-    out = np.zeros(keys * t_max, np.int64)
+    out = np.zeros(size, np.int64)
     cdef int64_t[::1] view = out
+    cdef fdp_cellset set
     cdef int code
-    if sorted.shape[0] and keys:
+    if sorted.shape[0] and size:
+        set.count = size
+        set.cells = &cells[0] if cells is not None else NULL
+        set.position = &position[0] if position is not None else NULL
         with nogil:
             code = fdp_groups(
-                user_hash.shape[0], &start[0], &sorted[0], &user_hash[0], keys, t_max, cap, threads, &view[0]
+                user_hash.shape[0], &start[0], &sorted[0], &user_hash[0], &set, t_max, cap, threads, &view[0]
             )
         check(code)
     return out

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import bound, threads as _threads
+from .. import bound
+from .. import threads as _threads
 from ..domain import Clique
 from ..errors import DataError, UsageError
 from . import plan as planning

@@ -1,0 +1,84 @@
+"""Histograms of users on one machine: rows of one user are brought together, then each user picks its keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import DataError, UsageError
+from ..userkeys import Groups, MostCommon, RowsPerUser, UserKey
+
+if TYPE_CHECKING:
+    from ..table import Table
+
+DENSE_HISTOGRAM = 1 << 31
+"""Keys of a histogram at most: it is returned as one dense array."""
+
+POSITION_TABLE = 1 << 27
+"""A grid up to this size gets a table of places (4 bytes a cell); larger ones a binary search per group."""
+
+
+def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:
+    """int64[key.size]: see `Counter.user_histogram`."""
+    if isinstance(cap, bool) or int(cap) != cap or cap < 1:
+        raise UsageError(f"cap must be a whole number >= 1, got {cap!r}")
+    key = key.bind(table.domain)
+    if key.size > DENSE_HISTOGRAM:
+        raise UsageError(f"{type(key).__name__} has {key.size} keys; at most 2^31 (restrict the cells)")
+    for name in key.domain_columns:
+        if name not in table.codes:
+            raise DataError(f"column {name!r} was not read")
+    if isinstance(key, RowsPerUser):
+        return _rows_per_user(table, key)
+    if isinstance(key, MostCommon):
+        return _most_common(table, key, threads)
+    if isinstance(key, Groups):
+        return _groups(table, key, int(cap), threads)
+    raise UsageError(f"unknown kind of user key: {type(key).__name__}")
+
+
+def _rows_per_user(table: Table, key: RowsPerUser) -> np.ndarray:
+    rows = table.rows_per_user()
+    bins = np.searchsorted(np.array(key.edges), rows, side="right") - 1
+    return np.bincount(bins[(bins >= 0) & (rows > 0)], minlength=key.size).astype(np.int64)
+
+
+def _cells(table: Table, key: MostCommon | Groups, threads: int) -> np.ndarray:
+    from .._core import count
+
+    rows = count.Rows([table.codes[n] for n in key.columns], None, None, table.rows)
+    return count.cells(rows, np.array(key.shape, np.uint64), threads)
+
+
+def _grouped(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(start, values by user, hash of each user); without a user column every row is a user of its own."""
+    from .._core import bound
+
+    if table.user is None:
+        return np.arange(table.rows + 1), values, np.zeros(table.rows, np.uint64)
+    start, sorted_values = bound.group(table.user, table.rows_per_user(), values)
+    return start, sorted_values, table.user_hash
+
+
+def _most_common(table: Table, key: MostCommon, threads: int) -> np.ndarray:
+    from .._core import bound
+
+    cells = _cells(table, key, threads)
+    if key.labels is not None:
+        # A negative label turns into a huge unsigned key, which the kernel does not count.
+        cells = key.labels.view(np.uint64)[cells.view(np.int64)]
+    start, values, hashes = _grouped(table, cells)
+    return bound.most_common(start, values, hashes, key.size, threads)
+
+
+def _groups(table: Table, key: Groups, cap: int, threads: int) -> np.ndarray:
+    from .._core import bound
+
+    start, values, hashes = _grouped(table, _cells(table, key, threads))
+    grid = int(np.prod(np.array(key.shape, object))) * key.t_max
+    position = None
+    if key.cells is not None and grid <= POSITION_TABLE:
+        position = np.full(grid, -1, np.int32)
+        position[key.cells] = np.arange(len(key.cells), dtype=np.int32)
+    return bound.groups(start, values, hashes, key.cells, position, key.size, key.t_max, cap, threads)
