@@ -10,6 +10,7 @@ answers; return them. A step that was answered before an interruption returns th
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -195,7 +196,16 @@ class Door:
         (array,) = self.__answer(label, question, [event], draw)
         law = "gaussian" if epsilon is None else "discrete-laplace"
         self.__releases.append(
-            release_of(label, "user_histogram", [type(key).__name__], law, event, bound, sigma, size)
+            release_of(
+                label,
+                "user_histogram",
+                [type(key).__name__],
+                law,
+                event,
+                bound if epsilon is not None else math.sqrt(bound),
+                sigma,
+                size,
+            )
             | {"cap": bound}
         )
         name = f"users by {type(key).__name__}"

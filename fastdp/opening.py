@@ -116,7 +116,10 @@ def reserve(
     if seed is not None and (isinstance(seed, bool) or int(seed) != seed):
         raise UsageError("seed must be a whole number")
     delta = asks[0].delta
-    agreed = second.agree(caps, epsilon_at(caps, delta), delta)
+    for ask, cap in zip(asks, caps, strict=True):
+        agreed = second.agree([cap], ask.epsilon, delta)
+    if len(caps) > 1:
+        agreed = second.agree(caps, epsilon_at(caps, delta), delta)
     if ledger is None:
         if dataset is not None:
             raise UsageError("dataset= names a data set of a ledger; give ledger= too")

@@ -1,0 +1,271 @@
+"""The statement: `privacy.json`, everything a reader needs to know, and to check, about what a run promised.
+
+`build` makes it from the run's parts, `write` puts it into a folder together with the hashes of every file there, `problems`
+recomputes it. The schema is published beside this file (`statement.schema.json`); format "fastdp-privacy/1" will not change
+its meaning, new fields may be added.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import FastdpError, RunError
+from . import noise
+from .accountant import Event, Gaussian, event_from_dict
+from .budget import combined_mu, epsilon_at, pure_epsilon
+from .chain import part_admits
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+
+FORMAT = "fastdp-privacy/1"
+NAME = "privacy.json"
+GRID = 1 << 20
+
+NOT_PROTECTED = (
+    "the schema, its code lists, bin edges and bounds, which must come from public sources",
+    "the public data named here, and everything learnt from it",
+    "facts about groups: the promise weakens with the number of users that act together",
+    "what the synthetic data teaches about the population, which holds whether or not a given user is in the data",
+    "how long the run took, how much memory it used, and traces in swap or in core dumps",
+    "the ledger, logs, timings and the report made with the truth, which are not for release",
+)
+
+
+def part(cap: Event, asked: Mapping, clip: int, releases: Sequence[Mapping]) -> dict:
+    """One epsilon of a run: what was asked, the most it may spend (fixed before data was read), and its releases."""
+    events = [event_from_dict(r["event"]) for r in releases]
+    delta = asked["delta"]
+    return {
+        "asked": dict(asked),
+        "event": cap.to_dict(),
+        "epsilon": epsilon_at([cap], delta),
+        "spent": {"epsilon": epsilon_at(events, delta), "mu": combined_mu(events) if events else 0.0},
+        "clip": clip,
+        "releases": [dict(r) for r in releases],
+    }
+
+
+def build(
+    parts: Sequence[Mapping],
+    reference: Mapping,
+    schema: Schema,
+    *,
+    unit: str,
+    second: Any,
+    seeded: bool,
+    mechanism: Mapping | None = None,
+    public_data: Sequence[Mapping] = (),
+    notes: Sequence[str] = (),
+    only: int | None = None,
+) -> dict:
+    """The statement of a run. Epsilon, delta and mu are those of all parts together, by their upper bounds: they hold
+    however the run chose its measurements."""
+    caps = [event_from_dict(p["event"]) for p in parts]
+    delta = parts[0]["asked"]["delta"]
+    method = parts[0]["asked"]["method"]
+    pure = pure_epsilon(caps) is not None
+    found = {
+        "format": FORMAT,
+        "private": not seeded,
+        "epsilon": epsilon_at(caps, delta),
+        "delta": delta,
+        "mu": combined_mu(caps),
+        "unit": _unit(schema, unit),
+        "bound": _bound(schema, unit, [p["clip"] for p in parts]),
+        "parts": [dict(p) for p in parts],
+        "accountant": {
+            "name": "pure sum" if pure else "Gaussian differential privacy",
+            "method": method,
+            "second": second if isinstance(second, str) else str(second),
+        },
+        "noise": {
+            "gaussian": noise.SAMPLER,
+            "laplace": noise.LAPLACE_SAMPLER,
+            "grid": {"rows_per_unit": 1 / GRID, "log2": -20},
+            "log2_distance_per_draw": noise.LOG2_DISTANCE,
+            "source": "a seed known to the caller: NOT PRIVATE" if seeded else "operating system, ChaCha20",
+        },
+        "schema": {
+            "name": schema.name,
+            "sha256": schema.digest(),
+            "provenance": schema.provenance or "not stated",
+        },
+        "mechanism": dict(mechanism or {}),
+        "public_data": [dict(p) for p in public_data],
+        "not_protected": list(NOT_PROTECTED),
+        "ledger": dict(reference),
+        "versions": versions(),
+    }
+    if only is not None:
+        found["part"] = only
+    remarks = list(notes)
+    if not reference["counts_other_runs"]:
+        remarks.append("no ledger was used: other runs on the same data are not counted")
+    if seeded:
+        remarks.append("the noise was drawn from a known seed: this run protects nobody")
+    found["notes"] = remarks
+    return found
+
+
+def _unit(schema: Schema, unit: str) -> dict:
+    if unit == "event":
+        return {
+            "kind": "event",
+            "column": schema.user,
+            "adjacency": "add or remove one row, or in histograms of users one user's rows of one key; NOT a whole user",
+        }
+    if schema.user is None:
+        return {
+            "kind": "row",
+            "column": None,
+            "adjacency": "add or remove one row; the schema has no user column, so each row is its own user",
+        }
+    return {
+        "kind": "user",
+        "column": schema.user,
+        "adjacency": "add or remove one user with all of their rows",
+    }
+
+
+def _bound(schema: Schema, unit: str, clips: Sequence[int]) -> dict:
+    if schema.user is None or unit == "event":
+        return {"how": "each row weighs 1", "clip": list(clips)}
+    return {
+        "how": "each row of a user with R rows weighs min(2^20, floor(clip 2^20 / R)) units of 2^-20 rows; "
+        "histograms of users count each user at most cap times",
+        "clip": list(clips),
+        "enforced": "by integer weights, whatever the data holds",
+    }
+
+
+def versions() -> dict:
+    """The program that made the statement, down to the hash of its files."""
+    import numpy
+
+    from .. import __version__
+
+    return {
+        "fastdp": __version__,
+        "build": build_hash(),
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "machine": platform.machine(),
+    }
+
+
+@functools.cache
+def build_hash() -> str:
+    """sha256 over the package's sources and compiled files, in order of their paths."""
+    root = Path(__file__).parents[1]
+    h = hashlib.sha256()
+    for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".so", ".pyx", ".toml")):
+        h.update(f"{path.relative_to(root).as_posix()}\0{file_hash(path)}\n".encode())
+    return h.hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
+    """(relative name, path) of every file below a folder, links not followed, the statement itself left out."""
+    for base, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(base, name)
+            relative = path.relative_to(folder).as_posix()
+            if relative != NAME:
+                yield relative, path
+
+
+def write(folder: str | os.PathLike, statement: Mapping) -> dict:
+    """Write `privacy.json` with the hashes of all other files in the folder; returns what was written."""
+    folder = Path(folder)
+    whole = dict(statement)
+    whole["files"] = {name: file_hash(path) for name, path in files_of(folder)}
+    text = json.dumps(whole, indent=1, sort_keys=False, allow_nan=False) + "\n"
+    try:
+        with open(folder / NAME, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise RunError(f"{folder / NAME} cannot be written: {error.strerror}") from None
+    return whole
+
+
+def load_schema() -> dict:
+    """The published JSON schema of a statement."""
+    return json.loads(Path(__file__).with_name("statement.schema.json").read_text(encoding="utf-8"))
+
+
+def problems(statement: Mapping) -> list[str]:
+    """Everything that does not add up when the statement's numbers are worked out again; empty if all do."""
+    try:
+        return list(_problems(statement))
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, FastdpError) as error:
+        return [f"the statement is malformed ({type(error).__name__}: {error})"]
+
+
+def _problems(statement: Mapping) -> Iterator[str]:
+    if statement["format"] != FORMAT:
+        yield f"unknown format {statement['format']!r}; this version knows {FORMAT!r}"
+        return
+    delta, parts = statement["delta"], statement["parts"]
+    caps = [event_from_dict(p["event"]) for p in parts]
+    if not parts:
+        yield "the statement has no parts"
+        return
+    if not _close(statement["epsilon"], epsilon_at(caps, delta)):
+        yield f"epsilon is stated as {statement['epsilon']!r} but comes to {epsilon_at(caps, delta)!r}"
+    if not _close(statement["mu"], combined_mu(caps)):
+        yield f"mu is stated as {statement['mu']!r} but comes to {combined_mu(caps)!r}"
+    for i, (entry, cap) in enumerate(zip(parts, caps, strict=True)):
+        events = [event_from_dict(r["event"]) for r in entry["releases"]]
+        if not part_admits(cap, events):
+            yield f"part {i}: its releases cost more than the part's bound"
+        if entry["asked"]["delta"] != delta:
+            yield f"part {i}: another delta than the statement's"
+        if not epsilon_at([cap], delta) <= entry["asked"]["epsilon"] * (1 + 1e-9):
+            yield f"part {i}: its bound is above the epsilon that was asked for"
+        for release in entry["releases"]:
+            yield from _release_problems(i, release, entry["clip"])
+    if statement["private"] is not ("NOT PRIVATE" not in statement["noise"]["source"]):
+        yield "the statement calls itself private but its noise came from a seed"
+
+
+def _release_problems(i: int, release: Mapping, clip: int) -> Iterator[str]:
+    where = f"part {i}, {release['label']!r}"
+    event, law = event_from_dict(release["event"]), release["law"]
+    if release["kind"] == "marginal" and release["sensitivity"] != clip:
+        yield f"{where}: a marginal's sensitivity must be the clip"
+    if law == "gaussian":
+        if not isinstance(event, Gaussian):
+            yield f"{where}: charged by another law than its noise"
+            return
+        squared = release["cap"] if release["kind"] == "user_histogram" else release["sensitivity"] ** 2
+        # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least this
+        if Fraction(release["sigma"]) ** 2 * Fraction(event.mu) ** 2 < squared:
+            yield f"{where}: its noise is too small for its sensitivity and mu"
+    elif law == "discrete-laplace":
+        least = math.sqrt(2 * math.exp(-event.epsilon / release["sensitivity"]))
+        least /= -math.expm1(-event.epsilon / release["sensitivity"])
+        if release["sigma"] < least * (1 - 1e-9):
+            yield f"{where}: its noise is too small for its sensitivity and epsilon"
+    elif law != "exponential":
+        yield f"{where}: unknown law {law!r}"
+
+
+def _close(stated: float, found: float) -> bool:
+    return math.isfinite(stated) and abs(stated - found) <= 1e-9 * abs(found)
