@@ -58,7 +58,7 @@ def collect(
         raise UsageError("report: the tables share no column of the schema")
 
     runs = _aligned(run, len(tables), "run")
-    facts = [running.facts(r) for r in runs]
+    facts = [running.facts(r, {n: len(l) for n, (l, _) in labels.items()}) for r in runs]
     errors = []
     if real is None:
         errors = [running.errors(r, labels, t.rows) for r, t in zip(runs, tables, strict=True)]
@@ -259,7 +259,10 @@ def _noise(data: ReportData) -> str:
         run = data["runs"][i]
         return running.noise_html(run["noise"], data["tables"][i]["rows"]) if run and run["noise"] else ""
 
-    lead = "Standard deviation of the noise added to one cell of each measured set, in rows. Counts well below it cannot be told from zero."
+    lead = (
+        "Standard deviation of the noise in one cell of each measured set, in rows. The dot compares it with the average cell: "
+        "left of the line cells stand clear of the noise, right of it a single cell drowns and only sums of cells are known."
+    )
     return sections.section("noise", "Noise per measurement", lead, sections.per_table(data, draw))
 
 

@@ -107,7 +107,7 @@ def score_axis(values: Sequence[float | None], baselines: Sequence[dict], top: f
 def _lean(i: int, n: int, x: float) -> str:
     """First label to the left of its mark and last to the right, so that near ones do not collide."""
     if n == 2:
-        return " before" if (i == 0 and x > 0.2) or x > 0.8 else " after"
+        return " before" if i == 0 and x > 0.2 else " after" if x < 0.85 else " end"
     return " before" if x > 0.85 else " after" if x < 0.15 else ""
 
 
@@ -142,11 +142,11 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Se
                     f'<text class="in{tone}" x="{num(100 * (j + 0.5) / (n - 1))}%" y="{(i - 0.5) * h + 4}">'
                     f"{100 * value:.{0 if value >= 0.1 else 1}f}</text>"
                 )
-    left = "".join(f'<span style="height:{h}px" title="{text(names[i])}"><b>{i + 1}</b>{text(shown[i])}</span>' for i in range(1, n))
+    left = "".join(f'<span style="height:{h}px" title="{text(names[i])}"><b>{i + 1}</b><span>{text(shown[i])}</span></span>' for i in range(1, n))
     step = 1 if n <= 16 else 5
     above = "".join(f"<span>{j + 1 if j % step == 0 else ''}</span>" for j in range(n - 1))
     return (
-        f'<div class="heat"><div class="corner" title="{text(names[0])}"><b>1</b>{text(shown[0])}</div><div class="heads">{above}</div>'
+        f'<div class="heat"><div class="corner" title="{text(names[0])}"><b>1</b><span>{text(shown[0])}</span></div><div class="heads">{above}</div>'
         f'<div class="sides">{left}</div><svg class="cells" style="height:{(n - 1) * h}px" role="img" tabindex="0" '
         f'aria-label="Error of every pair of columns">{"".join(cells)}</svg></div>'
     )
@@ -239,3 +239,21 @@ def amounts(rows: Sequence[tuple[str, float, str, str]]) -> str:
         for label, value, shown, tip in rows
     ]
     return f'<div class="rows wide">{"".join(out)}</div>'
+
+
+def versus(rows: Sequence[tuple[str, float | None, str, str]], span: tuple[float, float]) -> str:
+    """Labelled dots of ratios on a logarithmic strip, with a line where the ratio is one."""
+    a, b = math.log10(span[0]), math.log10(span[1])
+    one = num(100 * (0 - a) / (b - a))
+    out = []
+    for label, ratio, shown, tip in rows:
+        dot = ""
+        if ratio is not None and ratio > 0:
+            x = num(100 * min(1.0, max(0.0, (math.log10(ratio) - a) / (b - a))))
+            dot = f'<circle class="{"n over" if ratio > 1 else "n"}" cx="{x}%" cy="10" r="5"/>'
+        out.append(
+            f'<span class="name" title="{text(label)}">{text(label)}</span><svg class="bar" data-tip="{text(tip)}" aria-hidden="true">'
+            f'<line class="rule thin" x1="0" x2="100%" y1="10" y2="10"/><line class="unity" x1="{one}%" x2="{one}%" y1="0" y2="20"/>{dot}</svg>'
+            f'<span class="value">{text(shown)}</span>'
+        )
+    return f'<div class="rows wide flush">{"".join(out)}</div>'

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .report_charts import amounts
+from .report_charts import amounts, versus
 from .report_svg import big, percent, text
 
 MAX_MEASUREMENTS = 400
@@ -28,8 +28,11 @@ def get(source: Any, *names: str) -> Any:
     return None
 
 
-def facts(run: Any, rows: int | None = None) -> dict | None:
-    """What the page says about one run: `{"promise", "noise", "fit", "stages"}`, each None where unknown."""
+def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
+    """What the page says about one run: `{"promise", "noise", "fit", "stages"}`, each None where unknown.
+
+    `sizes` are the numbers of codes of the columns, from which cells are counted.
+    """
     if run is None:
         return None
     privacy = get(run, "privacy", "statement")
@@ -37,7 +40,7 @@ def facts(run: Any, rows: int | None = None) -> dict | None:
         privacy = run  # a bare privacy.json
     return {
         "promise": None if privacy is None else promise(privacy),
-        "noise": noise(run, privacy, rows),
+        "noise": noise(run, privacy, sizes or {}),
         "fit": fit(run),
         "stages": stages(run),
     }
@@ -86,7 +89,7 @@ def _number(value: Any) -> float | None:
 # --- noise ---------------------------------------------------------------------------------------------
 
 
-def noise(run: Any, privacy: Mapping | None, rows: int | None) -> list[dict] | None:
+def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[dict] | None:
     """One entry per measured set: columns, cells, sigma in rows, copies; from measurements or the statement."""
     found: dict[tuple, dict] = {}
     source = get(run, "measurements")
@@ -101,6 +104,8 @@ def noise(run: Any, privacy: Mapping | None, rows: int | None) -> list[dict] | N
         sigma = float(np.sqrt(np.mean(np.square(np.asarray(sigma, dtype=float)))))
         values = get(m, "values")
         cells = get(m, "cells", "rows", "size") if values is None else len(np.asarray(values).ravel())
+        if clique and all(c in sizes for c in clique):
+            cells = math.prod(sizes[c] for c in clique)
         label = " × ".join(clique) if clique else str(get(m, "label", "name", "key") or "total")
         key = (label, round(sigma, 6))
         entry = found.setdefault(
@@ -114,33 +119,50 @@ def noise(run: Any, privacy: Mapping | None, rows: int | None) -> list[dict] | N
 
 
 def noise_html(entries: Sequence[dict], rows: int | None) -> str:
-    """A bar of sigma per measured set, a group per order; long groups fold."""
+    """A dot per measured set: noise of a cell against the average cell; a group per order, long groups fold."""
+    ratios = {id(e): _ratio(e, rows) for e in entries}
+    known = [r for r in ratios.values() if r is not None]
+    span = (min([*known, 0.1]) / 1.5, max([*known, 10.0]) * 1.5)
     groups: dict[int, list[dict]] = {}
     for e in entries:
         groups.setdefault(e["order"], []).append(e)
     out = []
     for order, group in sorted(groups.items()):
         title = {0: "other", 1: "single columns", 2: "pairs", 3: "triples"}.get(order, f"{order} columns together")
-        drawn = []
-        for e in group:
-            sigma = e["sigma"] / math.sqrt(e["copies"])
-            times = f", mean of {e['copies']}" if e["copies"] > 1 else ""
-            tip = f"{e['label']}{times}\n± {big(round(sigma, 1))} rows in a cell"
-            if e["cells"]:
-                tip += f", {big(e['cells'])} answers"
-            if rows:
-                tip += f"\n{percent(sigma / rows)} of all rows"
-            name = e["label"].replace("_", " ") + (f" (×{e['copies']})" if e["copies"] > 1 else "")
-            drawn.append((name, sigma, f"± {big(round(sigma))}", tip))
-        top = max(v for _, v, _, _ in drawn)
-        shown = drawn[:8]
-        level = [v for _, v, _, _ in drawn]
-        flat = f"each ± {big(round(top))}" if max(level) - min(level) < 1e-6 * top else f"± {big(round(min(level)))} to {big(round(top))}"
-        body = amounts(shown)
-        if len(drawn) > 8:
-            body += f"<details><summary>{len(drawn) - 8} more</summary>{amounts(drawn[8:])}</details>"
-        out.append(f'<div class="card"><h3>{text(title)} <small>{len(group)} measured, {flat} rows</small></h3>{body}</div>')
+        group.sort(key=lambda e: -(ratios[id(e)] or 0.0))
+        drawn = [_noise_row(e, ratios[id(e)], rows) for e in group]
+        level = [_mean_sigma(e) for e in group]
+        low, high = round(min(level)), round(max(level))
+        flat = f"each ± {big(high)} rows" if low == high else f"± {big(low)} to {big(high)} rows"
+        body = versus(drawn[:10], span)
+        if len(drawn) > 10:
+            body += f"<details><summary>{len(drawn) - 10} more</summary>{versus(drawn[10:], span)}</details>"
+        out.append(f'<div class="card"><h3>{text(title)} <small>{len(group)} measured, {flat}</small></h3>{body}</div>')
     return f'<div class="halves">{"".join(out)}</div>'
+
+
+def _mean_sigma(entry: dict) -> float:
+    """Noise of the mean of all copies of a measurement, in rows."""
+    return entry["sigma"] / math.sqrt(entry["copies"])
+
+
+def _ratio(entry: dict, rows: int | None) -> float | None:
+    if not rows or not entry["cells"]:
+        return None
+    return _mean_sigma(entry) * entry["cells"] / rows
+
+
+def _noise_row(entry: dict, ratio: float | None, rows: int | None) -> tuple[str, float | None, str, str]:
+    sigma, copies = _mean_sigma(entry), entry["copies"]
+    tip = entry["label"] + (f", mean of {copies}" if copies > 1 else "") + f"\n± {big(round(sigma, 1))} rows in a cell"
+    if entry["cells"]:
+        tip += f", {big(entry['cells'])} cells"
+    if ratio is not None:
+        tip += f"\n{ratio:.2g} times the average cell"
+    if rows:
+        tip += f"\n{percent(sigma / rows)} of all rows"
+    name = entry["label"].replace("_", " ") + (f" (×{copies})" if copies > 1 else "")
+    return name, ratio, f"± {big(round(sigma))}", tip
 
 
 # --- fit and stages ------------------------------------------------------------------------------------

@@ -81,9 +81,11 @@ def _table_facts(data: dict, i: int) -> str:
     if table.get("users"):
         out.append(f'<p class="figure"><b>{big(table["users"])}</b> synthetic users, none of them real</p>')
     out.append(
-        "<p>Every row was drawn from a model of noisy totals. No row is a copy of a person’s record, and everything on this "
-        "page was computed from what was released; the true data was not opened to make it.</p>"
+        "<p>The rows were made from noisy totals. One that equals a real record does so by chance, and everything on this page "
+        "was computed from what was released; the true data was not opened to make it.</p>"
     )
+    advice = words.advice(data, i)
+    out.append("<ul>" + "".join(f"<li>{text(a)}</li>" for a in advice) + "</ul>")
     return "".join(out)
 
 
@@ -130,8 +132,8 @@ def scores(data: dict) -> str:
     for s in data["scores"]:
         top = s["top"]
         known = {b["name"]: b["value"] for b in s["baselines"]}
-        cells = "".join(f"<td><b>{_value(v, top)}</b></td>" for v in s["values"])
-        cells += "".join(f"<td>{_value(known.get(n), top)}</td>" for n in base)
+        cells = "".join(f'<td data-label="{text(n)}"><b>{_value(v, top)}</b></td>' for n, v in zip(names, s["values"], strict=True))
+        cells += "".join(f'<td data-label="{text(n)}">{_value(known.get(n), top)}</td>' for n in base)
         axis = score_axis(s["values"], s["baselines"], top, name=s["name"], tables=names)
         low = "" if s["better"] == "high" else " <em>lower is better</em>"
         rows.append(
@@ -236,7 +238,8 @@ def areas(data: dict) -> str:
         return ""
 
     def draw(i: int) -> str:
-        return "".join(_area(a, i) for a in data["areas"])
+        drawn = "".join(_area(a, i) for a in data["areas"])
+        return drawn if data["with_truth"] else f'<div class="halves">{drawn}</div>'
 
     known = any(a["kind"] == "chicago" for a in data["areas"])
     lead = "One tile per place, shaded by its share of rows (square-root scale)."

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from html import escape
 
 HEIGHT = 100.0
+NARROW = "\u202f"  # a narrow space that does not break
 
 
 def text(value: object) -> str:
@@ -33,7 +34,7 @@ def percent(share: float, digits: int | None = None) -> str:
         digits = 1 if size >= 1 or size == 0 else min(4, 1 - math.floor(math.log10(size)))
         if size == 0:
             digits = 0
-    return f"{value:.{digits}f} %"
+    return f"{value:.{digits}f}{NARROW}%"
 
 
 def points(difference: float) -> str:
@@ -49,8 +50,8 @@ def points(difference: float) -> str:
 def big(value: float) -> str:
     """A count with thin spaces; four figures from ten thousand on are enough to read."""
     if value == int(value):
-        return f"{int(value):,}".replace(",", " ")
-    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.3g}"
+        return f"{int(value):,}".replace(",", NARROW)
+    return f"{value:,.0f}".replace(",", NARROW) if abs(value) >= 100 else f"{value:.3g}"
 
 
 def tips(values: Sequence[str]) -> str:

@@ -89,11 +89,11 @@ def verdict(data: dict, table: int = 0) -> tuple[str, str]:
     beaten = [b for b in marks if sign * value >= sign * b["value"]]
     ahead = [b for b in marks if sign * value < sign * b["value"]]
     if not ahead:
-        return f"Closer to the truth than a {_bare(beaten[-1])}", _sample_words(beaten[-1], "better than")
+        return f"Closer to the truth than a {_bare(beaten[-1])} of it", _sample_words(beaten[-1], "better than")
     if not beaten:
-        return f"Less close to the truth than a {_bare(ahead[0])}", _sample_words(ahead[0], "not as well as")
+        return f"Less close to the truth than a {_bare(ahead[0])} of it", _sample_words(ahead[0], "not as well as")
     return (
-        f"Between a {_bare(beaten[-1])} and a {_bare(ahead[0])}",
+        f"Better than a {_bare(beaten[-1])} of the truth, short of a {_bare(ahead[0])}",
         _sample_words(beaten[-1], "better than") + f" A {_bare(ahead[0])} would do better still.",
     )
 
@@ -151,3 +151,18 @@ def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
         return []
     names, rows = pairs["names"], pairs["tables"][table]
     return sorted((tv, names[j], names[i]) for i, row in enumerate(rows) for j, tv in enumerate(row) if tv is not None)
+
+
+def advice(data: dict, table: int = 0) -> list[str]:
+    """What a released table may be read for, judged by the noise alone."""
+    out = ["Good for: shares, counts and comparisons of large groups, and for trying out code."]
+    run = data["runs"][table] if table < len(data["runs"]) else None
+    single = [n for n in (run or {}).get("noise") or [] if n["order"] == 1]
+    if single:
+        worst = max(n["sigma"] / math.sqrt(n["copies"]) for n in single)
+        out.append(
+            f"Read with care: differences of less than about {big(round(2 * worst))} rows between values of one column may be "
+            "noise, and combinations of columns carry more."
+        )
+    out.append("Not for: facts about one person, rare combinations, or linking with other data by the synthetic ids.")
+    return out
