@@ -1,0 +1,298 @@
+"""Two tables side by side: whatever the caller hands over, as Arrow columns or as codes on one common scale.
+
+Metrics see everything, so nothing here is private: this is the truth's side of the wall.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema import Schema
+
+MANY_VALUES = 100  # numeric columns with more values than this are binned where no schema says how
+BINS = 20
+KNOWN_USERS = ("taxi_id", "sim_resident")
+
+
+def as_arrow(source: Any, what: str, columns: Iterable[str] | None = None) -> pa.Table:
+    """Any source as a pyarrow.Table: path (Parquet, Arrow IPC, CSV), Arrow, polars, pandas, or an Arrow stream."""
+    import pyarrow as pa
+
+    if isinstance(source, str | os.PathLike):
+        source = _load(Path(source), what)
+    elif hasattr(source, "collect") and hasattr(source, "sink_parquet"):
+        source = source.collect()
+    if isinstance(source, Mapping):
+        source = pa.table(dict(source))
+    if not isinstance(source, pa.Table):
+        if hasattr(source, "__arrow_c_stream__"):
+            source = pa.table(source)
+        elif hasattr(source, "to_arrow"):
+            source = source.to_arrow()
+        elif type(source).__module__.partition(".")[0] == "pandas":
+            source = pa.Table.from_pandas(source, preserve_index=False)
+        else:
+            raise UsageError(
+                f"{what}: a path, Arrow table, polars or pandas frame or fastdp.Table is needed, "
+                f"not {type(source).__name__}"
+            )
+        if isinstance(source, pa.RecordBatchReader):
+            source = source.read_all()
+    if len(set(source.column_names)) != len(source.column_names):
+        raise DataError(f"{what}: a column name occurs twice")
+    if columns is not None:
+        source = source.select([c for c in columns if c in source.column_names])
+    return source
+
+
+def _load(path: Path, what: str) -> pa.Table:
+    import pyarrow as pa
+
+    if not path.exists():
+        raise DataError(f"{what}: there is no file {str(path)!r}")
+    suffixes = [s.lower() for s in path.suffixes]
+    try:
+        if path.is_dir() or ".parquet" in suffixes or ".pq" in suffixes:
+            import pyarrow.parquet as pq
+
+            return pq.read_table(path)
+        if suffixes and suffixes[-1] in (".arrow", ".ipc", ".feather"):
+            import pyarrow.feather as feather
+
+            return feather.read_table(path)
+        import pyarrow.csv as csv
+
+        return csv.read_csv(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{what}: {str(path)!r} cannot be read as a table ({type(error).__name__})") from error
+
+
+def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
+    """The column as one numpy array of numbers, or None where it is not numeric or has nulls."""
+    import pyarrow as pa
+
+    kind = column.type
+    if column.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return None
+    return column.to_numpy()
+
+
+def codes_of_pair(
+    truth: pa.ChunkedArray, synthetic: pa.ChunkedArray
+) -> tuple[np.ndarray, np.ndarray, list]:
+    """Both columns as codes on the ascending union of their values (null last): (truth, synthetic, values)."""
+    a, b = numbers(truth), numbers(synthetic)
+    if a is not None and b is not None and a.dtype.kind in "iu" and b.dtype.kind in "iu":
+        fast = _codes_of_ints(a, b)
+        if fast is not None:
+            return fast
+    return _codes_of_any(truth, synthetic)
+
+
+def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, list] | None:
+    """By a table over the range of values, where that range is small."""
+    ends = [int(v) for part in (a, b) if len(part) for v in (part.min(), part.max())]
+    if not ends:
+        return a.astype(np.uint8), b.astype(np.uint8), []
+    low, span = min(ends), max(ends) - min(ends) + 1
+    if span > 1 << 22 or max(ends) >= 1 << 62:
+        return None
+    seen = np.zeros(span, dtype=bool)
+    shifted = []
+    for part in (a, b):
+        index = part.astype(np.int64 if span > 1 << 30 else np.int32, copy=False)
+        index = index - index.dtype.type(low) if low else index
+        seen[index] = True
+        shifted.append(index)
+    values = np.flatnonzero(seen)
+    table = np.zeros(span, dtype=smallest(len(values)))
+    table[values] = np.arange(len(values))
+    first, second = (table.take(i) for i in shifted)
+    return first, second, (values + low).tolist()
+
+
+def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
+    """Through Arrow's dictionary of the two columns one after the other."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(truth.type, pa.DictionaryType):
+        truth = truth.cast(truth.type.value_type)
+    if isinstance(synthetic.type, pa.DictionaryType):
+        synthetic = synthetic.cast(synthetic.type.value_type)
+    kind = truth.type
+    if kind != synthetic.type:
+        both = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in (kind, synthetic.type)]
+        kind = pa.float64() if all(both) else pa.string()
+    try:
+        chunks = truth.cast(kind, safe=False).chunks + synthetic.cast(kind, safe=False).chunks
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"a column is of type {truth.type} in one table and {synthetic.type} in the other") from error
+    both = pa.chunked_array(chunks, type=kind).combine_chunks()
+    if isinstance(both, pa.ChunkedArray):
+        both = both.chunk(0) if both.num_chunks else pa.array([], kind)
+    coded = pc.dictionary_encode(both)
+    values = coded.dictionary.to_pylist()
+    order = sorted(range(len(values)), key=lambda i: (values[i] != values[i], values[i]))
+    rank = np.empty(len(values) + 1, dtype=np.int64)
+    rank[order] = np.arange(len(values))
+    rank[-1] = len(values)
+    index = coded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
+    nulls = both.null_count > 0
+    codes = rank[index].astype(smallest(len(values) + nulls))
+    labels = [values[i] for i in order] + [None] * nulls
+    return codes[: len(truth)], codes[len(truth) :], labels
+
+
+def smallest(size: int) -> np.dtype:
+    """The smallest unsigned dtype for codes 0..size-1."""
+    return np.dtype(np.uint8 if size <= 256 else np.uint16 if size <= 65536 else np.uint32)
+
+
+@dataclass
+class Pair:
+    """Truth and synthetic as codes on one scale.
+
+    sizes: codes of each column; labels: what the codes stand for, as text; encoding: `schema`, `values` (the union
+    of both tables' values) or `bins` (20 quantile bins of the truth). The user column is never among them.
+    """
+
+    truth: dict[str, np.ndarray]
+    synthetic: dict[str, np.ndarray]
+    sizes: dict[str, int]
+    labels: dict[str, list[str]]
+    encoding: dict[str, str]
+    rows: tuple[int, int]
+    ordered: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.sizes)
+
+    def take(self, synthetic: Mapping[str, np.ndarray], rows: int) -> Pair:
+        """The same truth against other codes on the same scale (a subsample, for baselines)."""
+        return Pair(
+            self.truth, dict(synthetic), self.sizes, self.labels, self.encoding, (self.rows[0], rows), self.ordered
+        )
+
+
+def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None = None) -> Pair:
+    """Both sources on one scale: by the schema where there is one (a `fastdp.Table` brings its own), else by values."""
+    from ..table import Table
+
+    for source in (truth, synthetic):
+        if schema is None and isinstance(source, Table):
+            schema = source.schema
+    if schema is not None:
+        return _by_schema(truth, synthetic, schema)
+    return _by_values(as_arrow(truth, "truth"), as_arrow(synthetic, "synthetic"), user)
+
+
+def _by_schema(truth: Any, synthetic: Any, schema: Schema) -> Pair:
+    from ..table import Table, read
+
+    def table(source: Any, what: str) -> Table:
+        if isinstance(source, Table):
+            if source.schema.domain != schema.domain:
+                raise DataError(f"{what}: the table was read with another schema")
+            return source
+        present = None
+        if not isinstance(source, str | os.PathLike) or Path(source).is_file():
+            source = as_arrow(source, what)
+            present = set(source.column_names)
+        wanted = [n for n, c in schema.columns.items() if present is None or c.source in present]
+        if not wanted:
+            raise DataError(f"{what}: no column of the schema is in the table")
+        bare = _without_user(schema.select(wanted))
+        return read(source, bare, public=True)
+
+    a, b = table(truth, "truth"), table(synthetic, "synthetic")
+    names = [n for n in schema.columns if n in a.codes and n in b.codes]
+    if not names:
+        raise DataError("truth and synthetic share no column of the schema")
+    return Pair(
+        {n: np.asarray(a.codes[n]) for n in names},
+        {n: np.asarray(b.codes[n]) for n in names},
+        {n: schema.domain[n] for n in names},
+        {n: _schema_labels(schema.columns[n]) for n in names},
+        dict.fromkeys(names, "schema"),
+        (a.rows, b.rows),
+        {n: schema.columns[n].kind in ("numeric", "integer", "range") for n in names},
+    )
+
+
+def _without_user(schema: Schema) -> Schema:
+    from dataclasses import replace
+
+    return replace(schema, user=None, max_rows_per_user=None, user_dtype=None)
+
+
+def _schema_labels(column: Any) -> list[str]:
+    labels = getattr(column, "labels", None)
+    if callable(labels):
+        return [str(v) for v in labels()]
+    return [str(i) for i in range(column.size)]
+
+
+def _by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
+    import pyarrow as pa
+
+    shared = [n for n in truth.column_names if n in synthetic.column_names]
+    if user is not None and user not in truth.column_names:
+        raise UsageError(f"user: there is no column {user!r} in the truth")
+    skip = {user} if user is not None else set(KNOWN_USERS)
+    shared = [n for n in shared if n not in skip]
+    if not shared:
+        raise DataError("truth and synthetic share no column")
+    out = Pair({}, {}, {}, {}, {}, (truth.num_rows, synthetic.num_rows))
+    for name in shared:
+        a, b = truth[name], synthetic[name]
+        numeric = all(pa.types.is_integer(c.type) or pa.types.is_floating(c.type) for c in (a, b))
+        binned = _in_bins(a, b) if numeric else None
+        if binned is not None:
+            out.truth[name], out.synthetic[name], labels = binned
+            out.encoding[name] = "bins"
+        else:
+            try:
+                out.truth[name], out.synthetic[name], labels = codes_of_pair(a, b)
+            except DataError as error:
+                raise DataError(f"column {name!r}: {error}") from error
+            out.encoding[name] = "values"
+        out.labels[name] = ["null" if v is None else str(v) for v in labels]
+        out.sizes[name] = max(1, len(labels))
+        out.ordered[name] = numeric
+    return out
+
+
+def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
+    """Quantile bins of the truth, with one code for null, or None where the truth has few values."""
+    import pyarrow.compute as pc
+
+    values = truth.drop_null().to_numpy()
+    if values.dtype.kind == "f":
+        values = values[np.isfinite(values)]
+    if len(values) == 0 or len(np.unique(values[:100_000])) <= MANY_VALUES:
+        return None
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1], method="inverted_cdf"))
+
+    def code(column: pa.ChunkedArray) -> np.ndarray:
+        nulls = column.is_null(nan_is_null=True).to_numpy()
+        filled = pc.cast(column.fill_null(0), "float64", safe=False).to_numpy()
+        codes = np.searchsorted(edges, filled, side="right").astype(np.uint8)
+        codes[nulls] = len(edges) + 1
+        return codes
+
+    text = [f"{e:g}" for e in edges]
+    labels = [f"< {text[0]}", *(f"{a} to {b}" for a, b in zip(text, text[1:], strict=False)), f">= {text[-1]}"]
+    return code(truth), code(synthetic), [*labels, None]
