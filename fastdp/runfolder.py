@@ -81,7 +81,9 @@ class RunFolder:
             raise RunError(f"{path} cannot be read; remove {self.private} and start anew") from error
         if not isinstance(self.state, dict) or self.state.get("version") != STATE_VERSION:
             self._close_lock()
-            raise RunError(f"{path} was written by another version of fastdp; finish the run with that version")
+            raise RunError(
+                f"{path} was written by another version of fastdp; finish the run with that version"
+            )
 
     def agree(self, arguments: Mapping[str, Any], fresh: Mapping[str, Any]) -> Mapping[str, Any]:
         """Keeps arguments and what was drawn for the run (`fresh`: seeds, run ids), or, on resume, checks that the
@@ -114,7 +116,7 @@ class RunFolder:
         return self._staging
 
     def publish(self) -> None:
-        """Everything to the disk, then the name. After this the state to resume from is gone."""
+        """Everything to the disk, then the name."""
         staging = self.staging()
         for folder, _, files in os.walk(staging):
             for name in files:
@@ -126,6 +128,9 @@ class RunFolder:
             raise RunError(f"cannot put the results at {self.out}: {error.strerror}") from error
         _fsync(self.out.parent)
         self._staging = None
+
+    def forget(self) -> None:
+        """The run is over: nothing is left to resume."""
         shutil.rmtree(self.private / "state", ignore_errors=True)
         (self.private / "state.json").unlink(missing_ok=True)
         self.close()

@@ -23,6 +23,7 @@ from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
 from .common import ModelRows, ids_share, measure_users
+from .tree import SPLIT, part_mu, private_pairs
 
 if TYPE_CHECKING:
     from ..measure import Door
@@ -74,8 +75,6 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if outer is None and job.public is not None:
             outer = job.public.choose_outer()
         elif outer is None:
-            from .tree import private_pairs
-
             # The tree needs 1-ways to judge pairs by; they are measured as round 1 of what follows too.
             pairs, ones = private_pairs(door, self.selection * left)
             released += ones
@@ -91,7 +90,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             for s in now:
                 grids[frozenset(s)] = grid_of(door.domain, s, grids, noisy)
             requests = [
-                Request(s, door.mu * math.sqrt(left * share), GridQuery(grids[frozenset(s)]))
+                Request(s, part_mu(door, left * share), GridQuery(grids[frozenset(s)]))
                 for s in now
                 for share in [shares[s][0]] * shares[s][1]
             ]
@@ -103,7 +102,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ways = [m for m in released if m is not users]
         model = job.fit(door.domain, ways, max_cells=self.max_cells, **self.stopping(job.epsilon))
         return Outcome(
-            rows=ModelRows(model, whole_total(model.total, job.rows), job.seed, job.threads),
+            rows=ModelRows(model, whole_total(model.total, job.rows), job.seed),
             measurements=tuple(released),
             model=model,
             users=users,
@@ -144,8 +143,6 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         taken = ids_share(self.ids, public=public, user=user)
         charges = [("rows per user", taken)] if taken else []
         if self.outer is None:
-            from .tree import SPLIT
-
             left = 1 - taken
             if public:
                 notes = ("outer marginals would be chosen from the public data",)

@@ -55,7 +55,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     clip: int | None = None
     calibration: Calibration = "gdp"
     ids: Ids = Ids()
-    threads: int | None = None
 
     def __post_init__(self):
         if self.clip is not None and self.clip < 1:
@@ -124,11 +123,14 @@ class Job:
 
 
 class Rows(Protocol):
-    """Synthetic rows by position: `codes(start, stop)` gives the same rows whichever way the range is cut."""
+    """Synthetic rows in shards: shard i holds rows i * shard_rows up to the next shard or `total`, and is the same
+    whether or not the others are ever drawn. `shard` may be called from several threads at once."""
 
     total: int
+    shard_rows: int
 
-    def codes(self, start: int, stop: int) -> dict[str, np.ndarray]: ...
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        """Codes of the schema's columns."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class Outcome:
     """What a mechanism hands back. Everything in it may be released.
 
     `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram of rows per user, where
-    ids were to come from one; `owners(start, stop)` gives the rows' user numbers for mechanisms that make users first;
+    ids were to come from one; `owners(i)` gives the user numbers of shard i for mechanisms that make users first;
     `tables` are further results to be written beside the synthetic data.
     """
 
@@ -145,7 +147,7 @@ class Outcome:
     model: Model | None = None
     users: Measurement | None = None
     id_columns: tuple[str, ...] = ()
-    owners: Callable[[int, int], np.ndarray] | None = None
+    owners: Callable[[int], np.ndarray] | None = None
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .base import Ids, Job
+from .tree import part_mu
 
 if TYPE_CHECKING:
     from ..measure import Door
@@ -39,17 +39,17 @@ def measure_users(ids: Ids, door: Door, job: Job) -> tuple[Measurement | None, f
     from ..userkeys import RowsPerUser
 
     key = RowsPerUser(size_edges(bound))
-    measured = door.user_histogram(key, cap=1, mu=door.mu * math.sqrt(share), label="rows per user")
+    measured = door.user_histogram(key, cap=1, mu=part_mu(door, share), label="rows per user")
     return measured, share
 
 
 class ModelRows:
-    """Rows of a model by position: drawn in blocks of a fixed size, each from its own shard of one stream."""
+    """Rows of a model in shards, each from its own part of one stream of randomness."""
 
-    BLOCK = 1 << 20
+    shard_rows = 1 << 20
 
-    def __init__(self, model: Model, total: int, seed: int, threads: int | None = None):
-        self.model, self.total, self._seed, self._threads = model, total, seed, threads
+    def __init__(self, model: Model, total: int, seed: int):
+        self.model, self.total, self._seed = model, total, seed
 
-    def codes(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        return self.model.sample(self.total, seed=self._seed, rows=(start, stop), threads=self._threads)
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        return self.model.sample(self.total, seed=self._seed, shard=i, shard_rows=self.shard_rows)

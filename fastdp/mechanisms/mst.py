@@ -1,0 +1,83 @@
+"""MST (McKenna, Miklau, Sheldon 2021): 1-ways, rare values merged, a spanning tree of pairs. For any table.
+
+Values whose noisy count is below `rare` standard errors are merged into one when pairs are measured, so that no budget is
+spent on cells that hold nothing. The model keeps all values: inside a merged group it falls back on the 1-way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from ..domain import Domain
+from ..measurement import Measurement, Request
+from ..queries import Binned
+from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .common import ModelRows, ids_share, measure_users
+from .tree import MAX_PAIR_CELLS, measure_ones, part_mu, spanning_tree
+
+if TYPE_CHECKING:
+    from ..measure import Door
+
+
+class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`shares` of mu^2 for the 1-ways, the choice of the tree, and its pairs; scaled to add up to 1."""
+
+    name: ClassVar[str] = "mst"
+
+    shares: tuple[float, float, float] = (1 / 3, 1 / 3, 1 / 3)
+    rare: float = 3.0
+    stop: Literal["noise", "tol"] = "noise"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not all(s > 0 for s in self.shares):
+            raise ValueError("shares must be positive")
+        if not self.rare >= 0:
+            raise ValueError("rare must be >= 0 (in standard errors)")
+
+    def run(self, door: Door, job: Job) -> Outcome:
+        users, spent = measure_users(self.ids, door, job)
+        one, choice, pair = ((1 - spent) * s / sum(self.shares) for s in self.shares)
+
+        ones = measure_ones(door, one)
+        merged = {m.clique[0]: merge_rare(m, self.rare) for m in ones}
+        job.check()
+        tree = [p for p in spanning_tree(door, ones, choice) if len(p) == 2]
+        requests = []
+        for p in tree:
+            query = Binned(door.domain.shape(p), [merged[a] for a in p])
+            requests.append(Request(p, part_mu(door, pair / len(tree)), query))
+        pairs = door.measure(requests, label="pairs") if requests else []
+
+        model = job.fit(door.domain, [*ones, *pairs], stop=self.stop)
+        return Outcome(
+            rows=ModelRows(model, whole_total(model.total, job.rows), job.seed),
+            measurements=(*([users] if users is not None else []), *ones, *pairs),
+            model=model,
+            users=users,
+            id_columns=self.ids.columns or (),
+            details={"tree": [list(p) for p in tree]},
+        )
+
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+        taken = ids_share(self.ids, public=public, user=user)
+        one, choice, pair = ((1 - taken) * s / sum(self.shares) for s in self.shares)
+        charges = [("rows per user", taken)] if taken else []
+        charges.append(("private choice of the tree", choice))
+        ones = tuple(Planned((a,), one / len(domain), domain[a], note="1-ways") for a in domain)
+        edges = max(1, len(domain) - 1)
+        sizes = sorted(domain.values())[-2:]
+        pairs = Planned(("any", "pair"), pair / edges, min(int(np.prod(sizes)), MAX_PAIR_CELLS), edges, "pairs")
+        lines = (*ones, pairs) if len(domain) > 1 else ones
+        notes = ("the pairs are chosen privately, so the model's size is not known beforehand",)
+        return Outline(lines, tuple(charges), (), notes)
+
+
+def merge_rare(measured: Measurement, rare: float) -> np.ndarray:
+    """Code -> bin: values at or above `rare` standard errors keep a bin of their own, all others share the last one."""
+    keep = measured.values >= rare * np.sqrt(measured.variances)
+    bins = np.full(keep.size, int(keep.sum()), np.int64)
+    bins[keep] = np.arange(int(keep.sum()))
+    return bins
