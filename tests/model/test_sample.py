@@ -1,0 +1,376 @@
+"""Statistical tests here have a false-alarm rate of 1e-6 each (stated once, `ALARM`), with fixed seeds."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fastdp.domain import Domain
+from fastdp.errors import SchemaError, UsageError
+from fastdp.model import sample
+from fastdp.model.sample import Sampler, sample_codes
+
+from ..reference import sample as twin
+
+ALARM = 1e-6
+
+
+def random_tree(rng, most_attributes=6, most_codes=4, zeros=0.2):
+    """A consistent tree: every table is a marginal of one joint distribution over few cells."""
+    names = [f"x{i}" for i in range(rng.integers(1, most_attributes + 1))]
+    domain = Domain({a: int(rng.integers(1, most_codes + 1)) for a in names})
+    nodes, cliques, left = [], [], list(names)
+    joint: dict[tuple, np.ndarray] = {}
+    while left:
+        res = tuple(left[: rng.integers(1, 3)])
+        left = left[len(res) :]
+        sep: tuple = ()
+        if cliques and rng.random() < 0.8:
+            clique = cliques[rng.integers(len(cliques))]
+            sep = tuple(rng.permutation(clique)[: rng.integers(1, 3)].tolist())
+        if sep:
+            clique = next(c for c in cliques if set(sep) <= set(c))
+            x = joint[clique].reshape(domain.shape(clique))
+            x = x.sum(axis=tuple(i for i, a in enumerate(clique) if a not in sep))
+            keep = [a for a in clique if a in sep]
+            top = x.transpose([keep.index(a) for a in sep]).ravel()
+        else:
+            top = np.ones(1)
+        table = rng.dirichlet(np.ones(domain.cells(res)), size=domain.cells(sep))
+        mask = rng.random(table.shape) < zeros
+        mask[np.arange(len(mask)), rng.integers(table.shape[1], size=len(mask))] = False
+        table = np.where(mask, 0, table)
+        table *= (top / table.sum(axis=1))[:, None]
+        cliques.append((*sep, *res))
+        joint[cliques[-1]] = table
+        nodes.append((sep, res, table * rng.choice([1e-30, 1.0, 1e9])))
+    return domain, nodes
+
+
+def fixed_tree():
+    """a -> (b, c) -> d, and e by itself."""
+    rng = np.random.default_rng(0)
+    domain = Domain({"a": 4, "b": 3, "c": 2, "d": 5, "e": 3})
+    abc = rng.dirichlet(np.ones(24)).reshape(4, 6)
+    cd = abc.sum(axis=0).reshape(3, 2).sum(axis=0)[:, None] * rng.dirichlet(np.ones(5), 2)
+    nodes = [
+        ((), ("a",), abc.sum(axis=1)[None]),
+        (("a",), ("b", "c"), abc),
+        (("c",), ("d",), cd),
+        ((), ("e",), rng.dirichlet(np.ones(3))[None]),
+    ]
+    return domain, nodes
+
+
+def counts(domain, columns, names):
+    index = np.zeros(len(next(iter(columns.values()))), np.int64)
+    for name in names:
+        index = index * domain[name] + columns[name]
+    return np.bincount(index, minlength=domain.cells(names))
+
+
+def node_count(domain, columns, node):
+    sep, res, _ = node
+    return counts(domain, columns, (*sep, *res)).reshape(domain.cells(sep), domain.cells(res))
+
+
+def chi_square_tail(observed, p):
+    """The probability of so large a statistic; cells expecting under 5 are pooled."""
+    n, p = observed.sum(), np.asarray(p).ravel()
+    assert (observed[p == 0] == 0).all(), "a cell without mass was sampled"
+    big = n * p >= 5
+    o = np.append(observed[big], observed[~big].sum())
+    e = np.append(n * p[big], max(n * p[~big].sum(), 0))
+    o, e = (o, e) if e[-1] >= 5 else (o[:-1], e[:-1])
+    if len(o) < 2:
+        return 1.0
+    return stats.chi2.sf(((o - e) ** 2 / e).sum(), len(o) - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(1, 90),
+    shard_rows=st.integers(1, 40),
+    method=st.sampled_from(["round", "independent"]),
+)
+def test_equals_the_slow_twin(seed, n, shard_rows, method):
+    domain, nodes = random_tree(np.random.default_rng(seed))
+    sampler = Sampler(domain, nodes)
+    got = sampler.draw(n, method=method, seed=seed, shard_rows=shard_rows)
+    parts = [
+        twin.draw(domain, nodes, n, method, sample._key(seed), i, shard_rows)
+        for i in range(sampler.shards(n, shard_rows))
+    ]
+    for name in got:
+        assert got[name].tolist() == [code for part in parts for code in part[name]]
+
+
+def test_equals_the_slow_twin_beyond_1024_rows():
+    domain = Domain({"a": 3, "b": 2})
+    table = np.arange(6.0).reshape(3, 2)
+    nodes = [((), ("a",), table.sum(1)[None]), (("a",), ("b",), table)]
+    for method in sample.METHODS:
+        got = sample_codes(domain, nodes, 4001, method=method, seed=3)
+        want = twin.draw(domain, nodes, 4001, method, sample._key(3), 0, sample.SHARD_ROWS)
+        assert all(got[a].tolist() == want[a] for a in domain)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("shard_rows", [1 << 20, 7001])
+def test_independent_rows_follow_the_joint_law(seed, shard_rows):
+    rng = np.random.default_rng(seed)
+    domain, nodes = random_tree(rng)
+    names = [a for _, res, _ in nodes for a in res]
+    columns = sample_codes(domain, nodes, 50_000, method="independent", seed=seed, shard_rows=shard_rows)
+    assert chi_square_tail(counts(domain, columns, names), twin.joint(domain, nodes)) > ALARM
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_one_rounded_row_follows_the_joint_law(seed):
+    """Rounding must leave each single row's law alone: row 0 of many seeds, all with 3 rows in shards of 2."""
+    rng = np.random.default_rng(100 + seed)
+    domain, nodes = random_tree(rng, most_attributes=4, most_codes=3)
+    names = [a for _, res, _ in nodes for a in res]
+    sampler = Sampler(domain, nodes)
+    for row in (0, 2):
+        rows = [
+            [c[row] for c in sampler.draw(3, seed=s, shard_rows=2, threads=1).values()] for s in range(4000)
+        ]
+        columns = dict(zip(names, np.array(rows).T, strict=True))
+        assert chi_square_tail(counts(domain, columns, names), twin.joint(domain, nodes)) > ALARM
+
+
+def test_the_chi_square_test_can_fail():
+    """A sampler with one cell 10 % too heavy is found."""
+    p = np.full(6, 1 / 6)
+    wrong = p * [1.1, 1, 1, 1, 1, 0.9]
+    observed = np.random.default_rng(0).multinomial(50_000, wrong)
+    assert chi_square_tail(observed, p) < ALARM
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("shard_rows", [1 << 20, 5003])
+def test_rounded_counts_are_floor_or_ceil(seed, shard_rows):
+    """Per shard and separator cell every count is floor or ceil of rows x probability; without separator also in total."""
+    domain, nodes = random_tree(np.random.default_rng(200 + seed))
+    n = 20_000
+    sampler = Sampler(domain, nodes)
+    for shard in range(sampler.shards(n, shard_rows)):
+        columns = sampler.draw(n, seed=seed, shard=shard, shard_rows=shard_rows)
+        for sep, res, table in nodes:
+            got = node_count(domain, columns, (sep, res, table))
+            p = np.array([twin.weights(table, g) for g in range(len(table))])
+            want = got.sum(axis=1, keepdims=True) * p / p.sum(axis=1, keepdims=True)
+            assert np.abs(got - want).max() < (1 + 1e-6 if sep else 2 + 1e-6)
+    columns = sampler.draw(n, seed=seed, shard_rows=shard_rows)
+    for sep, res, table in nodes:
+        if not sep:
+            got = node_count(domain, columns, (sep, res, table))
+            assert np.abs(got - n * table / table.sum()).max() < 1 + 1e-6
+
+
+@pytest.mark.parametrize("shard", [0, 1, 2, 3])
+def test_rounded_root_counts_are_unbiased_in_every_shard(shard):
+    """Mean count over seeds against rows x probability, by a z-test per cell (ALARM shared among them)."""
+    domain, p = Domain({"a": 5}), np.array([0.03, 0.0, 0.41, 0.0503, 0.5097])
+    sampler, rows = Sampler(domain, [((), ("a",), p[None])]), [3, 3, 3, 2][shard]
+    draws = np.array(
+        [
+            np.bincount(sampler.draw(11, seed=s, shard=shard, shard_rows=3)["a"], minlength=5)
+            for s in range(6000)
+        ]
+    )
+    error = draws.std(axis=0) / np.sqrt(len(draws))
+    z = (draws.mean(axis=0) - rows * p) / np.maximum(error, 1e-12)
+    assert np.abs(z).max() < stats.norm.isf(ALARM / 5 / 2)
+    assert (draws[:, 1] == 0).all()
+
+
+def test_rounding_leaves_branches_independent_given_the_separator():
+    """Two children of one parent: within a parent's cell their joint counts follow the product law."""
+    rng = np.random.default_rng(5)
+    domain = Domain({"a": 2, "b": 4, "c": 5})
+    b, c = rng.dirichlet(np.ones(4), 2), rng.dirichlet(np.ones(5), 2)
+    nodes = [((), ("a",), np.ones((1, 2))), (("a",), ("b",), b), (("a",), ("c",), c)]
+    columns = sample_codes(domain, nodes, 100_000, seed=1)
+    for a in range(2):
+        mine = columns["a"] == a
+        table = np.bincount(columns["b"][mine] * 5 + columns["c"][mine], minlength=20).reshape(4, 5)
+        assert stats.chi2_contingency(table)[1] > ALARM
+
+
+def test_rounded_rows_have_no_order():
+    """Lag-one pairs of rows are independent: the final permutation leaves no runs."""
+    domain = Domain({"a": 3})
+    columns = sample_codes(domain, [((), ("a",), np.array([[1.0, 2.0, 3.0]]))], 60_000, seed=2)
+    pairs = np.bincount(columns["a"][:-1] * 3 + columns["a"][1:], minlength=9).reshape(3, 3)
+    assert stats.chi2_contingency(pairs)[1] > ALARM
+
+
+def test_rounding_errs_much_less_than_independent_draws():
+    domain, nodes = fixed_tree()
+    n, error = 200_000, {}
+    for method in sample.METHODS:
+        columns = sample_codes(domain, nodes, n, method=method, seed=1)
+        error[method] = sum(
+            np.abs(node_count(domain, columns, node) - n * node[2] / node[2].sum()).sum() for node in nodes
+        )
+    assert error["round"] < 0.2 * error["independent"]
+
+
+@pytest.mark.parametrize("method", sample.METHODS)
+def test_marginals_converge(method):
+    domain, nodes = fixed_tree()
+    errors = []
+    for n in (1000, 100_000):
+        columns = sample_codes(domain, nodes, n, method=method, seed=4)
+        errors.append(
+            max(
+                np.abs(node_count(domain, columns, node) / n - node[2] / node[2].sum()).max()
+                for node in nodes
+            )
+        )
+    assert errors[1] < errors[0] / 3 and errors[1] < 0.01
+
+
+@pytest.mark.parametrize("method", sample.METHODS)
+def test_shards_alone_streams_and_threads_agree(method):
+    domain, nodes = random_tree(np.random.default_rng(12))
+    sampler, n, shard_rows = Sampler(domain, nodes), 10_500, 1000
+    keys = {"method": method, "seed": 77, "shard_rows": shard_rows}
+    whole = sampler.draw(n, threads=1, **keys)
+    parts = [sampler.draw(n, shard=i, **keys) for i in range(11)]
+    streamed = list(sampler.stream(n, threads=3, **keys))
+    assert len(streamed) == 11
+    for name in whole:
+        for other in (
+            sampler.draw(n, threads=4, **keys)[name],
+            np.concatenate([part[name] for part in parts]),
+            np.concatenate([part[name] for part in streamed]),
+        ):
+            assert np.array_equal(whole[name], other)
+
+
+def test_seeds_matter_and_none_is_fresh():
+    domain, nodes = Domain({"a": 100}), [((), ("a",), np.ones((1, 100)))]
+    for method in sample.METHODS:
+        draws = [
+            sample_codes(domain, nodes, 500, method=method, seed=s)["a"].tolist() for s in (1, 2, None, None)
+        ]
+        assert len(set(map(tuple, draws))) == 4
+        assert draws[0] == sample_codes(domain, nodes, 500, method=method, seed=1)["a"].tolist()
+
+
+@pytest.mark.parametrize("method", sample.METHODS)
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_few_rows(method, n):
+    domain, nodes = random_tree(np.random.default_rng(13))
+    columns = sample_codes(domain, nodes, n, method=method, seed=0)
+    assert all(len(c) == n for c in columns.values())
+    assert list(Sampler(domain, nodes).stream(0)) == []
+
+
+@pytest.mark.parametrize("method", sample.METHODS)
+def test_one_cell_domains(method):
+    domain = Domain({"a": 1, "b": 1, "c": 2})
+    nodes = [((), ("a",), np.ones((1, 1))), (("a",), ("b", "c"), np.array([[0.0, 3.0]]))]
+    columns = sample_codes(domain, nodes, 50, method=method, seed=0)
+    assert columns["a"].max() == columns["b"].max() == 0 and columns["c"].min() == 1
+
+
+@pytest.mark.parametrize("method", sample.METHODS)
+@pytest.mark.parametrize(
+    "size, dtype", [(256, "u1"), (257, "u2"), (300, "u2"), (65536, "u2"), (65537, "u4"), (70_000, "u4")]
+)
+def test_wide_attributes(method, size, dtype):
+    domain = Domain({"big": size, "b": 3, "also": size})
+    rng = np.random.default_rng(0)
+    top = rng.random(size)
+    pair = top[:, None] * rng.dirichlet(np.ones(3), size)
+    down = np.zeros((3, size))
+    down[:, [0, size - 1]] = pair.sum(0)[:, None] / 2
+    nodes = [((), ("big",), top[None]), (("big",), ("b",), pair), (("b",), ("also",), down)]
+    columns = sample_codes(domain, nodes, 300_000, method=method, seed=0, shard_rows=1 << 17)
+    assert columns["big"].dtype == columns["also"].dtype == np.dtype(dtype)
+    assert columns["big"].max() > 0.99 * size and columns["big"].max() < size
+    assert set(np.unique(columns["also"]).tolist()) == {0, size - 1}
+    groups = np.bincount(columns["big"].astype(int) * 16 // size, minlength=16)
+    want = np.bincount(np.arange(size) * 16 // size, top, minlength=16)
+    assert chi_square_tail(groups, want / want.sum()) > (ALARM if method == "independent" else 0.999)
+
+
+@pytest.mark.parametrize("method", sample.METHODS)
+@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-260, 1.0, 1e260, 1e306])
+def test_any_scale_and_never_a_zero(method, scale):
+    domain = Domain({"a": 4, "b": 4})
+    top = np.array([[0, 2, 0, 4]]) * scale
+    table = np.array([[0, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0], [4, 0, 0, 0]]) * scale
+    columns = sample_codes(domain, [((), ("a",), top), (("a",), ("b",), table)], 3000, method=method, seed=1)
+    got = counts(domain, columns, ("a", "b")).reshape(4, 4)
+    assert (got[table == 0] == 0).all()
+    assert chi_square_tail(got.ravel(), (table / scale).ravel() / 6) > ALARM
+
+
+@pytest.mark.parametrize("method", sample.METHODS)
+def test_rows_in_a_separator_cell_without_mass_take_the_overall_law(method):
+    domain = Domain({"a": 2, "b": 3})
+    nodes = [((), ("a",), np.ones((1, 2))), (("a",), ("b",), np.array([[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]))]
+    columns = sample_codes(domain, nodes, 40_000, method=method, seed=1)
+    got = counts(domain, columns, ("a", "b")).reshape(2, 3)
+    assert chi_square_tail(got[1], np.array([0.25, 0.75, 0])) > ALARM
+
+
+def test_many_columns():
+    """110 columns in a chain, each a copy of the one before."""
+    names = [f"c{i}" for i in range(110)]
+    domain = Domain(dict.fromkeys(names, 3))
+    nodes = [((), (names[0],), np.ones((1, 3)))]
+    nodes += [((a,), (b,), np.eye(3)) for a, b in pairwise(names)]
+    columns = sample_codes(domain, nodes, 999, seed=0)
+    assert all(np.array_equal(columns[a], columns["c0"]) for a in names)
+    assert np.bincount(columns["c0"]).tolist() == [333, 333, 333]
+
+
+@pytest.mark.parametrize(
+    "nodes, error",
+    [
+        ([((), ("z",), np.ones((1, 2)))], "no attribute 'z'"),
+        ([((), (), np.ones((1, 1)))], "no new attribute"),
+        ([(("a",), ("b",), np.ones((2, 3)))], "not sampled before"),
+        ([((), ("a",), np.ones((1, 2))), ((), ("a",), np.ones((1, 2)))], "was sampled before"),
+        ([((), ("a", "a"), np.ones((1, 4)))], "twice"),
+        ([((), ("a",), np.ones((1, 3)))], "expected"),
+        ([((), ("a",), np.array([[1.0, -1e-9]]))], "finite and >= 0"),
+        ([((), ("a",), np.array([[1.0, np.nan]]))], "finite and >= 0"),
+        ([((), ("a",), np.array([[1.0, np.inf]]))], "finite and >= 0"),
+        ([((), ("a",), np.zeros((1, 2)))], "no cell has any weight"),
+    ],
+)
+def test_bad_trees(nodes, error):
+    with pytest.raises((UsageError, SchemaError), match=error):
+        Sampler({"a": 2, "b": 3}, nodes)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"n": -1},
+        {"n": 1.5},
+        {"n": True},
+        {"method": "other"},
+        {"seed": -1},
+        {"seed": 1.0},
+        {"shard": 1, "seed": 1},
+        {"shard": -1, "seed": 1},
+        {"shard": 0},
+        {"shard_rows": 0},
+        {"threads": 0},
+    ],
+)
+def test_bad_arguments(arguments):
+    with pytest.raises(UsageError):
+        sample_codes({"a": 2}, [((), ("a",), np.ones((1, 2)))], **{"n": 5, **arguments})
