@@ -23,7 +23,7 @@ def cumulative(weights: list) -> list[int]:
 def gauss() -> list[int]:
     """Strip i has weight exp(-(i/16)^2 / 2), the density at its left end."""
     with mpmath.workprec(400):
-        return cumulative([mpmath.exp(-(mpmath.mpf(i) / 16) ** 2 / 2) for i in range(GAUSS_STRIPS)])
+        return cumulative([mpmath.exp(-((mpmath.mpf(i) / 16) ** 2) / 2) for i in range(GAUSS_STRIPS)])
 
 
 def expo() -> list[int]:

@@ -1,0 +1,186 @@
+"""The noise kernel against its slow twin, the RFC and high-precision arithmetic: no statistics here."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp._core import noise as core
+from fastdp.errors import FastdpError, UsageError
+from fastdp.privacy import noise
+from tests.reference import noise as twin
+from tests.reference import noise_table
+
+SCALES = [1e-3, 0.0078125, 0.011, 0.3, 1.0, 2.0 / 3.0, 37.5, 4290.2421 * 2**20, 1e6, 1e11 / 3, 1e12]
+
+
+def words(text: str) -> np.ndarray:
+    return np.frombuffer(bytes.fromhex(text), dtype="<u4").astype(np.uint32)
+
+
+def test_chacha20_block_of_rfc_8439_section_2_3_2():
+    key = words("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")
+    expected = words(
+        "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+        "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
+    )
+    nonce = words("000000090000004a00000000")
+    assert np.array_equal(core.chacha20_block(key, 1, nonce), expected)
+    assert twin.chacha20_block(key.tolist(), 1, nonce.tolist()) == expected.tolist()
+
+
+def test_chacha20_block_of_rfc_8439_appendix_a_1():
+    zero, nonce = np.zeros(8, np.uint32), np.zeros(3, np.uint32)
+    assert np.array_equal(
+        core.chacha20_block(zero, 0, nonce),
+        words(
+            "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
+            "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"
+        ),
+    )
+
+
+@given(st.binary(min_size=44, max_size=44), st.integers(0, 2**32 - 1))
+def test_lanes_are_consecutive_blocks(data, counter):
+    key, nonce = words(data[:32].hex()), words(data[32:].hex())
+    lanes = core.chacha20_lanes(key, counter, nonce)
+    for lane in range(core.LANES):
+        block = core.chacha20_block(key, (counter + lane) % 2**32, nonce)
+        assert np.array_equal(lanes[:, lane], block)
+
+
+def test_tables_are_those_of_high_precision_arithmetic():
+    header = Path(__file__).parents[2] / "csrc" / "noise_table.h"
+    assert header.read_text() == noise_table.header()
+
+
+@given(st.integers(0, int(0.875 * 2**128)))
+def test_exponential_is_within_eight_units(z):
+    with mpmath.workprec(400):
+        exact = mpmath.exp(-mpmath.mpf(z) / mpmath.mpf(2) ** 128) * mpmath.mpf(2) ** 128
+        assert abs(core.exp_minus(z) - exact) < 8
+
+
+@given(st.integers(0, 223), st.integers(0, 2**128 - 1))
+def test_gaussian_exponent_is_short_by_less_than_four_units(strip, u):
+    with mpmath.workprec(400):
+        exact = mpmath.mpf(2 * strip * u * 2**128 + u * u) / 512 / mpmath.mpf(2) ** 128
+        assert 0 <= exact - core.gauss_exponent(strip, u) < 4
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_draws_equal_the_twin(scale):
+    for seed in range(3):
+        key = noise._key(seed).tolist()
+        assert noise.gaussian(scale, 150, seed=seed).tolist() == twin.gaussian(scale, 150, key)
+        assert noise.laplace(scale, 150, seed=seed).tolist() == twin.laplace(scale, 150, key)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(-2.99, 11.99), st.integers(0, 10**9))
+def test_draws_equal_the_twin_at_any_scale(exponent, seed):
+    scale, key = 10.0**exponent, noise._key(seed).tolist()
+    assert noise.gaussian(scale, 20, seed=seed).tolist() == twin.gaussian(scale, 20, key)
+    assert noise.laplace(scale, 20, seed=seed).tolist() == twin.laplace(scale, 20, key)
+
+
+def test_seeded_draws_do_not_depend_on_threads_and_continue_by_chunk():
+    one = noise.gaussian(1e6, 5 * twin.CHUNK + 7, seed=5, threads=1)
+    many = noise.gaussian(1e6, 5 * twin.CHUNK + 7, seed=5, threads=4)
+    assert np.array_equal(one, many)
+    key = noise._key(5).tolist()
+    start = 3 * twin.CHUNK
+    assert one[start : start + 30].tolist() == twin.gaussian(1e6, 30, key, chunk=3)
+
+
+def test_a_seed_repeats_and_its_absence_does_not():
+    assert np.array_equal(noise.laplace(1e6, 100, seed=1), noise.laplace(1e6, 100, seed=1))
+    assert not np.array_equal(noise.laplace(1e6, 100, seed=1), noise.laplace(1e6, 100, seed=2))
+    # two fresh keys: 100 equal draws of scale 1e6 have a probability below 1e-500
+    assert not np.array_equal(noise.gaussian(1e6, 100), noise.gaussian(1e6, 100))
+    assert noise.fill_random_bytes(40) != noise.fill_random_bytes(40)
+    assert noise.fill_random_bytes(40, seed=3)[:13] == noise.fill_random_bytes(13, seed=3)
+
+
+def test_parent_and_child_of_a_real_fork_draw_differently():
+    noise.gaussian(1e9, 10**5, threads=2)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, noise.gaussian(1e9, 4 * twin.CHUNK, threads=2)[:1000].tobytes())
+        finally:
+            os._exit(0)
+    os.close(write)
+    mine = noise.gaussian(1e9, 4 * twin.CHUNK, threads=2)[:1000]
+    with os.fdopen(read, "rb") as pipe:
+        theirs = np.frombuffer(pipe.read(), dtype=np.int64)
+    os.waitpid(child, 0)
+    assert theirs.size == 1000
+    # 1e6 pairs, each equal with probability below 3e-10: more than 8 equal is below 1e-30
+    assert np.intersect1d(mine, theirs).size <= 8
+
+
+def test_threads_of_one_process_draw_differently():
+    drawn: list[np.ndarray] = []
+    workers = [threading.Thread(target=lambda: drawn.append(noise.gaussian(1e9, 1000))) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(drawn) == 8
+    assert np.unique(np.concatenate(drawn)).size >= 8000 - 30  # 32 million pairs at 3e-10 each
+
+
+def test_scales_per_row_and_shapes():
+    scales = np.array([1e-3, 1.0, 1e12])
+    out = noise.gaussian(scales, (2000, 3))
+    assert out.shape == (2000, 3) and out.dtype == np.int64
+    assert np.all(out[:, 0] == 0)
+    assert np.all(np.abs(out[:, 1]) < 20)
+    assert np.median(np.abs(out[:, 2])) > 1e11
+    assert noise.gaussian(1.0, 0).shape == (0,)
+    assert noise.laplace(2.0, (0, 4)).shape == (0, 4)
+    key = noise._key(9).tolist()
+    rows = noise.laplace(np.full(40, 12.5), 40, seed=9)
+    assert rows.tolist() == twin.laplace(12.5, 40, key)
+
+
+@pytest.mark.parametrize(
+    "bad", [0.0, -1.0, 9.9e-4, 1.1e12, float("nan"), float("inf"), "one", None, [1.0, 0.0]]
+)
+def test_scales_out_of_range_are_refused(bad):
+    for law in (noise.gaussian, noise.laplace):
+        with pytest.raises(UsageError):
+            law(bad, 2)
+
+
+@pytest.mark.parametrize("size", [-1, (2, -1), "x", 1.5j])
+def test_bad_sizes_are_refused(size):
+    with pytest.raises(UsageError):
+        noise.gaussian(1.0, size)
+
+
+def test_bad_company_is_refused():
+    with pytest.raises(UsageError):
+        noise.gaussian([1.0, 2.0, 3.0], 2)
+    with pytest.raises(FastdpError):
+        noise.gaussian(1.0, 2, threads=0)
+    with pytest.raises(UsageError):
+        noise.gaussian(1.0, 2, seed=1.5)
+    with pytest.raises(UsageError):
+        noise.fill_random_bytes(-1)
+
+
+def test_the_kernel_refuses_what_the_front_would_not_pass_on():
+    out = np.zeros(2, dtype=np.int64)
+    assert core.gaussian(np.array([1e-5]), None, 1, out) == -2
+    assert core.laplace(np.array([1.0, np.nan]), None, 1, out) == -2
+    assert not out.any()
