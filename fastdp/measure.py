@@ -27,11 +27,11 @@ from .privacy.budget import to_dict
 from .privacy.chain import digest
 from .privacy.ledger import Reservation
 from .releases import array_digest, plan_marginal, release_of
+from .userkeys import Groups, UserKey
 
 if TYPE_CHECKING:
     from .engines import Counter
     from .schema import Schema
-    from .userkeys import UserKey
 
 __all__ = ["Door", "Measurement", "Request"]
 
@@ -165,13 +165,14 @@ class Door:
             raise UsageError(f"{label!r}: give mu (Gaussian noise) or epsilon (Laplace noise)")
         if isinstance(cap, bool) or int(cap) != cap or cap < 1:
             raise UsageError(f"{label!r}: cap must be a whole number >= 1, got {cap!r}")
+        key = key.bind(self.domain)
         size = int(key.size)
         if self.unit == "event":
-            if not getattr(key, "per_group", False):
+            if not isinstance(key, Groups):
                 raise UsageError(f"{label!r}: {type(key).__name__} has no meaning per event; use unit 'user'")
             bound, cap = 1, size
         else:
-            bound = cap = min(int(cap), size)
+            bound = cap = min(int(cap), size) if isinstance(key, Groups) else 1
         grid = SCALE if epsilon is None else 1
         if epsilon is None:
             Request(("users",), mu)
@@ -184,7 +185,7 @@ class Door:
             width = scale.laplace_scale(bound, event.epsilon)
             scale.check_laplace(width, bound, event.epsilon)
             sigma = scale.laplace_std(width)
-        question = {"kind": "users", "key": repr(key), "size": size, "cap": cap, "event": to_dict(event)}
+        question = {"kind": "users", "key": key.digest(), "size": size, "cap": cap, "event": to_dict(event)}
 
         def draw() -> list[np.ndarray]:
             counts = self.__private(lambda: self.__engine.user_histogram(key, cap))
