@@ -18,6 +18,7 @@ from ..errors import UsageError
 from . import report_collect as collecting
 from . import report_run as running
 from . import report_sections as sections
+from .report_places import names_places
 from .report_scores import normalise
 from .report_svg import big, text
 
@@ -50,15 +51,16 @@ def collect(
     named = _named(synthetic)
     schema = _schema(schema, truth, *named.values())
     labels = {name: _labels(column) for name, column in schema.columns.items()}
-    tables = [collecting.coded(source, schema) for source in named.values()]
-    real = None if truth is None else collecting.coded(truth, schema)
+    tables = [collecting.coded(source, schema, name) for name, source in named.items()]
+    real = None if truth is None else collecting.coded(truth, schema, "truth")
     present = [t.codes.keys() for t in [real, *tables] if t is not None]
-    labels = {n: l for n, l in labels.items() if all(n in codes for codes in present)}
+    labels = {n: known for n, known in labels.items() if all(n in codes for codes in present)}
     if not labels:
         raise UsageError("report: the tables share no column of the schema")
 
+    where = [n for n in labels if _is_place(schema.columns[n])]
     runs = _aligned(run, len(tables), "run")
-    facts = [running.facts(r, {n: len(l) for n, (l, _) in labels.items()}) for r in runs]
+    facts = [running.facts(r, {n: len(names) for n, (names, _) in labels.items()}) for r in runs]
     errors = []
     if real is None:
         errors = [running.errors(r, labels, t.rows) for r, t in zip(runs, tables, strict=True)]
@@ -75,9 +77,9 @@ def collect(
         "columns": collecting.columns(real, tables, labels, errors),
         "pairs": pairs,
         "worst": worst,
-        "areas": collecting.areas(real, tables, labels),
-        "periods": collecting.periods(real, tables, labels),
-        "users": collecting.users(real, tables, labels, schema.user),
+        "areas": collecting.areas(real, tables, labels, where),
+        "periods": collecting.periods(real, tables, labels, where),
+        "users": collecting.users(real, tables, labels, where, schema.user),
         "runs": facts,
     }
     return data
@@ -160,11 +162,17 @@ def _named(synthetic: Any) -> dict[str, Any]:
 
 
 def _schema(schema: Any, *sources: Any) -> Any:
+    """The schema given, or that of a table read with one, or one drafted from the first source (values, not bounds)."""
     if schema is None:
         schema = next((s.schema for s in sources if hasattr(s, "codes") and hasattr(s, "schema")), None)
-    if schema is None:
-        raise UsageError("report: give a schema, or tables that were read with one")
-    return schema
+    if schema is not None:
+        return schema
+    from ..schema import Schema
+    from .inputs import KNOWN_USERS, as_arrow
+
+    first = as_arrow(next(s for s in sources if s is not None), "report")
+    user = next((name for name in KNOWN_USERS if name in first.column_names), None)
+    return Schema.draft(first, user=user)
 
 
 def _aligned(value: Any, n: int, what: str) -> list[Any]:
@@ -186,6 +194,10 @@ def _labels(column: Any) -> tuple[list[str], bool]:
     word = column.name.lower()
     timely = any(w in word.split("_") for w in ("shift", "hour", "day", "month", "year", "week", "age"))
     return names, column.kind in ("numeric", "integer", "part") or timely
+
+
+def _is_place(column: Any) -> bool:
+    return getattr(column, "role", None) == "area" or names_places(column.name)
 
 
 def _interval(label: str) -> str:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ..errors import DataError
 from . import report_places as places
 
 MAX_BARS = 40  # values drawn for a nominal column; the rest is one bar
 MAX_BINS = 60  # bins drawn for an ordered column
 MAX_PAIR_COLUMNS = 40  # columns in the heat map
-MAX_PAIR_CELLS = 1 << 22  # larger joint domains are grouped before they are compared
+MAX_PAIR_CELLS = 1 << 18  # larger joint domains are grouped before they are compared
 MAX_PERIOD_ROWS = 40
 WORST = 12
 HABIT_ROWS = 5  # habits are looked at for users with at least this many rows
@@ -30,24 +31,43 @@ _ROWS_EDGES = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500
 
 @dataclass(frozen=True)
 class Coded:
-    """One table as codes: `codes[name]` one array a column, `user` a dense index or None."""
+    """One table as codes: `codes[name]` one array a column, `user` a dense index or None.
+
+    `table` is the fastdp table behind them, where there is one, for the compiled counters.
+    """
 
     codes: dict[str, np.ndarray]
     user: np.ndarray | None
     rows: int
+    table: Any = None
 
     @property
     def users(self) -> int | None:
         return None if self.user is None else int(np.unique(self.user).size)
 
 
-def coded(source: Any, schema: Any) -> Coded:
-    """`source` as codes: a fastdp table as it is, anything else read by the schema as public."""
+def coded(source: Any, schema: Any, what: str) -> Coded:
+    """`source` as codes: a fastdp table as it is, anything else read by the schema as public.
+
+    Columns of the schema that the source lacks, the user's among them, are left out.
+    """
     if not hasattr(source, "codes"):
         from ..table import read
+        from .inputs import as_arrow
 
+        source = as_arrow(source, what)
+        present = set(source.column_names)
+        wanted = [n for n, c in schema.columns.items() if c.source in present]
+        if not wanted:
+            raise DataError(f"{what}: no column of the schema is in the table")
+        schema = schema.select(wanted)
+        if schema.user is not None and schema.user not in present:
+            schema = replace(schema, user=None, max_rows_per_user=None, user_dtype=None)
         source = read(source, schema, public=True)
-    return Coded(dict(source.codes), source.user, int(source.rows))
+    from ..table import Table
+
+    table = source if isinstance(source, Table) else None
+    return Coded(dict(source.codes), source.user, int(source.rows), table)
 
 
 def shares(codes: np.ndarray, size: int) -> np.ndarray:
@@ -143,35 +163,51 @@ def pairs(truth: Coded, tables: Sequence[Coded], labels: dict[str, tuple[list[st
     matrices = [[[None] * i for i in range(len(names))] for _ in tables]
     worst: list[list[dict]] = [[] for _ in tables]
     grouped = False
-    for j, i in combinations(range(len(names)), 2):
-        a, b = names[j], names[i]
-        (la, _), (lb, _) = labels[a], labels[b]
-        step = 1
-        while (-(-len(la) // step)) * (-(-len(lb) // step)) > MAX_PAIR_CELLS:
-            step *= 2
-        grouped |= step > 1
-        wide = -(-len(lb) // step)
-        real = _joint(truth, a, b, wide, -(-len(la) // step) * wide, step)
+    for i in range(1, len(names)):
+        cliques = [(names[j], names[i]) for j in range(i)]
+        steps = [_step(len(labels[a][0]), len(labels[b][0])) for a, b in cliques]
+        grouped |= max(steps) > 1
+        real = _joints(truth, cliques, steps, labels)
         for t, table in enumerate(tables):
-            mine = _joint(table, a, b, wide, real.size, step)
-            matrices[t][i][j] = float(f"{_tv(real, mine):.4g}")
-            if step == 1:
-                worst[t] += _largest(a, b, la, lb, real, mine)
+            for j, (p, q) in enumerate(zip(real, _joints(table, cliques, steps, labels), strict=True)):
+                matrices[t][i][j] = float(f"{_tv(p, q):.4g}")
+                if steps[j] == 1:
+                    worst[t] += _largest(*cliques[j], labels, p, q)
     out = {"names": names, "tables": matrices, "left_out": left_out, "grouped": grouped}
     return out, [sorted(w, key=lambda c: -abs(c["table"] - c["truth"]))[:WORST] for w in worst]
 
 
-def _joint(table: Coded, a: str, b: str, wide: int, cells: int, step: int) -> np.ndarray:
-    left, right = table.codes[a].astype(np.int64), table.codes[b]
-    if step > 1:
-        left, right = left // step, right // step
-    left *= wide
-    left += right
-    return shares(left, cells)
+def _step(m: int, n: int) -> int:
+    """How many neighbouring codes of each column to take together so that the pair has few enough cells."""
+    step = 1
+    while -(-m // step) * -(-n // step) > MAX_PAIR_CELLS:
+        step *= 2
+    return step
 
 
-def _largest(a: str, b: str, la: list[str], lb: list[str], real: np.ndarray, mine: np.ndarray, k: int = 2) -> list[dict]:
+def _joints(table: Coded, cliques: Sequence[tuple[str, str]], steps: Sequence[int], labels: dict[str, tuple[list[str], bool]]) -> list[np.ndarray]:
+    """Share of rows per cell of each pair, flattened."""
+    plain = [c for c, step in zip(cliques, steps, strict=True) if step == 1]
+    counted: dict[tuple[str, ...], np.ndarray] = {}
+    if table.table is not None and plain:
+        from ..truth import marginals
+
+        counted = marginals(table.table, plain, sparse=False)
+    out = []
+    for (a, b), step in zip(cliques, steps, strict=True):
+        if (a, b) in counted:
+            out.append(counted[a, b].ravel() / max(table.rows, 1))
+            continue
+        wide = -(-len(labels[b][0]) // step)
+        key = table.codes[a].astype(np.int64) // step * wide
+        key += table.codes[b] // step
+        out.append(shares(key, -(-len(labels[a][0]) // step) * wide))
+    return out
+
+
+def _largest(a: str, b: str, labels: dict[str, tuple[list[str], bool]], real: np.ndarray, mine: np.ndarray, k: int = 2) -> list[dict]:
     """The k cells of one pair that differ most; few a pair, so that one bad pair does not fill the list."""
+    la, lb = labels[a][0], labels[b][0]
     gap = np.abs(mine - real)
     k = min(k, gap.size)
     top = np.argpartition(gap, gap.size - k)[-k:]
@@ -190,11 +226,13 @@ def _entropy(p: np.ndarray) -> float:
 # --- places and months ---------------------------------------------------------------------------------
 
 
-def areas(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]], limit: int = 4) -> list[dict]:
-    """Tile maps of the columns that name places (at most `limit`)."""
+def areas(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]],
+          where: Sequence[str], limit: int = 4) -> list[dict]:
+    """Tile maps of the columns `where`, which name places (at most `limit`)."""
     out = []
-    for name, (names, _) in labels.items():
-        if not places.names_places(name) or not 4 <= len(names) <= 2000 or len(out) == limit:
+    for name in where:
+        names = labels[name][0]
+        if not 4 <= len(names) <= 2000 or len(out) == limit:
             continue
         entry = {"column": name, **places.layout(name, names)}
         codes = [tile["code"] for tile in entry["tiles"]]
@@ -206,9 +244,10 @@ def areas(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[
     return out
 
 
-def periods(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]]) -> dict | None:
+def periods(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]],
+            where: Sequence[str]) -> dict | None:
     """Rows per place and month, for tables that have both; the largest places, the others in one row."""
-    area = next((n for n, (l, _) in labels.items() if places.names_places(n) and len(l) >= 4), None)
+    area = next((n for n in where if len(labels[n][0]) >= 4), None)
     month = next((n for n in labels if n.lower() == "month" or n.lower().endswith("_month")), None)
     if area is None or month is None:
         return None
@@ -249,7 +288,8 @@ def periods(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tupl
 # --- users ---------------------------------------------------------------------------------------------
 
 
-def users(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]], unit: str | None) -> dict | None:
+def users(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]],
+          where: Sequence[str], unit: str | None) -> dict | None:
     """How many rows users have, and how settled their habits are; None where no table has users."""
     every = [t for t in [truth, *tables] if t is not None]
     if unit is None or any(t.user is None for t in every) or all(t.rows == 0 for t in every):
@@ -257,13 +297,13 @@ def users(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[
     per_user = [np.unique(t.user, return_inverse=True, return_counts=True)[1:] for t in every]
     top = max((int(c.max()) for _, c in per_user if c.size), default=1)
     edges = [e for e in _ROWS_EDGES if e <= top]
-    bins = [f"{a}" if a == b - 1 else f"{a} to {b - 1}" for a, b in zip(edges, edges[1:], strict=False)]
+    bins = [f"{a}" if a == b - 1 else f"{a} to {b - 1}" for a, b in pairwise(edges)]
     bins.append(f"{edges[-1]} and more")
     hists = [_round(shares(np.searchsorted(edges, c, side="right") - 1, len(edges))) for _, c in per_user]
     out: dict[str, Any] = {"unit": unit, "rows": _split("Rows per user", bins, hists, truth)}
     out["mean"] = [float(c.mean()) if c.size else 0.0 for _, c in per_user]
     out["habits"] = []
-    for name in _habit_columns(labels):
+    for name in _habit_columns(labels, where):
         favourite, variety = [], []
         for t, (index, counts) in zip(every, per_user, strict=True):
             largest, distinct = _habits(index, counts.size, t.codes[name], len(labels[name][0]))
@@ -283,11 +323,10 @@ def _split(name: str, labels: list[str], hists: list[list[float]], truth: Coded 
     return {"name": name, "labels": labels, "truth": hists[0], "tables": hists[1:]}
 
 
-def _habit_columns(labels: dict[str, tuple[list[str], bool]], limit: int = 2) -> list[str]:
-    fit = [n for n, (l, _) in labels.items() if 4 <= len(l) <= 500]
+def _habit_columns(labels: dict[str, tuple[list[str], bool]], where: Sequence[str], limit: int = 2) -> list[str]:
+    fit = [n for n, (names, _) in labels.items() if 4 <= len(names) <= 500]
     when = [n for n in fit if any(word in n.lower() for word in _TIME)]
-    where = [n for n in fit if places.names_places(n)]
-    wanted = when[:1] + where[:1]
+    wanted = when[:1] + [n for n in fit if n in where][:1]
     return (wanted + [n for n in fit if n not in wanted])[:limit]
 
 

@@ -47,31 +47,39 @@ def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
 
 
 def promise(statement: Mapping) -> dict:
-    """The statement's facts that a reader needs, under this page's own names."""
-    unit = get(statement, "unit")
-    if isinstance(unit, Mapping):
-        column, kind = get(unit, "column", "user", "name"), get(unit, "kind", "unit") or "user"
-    else:
-        column, kind = get(statement, "user", "user_column"), "event" if unit == "event" else "user"
-        if column is None and isinstance(unit, str) and unit not in ("user", "event", "row"):
-            column = unit
-    bound = get(statement, "clip", "bound", "max_rows_per_user")
-    if isinstance(bound, Mapping):
-        bound = get(bound, "clip", "rows", "max_rows_per_user", "value", "cap")
+    """The statement's facts that a reader needs, under this page's own names.
+
+    `epsilon`, `delta` and `mu` cover all parts of the run together; `asked` is the epsilon of the part whose rows
+    are shown, where there are several.
+    """
+    parts = get(statement, "parts") or []
+    mine = _part(statement)
+    unit = get(statement, "unit") or {}
+    bound = get(mine, "clip") or get(statement, "clip")
     limits = get(statement, "not_protected") or []
-    ledger = get(statement, "ledger")
-    alone = ledger is None or (isinstance(ledger, Mapping) and get(ledger, "kind", "scope") in ("run", "run-local", "local"))
+    ledger = get(statement, "ledger") or {}
+    asked = get(get(mine, "asked") or {}, "epsilon")
     return {
         "epsilon": _number(get(statement, "epsilon")),
         "delta": _number(get(statement, "delta")),
         "mu": _number(get(statement, "mu")),
-        "unit": {"column": column, "kind": kind},
+        "asked": _number(asked) if len(parts) > 1 else None,
+        "parts": len(parts),
+        "unit": {"column": get(unit, "column"), "kind": get(unit, "kind") or "user"},
         "bound": _number(bound),
         "mechanism": _mechanism(statement),
         "private": get(statement, "private"),
         "not_protected": [limits] if isinstance(limits, str) else [str(x) for x in limits],
-        "alone": alone,
+        "public_data": [str(get(p, "name", "path", "what") or "public data") for p in get(statement, "public_data") or []],
+        "alone": get(ledger, "counts_other_runs") is not True,
     }
+
+
+def _part(statement: Mapping | None) -> Mapping:
+    """The part of a statement that the shown rows came from; empty where there is none."""
+    parts = get(statement or {}, "parts") or []
+    index = get(statement or {}, "part") or 0
+    return parts[index] if index < len(parts) else {}
 
 
 def _mechanism(statement: Mapping) -> str | None:
@@ -90,29 +98,30 @@ def _number(value: Any) -> float | None:
 
 
 def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[dict] | None:
-    """One entry per measured set: columns, cells, sigma in rows, copies; from measurements or the statement."""
+    """One entry per measured set: columns, cells, sigma in rows, copies; from measurements or the statement.
+
+    Where answers differ in noise (sums of cells), sigma is the smallest: that of a cell measured by itself.
+    """
     found: dict[tuple, dict] = {}
-    source = get(run, "measurements")
-    if source is None and privacy is not None:
-        source = get(privacy, "measurements")
-    for m in source or []:
-        clique = get(m, "clique", "columns", "attributes") or ()
-        clique = (clique,) if isinstance(clique, str) else tuple(clique)
-        sigma = get(m, "sigma", "scale")
+    for m in get(run, "measurements") or get(_part(privacy), "releases") or []:
+        sigma = get(m, "sigma")
         if sigma is None:
             continue
-        sigma = float(np.sqrt(np.mean(np.square(np.asarray(sigma, dtype=float)))))
+        clique = get(m, "clique", "attributes") or ()
+        clique = (clique,) if isinstance(clique, str) else tuple(clique)
+        sigma = float(np.min(np.asarray(sigma, dtype=float)))
         values = get(m, "values")
-        cells = get(m, "cells", "rows", "size") if values is None else len(np.asarray(values).ravel())
-        if clique and all(c in sizes for c in clique):
+        cells = get(m, "count") if values is None else np.asarray(values).size
+        histogram = get(m, "kind") == "user_histogram" or not clique
+        if not histogram and all(c in sizes for c in clique):
             cells = math.prod(sizes[c] for c in clique)
-        label = " × ".join(clique) if clique else str(get(m, "label", "name", "key") or "total")
-        key = (label, round(sigma, 6))
+        label = " × ".join(clique) if not histogram else str(get(m, "label") or "total")
         entry = found.setdefault(
-            key,
-            {"label": label, "order": len(clique), "sigma": sigma, "cells": None if cells is None else int(cells), "copies": 0},
+            (label, round(sigma, 6)),
+            {"label": label, "order": 0 if histogram else len(clique), "sigma": sigma, "cells": None, "copies": 0},
         )
-        entry["copies"] += int(get(m, "count", "times") or 1) if values is None else 1
+        entry["cells"] = None if cells is None else int(cells)
+        entry["copies"] += 1
     if not found:
         return None
     return sorted(found.values(), key=lambda e: (e["order"], e["label"]))[:MAX_MEASUREMENTS]
@@ -128,7 +137,7 @@ def noise_html(entries: Sequence[dict], rows: int | None) -> str:
         groups.setdefault(e["order"], []).append(e)
     out = []
     for order, group in sorted(groups.items()):
-        title = {0: "other", 1: "single columns", 2: "pairs", 3: "triples"}.get(order, f"{order} columns together")
+        title = {0: "counts of users and others", 1: "single columns", 2: "pairs", 3: "triples"}.get(order, f"{order} columns together")
         group.sort(key=lambda e: -(ratios[id(e)] or 0.0))
         drawn = [_noise_row(e, ratios[id(e)], rows) for e in group]
         level = [_mean_sigma(e) for e in group]

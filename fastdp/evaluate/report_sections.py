@@ -113,6 +113,8 @@ def _promise(data: dict, i: int) -> str:
     if promise.get("not_protected"):
         items = "".join(f"<li>{text(x)}</li>" for x in promise["not_protected"])
         out.append(f"<details><summary>What is not protected</summary><ul>{items}</ul></details>")
+    if promise.get("public_data"):
+        out.append(f'<p class="note">Public data used: {text(", ".join(promise["public_data"]))}</p>')
     return "".join(out)
 
 

@@ -28,7 +28,7 @@ def one_unit(promise: dict) -> str:
     column, kind = unit.get("column"), unit.get("kind", "user")
     if kind == "event":
         return "any single record"
-    if column is None:
+    if column is None or kind == "row":
         return "any single row"
     who = column.removesuffix("_id").replace("_", " ")
     return f"any one {who} with all of its records"
@@ -46,8 +46,12 @@ def promise_words(promise: dict) -> list[str]:
             f"at most {shown} times in 100; a coin is right 50 times."
         )
     bound = promise.get("bound")
-    if bound:
+    if bound and (promise.get("unit") or {}).get("kind") == "user":
         out.append(f"No {_who(promise)} counts for more than {big(bound)} row{'s' if bound != 1 else ''}.")
+    if promise.get("asked") is not None:
+        out.append(
+            f"This table was made with ε = {promise['asked']:.4g}; the figures above cover all {promise['parts']} tables of the run together."
+        )
     if promise.get("alone") is True:
         out.append("Other releases from the same data are not counted here; their losses add up.")
     return out
