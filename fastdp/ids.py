@@ -53,7 +53,9 @@ class Habits:
         cell = cell_numbers(codes, columns, shape, len(user)).astype(np.uint64)
         key = np.asarray(user).astype(np.uint64) * np.uint64(cells) + cell
         key.sort()
-        first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if key.size else np.empty(0, int)
+        first = (
+            np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if key.size else np.empty(0, int)
+        )
         counts = np.diff(np.append(first, key.size)).astype(np.int64)
         key = key[first]
         owner = key // np.uint64(cells)

@@ -50,7 +50,9 @@ class Output:
     ):
         self.schema, self.outcome, self.source = schema, outcome, source
         self.rows = outcome.rows
-        self._seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1)]
+        self._seeds = [
+            int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1)
+        ]
         self._threads = resolve(threads)
         self._has_user = schema.user is not None and (source is not None or outcome.owners is not None)
 
@@ -77,7 +79,9 @@ class Output:
 
         try:
             if self.shards <= ONE_FILE_SHARDS:
-                with pq.ParquetWriter(folder / "synthetic.parquet", self.arrow_schema(), **_PARQUET) as writer:
+                with pq.ParquetWriter(
+                    folder / "synthetic.parquet", self.arrow_schema(), **_PARQUET
+                ) as writer:
                     for table in self.tables(reporter):
                         writer.write_table(table)
                 return

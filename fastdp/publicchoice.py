@@ -58,6 +58,18 @@ class PublicTable:
         return choose_clip(self.table.rows_per_user(), noise_per_unit)
 
 
+def public_frame(path: str):
+    """A file that the caller declares public, whole, as an Arrow table (Parquet, CSV, Arrow IPC)."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    form = "csv" if path.endswith((".csv", ".csv.gz")) else "parquet" if path.endswith(".parquet") else "ipc"
+    try:
+        return ds.dataset(path, format=form).to_table()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise DataError(f"{path}: cannot be read as {form} ({type(error).__name__})") from error
+
+
 def mutual_information(counts: np.ndarray) -> float:
     """Of the two attributes of a table of counts, in nats; 0 for a table without rows."""
     total = counts.sum()

@@ -262,9 +262,7 @@ class _Work:
         truth = table.as_truth() if self.report else None
         if mine and truth is None:
             table.close()
-        return [
-            self._make(i, o, reserved, outputs[i], public, folder, truth) for i, o in enumerate(outcomes)
-        ]
+        return [self._make(i, o, reserved, outputs[i], public, folder, truth) for i, o in enumerate(outcomes)]
 
     def _make(self, i, outcome: Outcome, reserved, output: Output, public, folder, truth) -> Run:
         self.reporter.begin(i, self._label(i) if self.several else "")
@@ -303,7 +301,9 @@ class _Work:
             from .evaluate import evaluate
 
             name = f"report-{self._label(i)}.html" if self.several else "report.html"
-            evaluate(truth, synthetic_path(place), schema=self.schema, report=str(folder.private / name), run=run)
+            evaluate(
+                truth, synthetic_path(place), schema=self.schema, report=str(folder.private / name), run=run
+            )
         self._write_timings(folder)
         final = folder.out / self._label(i) if self.several else folder.out
         return replace(run, out=final, timings=self._timings(i), _output=None)
@@ -315,7 +315,7 @@ class _Work:
             run.model.save(place / "model.fastdp")
         write_measurements(place, run.measurements)
         for name, table in outcome.tables.items():
-            pq.write_table(table, place / f"{name}.parquet")
+            pq.write_table(table, place / f"{name}.released.parquet")
         run.schema.save(place / "schema.json")
         write_statement(place, run.privacy)
 
@@ -471,5 +471,9 @@ def load_run(out: str | os.PathLike) -> Run:
     with contextlib.suppress(FileNotFoundError):
         model = Model.load(folder / "model.fastdp")
     return Run(
-        privacy=statement, measurements=(), model=model, schema=Schema.load(folder / "schema.json"), out=folder
+        privacy=statement,
+        measurements=(),
+        model=model,
+        schema=Schema.load(folder / "schema.json"),
+        out=folder,
     )

@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,22 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A path to write to; the file gets its name when the block ends, or never. RunError where it cannot be written."""
+    path = Path(path)
+    part = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
+    try:
+        if not path.parent.is_dir():
+            raise RunError(f"cannot write {path}: there is no folder {path.parent}")
+        yield part
+        os.replace(part, path)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, data: bytes) -> None:

@@ -22,6 +22,7 @@ RELEASABLE = (
     "synthetic",
     "synthetic.*",
     "model.fastdp",
+    "schema.json",
     "measurements*",
     "tables",
     "tables.*",

@@ -128,7 +128,9 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return {s: (1 / sum(times.values()), n) for s, n in times.items()}
         depth = max(map(len, sets))
         if len(self.rounds) != depth:
-            raise UsageError(f"adagrid, field 'rounds': {depth} rounds need {depth} shares, got {len(self.rounds)}")
+            raise UsageError(
+                f"adagrid, field 'rounds': {depth} rounds need {depth} shares, got {len(self.rounds)}"
+            )
         in_round = {k: sum(n for s, n in times.items() if len(s) == k) for k in range(1, depth + 1)}
         share = [r / sum(self.rounds) for r in self.rounds]
         return {s: (share[len(s) - 1] / in_round[len(s)], n) for s, n in times.items()}

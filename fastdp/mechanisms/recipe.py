@@ -116,7 +116,7 @@ def _at(value: Any, epsilon: float, where: str) -> Any:
             last = edge
         if "up_to" in value[-1]:
             raise UsageError(f"{where}the last step must not have `up_to`: it covers every larger epsilon")
-        chosen = next((s for s in value if epsilon <= s.get("up_to", math.inf)))
+        chosen = next(s for s in value if epsilon <= s.get("up_to", math.inf))
         return _at(chosen["value"], epsilon, where)
     if isinstance(value, Mapping):
         return {k: _at(v, epsilon, where) for k, v in value.items()}

@@ -71,7 +71,9 @@ def spanning_tree(door: Door, ones: Sequence[Measurement], share: float) -> list
     for i in range(rounds):
         allowed = [k for k, (a, b) in enumerate(pairs) if root(a) != root(b)]
         epsilon = selection_epsilon(part_mu(door, share / rounds))
-        k = door.select_l1(pairs, estimates, epsilon=epsilon, allowed=allowed, label=f"pair {i + 1} of the tree")
+        k = door.select_l1(
+            pairs, estimates, epsilon=epsilon, allowed=allowed, label=f"pair {i + 1} of the tree"
+        )
         a, b = pairs[k]
         group[root(a)] = root(b)
         chosen.append(pairs[k])

@@ -1,0 +1,203 @@
+"""How the command line shows things: progress on a terminal or in a log, tables, summaries."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from .plan import Plan
+    from .progress import Progress
+    from .run import Run
+
+console = Console(highlight=False)
+WORDS = {
+    "read": "reading and encoding",
+    "measure": "measuring with noise",
+    "fit": "fitting the model",
+    "sample": "drawing rows",
+    "ids": "dealing user ids",
+    "write": "decoding and writing",
+}
+
+
+@contextmanager
+def progress_for(silent: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """A progress callback: a bar with the time left on a terminal, a line per stage in a log, None if silent."""
+    if silent:
+        yield None
+    elif sys.stderr.isatty():
+        with _bar() as callback:
+            yield callback
+    else:
+        yield _lines()
+
+
+def _lines() -> Callable[[Progress], None]:
+    last = [""]
+
+    def told(p: Progress) -> None:
+        name = f"{p.run} {p.stage}".strip()
+        if name != last[0]:
+            last[0] = name
+            run = f"{p.run}: " if p.run else ""
+            print(
+                f"fastdp {p.seconds:7.1f} s  {run}{WORDS.get(p.stage, p.stage)}", file=sys.stderr, flush=True
+            )
+
+    return told
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Progress], None]]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(bar_width=40),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=1.0, left="")
+
+        def told(p) -> None:
+            run = f"{p.run} " if p.run else ""
+            left = p.seconds_left
+            bar.update(
+                task,
+                completed=p.fraction,
+                description=run + WORDS.get(p.stage, p.stage),
+                left="" if left is None else f"about {duration(left)} left",
+            )
+
+        yield told
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
+    """What was made and what it promises."""
+    for run in runs:
+        p = run.privacy
+        part = p["parts"][p.get("part", 0)]
+        asked = part["asked"]
+        console.print(f"[bold]{run.out}[/bold]  epsilon {asked['epsilon']:g} at delta {asked['delta']:g}")
+        stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
+        if stages:
+            console.print(f"  {stages}")
+    p = runs[0].privacy
+    if len(runs) > 1:
+        console.print(f"Together epsilon {p['epsilon']:.4g}: whoever reads one may read the others.")
+    unit = p["unit"]
+    console.print(f"Protected: {unit['adjacency']}.")
+    for note in p.get("notes", ()):
+        console.print(f"Note: {note}.")
+    console.print(f"Check it with: fastdp verify {out}")
+    if report:
+        console.print(f"Look at {out}.private/report.html (it sees the truth: not for release).")
+
+
+def plan_table(plan: Plan) -> None:
+    """The plan of one epsilon for people."""
+    console.print(
+        f"[bold]{plan.mechanism}[/bold], epsilon {plan.epsilon:g}, delta {plan.delta:g} ({plan.calibration}): "
+        f"mu {plan.mu:.4f}, clip {plan.clip}, unit {plan.unit}"
+    )
+    table = Table(box=None, pad_edge=False)
+    for name, side in (("marginal", "left"), ("cells", "right"), ("times", "right")):
+        table.add_column(name, justify=side, overflow="fold")
+    for name in ("noise per cell (rows)", "detectable count", ""):
+        table.add_column(name, justify="right" if name else "left")
+    for line in plan.lines:
+        table.add_row(
+            " x ".join(line.clique),
+            f"{line.cells:,}",
+            str(line.times),
+            f"{line.sigma:,.1f}",
+            f"{line.detectable:,.0f}",
+            line.note,
+        )
+    console.print(table)
+    for what, share in plan.charges:
+        console.print(f"{what}: {share:.1%} of mu^2")
+    cells = (
+        f"{plan.model_cells:,} cells in {len(plan.cliques)} cliques"
+        if plan.model_cells
+        else "chosen in the run"
+    )
+    console.print(f"{plan.measurements} measurements; model: {plan.too_large or cells}")
+    console.print(
+        f"for {plan.rows:,} rows: about {size(plan.memory_bytes)} of memory and {duration(plan.seconds)}"
+    )
+    for note in plan.notes:
+        console.print(f"Note: {note}.")
+
+
+def scores_table(found: Mapping[str, Any], out: Path | None) -> None:
+    """Scores, nested ones by their path."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("score")
+    table.add_column("value", justify="right")
+    for name, value in _flat(found):
+        table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
+    console.print(table)
+    console.print("These figures see the truth: not private, not for release.")
+    if out is not None:
+        console.print(f"Look at {out}")
+
+
+def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        name = f"{path}.{key}" if path else str(key)
+        if isinstance(item, Mapping):
+            yield from _flat(item, name)
+        elif isinstance(item, int | float | str):
+            yield name, item
+
+
+def ledger_tables(found: Mapping[str, Mapping]) -> None:
+    """Each data set's budget and runs."""
+    for name, entry in found.items():
+        console.print(f"[bold]{name}[/bold]  budget: {_figures(entry['budget'])}")
+        console.print(f"  spent: {_figures(entry['spent'])}")
+        console.print(f"  left:  {_figures(entry['left'])}")
+        for run in entry["runs"]:
+            state = "finished" if run["finished"] else "open"
+            console.print(
+                f"  run {run['run']}: {state}, {len(run['steps'])} steps, {_charges(run['charged'])}"
+            )
+
+
+def _figures(values: Mapping | None) -> str:
+    shown = {
+        k: v for k, v in (values or {}).items() if isinstance(v, int | float) and not isinstance(v, bool)
+    }
+    return ", ".join(f"{k} {v:.6g}" for k, v in shown.items()) or "no limit"
+
+
+def _charges(events: Sequence[Mapping]) -> str:
+    mu2 = sum(e["mu"] ** 2 for e in events if "mu" in e)
+    other = [e for e in events if "mu" not in e]
+    parts = [f"mu {mu2**0.5:.6g}"] if mu2 else []
+    parts += [f"{e['law']} epsilon {e['epsilon']:.6g}" for e in other[:3]]
+    return ", ".join(parts) + (" ..." if len(other) > 3 else "") or "nothing charged"

@@ -1,0 +1,157 @@
+"""AdaGrid's rounds: the worked example of the text, thresholds, copies, shares, the published counts."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fastdp.domain import Domain
+from fastdp.errors import UsageError
+from fastdp.measurement import Measurement
+from fastdp.mechanisms import adagrid, recipe
+from fastdp.mechanisms.base import Job
+from fastdp.queries import AdaGrid as GridQuery
+from tests.mechanisms.fakes import FakeDoor
+
+W = ("letter", "digit")
+LETTERS, DIGITS = [10000, 300, 5000, 6000], [15000, 6100, 200]
+
+
+def worked_example():
+    """W,X,Y,Z x 1,2,3 where X and 3 are small, with the counts of the text."""
+    joint = np.outer(LETTERS, DIGITS) / sum(DIGITS)
+    return FakeDoor({"letter": 4, "digit": 3}, np.rint(joint).astype(np.int64), mu=1.0, clip=100)
+
+
+def job_for(door, kept, **options):
+    def fit(domain, measurements, **rest):
+        kept.update(measurements=measurements, options=rest)
+        return SimpleNamespace(total=float(door.joint.sum()))
+
+    return Job(schema=door.schema, epsilon=1.0, fit=fit, **options)
+
+
+def test_the_worked_example_has_six_fine_cells_and_seven_coarse_rows():
+    door, kept = worked_example(), {}
+    config = adagrid.AdaGrid(outer=(W,), threshold=5.0)
+    config.run(door, job_for(door, kept))
+    query = door.asked[-1].query
+    assert door.asked[-1].clique == W
+    fine = [np.ravel_multi_index((i, j), (4, 3)) for i in (0, 2, 3) for j in (0, 1)]
+    assert query.grid.fine.tolist() == sorted(fine)
+    assert query.grid.fine.size == 6
+    assert query.rows - query.grid.fine.size == 7
+    num, den = query.coef2
+    assert query.column_norm2() == 1
+    per_column = query.transpose((num * 2 // den).astype(np.int64))
+    assert (per_column == 2).all()
+
+
+def test_rounds_follow_the_size_of_the_sets_and_spend_exactly_the_budget():
+    door, kept = worked_example(), {}
+    adagrid.AdaGrid(outer=(W,)).run(door, job_for(door, kept))
+    assert door.steps == ["round 1", "round 2"]
+    assert math.isclose(sum(r.mu**2 for r in door.asked), door.mu**2)
+    assert len(kept["measurements"]) == 3
+    assert kept["options"]["stop"] == "noise"
+
+
+def test_copies_are_measured_and_averaged_before_the_threshold():
+    domain = Domain({"a": 3, "b": 2})
+    grid = adagrid.grid_of(domain, ("a",), {}, {})
+    # One copy alone would pass cell 1 (6 > 5); the average of four, 3, is above 5 / sqrt(4) = 2.5 for cell 2 only.
+    one = [Measurement(("a",), [9.0, v, w], 1.0) for v, w in ((6.0, 3.0), (2.0, 3.0), (0.0, 3.0), (1.0, 3.0))]
+    assert adagrid.plausible(grid, one, 5.0).tolist() == [0, 2]
+    assert adagrid.plausible(grid, one[:1], 5.0).tolist() == [0, 1]
+
+
+def test_a_cell_over_an_implausible_child_is_never_fine():
+    rng = np.random.default_rng(1)
+    joint = rng.poisson(40, (4, 3, 3, 2)) * rng.integers(0, 2, (4, 3, 3, 2))
+    door = FakeDoor({"a": 4, "b": 3, "c": 3, "d": 2}, joint, mu=0.5, noise=1.0)
+    adagrid.AdaGrid(outer=(("a", "b", "c", "d"),), threshold=2.0).run(door, job_for(door, {}))
+    grids = {r.clique: r.query.grid for r in door.asked}
+    assert len(grids) == 15
+    for grid in grids.values():
+        for child in grid.children:
+            assert set(grid.project(grid.fine, child)) <= set(child.fine.tolist())
+        assert len(grid.children) == (len(grid.clique) if len(grid.clique) > 1 else 0)
+        assert GridQuery(grid).column_norm2() == 1
+
+
+def test_nothing_plausible_leaves_only_coarse_rows():
+    door = FakeDoor({"a": 3, "b": 3}, np.zeros((3, 3), np.int64), mu=1.0)
+    adagrid.AdaGrid(outer=(("a", "b"),)).run(door, job_for(door, {}))
+    assert door.asked[-1].query.grid.fine.size == 0
+    assert door.asked[-1].query.rows == 6
+
+
+def test_the_recipe_measures_66_marginals_with_the_published_noise():
+    config = recipe.load("taxi-adagrid").config(1.0)
+    sizes = dict.fromkeys(("fare", "tips", "trip_total", "trip_seconds", "trip_miles"), 11)
+    domain = Domain(
+        {"shift": 21, "company_id": 57, "pickup_community_area": 78, "dropoff_community_area": 78, "payment_type": 9}
+        | sizes
+    )
+    outline = config.outline(domain, public=True)
+    assert len(outline.measurements) == 59
+    assert sum(p.times for p in outline.measurements) == 66
+    assert math.isclose(sum(p.times * p.share for p in outline.measurements), 1.0)
+    assert len(outline.cliques) == 7
+    from fastdp.privacy.calibrate import mu_of_method
+
+    for method, sigma in (("gdp", 4290.2421), ("classic-rdp", 5739.3613)):
+        mu = mu_of_method(1.0, 2.5e-5, method)
+        assert abs(150 / (mu * math.sqrt(outline.measurements[0].share)) - sigma) < 1e-3
+    assert recipe.load("taxi-adagrid").config(10.0).clip == 200
+
+
+def test_round_shares_split_the_budget_by_round():
+    config = adagrid.AdaGrid(outer=(W,), rounds=(1.0, 3.0))
+    door = worked_example()
+    config.run(door, job_for(door, {}))
+    spent = {1: 0.0, 2: 0.0}
+    for r in door.asked:
+        spent[len(r.clique)] += r.mu**2
+    assert math.isclose(spent[2], 3 * spent[1]) and math.isclose(spent[1] + spent[2], 1.0)
+    with pytest.raises(UsageError, match="2 rounds need 2 shares"):
+        adagrid.AdaGrid(outer=(W,), rounds=(1.0,)).run(door, job_for(door, {}))
+
+
+def test_copies_outside_the_closure_are_refused():
+    config = adagrid.AdaGrid(outer=(W,), copies=(adagrid.Copy(clique=("letter", "other"), times=2),))
+    with pytest.raises(UsageError, match="copies"):
+        config.run(worked_example(), job_for(worked_example(), {}))
+
+
+def test_an_attribute_no_outer_marginal_names_is_measured_by_itself():
+    assert adagrid.closure(Domain({"a": 2, "b": 3, "c": 4}), [("a", "b")])[0] == ("c",)
+
+
+def test_without_outer_marginals_a_tree_of_pairs_is_chosen_privately_within_the_budget():
+    rng = np.random.default_rng(0)
+    joint = np.zeros((3, 3, 4), np.int64)
+    np.add.at(joint, (k := rng.integers(0, 3, 3000), k, rng.integers(0, 4, 3000)), 1)
+    door, kept = FakeDoor({"a": 3, "b": 3, "c": 4}, joint, mu=2.0), {}
+    outcome = adagrid.AdaGrid().run(door, job_for(door, kept))
+    assert ["a", "b"] in outcome.details["outer"]
+    assert len(outcome.details["outer"]) == 2
+    from fastdp.privacy.accountant import BoundedRange, mu_of
+
+    cost = sum(mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in door.asked)
+    assert cost <= door.mu**2 * (1 + 1e-12)
+    assert cost > door.mu**2 * 0.999
+
+
+def test_public_data_chooses_outer_marginals_for_free():
+    door, kept = worked_example(), {}
+    public = SimpleNamespace(choose_outer=lambda: [W])
+    outcome = adagrid.AdaGrid().run(door, job_for(door, kept, public=public))
+    assert outcome.details["outer"] == [list(W)]
+    assert math.isclose(sum(r.mu**2 for r in door.asked), 1.0)
+
+
+def test_the_published_schedule_is_on_offer():
+    assert adagrid.AdaGrid(outer=(W,), stop="published").stopping(1.0)["iters"] == 600
+    assert adagrid.AdaGrid(outer=(W,), stop="published").stopping(10.0)["iters"] == 3696
