@@ -42,11 +42,11 @@ int fdp_uniform(uint64_t key, uint64_t row0, size_t n, double *u);
 
 /* Values drawn within bins: even over [lo, hi) of the code's bin, or, where mean > 0, lo plus an exponential of that
  * mean cut off at hi - lo; mean < 0 mirrors it (hi minus). With `whole`, rounded down. Results are clamped to [low, high]
- * of their code, and depend on (key, row0 + i) and the code only. */
+ * of their code, divided by `unit`, and depend on (key, row0 + i) and the code only. */
 struct fdp_bins {
     const double *lo, *hi, *mean, *low, *high;
 };
-int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *bins, int whole, uint64_t key,
-             uint64_t row0, int type, void *out);
+int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *bins, int whole, double unit,
+             uint64_t key, uint64_t row0, int type, void *out);
 
 #endif

@@ -306,7 +306,8 @@ class Numeric(Column):
 
     Decoded values are even over their bin; in an open bin they follow `tail` (`lower_tail` on the
     left), whose default is exponential with the mean of the neighbouring bin's width. `min` and `max`
-    bound what is ever written; whole numbers where `whole` (the default for integer types).
+    bound what is ever written; whole numbers where `whole` (always for integer types), else rounded to
+    `digits` after the point where given.
     An overflow code, where edges are finite, is decoded by `tail` if one is stated, else as null.
     """
 
@@ -317,10 +318,13 @@ class Numeric(Column):
     tail: Tail | None = None
     lower_tail: Tail | None = None
     whole: bool = False
+    digits: int | None = None
 
     def __post_init__(self) -> None:
         edges = tuple(float(e) for e in self.edges)
         object.__setattr__(self, "edges", edges)
+        if dtypes.family(self.dtype) == "int":
+            object.__setattr__(self, "whole", True)
         if len(edges) < 2:
             raise fail(self.name, "edges", "at least two edges make a bin")
         for i, (a, b) in enumerate(pairwise(edges)):
@@ -342,6 +346,8 @@ class Numeric(Column):
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action == "value" and self.code_of(policy.value) is None:
                 raise fail(self.name, where, f"{policy.value!r} lies in none of the bins")
+        if self.digits is not None and not 0 <= self.digits <= 15:
+            raise fail(self.name, "digits", "must lie in 0..15")
         if self.whole:
             for i, (a, b) in enumerate(pairwise(edges)):
                 if math.isfinite(a) and math.isfinite(b) and math.ceil(a) >= math.ceil(b):
@@ -379,6 +385,8 @@ class Numeric(Column):
         if self.lower_tail is not None:
             plain["lower_tail"] = self.lower_tail.to_plain()
         plain["whole"] = self.whole
+        if self.digits is not None:
+            plain["digits"] = self.digits
         return plain
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from . import dtypes
 from ._core import codes as core
 from .columns import Categorical, Column, Integer, Numeric
+from .moments import EPOCH, UNITS, since_1970
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 _I64 = np.iinfo(np.int64)
 _TABLE_LIMIT = 1 << 20
-_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_EPOCH = datetime(1970, 1, 1)
 # Years 1 to 9999, in seconds: what Arrow's calendar functions accept.
 _CALENDAR = (-62_135_596_800, 253_402_300_799)
 
@@ -166,7 +165,7 @@ def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndar
         seconds = np.asarray(array.view(pa.int32()).fill_null(0)).astype(np.int64) * 86_400
     else:
         raw = np.asarray(array.view(pa.int64()).fill_null(0))
-        seconds = raw // _SECOND[kind.unit] if kind.unit != "s" else raw.copy()
+        seconds = raw // UNITS[kind.unit] if kind.unit != "s" else raw.copy()
     bad = (seconds < _CALENDAR[0]) | (seconds > _CALENDAR[1])
     if bad.any():
         seconds[bad] = 0
@@ -311,21 +310,11 @@ def _key_map(column: Categorical, source: Source, scale: int, ends: dict[str, in
 def _as_number(value: Any, source: Source) -> Decimal | None:
     """A listed value as the number it appears as in the source, None where it cannot."""
     if source.form == "time":
-        import pyarrow as pa
-
         own = dtypes.arrow(source.dtype)
-        moment = datetime.fromisoformat(value)
         if source.target == "date":
-            return Decimal(pa.scalar(moment.date(), own).cast(pa.int32()).as_py())
-        if own.tz is not None and moment.tzinfo is None:
-            from zoneinfo import ZoneInfo
-
-            moment = moment.replace(tzinfo=ZoneInfo(own.tz))
-        if moment.tzinfo is not None:
-            moment = moment.astimezone(UTC).replace(tzinfo=None)
-        passed = moment - _EPOCH
-        micro = (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
-        return Decimal(micro * _SECOND[own.unit]) / 10**6
+            days = (datetime.fromisoformat(value) - EPOCH).days
+            return Decimal(days if own.bit_width == 32 else days * 86_400_000)
+        return Decimal(since_1970(value, own.unit, own.tz))
     if isinstance(value, bool):
         return Decimal(int(value))
     if isinstance(value, str) and source.target == "string":
@@ -426,7 +415,7 @@ def _parsed(item: Derived, texts: Sequence[bytes | None]) -> tuple[np.ndarray, n
             moment = _moment(text)
             good[i] = moment is not None
             if moment is not None:
-                values[i] = (moment.replace(tzinfo=None) - _EPOCH).total_seconds() // 1
+                values[i] = (moment.replace(tzinfo=None) - EPOCH).total_seconds() // 1
         else:
             number = _number(text)
             null[i] = isinstance(number, float) and number != number

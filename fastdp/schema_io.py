@@ -23,7 +23,7 @@ _OWN = {
     "categorical": ("values", "names", "other", "nan"),
     "string": ("values", "names", "other", "nan"),
     "integer": ("min", "max", "nan"),
-    "numeric": ("edges", "min", "max", "tail", "lower_tail", "whole", "nan"),
+    "numeric": ("edges", "min", "max", "tail", "lower_tail", "whole", "digits", "nan"),
     "timestamp": ("parts", "min", "max", "step", "week_start", "output"),
     "derived": ("transform", "parts", "top", "by", "max"),
 }
@@ -208,6 +208,7 @@ def _column(entry: _Entry, common: dict[str, Any]) -> Column:
         tail=entry.tail("tail"),
         lower_tail=entry.tail("lower_tail"),
         whole=entry.flag("whole", dtypes.family(dtype) == "int"),
+        digits=entry.whole("digits"),
     )
 
 

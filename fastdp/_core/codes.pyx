@@ -33,8 +33,8 @@ cdef extern from "codes.h" nogil:
                    int width, void *out, uint8_t *keep)
     int fdp_lookup(const void *codes, int width, size_t n, const void *table, int size, void *out)
     int fdp_uniform(uint64_t key, uint64_t row0, size_t n, double *u)
-    int fdp_draw(const void *codes, int width, size_t n, const fdp_bins *bins, int whole, uint64_t key,
-                 uint64_t row0, int type, void *out)
+    int fdp_draw(const void *codes, int width, size_t n, const fdp_bins *bins, int whole, double unit,
+                 uint64_t key, uint64_t row0, int type, void *out)
 
 
 DROP = 0xFFFFFFFF
@@ -118,7 +118,7 @@ def uniform(uint64_t key, uint64_t row0, double[::1] u):
 
 
 def draw(codes, double[::1] lo, double[::1] hi, double[::1] mean, double[::1] low, double[::1] high, bint whole,
-         uint64_t key, uint64_t row0, out):
+         double unit, uint64_t key, uint64_t row0, out):
     """Values drawn within the bins of the codes, see csrc/codes.h."""
     cdef size_t n = len(out)
     cdef int width = codes.dtype.itemsize, type = type_of(out.dtype), code
@@ -127,5 +127,5 @@ def draw(codes, double[::1] lo, double[::1] hi, double[::1] mean, double[::1] lo
     cdef fdp_bins bins
     bins.lo, bins.hi, bins.mean, bins.low, bins.high = &lo[0], &hi[0], &mean[0], &low[0], &high[0]
     with nogil:
-        code = fdp_draw(pc, width, n, &bins, whole, key, row0, type, po)
+        code = fdp_draw(pc, width, n, &bins, whole, unit, key, row0, type, po)
     check(code)
