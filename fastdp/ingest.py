@@ -253,6 +253,11 @@ def _plain_ids(ids: pa.Array) -> pa.Array:
         text = pa.types.is_string(value) or pa.types.is_large_string(value)
         if not text or ids.dictionary.null_count:
             ids = ids.dictionary_decode()
+    # Arrow cannot filter views.
+    if pa.types.is_string_view(ids.type):
+        ids = ids.cast(pa.large_string())
+    elif pa.types.is_binary_view(ids.type):
+        ids = ids.cast(pa.large_binary())
     return ids
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +104,7 @@ def _open_file(path: str, partition: dict[str, str]) -> Part:
                 raise DataError(
                     f"file {path!r}: unknown kind; known endings are .parquet, .csv, .csv.gz, .arrow"
                 )
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
         raise _broken(path, error) from None
     return _with_partition(part, partition) if partition else part
 
@@ -120,7 +121,7 @@ def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
     try:
         yield from batches
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
         raise _broken(where, error) from None
 
 
@@ -282,8 +283,16 @@ def _open_object(source: Any) -> Part:
         return _pandas(source, where)
     if module == "polars" and hasattr(source, "collect_batches"):
         return _lazy(source, where)
-    if module == "polars" and hasattr(source, "to_frame"):
-        source = source.to_frame()
+    if module == "polars":
+        frame = source.to_frame() if hasattr(source, "to_frame") else source
+        return Part(
+            where,
+            frame.clear().to_arrow().schema,
+            lambda columns, user: (
+                lambda piece=piece: piece.to_arrow().to_batches(BATCH_ROWS)
+                for piece in frame.select(columns).iter_slices(BATCH_ROWS)
+            ),
+        )
     if module == "pyarrow" and hasattr(source, "get_fragments"):
         return Part(
             where,

@@ -31,7 +31,7 @@ class Prepared:
 
 
 class UserIndex:
-    """Numbers ids in order of appearance. `prepare` may run in any thread; `add` must be called in order."""
+    """Numbers ids, batch after batch. `prepare` may run in any thread; `add` in one."""
 
     def __init__(self, column: str = "user"):
         self.column = column
@@ -69,8 +69,10 @@ class UserIndex:
             small = kind.bit_width == 32
             view = ids.view(pa.int32()).cast(pa.int64()) if small else ids.view(pa.int64())
             return self._words(f"{kind}", _values(view, np.uint64), valid)
-        if pa.types.is_decimal(kind):
-            ids = ids.cast(pa.string())
+        if pa.types.is_decimal(kind) or pa.types.is_string_view(kind):
+            ids = ids.cast(pa.large_string())
+        elif pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+            ids = ids.cast(pa.large_binary())
         if (
             pa.types.is_string(ids.type)
             or pa.types.is_large_string(ids.type)
@@ -78,8 +80,6 @@ class UserIndex:
             or pa.types.is_large_binary(ids.type)
         ):
             return self._strings(ids, valid)
-        if pa.types.is_fixed_size_binary(kind) or "view" in str(kind):
-            return self._strings(ids.cast(pa.large_binary()), valid)
         raise DataError(
             f"user column {self.column!r} has type {kind}; ids are whole numbers, strings, dates or binaries"
         )

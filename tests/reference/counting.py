@@ -1,0 +1,76 @@
+"""Slow, obvious twins of the counting and bounding kernels: plain Python and numpy.add.at."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+
+MASK = (1 << 64) - 1
+
+
+def mix(x: int) -> int:
+    x ^= x >> 30
+    x = x * 0xBF58476D1CE4E5B9 & MASK
+    x ^= x >> 27
+    x = x * 0x94D049BB133111EB & MASK
+    return x ^ (x >> 31)
+
+
+def mix2(key: int, x: int) -> int:
+    return mix(mix((key + 0x9E3779B97F4A7C15) & MASK) ^ ((x + 0x632BE59BD9B4E019) & MASK))
+
+
+def row_weights(ids, clip: int | None) -> list[int]:
+    """Weight of each row in units of 2^-20 rows; clip=None: 1 each."""
+    if clip is None:
+        return [1] * len(ids)
+    rows = Counter(ids)
+    return [min(1 << 20, clip * (1 << 20) // rows[u]) for u in ids]
+
+
+def marginal(domain, codes, clique, weights) -> np.ndarray:
+    out = np.zeros([domain[name] for name in clique], np.int64)
+    if not clique:
+        return out + sum(weights)
+    np.add.at(out, tuple(codes[name].astype(np.int64) for name in clique), np.array(weights))
+    return out
+
+
+def by_user(ids, values) -> dict:
+    found = defaultdict(list)
+    for u, value in zip(ids, values, strict=True):
+        found[u].append(value)
+    return found
+
+
+def cells_of(domain, codes, columns) -> list[int]:
+    cell = np.zeros(len(codes[columns[0]]), object)
+    for name in columns:
+        cell = cell * domain[name] + codes[name].astype(object)
+    return [int(c) for c in cell]
+
+
+def most_common(ids, keys, hashes, size: int) -> np.ndarray:
+    """keys: one per row, negative: not counted; hashes: public hash by id."""
+    out = np.zeros(size, np.int64)
+    for u, mine in by_user(ids, keys).items():
+        count = Counter(k for k in mine if k >= 0)
+        if count:
+            best = min(count, key=lambda k: (-count[k], mix2(hashes[u], k)))
+            out[best] += 1
+    return out
+
+
+def groups(ids, keys, hashes, t_max: int, cells: list[int], cap: int) -> np.ndarray:
+    out = np.zeros(len(cells), np.int64)
+    place = {c: i for i, c in enumerate(cells)}
+    for u, mine in by_user(ids, keys).items():
+        there = {}
+        for k, times in Counter(mine).items():
+            cell = k * t_max + min(times, t_max) - 1
+            if cell in place:
+                there[k] = place[cell]
+        for k in sorted(there, key=lambda k: mix2(hashes[u], k))[:cap]:
+            out[there[k]] += 1
+    return out
