@@ -1,0 +1,94 @@
+"""Sensitivity in the machine's arithmetic: data sets that differ in one user, through the whole door without its noise."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.engines.local import local
+from fastdp.userkeys import Groups, MostCommon, RowsPerUser
+
+from ..reference import bounding
+from . import checks
+from .world import SIZES, table
+
+
+def test_neighbours_in_short():
+    checks.neighbours(400, seed=1)
+
+
+@pytest.mark.slow
+def test_ten_thousand_neighbours():
+    checks.neighbours(10_000, seed=2)
+
+
+def test_ten_thousand_neighbours_by_contribution():
+    """The same for the integers themselves, 10,000 users of 1 to 20,000 rows at once.
+
+    Counting is a sum over users (shown below), so a neighbour's difference is the one user's own contribution: all 10,000
+    are counted in one table with a column that tells them apart, and each is held to its bound.
+    """
+    from fastdp.schema import Schema
+    from fastdp.table import Table
+
+    rng = np.random.default_rng(5)
+    rows = np.array([checks.user_rows(rng) for _ in range(10_000)])
+    owner = np.repeat(np.arange(len(rows)), rows)
+    schema = Schema.from_domain({"owner": len(rows), "a": 3}, user="who")
+    codes = {"owner": owner, "a": rng.integers(0, 3, len(owner))}
+    counted = local(Table.from_codes(schema, codes, user=owner * 7 + 1), 2)
+    for clip in (1, 150, 200):
+        found = counted.marginals([("owner", "a")], clip)["owner", "a"]
+        assert found.dtype == np.int64
+        totals = found.sum(axis=1)
+        assert (totals <= clip * 2**20).all()
+        exact = np.minimum(rows * 2**20, rows * (clip * 2**20 // rows))
+        assert (totals == exact).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_counting_is_a_sum_over_users(data):
+    """And equals its slow twin: so adding a user adds exactly that user's own contribution, whoever else is there."""
+    clip = data.draw(st.integers(1, 5))
+    users = data.draw(st.lists(st.integers(0, 4), max_size=30))
+    rows = [tuple(data.draw(st.integers(0, n - 1)) for n in SIZES.values()) for _ in users]
+    codes = [np.array([r[i] for r in rows], np.int64) for i in range(3)]
+    names = list(SIZES)
+    whole = local(table(codes, np.array(users, np.int64)), 1)
+    for attributes in ((0,), (2, 0), (0, 1, 2)):
+        clique = tuple(names[i] for i in attributes)
+        found = whole.marginals([clique], clip)[clique]
+        sizes = list(SIZES.values())
+        assert (found == bounding.marginal(rows, users, attributes, sizes, clip)).all()
+        alone = np.zeros_like(found)
+        for user in set(users):
+            mine = np.array(users) == user
+            part = local(table([c[mine] for c in codes], np.array(users)[mine]), 1)
+            alone += part.marginals([clique], clip)[clique]
+        assert (found == alone).all()
+
+
+@pytest.mark.parametrize(
+    ("key", "cap"),
+    [
+        (RowsPerUser((1, 2, 5, 100)), 1),
+        (MostCommon(("a", "b")), 1),
+        (Groups(("a", "b"), t_max=3), 2),
+        (Groups(("a", "b"), t_max=3, cells=np.array([0, 4, 5, 11, 20])), 3),
+    ],
+)
+def test_user_histograms_change_by_one_user_only(key, cap):
+    rng = np.random.default_rng(6)
+    for _ in range(150):
+        base = checks.random_codes(rng, rng.integers(0, 60))
+        ids = rng.integers(0, 8, len(base[0]))
+        extra = checks.random_codes(rng, int(np.exp(rng.uniform(0, 6))))
+        both = [np.concatenate([x, y]) for x, y in zip(base, extra, strict=True)]
+        everyone = np.concatenate([ids, np.full(len(extra[0]), 99)])
+        shuffled = rng.permutation(len(everyone))
+        without = local(table(base, ids), 1).user_histogram(key, cap)
+        there = local(table([b[shuffled] for b in both], everyone[shuffled]), 1).user_histogram(key, cap)
+        change = there - without
+        assert change.min(initial=0) >= 0 and change.max(initial=0) <= 1
+        assert change.sum() <= cap

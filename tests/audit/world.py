@@ -1,0 +1,94 @@
+"""What the audits share: small tables of users, doors onto them, and doors whose noise is taken out.
+
+`Swap` is an engine whose table can be exchanged, so that thousands of data sets pass through one door.
+"""
+
+import math
+from contextlib import contextmanager
+from functools import cache
+from unittest.mock import patch
+
+import numpy as np
+
+from fastdp import opening
+from fastdp.engines.local import local
+from fastdp.measure import Request
+from fastdp.privacy import noise, second
+from fastdp.queries import AdaGrid, Grid
+from fastdp.schema import Schema
+from fastdp.table import Table
+
+SIZES = {"a": 3, "b": 4, "c": 2}
+SCHEMA = Schema.from_domain(SIZES, user="who")
+EPSILON, DELTA, CLIP = 10.0, 1e-5, 200
+
+
+def table(codes, users):
+    return Table.from_codes(SCHEMA, dict(zip(SIZES, codes, strict=True)), user=users)
+
+
+class Swap:
+    """An engine onto whichever table was set last."""
+
+    schema = SCHEMA
+
+    def __init__(self, content=None):
+        self.content = content
+
+    def marginals(self, cliques, clip):
+        return local(self.content, 1).marginals(cliques, clip)
+
+    def user_histogram(self, key, cap):
+        return local(self.content, 1).user_histogram(key, cap)
+
+
+@contextmanager
+def quick_accountant():
+    """The second accountant's answers remembered: thousands of doors ask it the same question."""
+    agree = second.agree
+    ask = cache(lambda events, epsilon, delta: agree(list(events), epsilon, delta))
+    with patch.object(opening.second, "agree", lambda e, epsilon, delta: ask(tuple(e), epsilon, delta)):
+        yield
+
+
+@contextmanager
+def no_noise():
+    """Draws replaced by zeros, to look at what would have been covered by noise."""
+
+    def nothing(scale, size, **_):
+        return np.zeros(size, np.int64)
+
+    with patch.object(noise, "gaussian", nothing), patch.object(noise, "laplace", nothing):
+        yield
+
+
+def open_door(engine, *, epsilon=EPSILON, delta=DELTA, clip=CLIP, seed=None, **options):
+    reserved = opening.reserve(
+        SCHEMA, [opening.Ask(epsilon=epsilon, delta=delta, clip=clip)], seed=seed, **options
+    )
+    (door,) = reserved.doors(engine)
+    return door
+
+
+def adagrid():
+    """A structured query over (a, b): two fine cells, the rest by its children's own queries."""
+    ones = {n: Grid((n,), (SIZES[n],), np.arange(SIZES[n])) for n in "ab"}
+    return AdaGrid(Grid(("a", "b"), (3, 4), np.array([1, 6]), (ones["a"], ones["b"])))
+
+
+QUERY = adagrid()
+
+
+def ask_everything(door):
+    """One run that spends all its mu: identity and structured queries, in two steps."""
+    shares = [0.3, 0.2, 0.3, 0.2]
+    a, b, ab, abc = (door.mu * math.sqrt(s) for s in shares)
+    found = door.measure([Request(("a",), a), Request(("b",), b)], "first")
+    return found + door.measure([Request(("a", "b"), ab, QUERY), Request(("a", "b", "c"), abc)], "second")
+
+
+def loss_mean(with_user, without):
+    """Sum of squared standardised differences: mu^2 of telling the two pre-noise answers apart."""
+    return sum(
+        float(np.sum(((x.values - y.values) / x.sigma) ** 2)) for x, y in zip(with_user, without, strict=True)
+    )
