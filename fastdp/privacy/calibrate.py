@@ -8,6 +8,7 @@ arithmetic, sigma^2 mu^2 >= count sensitivity^2. docs/privacy-calibration.md has
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
 
 from fastdp.errors import UsageError
@@ -152,9 +153,13 @@ def _positive(name: str, value: float) -> float:
 
 
 def _count(count: int) -> int:
-    if isinstance(count, bool) or int(count) != count or count < 1:
+    try:
+        whole = operator.index(count)
+    except TypeError:
+        whole = 0
+    if isinstance(count, bool) or whole < 1:
         raise UsageError(f"count must be a whole number >= 1, got {count!r}")
-    return int(count)
+    return whole
 
 
 def _delta(delta: float, zero: bool = False) -> float:

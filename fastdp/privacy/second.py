@@ -16,7 +16,7 @@ from fastdp.privacy import accountant
 from fastdp.privacy.accountant import BoundedRange, Event, Gaussian, Pure
 
 TOLERANCE = 1e-6  # relative difference that counts as agreement
-OVER = 1e-9  # relative excess over the stated epsilon that is still rounding
+OVER = 1e-9  # relative excess of the first accountant over the stated epsilon that is still rounding
 AUTODP_EPSILON = (1e-4, 100.0)
 AUTODP_DELTA = (1e-15, 0.1)
 _DIGITS = 60
@@ -37,10 +37,10 @@ def agree(events: Sequence[Event], epsilon: float, delta: float) -> str:
             f"the accountants disagree: fastdp finds epsilon {first!r} and {name} finds {second!r} "
             f"at delta {delta!r}; nothing was drawn"
         )
-    if second > epsilon * (1.0 + OVER):
+    if first > epsilon * (1.0 + OVER) or second > epsilon * (1.0 + TOLERANCE):
         raise PrivacyError(
-            f"{name} finds epsilon {second!r} at delta {delta!r}, more than the stated {epsilon!r}; "
-            "nothing was drawn"
+            f"the cost is epsilon {first!r} ({name}: {second!r}) at delta {delta!r}, more than the stated "
+            f"{epsilon!r}; nothing was drawn"
         )
     return name
 

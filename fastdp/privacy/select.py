@@ -11,6 +11,7 @@ p = 128 a second round is needed with probability below 2^-90. docs/privacy-sele
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -60,7 +61,7 @@ def exp_enclosure(x: Fraction, precision: int) -> tuple[int, int]:
         low = low * low >> work
         high = -(-(high * high) >> work)
     shift = work - precision
-    return low >> shift, -(-high >> shift)
+    return low >> shift, min(1 << precision, -(-high >> shift))
 
 
 def _taylor(x: int, work: int, up: bool) -> int:
@@ -112,6 +113,10 @@ def _rate(epsilon: float, sensitivity: int) -> Fraction:
         raise UsageError(f"sensitivity must be an int in the grid of the scores, got {sensitivity!r}")
     if sensitivity < 1:
         raise UsageError(f"sensitivity must be at least 1, got {sensitivity}")
-    if not 0.0 < float(epsilon) < float("inf"):
+    try:
+        number = float(epsilon)
+    except (TypeError, ValueError):
+        raise UsageError(f"epsilon must be a number, got {epsilon!r}") from None
+    if not 0.0 < number < math.inf:
         raise UsageError(f"epsilon must be finite and positive, got {epsilon!r}")
-    return least(float(epsilon)) / (2 * int(sensitivity))
+    return least(number) / (2 * int(sensitivity))

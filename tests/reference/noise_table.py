@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import mpmath
 
 GAUSS_STRIPS = 224  # of width 1/16: the half-normal up to 14
@@ -30,7 +32,7 @@ def expo() -> list[int]:
     """Strip i of [0, 8) holds exp(-i/16) - exp(-(i+1)/16); the last entry holds exp(-8)."""
     with mpmath.workprec(400):
         edges = [mpmath.exp(-mpmath.mpf(i) / 16) for i in range(EXPO_STRIPS + 1)]
-        return cumulative([a - b for a, b in zip(edges, edges[1:], strict=False)] + [edges[-1]])
+        return cumulative([a - b for a, b in pairwise(edges)] + [edges[-1]])
 
 
 def guide(table: list[int]) -> list[int]:

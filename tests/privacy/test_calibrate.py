@@ -1,0 +1,208 @@
+"""Calibration against golden figures and 60-digit arithmetic over the promised range."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.errors import UsageError
+from fastdp.privacy import calibrate as c
+from fastdp.privacy import gdp
+
+EPSILONS = [1e-4, 1e-3, 0.03, 0.3, 1.0, 8.0, 33.0, 100.0]
+DELTAS = [1e-15, 1e-12, 1e-9, 2.5e-5, 1e-3, 0.1]
+
+
+def curve(mu, epsilon):
+    """delta(mu, epsilon) as the textbook writes it."""
+    mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+    tail = mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / mu - mu / 2)
+    return mpmath.ncdf(-epsilon / mu + mu / 2) - tail
+
+
+def exact_mu(epsilon, delta, near):
+    """The root in mu at 60 digits."""
+
+    def f(mu):
+        return mpmath.log(curve(mu, epsilon)) - mpmath.log(mpmath.mpf(delta))
+
+    return mpmath.findroot(f, (mpmath.mpf(near), mpmath.mpf(near) * (1 + mpmath.mpf("1e-9"))))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "clip", "method", "sigma"),
+    [
+        (1.0, 150, "gdp", 4290.2421),
+        (10.0, 200, "gdp", 784.1204),
+        (1.0, 150, "classic-rdp", 5739.3613),
+        (10.0, 200, "classic-rdp", 895.4163),
+    ],
+)
+def test_golden_figures(epsilon, clip, method, sigma):
+    assert round(c.calibrate(epsilon, 2.5e-5, clip, 66, method), 4) == sigma
+
+
+def test_the_public_front_is_the_same_function():
+    import fastdp
+
+    assert fastdp.calibrate is c.calibrate
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_mu_sigma_and_back_over_the_whole_range(epsilon, delta):
+    check(epsilon, delta)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(-4, 2), st.floats(-15, -1))
+def test_mu_sigma_and_back_anywhere(log_epsilon, log_delta):
+    check(10.0**log_epsilon, 10.0**log_delta)
+
+
+def check(epsilon: float, delta: float) -> None:
+    """1e-9 relative (in fact 1e-12), each on its safe side."""
+    with mpmath.workdps(60):
+        mu = c.mu_from(epsilon, delta)
+        true = exact_mu(epsilon, delta, mu)
+        assert 0 <= 1 - mu / true < 1e-12
+        sigma = c.calibrate(epsilon, delta, 150.0, 66)
+        exact = 150 * mpmath.sqrt(66) / true
+        assert 0 <= sigma / exact - 1 < 1e-12
+        assert 0 <= c.delta_of(mu, epsilon) / curve(mu, epsilon) - 1 < 1e-11
+        back = c.epsilon_of(mu, delta)
+        assert back <= epsilon
+        assert curve(mu, back) <= delta
+        assert curve(mu, mpmath.mpf(back) * (1 - mpmath.mpf("1e-9"))) > delta
+
+
+def test_a_sigma_rounded_down_would_be_seen():
+    with mpmath.workdps(60):
+        sigma = c.calibrate(1.0, 2.5e-5)
+        planted = mpmath.mpf(sigma) * (1 - mpmath.mpf("1e-12"))
+        assert curve(1 / mpmath.mpf(sigma), 1.0) <= 2.5e-5 < curve(1 / planted, 1.0)
+
+
+@settings(deadline=None)
+@given(st.floats(1e-3, 30.0), st.floats(0.0, 200.0))
+def test_the_error_bound_of_log_delta_holds(mu, epsilon):
+    value, error = gdp._log_delta(mu, epsilon)
+    if value > -700:
+        with mpmath.workdps(80 + int(epsilon)):
+            assert abs(mpmath.log(curve(mu, epsilon)) - mpmath.mpf(value)) < error
+
+
+@given(st.floats(1e-3, 20.0), st.floats(0.0, 50.0))
+def test_delta_falls_with_epsilon_and_rises_with_mu(mu, epsilon):
+    assert c.delta_of(mu, epsilon + 0.1) <= c.delta_of(mu, epsilon) <= c.delta_of(mu * 1.1, epsilon)
+
+
+@settings(deadline=None)
+@given(st.floats(1e-6, 600.0))
+def test_pure_and_range_are_the_stated_formula_rounded_up(epsilon):
+    mu = c.mu_of_pure(epsilon)
+    with mpmath.workdps(60 + int(epsilon)):
+        tail = 1 / (1 + mpmath.exp(mpmath.mpf(epsilon)))
+        assert mpmath.ncdf(-mpmath.mpf(mu) / 2) <= tail
+        assert mpmath.ncdf(-mpmath.mpf(mu) * (1 - mpmath.mpf("1e-12")) / 2) > tail
+    assert c.mu_of_range(2 * epsilon) == mu
+
+
+@settings(deadline=None)
+@given(st.floats(1e-6, 30.0))
+def test_what_a_selection_may_use_fits_its_share(mu):
+    epsilon = c.range_epsilon_from(mu)
+    assert c.mu_of_range(epsilon) <= mu
+    assert c.mu_of_range(epsilon * (1 + 1e-11)) > mu
+    assert c.range_epsilon_from(mu) == 2 * c.pure_epsilon_from(mu)
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e6), st.integers(1, 1000))
+def test_sigma_from_mu_is_rounded_up_in_exact_arithmetic(mu, sensitivity, count):
+    sigma = c.sigma_from_mu(mu, sensitivity, count)
+    bound = count * Fraction(sensitivity) ** 2
+    assert (Fraction(sigma) * Fraction(mu)) ** 2 >= bound
+    assert (Fraction(sigma) * Fraction(mu)) ** 2 <= bound * Fraction(1 + 1e-14)
+    assert c.mu_from_sigma(sigma, sensitivity, count) <= mu * (1 + 1e-15)
+
+
+@given(st.floats(1e-6, 1e3))
+def test_rho_and_mu(mu):
+    rho = c.rho_from_mu(mu)
+    assert Fraction(rho) * 2 >= Fraction(mu) ** 2
+    assert math.isclose(c.mu_from_rho(rho), mu, rel_tol=1e-14)
+    assert Fraction(c.mu_from_rho(rho)) ** 2 >= 2 * Fraction(rho)
+
+
+def test_laplace_scale():
+    assert c.calibrate(0.1, 0.0, 1.0, 1, "laplace") >= 10.0
+    assert math.isclose(c.calibrate(2.0, 0.0, 5.0, 4, "pure"), 10.0, rel_tol=1e-15)
+    assert Fraction(c.calibrate(0.3, 0, method="laplace")) >= 1 / Fraction("0.3")
+
+
+def test_classic_gaussian_is_the_textbook_with_its_cap():
+    delta, sigma = 1e-5, math.sqrt(2 * math.log(1.25e5))
+    assert math.isclose(c.calibrate(0.5, delta, 3.0, 1, "classic-gaussian"), 6 * sigma, rel_tol=1e-12)
+    assert c.calibrate(10.0, delta, 1.0, 1, "classic-gaussian") == c.calibrate(
+        1.0, delta, 1.0, 1, "classic-gaussian"
+    )
+    ratio = c.calibrate(10.0, 2.5e-5, method="classic-gaussian") / c.calibrate(10.0, 2.5e-5)
+    assert ratio > 9
+
+
+@pytest.mark.parametrize("method", ["gdp", "classic-rdp", "classic-gaussian"])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
+def test_mu_of_method_is_never_more_than_the_tight_one(method, epsilon):
+    mu = c.mu_of_method(epsilon, 1e-6, method)
+    assert mu <= c.mu_from(epsilon, 1e-6)
+    assert math.isclose(c.calibrate(epsilon, 1e-6, method=method) * mu, 1.0, rel_tol=1e-12)
+    assert c.epsilon_of(mu, 1e-6) <= epsilon
+
+
+def test_conversions_at_the_edges():
+    assert c.delta_of(0.0, 1.0) == 0.0
+    assert c.epsilon_of(0.0, 1e-9) == 0.0
+    assert c.epsilon_of(0.1, 0.5) == 0.0
+    assert c.mu_of_pure(0.0) == 0.0
+    assert c.delta_of(500.0, 1.0) == 1.0
+    assert 0.0 < c.delta_of(0.01, 10.0) <= 1e-300
+    assert math.isclose(c.epsilon_of(c.mu_from(1e4, 1e-9), 1e-9), 1e4, rel_tol=1e-9)
+    assert math.isclose(c.epsilon_of(c.mu_from(1.0, 1e-200), 1e-200), 1.0, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (0.0, 1e-5),
+        (-1.0, 1e-5),
+        (float("nan"), 1e-5),
+        (float("inf"), 1e-5),
+        ("x", 1e-5),
+        (1.0, 0.0),
+        (1.0, 1.0),
+        (1.0, -1e-5),
+        (1.0, float("nan")),
+        (1.0, None),
+        (1.0, 1e-5, 0.0),
+        (1.0, 1e-5, float("inf")),
+        (1.0, 1e-5, 1.0, 0),
+        (1.0, 1e-5, 1.0, 1.5),
+        (1.0, 1e-5, 1.0, "many"),
+        (1.0, 1e-5, 1.0, 1, "magic"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments):
+    for method in ("gdp", "classic-rdp", "classic-gaussian"):
+        full = arguments if len(arguments) == 5 else (*arguments, *((1.0, 1)[len(arguments) - 2 :]), method)
+        with pytest.raises(UsageError):
+            c.calibrate(*full)
+
+
+def test_numpy_scalars_are_numbers():
+    assert c.calibrate(np.float64(1.0), np.float64(1e-5), np.int64(1), np.int64(2)) > 0

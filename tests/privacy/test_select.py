@@ -1,0 +1,135 @@
+"""The exponential mechanism: exact enclosures, exact law, refusals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fastdp.errors import UsageError
+from fastdp.privacy import select
+
+ALARM = 1e-6
+UNIT = 1 << 20
+
+
+@given(st.fractions(0, 400, max_denominator=2**60), st.integers(4, 400))
+def test_enclosures_hold_and_are_narrow(x, precision):
+    low, high = select.exp_enclosure(x, precision)
+    with mpmath.workprec(1200):
+        exact = mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator) * mpmath.mpf(2) ** precision
+        assert low <= exact <= high
+    assert high - low <= 2
+
+
+def test_enclosure_of_huge_and_tiny_exponents():
+    assert select.exp_enclosure(Fraction(0), 50) == (1 << 50, 1 << 50)
+    assert select.exp_enclosure(Fraction(10**30), 50) == (0, 1)
+    low, high = select.exp_enclosure(Fraction(1, 10**30), 50)
+    assert (1 << 50) - 2 <= low <= high <= 1 << 50
+
+
+def probabilities(scores, epsilon: float, sensitivity: int) -> np.ndarray:
+    """The stated law."""
+    z = epsilon * (np.asarray(scores, dtype=float) - max(scores)) / (2 * sensitivity)
+    return np.exp(z) / np.exp(z).sum()
+
+
+def chi_square(scores, epsilon, sensitivity, law_epsilon=None, draws=20_000):
+    counts = np.bincount(
+        [select.exponential(scores, epsilon, sensitivity) for _ in range(draws)],
+        minlength=len(scores),
+    )
+    expected = probabilities(scores, law_epsilon or epsilon, sensitivity) * draws
+    assert expected.min() >= 20
+    statistic = np.sum((counts - expected) ** 2 / expected)
+    return statistic, stats.chi2.isf(ALARM, len(scores) - 1)
+
+
+@pytest.mark.parametrize(
+    ("scores", "epsilon", "sensitivity"),
+    [
+        ([0, 1, 2, 3], 1.0, 1),
+        ([5 * UNIT, -3 * UNIT, 5 * UNIT, 0], 0.7, 4 * UNIT),
+        ([2**62, 2**62 - 150 * UNIT, 2**62 - 7], 2.0, 150 * UNIT),
+        ([7, 7, 7, 7, 7], 10.0, 1),
+    ],
+)
+def test_law(scores, epsilon, sensitivity):
+    statistic, critical = chi_square(scores, epsilon, sensitivity)
+    assert statistic <= critical
+
+
+def test_a_missing_factor_two_is_caught():
+    statistic, critical = chi_square([0, 1, 2, 3], 1.0, 1, law_epsilon=2.0)
+    assert statistic > critical
+
+
+def test_an_undecided_draw_is_refined_to_the_same_answer(monkeypatch):
+    """Starting with 2 bits instead of 128 uses the same leading bits of U, so the answer cannot change."""
+    scores = np.arange(40) * UNIT
+    monkeypatch.setattr(select, "Bits", Prefix)
+    wide = [select.exponential(scores, 1.0, 5 * UNIT, seed=i) for i in range(200)]
+    monkeypatch.setattr(select, "_FIRST_BITS", 2)
+    narrow = [select.exponential(scores, 1.0, 5 * UNIT, seed=i) for i in range(200)]
+    assert wide == narrow
+
+
+class Prefix:
+    """Bits of one fixed binary fraction, most significant first."""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self._bits = "".join(str(b) for b in rng.integers(0, 2, 4096))
+
+    def take(self, bits: int) -> int:
+        head, self._bits = self._bits[:bits], self._bits[bits:]
+        return int(head, 2)
+
+
+def test_certain_choices():
+    assert select.exponential([3], 1.0, 1) == 0
+    # a gap of 1e6 sensitivities: another index has probability exp(-500000)
+    assert select.exponential([0, 10**6, 0], 1.0, 1) == 1
+    far = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+    assert select.exponential(far, 1.0, 1) == 1
+
+
+def test_thousands_of_candidates():
+    scores = np.random.default_rng(0).integers(0, 1000 * UNIT, 5000)
+    chosen = select.exponential(scores, 2.0, UNIT)
+    # all candidates more than 40 D below the best weigh 5000 exp(-40) together
+    assert scores[chosen] > scores.max() - 40 * UNIT
+
+
+def test_seeded_choice_repeats():
+    scores = np.arange(1000)
+    first = [select.exponential(scores, 0.1, 1, seed=s) for s in range(20)]
+    assert first == [select.exponential(scores, 0.1, 1, seed=s) for s in range(20)]
+    assert len(set(first)) > 1
+
+
+@pytest.mark.parametrize(
+    ("scores", "epsilon", "sensitivity"),
+    [
+        ([], 1.0, 1),
+        ([[1, 2]], 1.0, 1),
+        ([0.5, 1.0], 1.0, 1),
+        (["a"], 1.0, 1),
+        ([1, 2], 0.0, 1),
+        ([1, 2], float("nan"), 1),
+        ([1, 2], float("inf"), 1),
+        ([1, 2], "x", 1),
+        ([1, 2], 1.0, 0),
+        ([1, 2], 1.0, 1.5),
+        ([1, 2], 1.0, True),
+    ],
+)
+def test_bad_arguments_are_refused(scores, epsilon, sensitivity):
+    with pytest.raises(UsageError):
+        select.exponential(scores, epsilon, sensitivity)
