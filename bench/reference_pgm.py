@@ -123,6 +123,19 @@ class Objective:
             gradient[source] += slope.reshape(_spread_shape(table.shape, source, clique))
         return loss, gradient
 
+    def lipschitz(self, steps: int = 20) -> float:
+        """The gradient's Lipschitz constant by power iteration: the Hessian is constant."""
+        zero = {c: np.zeros(self.domain.shape(c)) for c in self.cliques}
+        origin = self(zero)[1]
+        v = {c: np.ones_like(t) for c, t in zero.items()}
+        norm = 1.0
+        for _ in range(steps):
+            size = np.sqrt(sum(np.vdot(t, t) for t in v.values()))
+            slope = self({c: t / size for c, t in v.items()})[1]
+            v = {c: slope[c] - origin[c] for c in v}
+            norm = np.sqrt(sum(np.vdot(t, t) for t in v.values()))
+        return float(norm)
+
 
 @dataclass
 class Trace:
