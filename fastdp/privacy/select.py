@@ -3,10 +3,11 @@
 Law: P(j) = w_j / sum w, w_j = exp(-epsilon (max score - score_j) / (2 sensitivity)), for integer scores whose
 change by one user is at most `sensitivity` in the same grid. One draw is charged `BoundedRange(epsilon)`.
 
-Sampling is inversion with lazy precision: every w_j is enclosed between two integers in units of 2^-p, a
-uniform U gets p random bits, and if the enclosures do not decide which interval of the cumulative sum holds U,
-both get more bits. The answer is the one that infinitely many bits would give, so the law is exact; with
-p = 128 a second round is needed with probability below 2^-90. docs/privacy-selection.md has the proof.
+Sampling is inversion with lazy precision: every w_j is enclosed between two integers in units of 2^-p,
+a uniform U gets p random bits, and if the enclosures do not decide which interval of the cumulative sum
+holds U, both get more bits. The answer is the one that infinitely many bits would give, so the law is
+exact; with p = 128 and n candidates a second round is needed with probability below 5 n^2 2^-128.
+docs/privacy-selection.md has the proof.
 """
 
 from __future__ import annotations
