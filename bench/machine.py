@@ -1,0 +1,66 @@
+"""The machine a figure came from: processor, cores, memory, versions. Never a name of the machine or its owner."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from importlib import metadata
+from pathlib import Path
+
+PACKAGES = ("fastdp", "numpy", "pyarrow", "polars", "duckdb", "pandas", "mbi", "jax", "numba")
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def processor() -> str:
+    """Model of the processor as the kernel gives it."""
+    text = _read("/proc/cpuinfo")
+    found = re.search(r"^(?:model name|Model|CPU part)\s*:\s*(.+)$", text, re.M)
+    return found[1].strip() if found else platform.processor() or "unknown"
+
+
+def caches() -> dict[str, str]:
+    """Cache sizes of the first core by level, e.g. {"L2": "2048K"}."""
+    out = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        kind = _read(str(index / "type")).strip()
+        if kind != "Instruction":
+            out[f"L{_read(str(index / 'level')).strip()}"] = _read(str(index / "size")).strip()
+    return out
+
+
+def describe() -> dict:
+    """Everything a reader needs to judge a figure."""
+    memory = re.search(r"MemTotal:\s*(\d+)", _read("/proc/meminfo"))
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "processor": processor(),
+        "architecture": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "caches": caches(),
+        "memory_gb": round(int(memory[1]) / 2**20, 1) if memory else None,
+        "load_average": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "packages": versions,
+    }
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process so far, in MB (from the kernel's high-water mark)."""
+    found = re.search(r"VmHWM:\s*(\d+)", _read("/proc/self/status"))
+    if found:
+        return int(found[1]) / 1024
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
