@@ -5,8 +5,9 @@ The names below are the public contract; each is imported when first used, so th
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
 
 _WHERE = {
     "Schema": "schema",
@@ -14,6 +15,7 @@ _WHERE = {
     "read": "table",
     "synthesize": "run",
     "Run": "run",
+    "load_run": "run",
     "plan": "plan",
     "marginals": "truth",
     "calibrate": "privacy.calibrate",
@@ -26,12 +28,7 @@ _WHERE = {
 }
 _MODULES = ("errors", "queries", "privacy", "simulate", "mechanisms")
 
-__all__ = [*_WHERE, *_MODULES]
-
-try:
-    __version__ = version("fastdp")
-except PackageNotFoundError:
-    __version__ = "0+unknown"
+__all__ = ["__version__", *_WHERE, *_MODULES]
 
 
 def __getattr__(name: str):
@@ -39,6 +36,13 @@ def __getattr__(name: str):
         value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
     elif name in _MODULES:
         value = import_module(f".{name}", __name__)
+    elif name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            value = version("fastdp")
+        except PackageNotFoundError:
+            value = "0+unknown"
     else:
         raise AttributeError(f"module 'fastdp' has no attribute {name!r}")
     globals()[name] = value
@@ -46,4 +50,16 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """`fastdp.plan` is the function also after somebody imported the module `fastdp.plan`, which Python would put
+    in its place."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _WHERE and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,8 +103,10 @@ class Output:
             try:
                 for start in range(0, self.shards, BLOCK_SHARDS):
                     stop = min(start + BLOCK_SHARDS, self.shards)
-                    block = self._draw(pool, start, stop, reporter)
-                    owners = self._owners(block, start, reporter)
+                    with _timed(reporter, "sample", start / self.shards):
+                        block = self._draw(pool, start, stop, reporter)
+                    with _timed(reporter, "ids", start / self.shards):
+                        owners = self._owners(block, start)
                     for k, i in enumerate(range(start, stop)):
                         if reporter is not None:
                             reporter.check()
@@ -136,14 +139,12 @@ class Output:
                 reporter.update("sample", (i + 1) / self.shards)
         return block
 
-    def _owners(self, block: list, start: int, reporter) -> list[np.ndarray | None]:
+    def _owners(self, block: list, start: int) -> list[np.ndarray | None]:
         """User numbers of each shard in the block; one deal over the whole block."""
         if not self._has_user:
             return [None] * len(block)
         if self.outcome.owners is not None:
             return [self.outcome.owners(start + k) for k in range(len(block))]
-        if reporter is not None:
-            reporter.update("ids", start / max(1, self.shards))
         lengths = [len(next(iter(codes.values()))) for codes in block]
         total, seed = sum(lengths), self._seeds[1] + start
         if self.source.habits is not None:
@@ -169,6 +170,16 @@ class Output:
 
 
 _PARQUET = {"compression": "zstd", "compression_level": 1, "write_statistics": True}
+
+
+@contextmanager
+def _timed(reporter: Reporter | None, stage: str, part: float) -> Iterator[None]:
+    if reporter is None:
+        yield
+        return
+    reporter.update(stage, part)
+    with reporter.stage(stage):
+        yield
 
 
 def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:

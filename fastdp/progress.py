@@ -69,15 +69,15 @@ class Reporter:
 
     @contextmanager
     def stage(self, name: str, text: str = "") -> Iterator[None]:
-        """Times a stage, also when it fails."""
+        """Times a stage, also when it fails; tells the callback of its start where there is a text."""
         self.check()
-        self.update(name, 0.0, text)
+        if text:
+            self.update(name, 0.0, text)
         start = time.perf_counter()
         try:
             yield
         finally:
             self.timings.append((self._run, name, time.perf_counter() - start))
-        self.update(name, 1.0)
 
     def update(self, stage: str, part: float, text: str = "") -> None:
         """`part` of this stage is done, 0..1."""

@@ -27,7 +27,7 @@ from .mechanisms.base import Config, Job, Outcome
 from .output import IdSource, Output, write_measurements
 from .plan import check_budget, clip_of, resolve_schema
 from .privacy.statement import write as write_statement
-from .progress import Progress, Reporter
+from .progress import STAGES, Progress, Reporter
 from .runfolder import RunFolder
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ class _Work:
         staging = folder.staging()
         place = staging / self._label(i) if self.several else staging
         place.mkdir(exist_ok=True)
-        with self.reporter.stage("write", "sampling and writing"):
+        with self.reporter.stage("write"):
             output.write(place, self.reporter)
             self._write_rest(place, run, outcome)
         if self.several and i == len(self.epsilons) - 1:
@@ -421,10 +421,11 @@ class _Work:
         for run, stage, seconds in self.reporter.timings:
             if run in ("", label):
                 found[stage] = found.get(stage, 0.0) + seconds
-        # A fit happens inside the measuring of its mechanism; shown apart.
-        if "fit" in found and "measure" in found:
-            found["measure"] = max(0.0, found["measure"] - found["fit"])
-        return found
+        # Some stages happen inside others; each second is shown once.
+        for outer, inner in (("measure", ("fit",)), ("write", ("sample", "ids"))):
+            if outer in found:
+                found[outer] = max(0.0, found[outer] - sum(found.get(name, 0.0) for name in inner))
+        return {name: found[name] for name in STAGES if name in found}
 
     def _write_timings(self, folder: RunFolder) -> None:
         stages = {self._label(i): self._timings(i) for i in range(len(self.epsilons))}

@@ -42,4 +42,6 @@ class FakeDoor:
     def select_l1(self, cliques, estimates, *, epsilon, label, allowed):
         self.steps.append(label)
         self.asked.append(epsilon)
-        return max(allowed, key=lambda i: np.abs(self.marginal(cliques[i]) - estimates[cliques[i]].reshape(-1)).sum())
+        return max(
+            allowed, key=lambda i: np.abs(self.marginal(cliques[i]) - estimates[cliques[i]].reshape(-1)).sum()
+        )

@@ -91,7 +91,13 @@ def test_the_recipe_measures_66_marginals_with_the_published_noise():
     config = recipe.load("taxi-adagrid").config(1.0)
     sizes = dict.fromkeys(("fare", "tips", "trip_total", "trip_seconds", "trip_miles"), 11)
     domain = Domain(
-        {"shift": 21, "company_id": 57, "pickup_community_area": 78, "dropoff_community_area": 78, "payment_type": 9}
+        {
+            "shift": 21,
+            "company_id": 57,
+            "pickup_community_area": 78,
+            "dropoff_community_area": 78,
+            "payment_type": 9,
+        }
         | sizes
     )
     outline = config.outline(domain, public=True)

@@ -1,0 +1,22 @@
+from . import errors as errors
+from . import mechanisms as mechanisms
+from . import privacy as privacy
+from . import queries as queries
+from . import simulate as simulate
+from .evaluate import evaluate as evaluate
+from .measurement import Measurement as Measurement
+from .model import Model as Model
+from .model import fit as fit
+from .plan import plan as plan
+from .privacy.calibrate import calibrate as calibrate
+from .privacy.ledger import Ledger as Ledger
+from .run import Run as Run
+from .run import load_run as load_run
+from .run import synthesize as synthesize
+from .schema import Schema as Schema
+from .table import Table as Table
+from .table import read as read
+from .truth import marginals as marginals
+from .verify import verify as verify
+
+__version__: str

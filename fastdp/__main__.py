@@ -1,0 +1,5 @@
+"""`python -m fastdp`: the command line."""
+
+from .cli import main
+
+main()
