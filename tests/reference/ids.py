@@ -34,7 +34,7 @@ def profiles(user, codes):
 def conjunction(truth_user, truth, user, synthetic):
     """1 - mean absolute difference of the shares of users within tolerances of 50 random users of the truth."""
     a, b = profiles(truth_user, truth), profiles(user, synthetic)
-    rng = np.random.RandomState(123456)  # noqa: NPY002 (the score is defined by this generator)
+    rng = np.random.RandomState(123456)  # the score is defined by this generator
     gaps = []
     for _ in range(50):
         target = a[rng.randint(0, len(a))]
