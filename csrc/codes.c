@@ -5,6 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+/* A fused multiply-add would make draws depend on the machine: a seed must give the same values everywhere. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=off")
+#else
+#pragma STDC FP_CONTRACT OFF
+#endif
+
 #define BLOCK 1024
 #define FEW_EDGES 32
 
@@ -82,16 +89,17 @@ static void widen_u64(const uint64_t *x, size_t n, int64_t *out)
     }
 INT_TYPES(DEFINE_INT)
 
-/* Floating point. A number that is not whole, or beyond 2^53 and so perhaps rounded, is no key of a whole-number rule. */
+/* Floating point: a number that is not whole is no key of a whole-number rule. */
 #define DEFINE_FLOAT(TAG, T) \
     static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
     { \
-        const double lo = (double)m->lo, hi = lo + (double)m->count; \
+        const double lo = (double)m->lo, hi = lo + (double)m->count - 1; \
         for (size_t i = 0; i < n; i++) { \
             const double v = (double)x[i]; \
-            if (v >= lo && v < hi) { \
-                const uint64_t d = (uint64_t)(v - lo); \
-                out[i] = (double)d == v - lo ? (m->rule == FDP_TABLE ? m->table[d] : (uint32_t)d) : m->other; \
+            if (v >= lo && v <= hi) { \
+                const int64_t t = (int64_t)v; \
+                const uint64_t d = (uint64_t)t - (uint64_t)m->lo; \
+                out[i] = (double)t == v && d < m->count ? (m->rule == FDP_TABLE ? m->table[d] : (uint32_t)d) : m->other; \
             } else { \
                 out[i] = v != v ? m->nan : m->rule == FDP_TABLE ? m->other : v < lo ? m->below : m->above; \
             } \

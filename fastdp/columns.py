@@ -194,8 +194,8 @@ def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:
         if value != math.floor(value):
             raise fail(column, where, f"{value!r} is no whole number, but dtype is {dtype}")
         low, high = dtypes.int_range(dtype)
-        if not low <= value <= high:
-            raise fail(column, where, f"{value!r} does not fit {dtype}")
+        if not low <= value <= min(high, (1 << 63) - 1):
+            raise fail(column, where, f"{value!r} does not fit {dtype} (or 64 bits with sign)")
         return int(value)
     if not math.isfinite(value):
         raise fail(column, where, f"{value!r} is not finite")
@@ -268,6 +268,8 @@ class Integer(Column):
     def __post_init__(self) -> None:
         if dtypes.family(self.dtype) not in ("int", "float", "string", "decimal"):
             raise fail(self.name, "dtype", f"{self.dtype} cannot hold whole numbers")
+        if not -(1 << 63) <= self.min or not self.max < 1 << 63:
+            raise fail(self.name, "max", "min and max must fit 64 bits with sign")
         if self.max < self.min:
             raise fail(self.name, "max", f"{self.max} is below min = {self.min}")
         if dtypes.family(self.dtype) == "int":

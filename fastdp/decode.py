@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 _CHUNK = 1 << 18
+# Ranges up to this size are decoded by a table, longer ones by a sum.
+_LISTED = 1 << 20
 
 
 def decode(
@@ -194,6 +196,10 @@ def _rebuilt(item: Derived, parts: list[np.ndarray], seed: int, row: int) -> pa.
 
 
 def _values(schema: Schema, column: Column, codes: np.ndarray, seed: int, row: int) -> pa.Array:
+    if isinstance(column, Integer) and column.size > _LISTED:
+        values = np.where(codes < column.base, codes, 0) + np.int64(column.min)
+        values *= 10 ** dtypes.decimal_scale(column.dtype)
+        return _array(values, codes >= column.base, column.dtype)
     cache = schema.__dict__.setdefault("_decode_books", {})
     book = cache.get(column.name)
     if book is None:
@@ -212,7 +218,7 @@ def _values(schema: Schema, column: Column, codes: np.ndarray, seed: int, row: i
 
         coded = pa.DictionaryArray.from_arrays(_arrow(index, null, pa.int32()), book.texts)
         kind = dtypes.arrow(column.dtype)
-        return coded if pa.types.is_dictionary(kind) else coded.cast(kind)
+        return coded if pa.types.is_dictionary(kind) else coded.cast(book.texts.type).cast(kind)
     values = np.empty(len(codes), dtype=book.table.dtype)
     core.lookup(codes, book.table, values)
     return _array(values, null, column.dtype)
@@ -260,10 +266,12 @@ class _Book:
 
 
 def _texts(values: list[str], dtype: str) -> pa.Array:
+    """The listed texts; views and dictionaries are made from plain strings."""
     import pyarrow as pa
 
     kind = dtypes.arrow(dtype)
-    return pa.array(values, pa.string() if pa.types.is_dictionary(kind) else kind)
+    plain = pa.types.is_dictionary(kind) or pa.types.is_string_view(kind)
+    return pa.array(values, pa.string() if plain else kind)
 
 
 def _machine(values: list[Any], dtype: str) -> np.ndarray:

@@ -56,6 +56,7 @@ def canonical(text: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def family(text: str) -> str:
     """`int`, `float`, `decimal`, `bool`, `string`, `date` or `timestamp` of a canonical name."""
     if _INT.match(text):
@@ -66,6 +67,7 @@ def family(text: str) -> str:
     return "string"
 
 
+@lru_cache(maxsize=256)
 def int_range(text: str) -> tuple[int, int]:
     """Smallest and largest value of an integer type."""
     bits = int(re.sub(r"\D", "", text))
