@@ -8,8 +8,8 @@ An event is the law of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)` or `
 - the epsilon at delta of sqrt(sum mu_i^2) over all events, a pure epsilon being mu-GDP with
   mu = -2 Phi^-1(1/(1+e^epsilon)) and an epsilon-bounded range with mu = -2 Phi^-1(1/(1+e^(epsilon/2))).
 
-Sums are rounded up. docs/privacy-accounting.md has the proofs, and says which bound may serve as a filter when
-the laws of later events depend on earlier answers.
+Sums are rounded up. docs/privacy-accounting.md has the proofs. Budgets that later runs may
+spend as earlier answers suggest are kept by `budget`, not by comparing with this figure.
 """
 
 from __future__ import annotations
@@ -158,22 +158,6 @@ def compose(events: Iterable[Event]) -> Composition:
 def spent(events: Iterable[Event], delta: float) -> float:
     """`compose(events).epsilon(delta)`: what the events cost at delta."""
     return compose(events).epsilon(delta)
-
-
-def admits(events: Iterable[Event], epsilon: float, delta: float) -> bool:
-    """Whether all events together stay within (epsilon, delta)."""
-    return spent(events, delta) <= epsilon
-
-
-def admits_adaptive(events: Iterable[Event], epsilon: float, delta: float) -> bool:
-    """As `admits`, by the bounds that stay valid when the laws themselves were chosen by earlier answers.
-
-    These are the all-mu bound, and the plain sum where no event is Gaussian.
-    """
-    total = compose(events)
-    if total.gaussian_mu == 0.0 and total.pure_epsilon <= epsilon:
-        return True
-    return _delta(delta) > 0.0 and gdp.epsilon_of(total.mu, delta) <= epsilon
 
 
 def _sum_up(values: list[float]) -> float:

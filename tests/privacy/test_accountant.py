@@ -18,8 +18,6 @@ from fastdp.privacy.accountant import (
     BoundedRange,
     Gaussian,
     Pure,
-    admits,
-    admits_adaptive,
     compose,
     event_from_dict,
     mu_of,
@@ -118,16 +116,6 @@ def test_more_events_cost_more_and_order_does_not_matter(listed, delta):
     total = compose(listed)
     epsilon = total.epsilon(delta)
     assert total.delta(epsilon) <= delta * (1 + 1e-9)
-
-
-def test_admission():
-    mu = calibrate.mu_from(1.0, 1e-6)
-    assert admits([Gaussian(mu)], 1.0, 1e-6)
-    assert not admits([Gaussian(mu * 1.001)], 1.0, 1e-6)
-    assert admits([Pure(0.5), Gaussian(calibrate.mu_from(0.5, 1e-6))], 1.0, 1e-6)
-    assert admits_adaptive([Gaussian(mu)], 1.0, 1e-6)
-    assert admits_adaptive([Pure(0.5)] * 2, 1.0, 0.0)
-    assert not admits_adaptive([Pure(0.5), Gaussian(calibrate.mu_from(0.5, 1e-6))], 1.0, 1e-6)
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1.0, float("nan"), "x"])

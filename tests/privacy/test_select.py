@@ -74,10 +74,32 @@ def test_an_undecided_draw_is_refined_to_the_same_answer(monkeypatch):
     """Starting with 2 bits instead of 128 uses the same leading bits of U, so the answer cannot change."""
     scores = np.arange(40) * UNIT
     monkeypatch.setattr(select, "Bits", Prefix)
+    monkeypatch.setattr(select, "_locate_fast", lambda *_: None)
     wide = [select.exponential(scores, 1.0, 5 * UNIT, seed=i) for i in range(200)]
     monkeypatch.setattr(select, "_FIRST_BITS", 2)
     narrow = [select.exponential(scores, 1.0, 5 * UNIT, seed=i) for i in range(200)]
     assert wide == narrow
+
+
+@given(
+    st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 100), min_size=1, max_size=30),
+    st.floats(1e-3, 50.0),
+    st.integers(1, 2**40) | st.integers(1, 50),
+    st.integers(0, 2**32),
+)
+def test_the_floating_point_shortcut_gives_the_exact_answer(scores, epsilon, sensitivity, seed):
+    fast = select.exponential(scores, epsilon, sensitivity, seed=seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(select, "_locate_fast", lambda *_: None)
+        assert select.exponential(scores, epsilon, sensitivity, seed=seed) == fast
+
+
+def test_the_shortcut_abstains_at_a_boundary():
+    gaps = np.zeros(4, dtype=np.uint64)
+    rate = Fraction(1, 2)
+    assert select._locate_fast(gaps, rate, 0.3) == 1
+    for boundary in (0.25, 0.5, 0.75, 0.25 + 1e-11, 0.75 - 1e-11, 1.0 - 1e-11):
+        assert select._locate_fast(gaps, rate, boundary) is None
 
 
 class Prefix:
