@@ -1,0 +1,61 @@
+"""Kill -9 at every point of a run, and many processes against one budget."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def drive(what, folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.audit.crash", what, str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return drive("kill", tmp_path_factory.mktemp("kill"))
+
+
+def test_kill_at_every_point(runs):
+    *killed, whole = runs
+    assert not whole["died"] and len(killed) >= 16
+    assert all(r["died"] for r in killed)
+    mu = whole["spent"]
+    for run in runs:
+        where = f"killed at point {run['at']}"
+        assert run["resumed"] in (0, None), where
+        # one run in the ledger, charged once, however often it was started
+        assert [e["run"] for e in run["entries"]] == ["the run"], where
+        assert run["spent"] == pytest.approx(mu, rel=1e-12), where
+        assert [s["step"] for s in run["entries"][0]["steps"]] == [0, 1], where
+        # whatever was seen before the kill is what is seen after it
+        for number in (0, 1):
+            seen = {json.dumps(values) for n, values in run["seen"] if n == number}
+            assert len(seen) == 1, where
+        # nothing was seen that was not charged by then
+        if run["died"] and run["seen"]:
+            assert run["between"] > 0, where
+
+
+def test_two_runs_of_the_same_data_differ(runs):
+    """The answers above agree because they were stored, not because the noise repeats."""
+    first = [json.dumps(r["seen"][0]) for r in runs]
+    assert len(set(first)) == len(first)
+
+
+def test_32_processes_stay_within_one_budget(tmp_path):
+    result = drive("race", tmp_path)
+    assert set(result["codes"]) == {0}
+    assert result["runs"] == 10
+    assert result["mu"] <= result["budget"]
