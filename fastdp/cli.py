@@ -131,17 +131,20 @@ def plan(
     mechanism: Mechanism,
     schema: SchemaOption = None,
     rows: Annotated[int, typer.Option(help="Rows expected, for memory and time.")] = 10_000_000,
-    public: Annotated[bool, typer.Option("--public", help="Public data will be given.")] = False,
+    public: Annotated[
+        str | None, typer.Option(help="Public data the run would be given; tells the clip's bias.")
+    ] = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """What a run would measure: noise per cell, detectable counts, model size, memory, time. Needs no data."""
     from .cli_show import plan_table
     from .plan import plan as make
+    from .plan import public_table
 
+    known = False if public is None else public_table(public, schema, mechanism, threads)
     plans = [
-        make(schema, mechanism, e, delta, rows=rows, public=public, threads=threads)
-        for e in epsilons(epsilon)
+        make(schema, mechanism, e, delta, rows=rows, public=known, threads=threads) for e in epsilons(epsilon)
     ]
     if as_json:
         emit([p.to_dict() for p in plans])

@@ -149,30 +149,38 @@ def plan_table(plan: Plan) -> None:
     console.print(
         f"for {plan.rows:,} rows: about {size(plan.memory_bytes)} of memory and {duration(plan.seconds)}"
     )
+    if plan.clip_bias is not None:
+        better = f"; least bias plus noise at clip {plan.clip_suggested}" if plan.clip_suggested else ""
+        console.print(f"clip {plan.clip} loses {plan.clip_bias:.2%} of the public rows{better}")
     for note in plan.notes:
         console.print(f"Note: {note}.")
 
 
+ASIDE = ("private", "rows", "columns", "baselines", "seconds")
+
+
 def scores_table(found: Mapping[str, Any], out: Path | None) -> None:
-    """Scores, nested ones by their path."""
+    """The scores of every metric, beside those of random samples of the truth where they were taken."""
+    samples = found.get("baselines") or {}
     table = Table(box=None, pad_edge=False)
     table.add_column("score")
-    table.add_column("value", justify="right")
-    for name, value in _flat(found):
-        table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
+    for name in ("synthetic", *samples):
+        table.add_column(name, justify="right")
+    for metric, scores in found.items():
+        if metric in ASIDE or not isinstance(scores, Mapping):
+            continue
+        for key, value in scores.items():
+            if isinstance(value, float):
+                beside = [(s.get(metric) or {}).get(key) for s in samples.values()]
+                table.add_row(f"{metric} {key}", *(_score(v) for v in (value, *beside)))
     console.print(table)
     console.print("These figures see the truth: not private, not for release.")
     if out is not None:
         console.print(f"Look at {out}")
 
 
-def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, item in value.items():
-        name = f"{path}.{key}" if path else str(key)
-        if isinstance(item, Mapping):
-            yield from _flat(item, name)
-        elif isinstance(item, int | float | str):
-            yield name, item
+def _score(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else ""
 
 
 def ledger_tables(found: Mapping[str, Mapping]) -> None:

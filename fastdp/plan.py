@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .domain import Clique
 from .errors import ModelTooLargeError, UsageError
 from .mechanisms import recipe as recipes
@@ -14,6 +16,7 @@ from .mechanisms import recipe as recipes
 if TYPE_CHECKING:
     from .mechanisms.base import Config
     from .schema import Schema
+    from .table import Table
 
 # Seconds per unit on one core of a 2020 server; a plan's times are for orientation, half or double is normal.
 READ_ROW, COUNT_ROW, FIT_CELL, DRAW_ROW, WRITE_ROW = 6e-7, 1.2e-8, 1.0e-8, 1.5e-7, 9e-7
@@ -35,7 +38,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Plan:
-    """One epsilon's plan. `charges` are what else is paid for, as shares of mu^2."""
+    """One epsilon's plan. `charges` are what else is paid for, as shares of mu^2. Where public data was given, `clip_bias`
+    is the share of its rows that the clip loses, and `clip_suggested` the clip with least bias plus noise on it."""
 
     mechanism: str
     epsilon: float
@@ -53,6 +57,8 @@ class Plan:
     seconds: float
     rows: int
     notes: tuple[str, ...]
+    clip_bias: float | None = None
+    clip_suggested: int | None = None
 
     @property
     def measurements(self) -> int:
@@ -69,10 +75,11 @@ def plan(
     delta: float = 1e-9,
     *,
     rows: int = 10_000_000,
-    public: bool = False,
+    public: Table | bool = False,
     threads: int | None = None,
 ) -> Plan:
-    """The plan of a run on `rows` rows. `public`: public data would be given. Errors are those of the run itself."""
+    """The plan of a run on `rows` rows. `public`: whether public data would be given, or the public table itself, from
+    which the clip's bias is told. Errors are those of the run itself."""
     from .threads import resolve
 
     recipe = recipes.load(mechanism)
@@ -81,7 +88,7 @@ def plan(
     config = recipe.config(epsilon)
     clip = clip_of(config, schema)
     mu = mu_of(epsilon, delta, config.calibration)
-    outline = config.outline(schema.domain, public=public, user=schema.user is not None)
+    outline = config.outline(schema.domain, public=public is not False, user=schema.user is not None)
     lines = []
     for p in outline.measurements:
         sigma = clip / (mu * math.sqrt(p.share * p.times))
@@ -115,7 +122,26 @@ def plan(
         seconds,
         rows,
         outline.notes,
+        *_clip(public, clip, mu, outline, rows),
     )
+
+
+def _clip(public, clip: int, mu: float, outline, rows: int) -> tuple[float | None, int | None]:
+    """(share of the public rows lost at this clip, the clip suggested). Noise is that of a typical cell of the pairs."""
+    if isinstance(public, bool) or public.user is None:
+        return None, None
+    from .publicchoice import PublicTable
+
+    sizes = PublicTable(public).table.rows_per_user().astype(float)
+    lost = 1 - float(np.minimum(sizes, clip).sum() / max(1.0, sizes.sum()))
+    pairs = [p for p in outline.measurements if len(p.clique) == 2] or list(outline.measurements)
+    if not pairs:
+        return lost, None
+    # Mean L1 noise of a pair as a share of the rows, per unit of clip; half of it is comparable with rows lost.
+    unit = np.mean(
+        [math.sqrt(2 / math.pi) * min(p.cells, rows) / math.sqrt(p.share * p.times) for p in pairs]
+    )
+    return lost, PublicTable(public).choose_clip(float(unit / mu / max(1, rows) / 2)).clip
 
 
 def _model_cells(schema: Schema, cliques) -> tuple[int, str]:
@@ -127,6 +153,13 @@ def _model_cells(schema: Schema, cliques) -> tuple[int, str]:
         return junction_tree(schema.domain, cliques).cells, ""
     except ModelTooLargeError as error:
         return 0, str(error)
+
+
+def public_table(source: Any, schema: Any, mechanism: Any, threads: int | None = None) -> Table:
+    """Public data read by the schema a run would use."""
+    from .table import read
+
+    return read(source, resolve_schema(schema, recipes.load(mechanism)), public=True, threads=threads)
 
 
 def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recipe) -> Schema:

@@ -170,9 +170,13 @@ main()
 
 
 def test_plan_prints_a_table(place):
-    done = fastdp_cli("plan", "-m", "taxi-adagrid", "-e", "1", "-d", "2.5e-5", "--public", cwd=place)
+    done = fastdp_cli("plan", "-m", "taxi-adagrid", "-e", "1", "-d", "2.5e-5", cwd=place)
     assert "66 measurements" in done.stdout and "2,453,724 cells" in done.stdout
-    assert "4,290.2" in done.stdout
+    assert "rows per user: 2.0% of mu^2" in done.stdout
+    done = fastdp_cli(
+        "plan", "-m", "recipe.toml", "-e", "5", "-d", "1e-6", "--public", "public.parquet", cwd=place
+    )
+    assert "clip 5 loses 0.00% of the public rows" in done.stdout
     plans = json.loads(
         fastdp_cli("plan", "-m", "recipe.toml", "-e", "1,5", "-d", "1e-6", "--json", cwd=place).stdout
     )
