@@ -43,4 +43,7 @@ int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, int thread
 /* sums[i] = weight of row i, as in fdp_rows. */
 int fdp_row_weights(const fdp_rows *rows, int64_t *sums);
 
+/* out[o, i] = sum over m of in[o, m, i], exact; out is overwritten. */
+int fdp_project(int64_t outer, int64_t middle, int64_t inner, const int64_t *in, int64_t *out);
+
 #endif

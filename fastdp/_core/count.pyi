@@ -27,3 +27,6 @@ def cells(rows: Rows, size: NDArray[np.uint64], threads: int) -> NDArray[np.uint
 def sparse(
     rows: Rows, keys: NDArray[np.uint64], bits: int, threads: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]: ...
+def project(
+    table: NDArray[np.int64], outer: int, middle: int, inner: int
+) -> NDArray[np.int64]: ...

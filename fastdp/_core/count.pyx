@@ -25,6 +25,7 @@ cdef extern from "count.h" nogil:
     int fdp_cells(const fdp_rows *, int, const uint64_t *, int, uint64_t *)
     int fdp_sparse(int64_t, uint64_t *, int64_t *, int, int, int64_t *)
     int fdp_row_weights(const fdp_rows *, int64_t *)
+    int fdp_project(int64_t, int64_t, int64_t, const int64_t *, int64_t *)
 
 
 cdef int check(int code) except -1:
@@ -123,3 +124,13 @@ def sparse(Rows rows, uint64_t[::1] keys, int bits, int threads):
             code = fdp_sparse(rows.c.rows, &keys[0], &view[0], bits, threads, &distinct)
         check(code)
     return np.asarray(keys)[:distinct].copy(), sums[:distinct].copy()
+
+
+def project(const int64_t[::1] table, int64_t outer, int64_t middle, int64_t inner):
+    """int64[outer * inner]: the table [outer, middle, inner] summed over its middle axis."""
+    out = np.empty(outer * inner, np.int64)
+    cdef int64_t[::1] view = out
+    if out.shape[0]:
+        with nogil:
+            fdp_project(outer, middle, inner, &table[0], &view[0])
+    return out
