@@ -181,9 +181,12 @@ def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:
             scaled = number.scaleb(dtypes.decimal_scale(dtype))
             if not number.is_finite() or scaled != scaled.to_integral_value():
                 raise InvalidOperation
-        except InvalidOperation:
+            text = format(number.quantize(Decimal(1).scaleb(-dtypes.decimal_scale(dtype))), "f")
+            if abs(scaled) >= min(10 ** dtypes.decimal_precision(dtype), 1 << 63):
+                raise InvalidOperation
+        except ArithmeticError:
             raise fail(column, where, f"{value!r} is no value of {dtype}") from None
-        return format(number.quantize(Decimal(1).scaleb(-dtypes.decimal_scale(dtype))), "f")
+        return text
     if kind == "bool":
         if not isinstance(value, bool):
             raise fail(column, where, f"{value!r} is neither true nor false")

@@ -80,6 +80,12 @@ def decimal_scale(text: str) -> int:
     return int(found[2]) if found else 0
 
 
+def decimal_precision(text: str) -> int:
+    """Digits in all of a decimal type."""
+    found = _DECIMAL.match(text)
+    return int(found[1]) if found else 0
+
+
 @lru_cache(maxsize=256)
 def arrow(text: str) -> pa.DataType:
     """The Arrow type of a canonical name."""

@@ -15,7 +15,9 @@ import numpy as np
 from ._core import codes as core
 from .columns import Column
 from .derive import Derived, Timestamp
-from .encode_maps import Source, dictionary_map, null_code, number_map, other_code, text_codes
+from .encode_maps import Source, dictionary_map, number_map
+from .encode_policy import null_code, other_code
+from .encode_text import text_codes
 from .errors import DataError
 
 if TYPE_CHECKING:

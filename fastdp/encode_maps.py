@@ -4,7 +4,6 @@ kind of column, and the kernel's map from values to codes."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -15,6 +14,8 @@ import numpy as np
 from . import dtypes
 from ._core import codes as core
 from .columns import Categorical, Column, Integer, Numeric
+from .encode_policy import ends, nan_code, null_code, other_code
+from .encode_text import parsed
 from .moments import EPOCH, UNITS, since_1970
 
 if TYPE_CHECKING:
@@ -81,10 +82,11 @@ class Source:
             return _unscaled(array)
         if self.form == "time":
             own = dtypes.arrow(self.dtype)
-            if pa.types.is_timestamp(own) and pa.types.is_timestamp(array.type):
-                array = _same_clock(array, own)
-            array = pc.cast(array, own, safe=False)
-            return array.view(pa.int64() if array.type.bit_width == 64 else pa.int32())
+            if pa.types.is_date(own):
+                return _local_days(array, 1 if own.bit_width == 32 else 86_400_000)
+            if not pa.types.is_timestamp(array.type):
+                array = pc.cast(array, pa.timestamp("s"), safe=False)
+            return pc.cast(_same_clock(array, own), own, safe=False).view(pa.int64())
         return array
 
     def binary(self, array: pa.Array) -> pa.Array:
@@ -108,7 +110,7 @@ class Source:
                 array = self.binary(array).dictionary_encode()
             inner = Source.of(self.dtype, array.dictionary.type)
             if inner.form == "text":
-                values, good, null = _parsed(item, inner.binary(array.dictionary).to_pylist())
+                values, good, null = parsed(item, inner.binary(array.dictionary).to_pylist())
             else:
                 values, good, null = inner.whole(array.dictionary, item)
             empty = np.asarray(array.indices.is_null())
@@ -153,6 +155,16 @@ def _unscaled(array: pa.Array) -> pa.Array:
     return pa.array(values, mask=mask)
 
 
+def _local_days(array: pa.Array, unit: int) -> pa.Array:
+    """Local days since 1970 times `unit`; those beyond the calendar, which no list can hold, as the
+    smallest number."""
+    import pyarrow as pa
+
+    seconds, bad = _local_seconds(array, None)
+    days = np.where(bad, _I64.min, seconds // 86_400 * unit)
+    return pa.array(days, mask=np.asarray(array.is_null()) if array.null_count else None)
+
+
 def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Seconds since 1970 on the local clock, and which rows lie beyond the calendar. A source with a zone
     is read on the clock of `tz` (its own where None); one without a zone is local already."""
@@ -161,8 +173,9 @@ def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndar
 
     kind = array.type
     if pa.types.is_date(kind):
-        array = array.cast(pa.date32()) if not pa.types.is_date32(kind) else array
-        seconds = np.asarray(array.view(pa.int32()).fill_null(0)).astype(np.int64) * 86_400
+        raw = array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).fill_null(0)
+        days = np.asarray(raw).astype(np.int64)
+        seconds = (days if kind.bit_width == 32 else days // 86_400_000) * 86_400
     else:
         raw = np.asarray(array.view(pa.int64()).fill_null(0))
         seconds = raw // UNITS[kind.unit] if kind.unit != "s" else raw.copy()
@@ -192,33 +205,6 @@ def _same_clock(array: pa.Array, own: pa.DataType) -> pa.Array:
     return array
 
 
-def null_code(column: Column) -> int:
-    """The code of a null, or DROP."""
-    target = column.null_target
-    return core.DROP if target is None else target
-
-
-def other_code(column: Column) -> int:
-    """The code of a value that is outside the domain on neither side (no number, not whole), or DROP.
-    Where overflow has no code to go to, it counts as missing."""
-    if column.overflow.action == "drop":
-        return core.DROP
-    target = column.overflow_target
-    return null_code(column) if target is None else target
-
-
-def nan_code(column: Column) -> int:
-    return null_code(column) if column.nan == "null" else other_code(column)
-
-
-def _ends(column: Column) -> tuple[int, int]:
-    """Codes of numbers below and above the domain."""
-    if column.overflow.action == "clamp":
-        return 0, column.base - 1
-    other = other_code(column)
-    return other, other
-
-
 def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
     """From indices into distinct values, whose codes are `table`."""
     return core.Map(
@@ -233,8 +219,8 @@ def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
 def number_map(column: Column, source: Source) -> core.Map:
     """From machine numbers of the source's form to codes."""
     scale = source.kind.scale if source.form == "decimal" else 0
-    below, above = _ends(column)
-    ends = {
+    below, above = ends(column)
+    sides = {
         "below": below,
         "above": above,
         "other": other_code(column),
@@ -242,17 +228,17 @@ def number_map(column: Column, source: Source) -> core.Map:
         "null": null_code(column),
     }
     if isinstance(column, Numeric):
-        return _edge_map(column, scale, ends)
+        return _edge_map(column, scale, sides)
     if isinstance(column, Integer) and scale == 0:
-        return core.Map(core.AFFINE, lo=column.min, count=column.base, **ends)
+        return core.Map(core.AFFINE, lo=column.min, count=column.base, **sides)
     if isinstance(column, Integer):
-        return _integer_decimal_map(column, scale, ends)
+        return _integer_decimal_map(column, scale, sides)
     assert isinstance(column, Categorical)
-    return _key_map(column, source, scale, ends)
+    return _key_map(column, source, scale, sides)
 
 
-def _edge_map(column: Numeric, scale: int, ends: dict[str, int]) -> core.Map:
-    table = [ends["below"], *range(column.base), ends["above"]]
+def _edge_map(column: Numeric, scale: int, sides: dict[str, int]) -> core.Map:
+    table = [sides["below"], *range(column.base), sides["above"]]
     if math.isinf(column.edges[0]):
         table[0] = 0
     if math.isinf(column.edges[-1]):
@@ -264,18 +250,20 @@ def _edge_map(column: Numeric, scale: int, ends: dict[str, int]) -> core.Map:
         else:
             exact = math.ceil(Decimal(repr(edge)).scaleb(scale))
             whole.append(min(max(exact, _I64.min), _I64.max))
-    return core.Map(core.EDGES, count=len(column.edges), ikeys=whole, fkeys=column.edges, table=table, **ends)
+    return core.Map(
+        core.EDGES, count=len(column.edges), ikeys=whole, fkeys=column.edges, table=table, **sides
+    )
 
 
-def _integer_decimal_map(column: Integer, scale: int, ends: dict[str, int]) -> core.Map:
+def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> core.Map:
     """Whole numbers in a decimal column: keys are multiples of 10^scale."""
     step = 10 ** max(scale, 0)
     keys = [v * step for v in range(column.min, column.max + 1) if abs(v * step) <= _I64.max]
     table = [v // step - column.min for v in keys]
-    return core.Map(core.SORTED, count=len(keys), ikeys=keys, table=table, **ends)
+    return core.Map(core.SORTED, count=len(keys), ikeys=keys, table=table, **sides)
 
 
-def _key_map(column: Categorical, source: Source, scale: int, ends: dict[str, int]) -> core.Map:
+def _key_map(column: Categorical, source: Source, scale: int, sides: dict[str, int]) -> core.Map:
     whole: dict[int, int] = {}
     floats: dict[float, int] = {}
     for code, value in enumerate(column.values):
@@ -292,9 +280,9 @@ def _key_map(column: Categorical, source: Source, scale: int, ends: dict[str, in
     if whole and len(whole) == len(floats) == len(column.values):
         low, span = min(whole), max(whole) - min(whole) + 1
         if span <= _TABLE_LIMIT and (source.form != "float" or abs(low) + span < 2**53):
-            table = np.full(span, ends["other"], dtype=np.uint32)
+            table = np.full(span, sides["other"], dtype=np.uint32)
             table[np.array(list(whole)) - low] = list(whole.values())
-            return core.Map(core.TABLE, lo=low, count=span, table=table, **ends)
+            return core.Map(core.TABLE, lo=low, count=span, table=table, **sides)
     chosen: Any = floats if source.form == "float" else whole
     keys = sorted(chosen)
     return core.Map(
@@ -303,7 +291,7 @@ def _key_map(column: Categorical, source: Source, scale: int, ends: dict[str, in
         ikeys=None if source.form == "float" else keys,
         fkeys=keys if source.form == "float" else None,
         table=[chosen[k] for k in keys],
-        **ends,
+        **sides,
     )
 
 
@@ -325,101 +313,3 @@ def _as_number(value: Any, source: Source) -> Decimal | None:
         return Decimal(repr(value) if isinstance(value, float) else value)
     except InvalidOperation:
         return None
-
-
-def _number(text: bytes) -> float | int | None:
-    """The number a text spells, None where it spells none."""
-    if b"_" in text:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _moment(text: bytes) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text.decode().strip())
-    except ValueError:
-        return None
-
-
-_TRUTH = {b"true": True, b"false": False, b"1": True, b"0": False, b"1.0": True, b"0.0": False}
-
-
-def text_codes(column: Column, texts: Sequence[bytes | None]) -> np.ndarray:
-    """Codes (or DROP) of distinct texts, by the column's own type."""
-    kind = dtypes.family(column.dtype)
-    other, null = other_code(column), null_code(column)
-    out = np.full(len(texts), other, dtype=np.uint32)
-    known: dict[bytes, int] = {}
-    if isinstance(column, Categorical) and kind == "string":
-        known = {str(v).encode(): code for code, v in enumerate(column.values)}
-    low, high = _ends(column)
-    for i, text in enumerate(texts):
-        if text is None:
-            out[i] = null
-        elif known:
-            out[i] = known.get(text, other)
-        elif not text.strip():
-            out[i] = null
-        else:
-            value: Any
-            if kind in ("date", "timestamp"):
-                moment = _moment(text)
-                value = None if moment is None else moment.isoformat()
-            elif kind == "bool":
-                value = _TRUTH.get(text.strip().lower())
-            elif kind == "decimal" and isinstance(column, Categorical):
-                value = text.decode(errors="replace").strip()
-            else:
-                value = _number(text)
-            if isinstance(value, float) and value != value:
-                out[i] = nan_code(column)
-                continue
-            code = None if value is None else _code_of(column, value)
-            if code is not None:
-                out[i] = code
-            elif isinstance(value, int | float) and isinstance(column, Integer | Numeric):
-                out[i] = low if value < column_low(column) else high
-    return out
-
-
-def column_low(column: Integer | Numeric) -> float:
-    """The smallest number of the domain."""
-    return column.min if isinstance(column, Integer) else column.edges[0]
-
-
-def _code_of(column: Column, value: Any) -> int | None:
-    if isinstance(column, Numeric) and value == math.inf and math.isinf(column.edges[-1]):
-        return column.base - 1
-    if value in (math.inf, -math.inf) and not isinstance(column, Numeric):
-        return None
-    return column.code_of(value)
-
-
-def _parsed(item: Derived, texts: Sequence[bytes | None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct texts as values of a derived field; which can be read, which are null."""
-    values = np.zeros(len(texts), dtype=np.int64)
-    good = np.ones(len(texts), dtype=bool)
-    null = np.zeros(len(texts), dtype=bool)
-    timely = dtypes.family(item.dtype) in ("date", "timestamp")
-    for i, text in enumerate(texts):
-        if text is None or not text.strip():
-            null[i] = True
-        elif timely:
-            moment = _moment(text)
-            good[i] = moment is not None
-            if moment is not None:
-                values[i] = (moment.replace(tzinfo=None) - EPOCH).total_seconds() // 1
-        else:
-            number = _number(text)
-            null[i] = isinstance(number, float) and number != number
-            fits = number is not None and abs(number) <= 2**62 and number % 1 == 0
-            good[i] = bool(fits) or null[i]
-            values[i] = int(number) if fits and number is not None else 0
-    return values, good, null

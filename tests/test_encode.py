@@ -373,7 +373,7 @@ def test_chicago_trips_agree_with_pandas():
     frame = table.to_pandas()
     assert keep is None
     start = frame["trip_start_timestamp"]
-    assert (codes["shift"] == start.dt.weekday * 3 + start.dt.hour // 8).all()
+    assert (codes["shift"] == start.dt.day_of_week * 3 + start.dt.hour // 8).all()
     for name, step in (
         ("fare", 10),
         ("tips", 10),
@@ -389,3 +389,75 @@ def test_chicago_trips_agree_with_pandas():
     for name, source in (("company_id", "company"), ("payment_type", "payment_type")):
         listed = list(schema.columns[name].values)
         assert (codes[name] == frame[source].map(listed.index)).all()
+
+
+ANYTHING = st.one_of(
+    st.lists(st.one_of(st.none(), st.binary(max_size=12)), max_size=8).map(
+        lambda v: pa.array(v, pa.binary())
+    ),
+    st.lists(st.one_of(st.none(), st.text(max_size=12)), max_size=8).map(lambda v: pa.array(v, pa.string())),
+    st.lists(
+        st.sampled_from(
+            [None, "1e999999", "-1e400", "1" * 400, "inf", "0x10", "1.5", "٣", "0001-01-01T00:00:00+14:00"]
+        ),
+        max_size=8,
+    ).map(lambda v: pa.array(v, pa.large_string())),
+    st.lists(st.one_of(st.none(), st.floats()), max_size=8).map(lambda v: pa.array(v, pa.float64())),
+    st.lists(st.integers(0, 2**64 - 1), max_size=8).map(lambda v: pa.array(v, pa.uint64())),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8).map(lambda v: pa.array(v, pa.int64())),
+    st.lists(st.decimals(-(10**28), 10**28, places=3), max_size=8).map(
+        lambda v: pa.array(v, pa.decimal128(38, 3))
+    ),
+    st.lists(st.integers(-(2**31), 2**31 - 1), max_size=8).map(
+        lambda v: pa.array(v, pa.int32()).view(pa.date32())
+    ),
+    st.tuples(
+        st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8),
+        st.sampled_from(["s", "ms", "us", "ns"]),
+        st.sampled_from([None, "UTC", "Asia/Tokyo"]),
+    ).map(lambda t: pa.array(t[0], pa.int64()).view(pa.timestamp(t[1], t[2]))),
+)
+ALL_KINDS = [
+    {"kind": "integer", "min": -3, "max": 3, "overflow": "clamp"},
+    {"kind": "numeric", "edges": [0, 1.5, 3]},
+    {"kind": "numeric", "edges": ["-inf", 0, "inf"], "nan": "overflow", "dtype": "decimal128(9, 2)"},
+    {"kind": "categorical", "values": [1, 5, 2**50], "overflow": "drop"},
+    {"kind": "categorical", "values": [0.5, 1.5]},
+    {"kind": "categorical", "values": ["0.5", "1.5"], "dtype": "decimal128(9, 2)"},
+    {"kind": "categorical", "values": [True, False]},
+    {"kind": "string", "values": ["a", "1"]},
+    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "date32"},
+    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "date64"},
+    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "timestamp[ns]"},
+    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "timestamp[s, tz=Europe/Berlin]"},
+    TIME,
+    {**TIME, "dtype": "timestamp[us, tz=America/Chicago]"},
+    {"kind": "derived", "transform": "incwage-classes", "parts": ["a", "b"]},
+    {"kind": "derived", "transform": "valueh", "parts": ["v"], "null": "drop"},
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(ALL_KINDS), ANYTHING)
+def test_no_value_raises(column, array):
+    """A wrong type is a DataError; of a right one, any value at all gets a code within the domain."""
+    schema = one(column)
+    try:
+        check_types(schema, pa.schema([("x", array.type)]))
+    except DataError:
+        return
+    for data in (array, array.dictionary_encode()):
+        codes, keep = encode_batch(schema, pa.table({"x": data}))
+        assert keep is None or keep.shape == (len(array),)
+        for name, values in codes.items():
+            assert len(values) == len(array)
+            assert not len(values) or values.max() < schema.domain[name]
+
+
+def test_times_as_texts_are_points_in_time():
+    zone = "timestamp[us, tz=America/Chicago]"
+    schema = one({"kind": "categorical", "values": ["2020-06-01T12:00:00"], "dtype": zone})
+    texts = ["2020-06-01T17:00:00Z", "2020-06-01 12:00", "2020-06-01T12:00:00+00:00", "x", " ", None]
+    assert encode_batch(schema, pa.table({"x": texts}))[0]["x"].tolist() == [0, 0, 1, 1, 2, 2]
+    parts = one({"kind": "timestamp", "parts": ["hour"], "dtype": zone})
+    assert encode_batch(parts, pa.table({"x": texts[:3]}))[0]["x_hour"].tolist() == [12, 12, 7]
