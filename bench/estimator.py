@@ -3,8 +3,8 @@
     python -m bench.estimator [--rows 10000000] [--seconds 60] [--only adagrid-eps1] [--calibration gdp|classic]
 
 Each contestant runs in a process of its own (peak memory is that process's), one after another, on one problem at
-a time: identity queries at epsilon 10, AdaGrid queries at epsilon 1 and 10. Losses are evaluated by
-`Problem.loss` for all. The last table times sampling. Results go to `bench/out/estimator.json`.
+a time: identity queries at epsilon 10, AdaGrid queries at epsilon 1 and 10, a tree of 110 columns. Losses are
+evaluated by `Problem.loss` for all. The last table times sampling. Results go to `bench/out/estimator.json`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from . import measurements
+from . import measurements, wide
 from .measurements import OUT, Problem, load, prepare
 
 __all__ = ["Problem", "load", "prepare", "run_fastdp", "to_fastdp"]
 
 PEERS = ["mbi accelerated", "mbi mirror descent", "mbi interior gradient", "mbi dual averaging"]
+PATIENCE = 900  # seconds for one contestant with all its building and compiling
 CONTESTANTS = ["fastdp", "private-pgm", *PEERS]
 
 
@@ -131,7 +132,12 @@ def in_child(arguments: list[str]) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "record.json")
         command = [sys.executable, "-m", "bench.estimator", "--child", str(answer), *arguments]
-        done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+        try:
+            done = subprocess.run(
+                command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=PATIENCE
+            )
+        except subprocess.TimeoutExpired:
+            return {"error": f"not done after {PATIENCE} s"}
         if done.returncode != 0:
             return {"error": done.stderr.strip().splitlines()[-1:]}
         return json.loads(answer.read_text())
@@ -196,7 +202,7 @@ def main() -> None:
     ]
     limits = [f"--seconds={options.seconds}", f"--iterations={options.iterations}"]
     results: dict[str, dict] = {}
-    for path in prepare(options.rows, wanted):
+    for path in [*prepare(options.rows, wanted), wide.prepare()]:
         if options.only and not path.stem.startswith(options.only):
             continue
         problem = load(path)

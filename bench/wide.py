@@ -1,0 +1,50 @@
+"""A problem with 110 columns: every 1-way marginal and the pairs of a random tree, identity queries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastdp.domain import Clique, Domain
+
+from .measurements import OUT, Measured, Problem, load, save
+
+
+def build(rows: int, columns: int = 110, sigma: float = 200.0, seed: int = 0) -> Problem:
+    """Columns of 2 to 60 codes; each depends on one of the six before it."""
+    rng = np.random.default_rng(seed)
+    names = [f"c{i:03}" for i in range(columns)]
+    domain = Domain({name: int(rng.integers(2, 61)) for name in names})
+    codes = [rng.choice(domain[names[0]], rows, p=rng.dirichlet(np.ones(domain[names[0]])))]
+    pairs: list[Clique] = []
+    truth: list[np.ndarray] = []
+    for i in range(1, columns):
+        parent, size = int(rng.integers(max(0, i - 6), i)), domain[names[i]]
+        law = rng.dirichlet(np.full(size, 0.3), domain[names[parent]])
+        law = np.minimum(law.cumsum(axis=1), 1.0)
+        law[:, -1] = 1.0
+        step = np.searchsorted((law + np.arange(len(law))[:, None]).ravel(), codes[parent] + rng.random(rows))
+        codes.append(step - size * codes[parent])
+        pairs.append((names[parent], names[i]))
+        counts = np.bincount(step, minlength=domain.cells(pairs[-1]))
+        truth.append(counts.astype(float))
+    measured = []
+    for i, name in enumerate(names):
+        counts = np.bincount(codes[i], minlength=domain[name])
+        measured.append(_noisy((name,), counts, sigma, rng))
+    measured += [_noisy(pair, x, sigma, rng) for pair, x in zip(pairs, truth, strict=True)]
+    return Problem("wide", domain, measured, pairs, truth, truth, rows)
+
+
+def _noisy(clique: Clique, x: np.ndarray, sigma: float, rng: np.random.Generator) -> Measured:
+    return Measured(clique, x + rng.normal(0, sigma, x.size), np.full(x.size, sigma), None)
+
+
+def prepare(rows: int = 1_000_000):
+    """The cached file, made if missing."""
+    path = OUT / f"wide-{rows}.npz"
+    if not path.exists():
+        save(path, build(rows))
+    return path
+
+
+__all__ = ["build", "load", "prepare"]
