@@ -71,7 +71,7 @@ def score(truth: np.ndarray, synthetic: np.ndarray, threads: int = 1) -> float:
     """1 - mean |share of alike taxis in the truth - in the synthetic|; 0 where one side has no taxi, 1 where neither."""
     if len(truth) == 0 or len(synthetic) == 0:
         return float(len(truth) == len(synthetic))
-    rng = np.random.RandomState(SEED)  # noqa: NPY002 (the official score is defined by this generator)
+    rng = np.random.RandomState(SEED)
     low = np.empty((QUERIES, WIDTH), np.int32)
     high = np.empty((QUERIES, WIDTH), np.int32)
     for q in range(QUERIES):

@@ -8,13 +8,16 @@ every pair of the other eight columns (2 where one table has no such row); mean 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DataError
 from ..threads import resolve
-from .inputs import as_arrow, codes_of_pair, numbers
+from .inputs import Pair, as_arrow, codes_of_pair, numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,41 +43,91 @@ def score(truth: Any, synthetic: Any, *, threads: int | None = None, detail: boo
     each group (None where neither table has a row), and its means `by_area` and `by_shift`.
     """
     a, b = (_columns(s, w) for s, w in ((truth, "truth"), (synthetic, "synthetic")))
-    return Prepared(a, b, resolve(threads)).score(detail)
+    return Prepared.of_values(a, b, resolve(threads)).score(detail)
 
 
+@dataclass
 class Prepared:
-    """Two tables encoded once; `score` may be asked again for subsamples of the truth (`against_sample`)."""
+    """Two tables encoded once; lists of two are (truth, synthetic).
 
-    def __init__(self, truth: pa.Table, synthetic: pa.Table, threads: int) -> None:
-        self.threads = threads
-        self.rows = (truth.num_rows, synthetic.num_rows)
-        self.pickups, pickup = _coded(truth, synthetic, PICKUP)
-        self.shifts, shift = _coded(truth, synthetic, SHIFT)
-        self.groups = len(self.pickups) * len(self.shifts)
-        self.sizes = np.empty(len(PAIRED), np.int32)
-        self.columns: list[list[np.ndarray]] = [[], []]
-        for i, name in enumerate(PAIRED):
-            if name in STEPS:
-                first, second = (binned(t[name], STEPS[name], name) for t in (truth, synthetic))
-                self.sizes[i] = BINS
-            else:
-                _, (first, second) = _coded(truth, synthetic, name)
-                first, second, self.sizes[i] = _narrow(first, second, name)
-            self.columns[0].append(first)
-            self.columns[1].append(second)
-        _, self.dropoff = _coded(truth, synthetic, DROPOFF)
-        self.pickup, self.shift = pickup, shift
-        self.taxi = [_ids(t) if TAXI in t.column_names else None for t in (truth, synthetic)]
+    pickups, shifts: the values that codes stand for; columns: one-byte codes of the eight paired columns; taxi: dense
+    numbers in ascending order of ids, or None.
+    """
+
+    pickups: list
+    shifts: list
+    pickup: Sequence[np.ndarray]
+    shift: Sequence[np.ndarray]
+    dropoff: Sequence[np.ndarray]
+    columns: Sequence[list[np.ndarray]]
+    sizes: np.ndarray
+    taxi: Sequence[np.ndarray | None]
+    threads: int
+
+    @classmethod
+    def of_values(cls, truth: pa.Table, synthetic: pa.Table, threads: int) -> Prepared:
+        """From tables of values, by the union of both tables' values and the official bins."""
+        with ThreadPoolExecutor(threads) as pool:
+            names = (PICKUP, SHIFT, *CATEGORIES)
+            coded = dict(
+                zip(names, pool.map(lambda n: codes_of_pair(truth[n], synthetic[n]), names), strict=True)
+            )
+            parts = [(t, n) for n in STEPS for t in (truth, synthetic)]
+            bins = list(pool.map(lambda p: binned(p[0][p[1]], STEPS[p[1]], p[1]), parts))
+            taxi = list(
+                pool.map(lambda t: taxi_numbers(t) if TAXI in t.column_names else None, (truth, synthetic))
+            )
+        columns: tuple[list, list] = ([], [])
+        sizes = []
+        for name in CATEGORIES:
+            first, second, size = _narrow(*coded[name][:2], name)
+            sizes.append(size)
+            columns[0].append(first)
+            columns[1].append(second)
+        for i in range(len(STEPS)):
+            columns[0].append(bins[2 * i])
+            columns[1].append(bins[2 * i + 1])
+            sizes.append(BINS)
+        pickup, shift = coded[PICKUP], coded[SHIFT]
+        return cls(
+            pickup[2], shift[2], pickup[:2], shift[:2], coded[DROPOFF][:2], columns, np.array(sizes, np.int32), taxi,
+            threads,
+        )  # fmt: skip
+
+    @classmethod
+    def of_codes(cls, pair: Pair, schema: Any, users: Sequence[np.ndarray | None], threads: int) -> Prepared:
+        """From tables coded by a schema whose bins are the official ones; its taxis are in the order of the table."""
+        missing = [c for c in COLUMNS if c not in pair.sizes]
+        if missing:
+            raise DataError(f"the deid2 score needs the column {missing[0]!r}")
+        sides = (pair.truth, pair.synthetic)
+        columns: tuple[list, list] = ([], [])
+        sizes = []
+        for name in PAIRED:
+            first, second, size = _narrow(sides[0][name], sides[1][name], name)
+            columns[0].append(first)
+            columns[1].append(second)
+            sizes.append(size)
+        values = {
+            n: list(getattr(schema.columns[n], "values", ()) or range(pair.sizes[n])) for n in (PICKUP, SHIFT)
+        }
+        for name, known in values.items():
+            known += [None] * (pair.sizes[name] - len(known))
+        return cls(
+            values[PICKUP], values[SHIFT], *([s[n] for s in sides] for n in (PICKUP, SHIFT, DROPOFF)), columns,
+            np.array(sizes, np.int32), users, threads,
+        )  # fmt: skip
+
+    @property
+    def groups(self) -> int:
+        return len(self.pickups) * len(self.shifts)
 
     def score(self, detail: bool = True, sample: np.ndarray | None = None) -> dict[str, Any]:
         """Of the synthetic table, or of the truth's rows numbered `sample` in its place."""
         from .._core import score as kernel
 
         truth, other = self._side(0, None), self._side(1 if sample is None else 0, sample)
-        starts = [
-            kernel.group_rows(s["group"], s["columns"], self.groups) for s in (truth, other)
-        ]
+        starts = [kernel.group_rows(s["group"], s["columns"], self.groups) for s in (truth, other)]
         distances = kernel.grouped_pairs(*starts[0], *starts[1], self.sizes, self.threads)
         present = (np.diff(starts[0][0]) > 0) | (np.diff(starts[1][0]) > 0)
         means = distances.mean(axis=1)
@@ -164,11 +217,6 @@ def _columns(source: Any, what: str) -> pa.Table:
     return table.select([c for c in (*COLUMNS, TAXI) if c in table.column_names])
 
 
-def _coded(truth: pa.Table, synthetic: pa.Table, name: str) -> tuple[list, tuple[np.ndarray, np.ndarray]]:
-    a, b, values = codes_of_pair(truth[name], synthetic[name])
-    return values, (a, b)
-
-
 def _narrow(a: np.ndarray, b: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Codes in one byte. Values that occur on one side only share a code of that side: their cells have nothing on
     the other side, so their part of an L1 distance is the same alone or together."""
@@ -178,14 +226,16 @@ def _narrow(a: np.ndarray, b: np.ndarray, name: str) -> tuple[np.ndarray, np.nda
     seen = [np.bincount(c, minlength=size) > 0 for c in (a, b)]
     shared = seen[0] & seen[1]
     if shared.sum() > 254:
-        raise DataError(f"column {name!r}: more than 254 values for a column of categories; give it its codes")
+        raise DataError(
+            f"column {name!r}: more than 254 values for a column of categories; give it its codes"
+        )
     table = np.full(size, 255, dtype=np.uint8)
     table[seen[0] & ~seen[1]] = 254
     table[shared] = np.arange(shared.sum())
     return table[a], table[b], 256
 
 
-def _ids(table: pa.Table) -> np.ndarray:
+def taxi_numbers(table: pa.Table) -> np.ndarray:
     """Taxi of each row as a dense number in ascending order of ids."""
     import pyarrow.compute as pc
 

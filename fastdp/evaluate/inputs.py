@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,9 @@ def _load(path: Path, what: str) -> pa.Table:
 
         return csv.read_csv(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{what}: {str(path)!r} cannot be read as a table ({type(error).__name__})") from error
+        raise DataError(
+            f"{what}: {str(path)!r} cannot be read as a table ({type(error).__name__})"
+        ) from error
 
 
 def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
@@ -88,9 +91,7 @@ def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
     return column.to_numpy()
 
 
-def codes_of_pair(
-    truth: pa.ChunkedArray, synthetic: pa.ChunkedArray
-) -> tuple[np.ndarray, np.ndarray, list]:
+def codes_of_pair(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, list]:
     """Both columns as codes on the ascending union of their values (null last): (truth, synthetic, values)."""
     a, b = numbers(truth), numbers(synthetic)
     if a is not None and b is not None and a.dtype.kind in "iu" and b.dtype.kind in "iu":
@@ -138,7 +139,9 @@ def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
     try:
         chunks = truth.cast(kind, safe=False).chunks + synthetic.cast(kind, safe=False).chunks
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"a column is of type {truth.type} in one table and {synthetic.type} in the other") from error
+        raise DataError(
+            f"a column is of type {truth.type} in one table and {synthetic.type} in the other"
+        ) from error
     both = pa.chunked_array(chunks, type=kind).combine_chunks()
     if isinstance(both, pa.ChunkedArray):
         both = both.chunk(0) if both.num_chunks else pa.array([], kind)
@@ -183,7 +186,13 @@ class Pair:
     def take(self, synthetic: Mapping[str, np.ndarray], rows: int) -> Pair:
         """The same truth against other codes on the same scale (a subsample, for baselines)."""
         return Pair(
-            self.truth, dict(synthetic), self.sizes, self.labels, self.encoding, (self.rows[0], rows), self.ordered
+            self.truth,
+            dict(synthetic),
+            self.sizes,
+            self.labels,
+            self.encoding,
+            (self.rows[0], rows),
+            self.ordered,
         )
 
 
@@ -294,5 +303,9 @@ def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
         return codes
 
     text = [f"{e:g}" for e in edges]
-    labels = [f"< {text[0]}", *(f"{a} to {b}" for a, b in zip(text, text[1:], strict=False)), f">= {text[-1]}"]
+    labels = [
+        f"< {text[0]}",
+        *(f"{a} to {b}" for a, b in pairwise(text)),
+        f">= {text[-1]}",
+    ]
     return code(truth), code(synthetic), [*labels, None]

@@ -1,0 +1,22 @@
+"""The yardstick everyone understands: what a random sample of the truth itself would score."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import UsageError
+
+FRACTIONS = (0.01, 0.1)
+
+
+def label(fraction: float) -> str:
+    return f"{100 * fraction:g} % sample"
+
+
+def rows_of_sample(rows: int, fraction: float, seed: int) -> np.ndarray:
+    """Ascending row numbers of a sample without replacement; at least one row where there is any."""
+    if not 0.0 < fraction <= 1.0:
+        raise UsageError(f"baselines: a fraction is above 0 and at most 1, got {fraction!r}")
+    count = min(rows, max(1, round(rows * fraction)))
+    rng = np.random.default_rng((seed, round(fraction * 1e9)))
+    return np.sort(rng.choice(rows, count, replace=False, shuffle=False)) if rows else np.zeros(0, np.int64)

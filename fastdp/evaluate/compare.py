@@ -1,0 +1,151 @@
+"""One truth, one synthetic table, encoded once, and every metric by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..threads import resolve
+from . import baselines, coverage, deid2, kmarginal, nist2018, pairwise, sprint1, utility
+from .inputs import Pair, as_arrow, pair_up
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema import Schema
+
+SAMPLED = ("deid2", "kmarginal", "tv1", "tv2")  # metrics that are also given for samples of the truth
+
+
+class Comparison:
+    """Sources are read once; what a metric needs is made when it is first asked for."""
+
+    def __init__(
+        self,
+        truth: Any,
+        synthetic: Any,
+        schema: Schema | None,
+        *,
+        user: str | None,
+        k: int,
+        marginals: int,
+        target: str | None,
+        seed: int,
+        threads: int | None,
+    ) -> None:
+        from ..table import Table
+
+        self.schema, self.user, self.target = schema, user, target
+        self.k, self.limit, self.seed, self.threads = k, marginals, seed, resolve(threads)
+        for source in (truth, synthetic):
+            if isinstance(source, Table) and self.schema is None:
+                self.schema = source.schema
+        self.truth, self.synthetic = (
+            s if isinstance(s, Table) else as_arrow(s, w)
+            for s, w in ((truth, "truth"), (synthetic, "synthetic"))
+        )
+        self.in_values = not any(isinstance(s, Table) for s in (self.truth, self.synthetic))
+
+    @property
+    def rows(self) -> dict[str, int]:
+        return {
+            name: s.num_rows if hasattr(s, "num_rows") else s.rows
+            for name, s in (("truth", self.truth), ("synthetic", self.synthetic))
+        }
+
+    @cached_property
+    def pair(self) -> Pair:
+        return pair_up(self.truth, self.synthetic, self.schema, self.user)
+
+    @cached_property
+    def taxis(self) -> deid2.Prepared:
+        if self.in_values and not self._already_coded():
+            return deid2.Prepared.of_values(self.truth, self.synthetic, self.threads)
+        users = [self._user(s) for s in (self.truth, self.synthetic)]
+        return deid2.Prepared.of_codes(self.pair, self.schema, users, self.threads)
+
+    def _already_coded(self) -> bool:
+        """Whether the schema says that the numbers in the tables are codes, not values."""
+        column = self.schema.columns.get("fare") if self.schema is not None else None
+        return column is not None and column.kind != "numeric"
+
+    def _user(self, source: Any) -> Any:
+        if hasattr(source, "codes"):
+            return source.user
+        return deid2.taxi_numbers(source) if deid2.TAXI in source.column_names else None
+
+    def _names(self) -> list[str]:
+        if self.in_values:
+            other = set(self.synthetic.column_names)
+            return [n for n in self.truth.column_names if n in other]
+        return self.pair.names
+
+    def applicable(self, names: Sequence[str]) -> list[str]:
+        """Those of the metrics that these tables have the columns for (and the extras installed)."""
+        out = []
+        for name in names:
+            fits = True
+            if name == "deid2":
+                fits = deid2.applies(self._names())
+            elif name == "sprint1":
+                fits = self.in_values and sprint1.applies(self._names())
+            elif name == "utility":
+                fits = utility.available() and len(self.pair.names) > 1
+            if fits:
+                out.append(name)
+        return out
+
+    def score(self, name: str, pair: Pair | None = None) -> Any:
+        """One metric of the synthetic table, or of `pair` in its place; None where it has nothing to say."""
+        pair = pair if pair is not None else None if name in ("deid2", "sprint1") else self.pair
+        if name == "deid2":
+            return self.taxis.score()
+        if name == "sprint1":
+            return sprint1.score(self.truth, self.synthetic)
+        if name == "nist2018":
+            values: tuple[pa.Table | None, ...] = (
+                (self.truth, self.synthetic) if self.in_values else (None, None)
+            )
+            return nist2018.score(pair, *values, seed=self.seed, threads=self.threads)
+        if name == "kmarginal":
+            return kmarginal.score(pair, self.k, limit=self.limit, seed=self.seed, threads=self.threads)
+        if name == "tv1":
+            return pairwise.one_way(pair, self.threads)
+        if name == "tv2":
+            return self._two_way[0] if pair is self.pair else pairwise.two_way(pair, self.threads)[0]
+        if name == "association":
+            return self._two_way[1]
+        if name == "correlation":
+            return pairwise.correlation(pair)
+        if name == "coverage":
+            return coverage.score(pair)
+        return utility.score(pair, self.target, seed=self.seed)
+
+    @cached_property
+    def _two_way(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return pairwise.two_way(self.pair, self.threads)
+
+    def baselines(self, names: Sequence[str], fractions: Sequence[float]) -> dict[str, dict[str, Any]]:
+        """What samples of the truth score by those of the metrics that are cheap enough to ask again."""
+        names = [n for n in names if n in SAMPLED]
+        out: dict[str, dict[str, Any]] = {}
+        for fraction in fractions if names else ():
+            rows = self.pair.rows[0] if names != ["deid2"] else self.rows["truth"]
+            sample = baselines.rows_of_sample(rows, fraction, self.seed)
+            found = out.setdefault(baselines.label(fraction), {})
+            pair = None
+            for name in names:
+                if name == "deid2":
+                    found[name] = self.taxis.score(detail=False, sample=sample)
+                    continue
+                if pair is None:
+                    pair = self.pair.take({n: c[sample] for n, c in self.pair.truth.items()}, len(sample))
+                found[name] = self.score(name, pair)
+        return out
+
+    def columns(self) -> dict[str, dict[str, Any]]:
+        """Codes and encoding of every column compared, without encoding anything that no metric asked for."""
+        if "pair" not in self.__dict__:
+            return {n: {"encoding": "values"} for n in self._names()}
+        return {n: {"codes": self.pair.sizes[n], "encoding": self.pair.encoding[n]} for n in self.pair.names}

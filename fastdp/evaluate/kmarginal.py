@@ -1,0 +1,55 @@
+"""The k-marginal score of any table: mean closeness of its k-way marginals."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from ..errors import UsageError
+from .distance import total_variation
+from .inputs import Pair
+
+
+def choose(names: list[str], k: int, limit: int, seed: int) -> tuple[list[tuple[str, ...]], int]:
+    """(the sets of k columns to compare, how many there are): all of them, or `limit` drawn without repetition."""
+    k = min(k, len(names))
+    everything = comb(len(names), k)
+    if everything <= limit:
+        return list(combinations(names, k)), everything
+    rng = np.random.default_rng(seed)
+    drawn: dict[tuple[str, ...], None] = {}
+    while len(drawn) < limit:
+        columns = np.sort(rng.choice(len(names), k, replace=False))
+        drawn[tuple(names[c] for c in columns)] = None
+    return list(drawn), everything
+
+
+def score(
+    pair: Pair, k: int = 3, *, limit: int = 200, seed: int = 0, threads: int | None = None
+) -> dict[str, Any]:
+    """1000 times (1 - mean total variation) over all k-way marginals, or over `limit` of them drawn by `seed`.
+
+    Keys: score (0..1000), k, marginals (compared), possible, sampled, seed, mean_variation, and `worst`, the ten
+    farthest apart, as {columns, variation}.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise UsageError(f"k must be a whole number >= 1, got {k!r}")
+    if limit < 1:
+        raise UsageError(f"marginals: at least one must be compared, got {limit!r}")
+    cliques, possible = choose(pair.names, k, limit, seed)
+    variation = total_variation(pair, cliques, threads)
+    mean = float(variation.mean())
+    worst = np.argsort(-variation, kind="stable")[:10]
+    return {
+        "score": 1000.0 * (1.0 - mean),
+        "k": min(k, len(pair.names)),
+        "marginals": len(cliques),
+        "possible": possible,
+        "sampled": len(cliques) < possible,
+        "seed": seed,
+        "mean_variation": mean,
+        "worst": [{"columns": list(cliques[i]), "variation": float(variation[i])} for i in worst],
+    }

@@ -1,0 +1,115 @@
+"""One and two columns at a time: total variation, correlation of ordered columns, association of all."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from .distance import between, counted, total_variation
+from .inputs import Pair
+
+CHUNK = 1 << 20
+
+
+def one_way(pair: Pair, threads: int | None = None) -> dict[str, Any]:
+    """Total variation of every column: mean, max, by_column."""
+    variation = total_variation(pair, [(n,) for n in pair.names], threads)
+    return {
+        "mean": float(variation.mean()),
+        "max": float(variation.max()),
+        "by_column": {n: float(v) for n, v in zip(pair.names, variation, strict=True)},
+    }
+
+
+def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(total variation, association) of every pair of columns, from one pass of counting.
+
+    Each has mean, max, columns and a symmetric matrix; the association's is Cramer's V in `truth` and `synthetic` and
+    their absolute `difference`. The diagonal is the 1-way variation, and 1 for V. Fewer than two columns: zeros.
+    """
+    names = pair.names
+    size = len(names)
+    at = {n: i for i, n in enumerate(names)}
+    variation = np.zeros((size, size))
+    strength = np.ones((2, size, size))
+    np.fill_diagonal(variation, list(one_way(pair, threads)["by_column"].values()))
+    for (x, y), a, b in counted(pair, list(combinations(names, 2)), threads):
+        i, j = at[x], at[y]
+        variation[i, j] = variation[j, i] = between(a, b, pair.rows)
+        for side, table in enumerate((a, b)):
+            strength[side, i, j] = strength[side, j, i] = cramers_v(table)
+    upper = np.triu_indices(size, 1)
+    difference = np.abs(strength[0] - strength[1])
+    return (
+        {**_ends(variation[upper]), "columns": names, "matrix": variation.tolist()},
+        {
+            **_ends(difference[upper]),
+            "measure": "Cramer's V",
+            "columns": names,
+            "truth": strength[0].tolist(),
+            "synthetic": strength[1].tolist(),
+            "difference": difference.tolist(),
+        },
+    )
+
+
+def cramers_v(table: Any) -> float:
+    """Cramer's V of a 2-way table of counts (dense or sparse), over the values that occur; 0 where one is constant."""
+    if isinstance(table, np.ndarray):
+        x, y = np.nonzero(table)
+        counts = table[x, y].astype(np.float64)
+        shape = table.shape
+    else:
+        x, y = (c.astype(np.int64) for c in table.codes())
+        counts, shape = table.sums.astype(np.float64), table.shape
+    rows, columns = (np.bincount(c, counts, minlength=n) for c, n in zip((x, y), shape, strict=True))
+    least = min(np.count_nonzero(rows), np.count_nonzero(columns))
+    if least < 2:
+        return 0.0
+    mean_square = float((counts**2 / (rows[x] * columns[y])).sum()) - 1.0
+    return float(np.sqrt(max(0.0, mean_square) / (least - 1)))
+
+
+def correlation(pair: Pair) -> dict[str, Any] | None:
+    """Pearson correlation of the codes of ordered columns, compared; None with fewer than two such columns.
+
+    mean, max, columns, and matrices `truth`, `synthetic`, `difference` (absolute). A constant column has 0.
+    """
+    names = [n for n in pair.names if pair.ordered.get(n)]
+    if len(names) < 2:
+        return None
+    found = [
+        _pearson([codes[n] for n in names], rows)
+        for codes, rows in ((pair.truth, pair.rows[0]), (pair.synthetic, pair.rows[1]))
+    ]
+    difference = np.abs(found[0] - found[1])
+    return {
+        **_ends(difference[np.triu_indices(len(names), 1)]),
+        "measure": "Pearson correlation of codes",
+        "columns": names,
+        "truth": found[0].tolist(),
+        "synthetic": found[1].tolist(),
+        "difference": difference.tolist(),
+    }
+
+
+def _pearson(columns: list[np.ndarray], rows: int) -> np.ndarray:
+    size = len(columns)
+    first, second = np.zeros(size), np.zeros((size, size))
+    for start in range(0, rows, CHUNK):
+        block = np.stack([c[start : start + CHUNK] for c in columns]).astype(np.float64)
+        first += block.sum(axis=1)
+        second += block @ block.T
+    mean = first / max(1, rows)
+    covariance = second / max(1, rows) - np.outer(mean, mean)
+    scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
+    product = np.outer(scale, scale)
+    out = np.divide(covariance, product, out=np.zeros_like(product), where=product > 1e-12)
+    np.fill_diagonal(out, 1.0)
+    return out
+
+
+def _ends(values: np.ndarray) -> dict[str, float]:
+    return {"mean": float(values.mean()) if len(values) else 0.0, "max": float(values.max(initial=0.0))}

@@ -1,0 +1,102 @@
+"""A downstream task: train on the synthetic table, test on the truth, beside training on the truth.
+
+The model is stated with the result: scikit-learn's random forest of 30 trees with leaves of at least 5 rows, on the codes of all
+other columns. It is single-threaded and seeded, so the figures repeat. scikit-learn is an extra.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ..errors import UsageError
+from .inputs import Pair
+
+MAX_ROWS = 20_000
+MODEL = "random forest, 30 trees, leaves of at least 5 rows"
+
+
+def available() -> bool:
+    """Whether scikit-learn is installed (without importing it)."""
+    return find_spec("sklearn") is not None
+
+
+def score(
+    pair: Pair, target: str | None = None, *, seed: int = 0, max_rows: int = MAX_ROWS
+) -> dict[str, Any]:
+    """How well `target` is predicted: `synthetic` (trained on it), `truth` (trained on a half of it), `constant`, all
+    on the other half of the truth; `score` is the part of the truth's gain over the constant that is kept, 0..1 and
+    more. Accuracy for targets of up to 20 codes, else R2 of the codes; at most `max_rows` rows train and test.
+    """
+    try:
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+    except ImportError as error:
+        raise UsageError("the utility metric needs scikit-learn: pip install 'fastdp[utility]'") from error
+
+    target = pick_target(pair) if target is None else target
+    if target not in pair.sizes:
+        raise UsageError(f"target: there is no column {target!r} to predict")
+    if len(pair.names) < 2:
+        raise UsageError("utility: a table of one column has nothing to predict from")
+    if pair.rows[0] < 4 or pair.rows[1] < 2:
+        return {"score": None, "target": target, "model": MODEL, "reason": "too few rows"}
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(pair.rows[0])
+    half = len(order) // 2
+    parts = (order[:half][:max_rows], order[half:][:max_rows])
+    made = rng.permutation(pair.rows[1])[:max_rows]
+    classes = pair.sizes[target] <= 20
+    test_x, test_y = _features(pair, pair.truth, target, parts[1])
+    found = {}
+    for name, codes, rows in (("truth", pair.truth, parts[0]), ("synthetic", pair.synthetic, made)):
+        x, y = _features(pair, codes, target, rows)
+        kind = RandomForestClassifier if classes else RandomForestRegressor
+        if len(np.unique(y)) < 2:
+            guess = np.full(len(test_y), y[0] if len(y) else 0)
+        else:
+            guess = kind(30, min_samples_leaf=5, n_jobs=1, random_state=0).fit(x, y).predict(test_x)
+        found[name] = _quality(test_y, guess, classes)
+    values, counts = np.unique(pair.truth[target][parts[0]], return_counts=True)
+    constant = float((test_y == values[counts.argmax()]).mean()) if classes else 0.0
+    gain = found["truth"] - constant
+    kept = (found["synthetic"] - constant) / gain if gain > 1e-9 else None
+    return {
+        "score": None if kept is None else float(max(0.0, kept)),
+        "target": target,
+        "model": MODEL,
+        "measure": "accuracy" if classes else "R2",
+        "synthetic": found["synthetic"],
+        "truth": found["truth"],
+        "constant": constant,
+        "trained_on": {"truth": len(parts[0]), "synthetic": len(made)},
+        "tested_on": len(parts[1]),
+    }
+
+
+def pick_target(pair: Pair) -> str:
+    """The column of 2 to 20 codes with the most even distribution in the truth; else the first one."""
+    best, most = pair.names[0], -1.0
+    for name in pair.names:
+        if 2 <= pair.sizes[name] <= 20:
+            share = np.bincount(pair.truth[name], minlength=pair.sizes[name]) / max(1, pair.rows[0])
+            entropy = float(-(share[share > 0] * np.log(share[share > 0])).sum())
+            if entropy > most:
+                best, most = name, entropy
+    return best
+
+
+def _features(pair: Pair, codes: dict, target: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    columns = [n for n in pair.names if n != target]
+    x = np.empty((len(rows), len(columns)), np.float32)
+    for j, name in enumerate(columns):
+        x[:, j] = codes[name][rows]
+    return x, codes[target][rows].astype(np.int64)
+
+
+def _quality(truth: np.ndarray, guess: np.ndarray, classes: bool) -> float:
+    if classes:
+        return float((truth == guess).mean())
+    spread = float(((truth - truth.mean()) ** 2).sum())
+    return 1.0 - float(((truth - guess) ** 2).sum()) / spread if spread > 0 else 0.0
