@@ -1,19 +1,24 @@
 """Time per noise sample: fastdp's exact samplers beside numpy's inexact ones and OpenDP, in one run.
 
-python -m bench.noise [--samples 1000000] [--threads 1]
+python -m bench.noise [--samples 1000000] [--threads 1] [--no-save]
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
+import json
 import time
 from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 
 from fastdp.privacy import noise
 
+from .machine import describe
+
+RESULTS = Path(__file__).with_name("results")
 SCALES = (1e-3, 0.3, 1.0, 100.0, 1e6, 1e12)
 
 
@@ -45,10 +50,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=1_000_000)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     n = options.samples
     rng = np.random.default_rng(0)
-    print(f"{platform.machine()} {platform.python_implementation()} {platform.python_version()}")
+    machine, results = describe(), []
+    print(json.dumps(machine))
     print(f"ns a sample, {n} samples, {options.threads} thread(s) for fastdp, best of 5\n")
     print(f"{'law':9} {'scale':>8} {'fastdp':>8} {'numpy':>8} {'OpenDP':>9} {'OpenDP / fastdp':>16}")
     for scale in SCALES:
@@ -59,11 +66,20 @@ def main() -> None:
         ):
             exact = nanoseconds(lambda m, f=ours, s=scale: f(s, m, threads=options.threads), n)
             float_noise = nanoseconds(lambda m, f=theirs, s=scale: f(0.0, s, m), n)
+            result = {"law": law, "scale": scale, "fastdp_ns": exact, "numpy_ns": float_noise}
             row = f"{law:9} {scale:8.0e} {exact:8.1f} {float_noise:8.1f}"
             if law in peers:
                 peer = nanoseconds(peers[law], max(1000, n // 200), repeats=2)
+                result |= {"opendp": version("opendp"), "opendp_ns": peer, "ratio": peer / exact}
                 row += f" {peer:9.0f} {peer / exact:16.0f}"
+            results.append(
+                {k: round(v, 3) if k.endswith("ns") or k == "ratio" else v for k, v in result.items()}
+            )
             print(row)
+    if not options.no_save:
+        RESULTS.mkdir(exist_ok=True)
+        report = {"machine": machine, "threads": options.threads, "samples": n, "results": results}
+        (RESULTS / "noise.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ static inline uint32_t draw_strip(fdp_stream *stream, const uint64_t *hi, const 
  * mantissa * (strip * 2^64 + U) / 2^shift for u = U / 2^64. */
 typedef struct {
     uint64_t mantissa; /* [2^52, 2^53) */
-    int shift;         /* 80 .. 130 */
+    int shift;         /* 80 .. 130; the samplers see at most 127 */
 } exact_scale;
 
 static inline exact_scale split_scale(double scale)
@@ -121,8 +121,6 @@ static inline exact_scale split_scale(double scale)
 /* floor(scale * (strip + u) / 16 + half/2), drawing further bits of u until they decide it. */
 static inline int64_t decide(fdp_stream *stream, exact_scale s, uint32_t strip, lazy_uniform u, int half)
 {
-    if (s.shift > 127)
-        return 0; /* scale < 2^-7: the largest strip still rounds (or floors) to 0 */
     u128 low = (u128)s.mantissa * ((u128)strip << 64 | u.hi);
     u128 offset = half ? (u128)1 << (s.shift - 1) : 0;
     uint64_t least = (uint64_t)((low + offset) >> s.shift);
@@ -172,6 +170,13 @@ static int64_t draw_laplace(fdp_stream *stream, exact_scale s)
 {
     for (;;) {
         uint32_t strip = draw_lapped_strip(stream);
+        int negative = fdp_stream_bit(stream);
+        /* zero would come from both signs: one of them is drawn again */
+        if ((((u128)s.mantissa * (strip + 1) << 64) - 1) >> s.shift == 0) { /* 0 for every u of the strip */
+            if (negative)
+                continue;
+            return 0;
+        }
         lazy_uniform u;
         do {
             u.hi = fdp_stream_next(stream);
@@ -179,9 +184,9 @@ static int64_t draw_laplace(fdp_stream *stream, exact_scale s)
             u.have_lo = 0;
         } while (!accept(stream, u.hi >> 4, -1, &u)); /* the exponent is the same in every strip */
         int64_t k = decide(stream, s, strip, u, 0);
-        if (!fdp_stream_bit(stream))
+        if (!negative)
             return k;
-        if (k != 0) /* zero would come from both signs: drop one of them */
+        if (k != 0)
             return -k;
     }
 }
@@ -208,11 +213,14 @@ static void *work(void *argument)
             break;
         int64_t last = FDP_MIN(first + FDP_NOISE_CHUNK, job->n);
         fdp_stream_open(&stream, job->key, job->domain, (uint64_t)chunk);
-        exact_scale s = split_scale(job->scale[0]);
         for (int64_t i = first; i < last; i++) {
-            if (job->per_row)
-                s = split_scale(job->scale[i]);
-            job->out[i] = job->domain == DOMAIN_GAUSSIAN ? draw_gaussian(&stream, s) : draw_laplace(&stream, s);
+            exact_scale s = split_scale(job->scale[job->per_row ? i : 0]);
+            if (s.shift > 127) /* scale < 2^-7: the largest x still rounds or floors to 0 */
+                job->out[i] = 0;
+            else if (job->domain == DOMAIN_GAUSSIAN)
+                job->out[i] = draw_gaussian(&stream, s);
+            else
+                job->out[i] = draw_laplace(&stream, s);
         }
     }
     fdp_wipe(&stream, sizeof stream);

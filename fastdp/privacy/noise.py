@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import operator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -110,8 +111,9 @@ def _draw(
 
 def _shape(size: int | tuple[int, ...]) -> tuple[int, ...]:
     try:
-        shape = tuple(int(n) for n in size) if isinstance(size, tuple | list) else (int(size),)
-    except (TypeError, ValueError, OverflowError):
+        parts = size if isinstance(size, tuple | list) else (size,)
+        shape = tuple(operator.index(n) for n in parts)
+    except TypeError:
         raise UsageError(f"size must be an int or a tuple of ints, got {size!r}") from None
     if any(n < 0 for n in shape):
         raise UsageError(f"size must not be negative, got {size!r}")

@@ -162,7 +162,7 @@ def test_scales_out_of_range_are_refused(bad):
             law(bad, 2)
 
 
-@pytest.mark.parametrize("size", [-1, (2, -1), "x", 1.5j])
+@pytest.mark.parametrize("size", [-1, (2, -1), "x", 1.5, (2, 0.5), None])
 def test_bad_sizes_are_refused(size):
     with pytest.raises(UsageError):
         noise.gaussian(1.0, size)

@@ -107,7 +107,9 @@ def _decide(stream: Stream, scale: float, strip: int, u: int, low: int | None, h
 
 
 def gaussian(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
-    """The first n draws of one chunk."""
+    """The first n draws of one chunk. Below 2^-7 no x < 14 rounds to anything but 0, and no bits are drawn."""
+    if scale < 2**-7:
+        return [0] * n
     stream, table, out = Stream(key, 1, chunk), gauss(), []
     while len(out) < n:
         strip = _strip(stream, table)
@@ -120,19 +122,23 @@ def gaussian(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
 
 
 def laplace(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
-    """The first n draws of one chunk."""
+    """The first n draws of one chunk. Below 2^-7 no x < 128 reaches 1, and no bits are drawn."""
+    if scale < 2**-7:
+        return [0] * n
     stream, table, out = Stream(key, 2, chunk), expo(), []
     while len(out) < n:
         strip = part = _strip(stream, table)
         while part == EXPO_STRIPS:
             part = _strip(stream, table)
             strip += part
-        ok = False
-        while not ok:
-            u = stream.word()
-            ok, low = _accepted(stream, u, None)
-        k = _decide(stream, scale, strip, u, low, Fraction(0))
         negative = stream.bit()
+        k = 0
+        if Fraction(scale) * (strip + 1) / 16 > 1:  # else 0 whatever u is
+            ok = False
+            while not ok:
+                u = stream.word()
+                ok, low = _accepted(stream, u, None)
+            k = _decide(stream, scale, strip, u, low, Fraction(0))
         if not negative:
             out.append(k)
         elif k:
