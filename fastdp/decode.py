@@ -7,7 +7,6 @@ values alone as within the whole, whatever the threads.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -22,6 +21,7 @@ from .columns import Categorical, Column, Integer, Numeric
 from .derive import Derived, Timestamp, shift_parts
 from .errors import UsageError
 from .moments import since_1970
+from .threads import resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,15 +63,11 @@ def decode(
         part = {name: array[start : start + _CHUNK] for name, array in columns.items()}
         return _decode_rows(schema, part, seed, offset + start, outputs)
 
-    workers = min(threads or _cpus(), len(starts))
+    workers = min(resolve(threads), len(starts))
     if workers <= 1:
         return pa.Table.from_batches([chunk(s) for s in starts])
     with ThreadPoolExecutor(workers) as pool:
         return pa.Table.from_batches(list(pool.map(chunk, starts)))
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _checked(schema: Schema, name: str, array: Any) -> np.ndarray:

@@ -105,7 +105,10 @@ def name_of(kind: pa.DataType) -> str | None:
     import pyarrow as pa
 
     if pa.types.is_dictionary(kind):
-        return "dictionary<string>" if name_of(kind.value_type) == "string" else None
+        inner = name_of(kind.value_type)
+        return "dictionary<string>" if inner in ("string", "large_string", "string_view") else None
     if pa.types.is_decimal(kind):
         return canonical(f"decimal128({min(kind.precision, 38)}, {kind.scale})")
-    return canonical(str(kind))
+    if pa.types.is_floating(kind):
+        return "float64" if kind.bit_width == 64 else "float32"
+    return canonical(str(kind).split("[day]")[0].replace("date64[ms]", "date64"))

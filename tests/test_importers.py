@@ -114,7 +114,7 @@ def test_from_domain():
 def test_malformed_parameters_are_named(tmp_path, text, complaint):
     path = tmp_path / "parameters.json"
     path.write_text(text)
-    with pytest.raises(SchemaError, match="parameters.json") as error:
+    with pytest.raises(SchemaError, match=r"parameters\.json") as error:
         Schema.from_deid2(path)
     assert complaint in str(error.value)
 

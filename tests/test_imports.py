@@ -19,7 +19,7 @@ FLOORS = [
     {"threads", "progress", "dtypes", "toml_write"},
     {"columns", "derive", "bins", "moments", "textvalues"},
     {"schema", "schema_io", "importers"},
-    {"bound", "encode", "encode_maps", "sources", "userids", "table", "ingest"},
+    {"bound", "encode", "encode_maps", "encode_policy", "encode_text", "sources", "userids", "table", "ingest"},
     {"queries", "userkeys", "privacy", "engines", "measurement", "simulate"},
     {"releases", "measure", "truth", "model", "ids", "decode", "verify", "runfolder"},
     {"opening", "evaluate", "mechanisms", "publicchoice", "output"},

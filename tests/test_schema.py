@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
+from fastdp import schema_io
 from fastdp.domain import maximal
 from fastdp.errors import SchemaError
 from fastdp.schema import Schema, builtin_names
@@ -220,3 +224,20 @@ def test_loading_says_which_file(tmp_path):
 def test_equal_by_content():
     one, two = Schema.from_domain({"a": 2, "b": 3}), Schema.from_domain({"b": 3, "a": 2})
     assert one == Schema.from_domain({"a": 2, "b": 3}) and one != two and one != 5
+
+
+def test_the_guide_shows_every_kind_and_its_examples_load():
+    text = (Path(__file__).parents[1] / "docs/schema.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", text, re.S)
+    columns = [b for b in blocks if b.startswith("[columns.")]
+    schema = Schema.from_dict(tomllib.loads("\n".join(columns)))
+    assert {f.kind for f in schema.fields.values()} == {
+        "categorical",
+        "integer",
+        "numeric",
+        "timestamp",
+        "derived",
+    }
+    for kind, keys in schema_io._OWN.items():
+        assert f"**{kind}**" in text or f"`{kind}`" in text
+        assert all(f"`{key}`" in text or f"{key} =" in text for key in keys), kind
