@@ -27,7 +27,6 @@ RELEASABLE = (
     "tables",
     "tables.*",
     "*.released.parquet",
-    "eps-*",
 )
 PRIVATE = (
     "*timing*",
@@ -82,6 +81,9 @@ def inspect(folder: str | os.PathLike, ledger: Ledger | str | os.PathLike | None
     found = list(statements.problems(statement))
     found += _schema_problems(statement)
     found += _file_problems(folder, statement.get("files"))
+    for part in sorted(folder.glob("eps-*")):
+        if part.is_dir():
+            found += [f"{part.name}: {p}" for p in inspect(part).problems]
     if ledger is not None:
         found += _ledger_problems(ledger, statement)
     return Verdict(
@@ -129,13 +131,10 @@ def _file_problems(folder: Path, listed) -> list[str]:
     found, seen = [], set()
     for name, path in statements.files_of(folder):
         seen.add(name)
-        top = name.split("/", 1)[0]
         if path.is_symlink() or not path.is_file():
             found.append(f"{name} is not a plain file")
             continue
-        nested = top.startswith("eps-")
-        allowed = any(fnmatch(top, pattern) for pattern in RELEASABLE)
-        if not nested and (not allowed or any(fnmatch(name.rsplit("/", 1)[-1].lower(), p) for p in PRIVATE)):
+        if not releasable(name):
             found.append(f"{name} is not for release; it belongs in {folder.name}.private")
         elif name not in listed:
             found.append(f"{name} is not in the statement")
@@ -146,6 +145,18 @@ def _file_problems(folder: Path, listed) -> list[str]:
         if path.is_symlink() and path.is_dir():
             found.append(f"{path.relative_to(folder)} is a link")
     return found
+
+
+def releasable(name: str) -> bool:
+    """Whether a file of this name (relative to the run's folder) is of a kind that a run releases."""
+    parts = name.split("/")
+    if fnmatch(parts[0], "eps-*") and len(parts) > 1:
+        parts = parts[1:]
+        if parts == [statements.NAME]:
+            return True
+    if any(fnmatch(part.lower(), pattern) for part in parts for pattern in PRIVATE):
+        return False
+    return any(fnmatch(parts[0], pattern) for pattern in RELEASABLE)
 
 
 def _schema_problems(statement: dict) -> list[str]:

@@ -1,0 +1,250 @@
+"""The statement: it follows its schema, adds up when recomputed, and `verify` sees through every change."""
+
+import copy
+import json
+import math
+import shutil
+
+import jsonschema
+import numpy as np
+import pytest
+
+from fastdp import opening
+from fastdp.errors import RunError
+from fastdp.measure import Request
+from fastdp.privacy import gdp, statement
+from fastdp.privacy.ledger import Ledger
+from fastdp.userkeys import Groups
+from fastdp.verify import inspect, releasable, verify
+
+from ..audit.world import SCHEMA, Swap, ask_everything, table
+
+
+@pytest.fixture(scope="module")
+def engine():
+    rng = np.random.default_rng(1)
+    codes = [rng.integers(0, n, 200) for n in (3, 4, 2)]
+    return Swap(table(codes, np.arange(200) % 13))
+
+
+@pytest.fixture(scope="module")
+def built(engine, tmp_path_factory):
+    """A folder as a run leaves it, and the ledger it was charged to."""
+    tmp_path = tmp_path_factory.mktemp("run")
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open("trips", epsilon=20.0, delta=1e-5)
+    asks = [opening.Ask(epsilon=1.0, delta=1e-5, clip=3), opening.Ask(epsilon=10.0, delta=1e-5, clip=5)]
+    reserved = opening.reserve(SCHEMA, asks, ledger=ledger, dataset="trips")
+    one, ten = reserved.doors(engine)
+    ask_everything(ten)
+    one.measure([Request(("a",), one.mu * 0.5)], "a")
+    one.user_histogram(Groups(("a",), t_max=2), cap=2, mu=one.mu * 0.5, label="groups")
+    one.user_histogram(Groups(("a",), t_max=2), cap=2, epsilon=0.05, label="groups, pure")
+    one.select_l1(
+        [("a", "b"), ("b",)], {("a", "b"): np.zeros(12), ("b",): np.zeros(4)}, epsilon=0.1, label="pick"
+    )
+    folder = tmp_path / "out"
+    (folder / "synthetic").mkdir(parents=True)
+    (folder / "synthetic" / "part-0.parquet").write_bytes(b"rows")
+    (folder / "model.fastdp").write_bytes(b"model")
+    found = reserved.statement(
+        mechanism={"name": "test"}, public_data=[{"name": "last year"}], notes=["hello"]
+    )
+    statement.write(folder, found)
+    reserved.finish()
+    return folder, ledger
+
+
+@pytest.fixture
+def made(built, tmp_path):
+    """The same, in a copy that a test may spoil."""
+    return shutil.copytree(built[0], tmp_path / "out"), built[1]
+
+
+def read(folder):
+    return json.loads((folder / "privacy.json").read_text())
+
+
+def test_it_follows_the_published_schema(made):
+    schema = statement.load_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(read(made[0]), schema)
+
+
+def test_it_says_what_was_promised(made):
+    found = read(made[0])
+    joint = math.hypot(gdp.mu_from(1.0, 1e-5), gdp.mu_from(10.0, 1e-5))
+    assert found["mu"] == pytest.approx(joint, rel=1e-12)
+    assert found["epsilon"] == pytest.approx(gdp.epsilon_of(joint, 1e-5), rel=1e-9)
+    assert found["private"] is True
+    assert found["unit"] == {
+        "kind": "user",
+        "column": "who",
+        "adjacency": "add or remove one user with all of their rows",
+    }
+    assert found["bound"]["clip"] == [3, 5]
+    assert found["accountant"]["second"].startswith("autodp")
+    assert found["ledger"]["counts_other_runs"] is True and found["ledger"]["budget"]["epsilon"] == 20.0
+    assert found["public_data"] == [{"name": "last year"}] and "hello" in found["notes"]
+    releases = found["parts"][0]["releases"]
+    assert [r["law"] for r in releases] == ["gaussian", "gaussian", "discrete-laplace", "exponential"]
+    assert releases[0]["sensitivity"] == 3
+    assert releases[0]["sigma"] == pytest.approx(3 / (gdp.mu_from(1.0, 1e-5) * 0.5))
+    assert releases[1]["sensitivity"] == pytest.approx(math.sqrt(2))
+    assert len(found["versions"]["build"]) == 64
+
+
+def test_the_two_epsilons_of_the_challenge_compose_to_ten_point_one_two(engine):
+    asks = [opening.Ask(epsilon=e, delta=2.5e-5, clip=3) for e in (1.0, 10.0)]
+    reserved = opening.reserve(SCHEMA, asks)
+    reserved.doors(engine)
+    assert reserved.statement()["epsilon"] == pytest.approx(10.12, abs=0.005)
+
+
+def test_classic_calibration_states_the_tight_epsilon_beside_the_one_asked_for(engine):
+    reserved = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=2.5e-5, clip=3, method="classic-rdp")])
+    reserved.doors(engine)
+    found = reserved.statement()
+    assert found["parts"][0]["asked"]["epsilon"] == 1.0
+    assert 0.6 < found["epsilon"] < 0.8
+
+
+def test_verify_recomputes_and_agrees(made):
+    folder, ledger = made
+    verdict = verify(folder, ledger)
+    assert verdict.ok and verdict.files == 2
+    assert verdict.epsilon == pytest.approx(read(folder)["epsilon"])
+
+
+def smaller(found, *where):
+    *path, last = where
+    target = found
+    for step in path:
+        target = target[step]
+    target[last] *= 0.9
+
+
+CHANGES = {
+    "epsilon": lambda s: smaller(s, "epsilon"),
+    "mu": lambda s: smaller(s, "mu"),
+    "a part's bound": lambda s: smaller(s, "parts", 1, "event", "mu"),
+    "a release's charge": lambda s: smaller(s, "parts", 1, "releases", 0, "event", "mu"),
+    "a release's noise": lambda s: smaller(s, "parts", 1, "releases", 0, "sigma"),
+    "noise of users": lambda s: smaller(s, "parts", 0, "releases", 1, "sigma"),
+    "noise of users, pure": lambda s: smaller(s, "parts", 0, "releases", 2, "sigma"),
+    "a sensitivity": lambda s: smaller(s, "parts", 0, "releases", 0, "sensitivity"),
+    "clip": lambda s: s["parts"][0].update(clip=2),
+    "one release more": lambda s: s["parts"][1]["releases"].append(s["parts"][1]["releases"][0]),
+    "a law": lambda s: s["parts"][0]["releases"][0].update(law="magic"),
+    "delta": lambda s: s.update(delta=1e-4),
+    "no parts": lambda s: s.update(parts=[]),
+    "a field gone": lambda s: s.pop("noise"),
+    "asked for less": lambda s: smaller(s, "parts", 0, "asked", "epsilon"),
+    "seeded but private": lambda s: s["noise"].update(source="NOT PRIVATE"),
+    "format": lambda s: s.update(format="fastdp-privacy/99"),
+    "nonsense": lambda s: s.update(parts="none"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_verify_sees_through_every_change(made, change):
+    folder, _ = made
+    found = copy.deepcopy(read(folder))
+    CHANGES[change](found)
+    (folder / "privacy.json").write_text(json.dumps(found))
+    with pytest.raises(RunError, match="does not verify"):
+        verify(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "timings.json",
+        "run.log",
+        "report.html",
+        "counts.npy",
+        "out.private/x",
+        "ledger.db",
+        "synthetic/report.html",
+        "true_total.txt",
+        "budget.db.head",
+        "state.json",
+    ],
+)
+def test_what_is_not_for_release_is_refused_even_if_listed(made, name):
+    folder, _ = made
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("private")
+    assert not inspect(folder).ok
+    statement.write(folder, read(folder))
+    assert any("not for release" in p for p in inspect(folder).problems)
+
+
+def test_changed_missing_unlisted_and_linked_files_are_refused(made, tmp_path):
+    folder, _ = made
+    model = folder / "model.fastdp"
+    model.write_bytes(b"another")
+    assert any("was changed" in p for p in inspect(folder).problems)
+    model.unlink()
+    assert any("not in the folder" in p for p in inspect(folder).problems)
+    model.symlink_to(tmp_path / "elsewhere")
+    assert any("not a plain file" in p for p in inspect(folder).problems)
+    model.unlink()
+    model.write_bytes(b"model")
+    assert inspect(folder).ok
+    (folder / "measurements.parquet").write_bytes(b"x")
+    assert any("not in the statement" in p for p in inspect(folder).problems)
+
+
+def test_a_folder_of_several_epsilons(made, tmp_path):
+    folder, _ = made
+    both = tmp_path / "both"
+    for name in ("eps-1", "eps-10"):
+        shutil.copytree(folder, both / name)
+    assert verify(both).files == 4
+    statement.write(both, read(folder))
+    assert verify(both).files == 6
+    (both / "eps-1" / "run.log").write_text("x")
+    assert not inspect(both).ok
+
+
+def test_a_ledger_that_does_not_know_the_run_is_a_problem(made, tmp_path):
+    folder, _ = made
+    other = Ledger(tmp_path / "other.db")
+    other.open("trips", epsilon=20.0, delta=1e-5)
+    with pytest.raises(RunError, match="another ledger"):
+        verify(folder, other)
+
+
+def test_what_is_no_folder_is_an_error(tmp_path):
+    with pytest.raises(RunError, match="not a folder"):
+        verify(tmp_path / "nowhere")
+    with pytest.raises(RunError, match="not a run's folder"):
+        verify(tmp_path)
+    (tmp_path / "privacy.json").write_text("{")
+    with pytest.raises(RunError, match="not JSON"):
+        verify(tmp_path)
+
+
+def test_a_seed_stamps_the_statement(engine):
+    reserved = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=1e-5, clip=3)], seed=1)
+    (door,) = reserved.doors(engine)
+    assert door.private is False
+    found = reserved.statement()
+    assert found["private"] is False and "NOT PRIVATE" in found["noise"]["source"]
+    assert any("other runs" in n for n in found["notes"])
+    assert statement.problems(found) == []
+
+
+def test_names_of_released_files():
+    for name in (
+        "synthetic.parquet",
+        "synthetic/part-0.parquet",
+        "model.fastdp",
+        "eps-1/privacy.json",
+        "schema.json",
+    ):
+        assert releasable(name)
+    for name in ("eps-1/run.log", "eps-1", "counts.parquet", "privacy.json.private"):
+        assert not releasable(name)
