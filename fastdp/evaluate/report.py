@@ -14,12 +14,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import UsageError
 from . import report_collect as collecting
 from . import report_run as running
 from . import report_sections as sections
 from .report_places import names_places
-from .report_scores import normalise
+from .report_scores import by_group, normalise
 from .report_svg import big, text
 
 ReportData = dict[str, Any]
@@ -44,7 +46,7 @@ def collect(
     scores: what `fastdp.evaluate` gave, one dict or one per table. run: likewise, a run or its dict of facts
     (`privacy`, `measurements`, `fit`, `stages`), all optional.
 
-    Keys: `version, title, subtitle, with_truth, truth, tables, scores, columns, pairs, worst, areas, periods, users,
+    Keys: `version, title, subtitle, with_truth, truth, tables, scores, groups, columns, pairs, worst, areas, periods, users,
     runs`. Lists named `tables` and `runs` follow the order of the synthetic tables. Without the truth no key holds
     anything that depends on it; stage times and the fit's seconds are left out too, as they depend on the data.
     """
@@ -74,6 +76,7 @@ def collect(
         "truth": None if real is None else {"rows": real.rows, "users": real.users},
         "tables": [{"name": n, "rows": t.rows, "users": t.users} for n, t in zip(named, tables, strict=True)],
         "scores": normalise(_aligned(scores, len(tables), "scores")) if real is not None else [],
+        "groups": by_group(_aligned(scores, len(tables), "scores")) if real is not None else [],
         "columns": collecting.columns(real, tables, labels, errors),
         "pairs": pairs,
         "worst": worst,
@@ -93,6 +96,7 @@ def render(data: ReportData) -> str:
         sections.columns(data),
         sections.pairs(data),
         sections.worst(data),
+        sections.groups(data),
         sections.areas(data),
         sections.periods(data),
         sections.users(data),
@@ -101,7 +105,7 @@ def render(data: ReportData) -> str:
         _stages(data),
     ]
     main = "\n".join(p for p in parts if p)
-    known = {"scores": "Scores", "columns": "Columns", "pairs": "Pairs", "worst": "Worst cells", "areas": "Places",
+    known = {"scores": "Scores", "columns": "Columns", "pairs": "Pairs", "worst": "Worst cells", "groups": "Where", "areas": "Places",
              "months": "Months", "users": "Users", "noise": "Noise", "fit": "Fit", "stages": "Times"}
     nav = "".join(f'<a href="#{k}">{v}</a>' for k, v in known.items() if f'<section id="{k}"' in main)
     fields = {
@@ -154,10 +158,12 @@ def write(
 
 
 def _named(synthetic: Any) -> dict[str, Any]:
+    """Tables by name. A mapping from names to columns is one table, as everywhere in `evaluate`."""
     if isinstance(synthetic, Mapping):
         if not synthetic:
             raise UsageError("report: give at least one synthetic table")
-        return {str(k): v for k, v in synthetic.items()}
+        if not any(isinstance(v, list | tuple | range | np.ndarray) for v in synthetic.values()):
+            return {str(k): v for k, v in synthetic.items()}
     return {"synthetic": synthetic}
 
 

@@ -25,13 +25,22 @@ MAX_NAMED_ROWS = 12
 
 
 def distribution(labels: Sequence[str], truth: Sequence[float] | None, table: Sequence[float], *, name: str,
-                 ordered: bool = True, error: Sequence[float] | None = None) -> str:
+                 ordered: bool = True, error: Sequence[float] | None = None, folded: int = 0) -> str:
     """Truth as bars and the table as level strokes; without a truth the table as bars, with error bars.
 
-    Few named values become labelled rows; many or ordered ones a histogram.
+    Few named values become labelled rows; many or ordered ones a histogram. The last value, where it stands for
+    `folded` small ones, is told in words, as it may hold more than all the others.
     """
-    if not ordered and len(labels) <= MAX_NAMED_ROWS:
+    if len(labels) <= 2 or (not ordered and len(labels) <= MAX_NAMED_ROWS):
         return _rows(labels, truth, table, error, name)
+    rest = ""
+    if folded:
+        held = f"{percent(table[-1])}" if truth is None else f"{percent(truth[-1])}, synthetic {percent(table[-1])}"
+        if table[-1] > 0 or (truth is not None and truth[-1] > 0):
+            rest = f'<div class="ends"><span>{text(labels[-1])}: {held}</span></div>'
+        labels, table = labels[:-1], table[:-1]
+        truth = None if truth is None else truth[:-1]
+        error = None if error is None else error[:-1]
     top = max([*(truth or ()), *(s + e for s, e in zip(table, error or [0.0] * len(table), strict=True)), 1e-12]) * 1.04
     tip = [_tip(labels[i], None if truth is None else truth[i], table[i], None if error is None else error[i])
            for i in range(len(labels))]
@@ -45,7 +54,7 @@ def distribution(labels: Sequence[str], truth: Sequence[float] | None, table: Se
     peak = percent(top / 1.04, 0) if top > 0.095 else percent(top / 1.04)
     drawn = chart(len(labels), marks, f"{name}: distribution over {len(labels)} values", tip)
     under = axis_ends(labels) if ordered else _rank_note(labels)
-    return f'<div class="plot"><span class="peak">{text(peak)}</span>{drawn}</div>{under}'
+    return f'<div class="plot"><span class="peak">{text(peak)}</span>{drawn}</div>{under}{rest}'
 
 
 def _rank_note(labels: Sequence[str]) -> str:
@@ -119,6 +128,11 @@ def _score(value: float, top: float) -> str:
     return f"{value:.0f}" if top >= 100 else f"{value:.3f}"
 
 
+def _tone(depth: float) -> str:
+    """Class of text on a shade: on deep ones it turns to the other colour, in the dark theme earlier than in the light."""
+    return " hi" if depth > 0.8 else " mid" if depth > 0.45 else ""
+
+
 def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Sequence[str]) -> str:
     """Lower triangle of a pairwise error matrix; columns are numbered like the rows."""
     n = len(names)
@@ -137,7 +151,7 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Se
                 f'height="{h}" fill-opacity="{num(0.04 + 0.92 * depth)}" data-tip="{text(tip)}"/>'
             )
             if write:
-                tone = " on" if depth > 0.55 else ""
+                tone = _tone(depth)
                 cells.append(
                     f'<text class="in{tone}" x="{num(100 * (j + 0.5) / (n - 1))}%" y="{(i - 0.5) * h + 4}">'
                     f"{100 * value:.{0 if value >= 0.1 else 1}f}</text>"
@@ -159,20 +173,43 @@ def tile_map(area: dict, values: Sequence[float], other: Sequence[float] | None,
     out = []
     for tile, value in zip(area["tiles"], shown, strict=True):
         # the square root keeps small places visible beside the few that hold most rows
-        depth = math.sqrt(abs(value) / high)
         kind = ("up" if value > 0 else "down") if difference else "share"
         what = f"{points(value)} points" if difference else percent(value)
-        tip = f"{tile['label']}\n{what}"
-        x, y = 10 * tile["x"], 10 * tile["y"]
-        tone = " on" if depth > 0.62 else ""
-        out.append(
-            f'<rect class="ground" x="{x}" y="{y}" width="9.4" height="9.4" rx="1.2"/>'
-            f'<rect class="tile {kind}" x="{x}" y="{y}" width="9.4" height="9.4" rx="1.2" '
-            f'fill-opacity="{num(0.9 * depth)}" data-tip="{text(tip)}"/>'
-            f'<text class="in{tone}" x="{num(x + 4.7)}" y="{num(y + 6.1)}">{text(tile["text"])}</text>'
-        )
+        out.append(_tile(tile, math.sqrt(abs(value) / high), kind, what))
+    return _tiles(area, out, name)
+
+
+def score_map(area: dict, values: Sequence[float], *, name: str) -> str:
+    """A tile per place, shaded by a score from 0 to 1."""
+    drawn = [_tile(tile, value, "share", f"{value:.3f}") for tile, value in zip(area["tiles"], values, strict=True)]
+    return _tiles(area, drawn, name)
+
+
+def score_bars(labels: Sequence[str], values: Sequence[float | None], *, name: str) -> str:
+    """A score from 0 to 1 per label, as bars."""
+    known = [0.0 if v is None else v for v in values]
+    top = max([*known, 1e-12]) * 1.04
+    tip = [f"{label}\n{'no rows' if v is None else f'{v:.3f}'}" for label, v in zip(labels, values, strict=True)]
+    drawn = chart(len(labels), bars(known, top, "n"), name, tip)
+    return f'<div class="plot"><span class="peak">{top / 1.04:.2f}</span>{drawn}</div>{axis_ends(labels)}'
+
+
+def _tile(tile: dict, depth: float, kind: str, what: str) -> str:
+    x, y = 10 * tile["x"], 10 * tile["y"]
+    word = ""
+    if tile["text"]:
+        tone = _tone(depth)
+        word = f'<text class="in{tone}" x="{num(x + 4.7)}" y="{num(y + 6.1)}">{text(tile["text"])}</text>'
+    return (
+        f'<rect class="ground" x="{x}" y="{y}" width="9.4" height="9.4" rx="1.2"/>'
+        f'<rect class="tile {kind}" x="{x}" y="{y}" width="9.4" height="9.4" rx="1.2" '
+        f'fill-opacity="{num(0.9 * depth)}" data-tip="{text(tile["label"])}&#10;{text(what)}"/>{word}'
+    )
+
+
+def _tiles(area: dict, drawn: Sequence[str], name: str) -> str:
     w, h = 10 * area["width"], 10 * area["height"]
-    return f'<svg class="tiles" viewBox="0 0 {w} {h}" role="img" tabindex="0" aria-label="{text(name)}">{"".join(out)}</svg>'
+    return f'<svg class="tiles" viewBox="0 0 {w} {h}" role="img" tabindex="0" aria-label="{text(name)}">{"".join(drawn)}</svg>'
 
 
 def grid_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], high: float, *,

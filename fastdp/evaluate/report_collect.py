@@ -143,6 +143,9 @@ def _round(values: np.ndarray) -> list[float]:
 
 
 def _tv(p: np.ndarray, q: np.ndarray) -> float:
+    """Total variation of two vectors of shares; 1 where just one of the tables has no rows."""
+    if p.any() != q.any():
+        return 1.0
     return float(np.abs(p - q).sum() / 2)
 
 
@@ -151,7 +154,7 @@ def _tv(p: np.ndarray, q: np.ndarray) -> float:
 
 def pairs(truth: Coded, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]]) -> tuple[dict | None, list[list[dict]]]:
     """Total variation of every pair of columns, and the cells of pairs that are furthest off, per table."""
-    names = list(labels)
+    names = [n for n in labels if len(labels[n][0]) > 1]
     left_out = 0
     if len(names) > MAX_PAIR_COLUMNS:
         spread = {n: _entropy(shares(truth.codes[n], len(labels[n][0]))) for n in names}
@@ -232,14 +235,15 @@ def areas(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[
     out = []
     for name in where:
         names = labels[name][0]
-        if not 4 <= len(names) <= 2000 or len(out) == limit:
+        if not 8 <= len(names) <= 5000 or len(out) == limit:
             continue
-        entry = {"column": name, **places.layout(name, names)}
+        lead = sum(shares(t.codes[name], len(names)) for t in [truth, *tables] if t is not None)
+        entry = {"column": name, **places.layout(name, names, lead)}
         codes = [tile["code"] for tile in entry["tiles"]]
         take = lambda t, name=name, names=names, codes=codes: _round(shares(t.codes[name], len(names))[codes])  # noqa: E731
         entry["truth"] = None if truth is None else take(truth)
         entry["tables"] = [take(t) for t in tables]
-        entry["left_out"] = len(names) - len(codes)
+        entry["left_out"] = int((lead > 0).sum() - (lead[codes] > 0).sum())
         out.append(entry)
     return out
 
@@ -275,14 +279,14 @@ def periods(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tupl
     rest = order[len(kept):]
 
     def cut(c: np.ndarray) -> list[list[int]]:
-        rows = c[kept][:, used].tolist()
-        return rows + ([c[rest][:, used].sum(axis=0).tolist()] if rest.size else [])
+        return c[kept][:, used].tolist()
 
     names = [labels[area][0][i] for i in kept.tolist()]
-    if rest.size:
-        names.append(f"{rest.size} other places")
-    return {"area": area, "month": month, "rows": names, "columns": [times[i] for i in used.tolist()],
-            "folded": int(rest.size), "truth": None if real is None else cut(real), "tables": [cut(c) for c in counted]}
+    return {
+        "area": area, "month": month, "rows": names, "columns": [times[i] for i in used.tolist()], "folded": int(rest.size),
+        "truth": None if real is None else cut(real), "tables": [cut(c) for c in counted],
+        "rest": {"truth": None if real is None else int(real[rest].sum()), "tables": [int(c[rest].sum()) for c in counted]},
+    }
 
 
 # --- users ---------------------------------------------------------------------------------------------

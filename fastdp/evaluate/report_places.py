@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 _CHICAGO = """
  9  .  12  .  2  1  .  .  .  .
@@ -74,24 +75,28 @@ def chicago_number(label: str) -> int | None:
     return _BY_NAME.get(_plain(text))
 
 
-def layout(column: str, labels: list[str]) -> dict:
+def layout(column: str, labels: list[str], weight: Sequence[float]) -> dict:
     """Tiles for a column of places: `{"kind", "width", "height", "tiles": [{x, y, code, text, label}]}`.
 
     `code` is the position in `labels`. The Chicago layout is used when the column speaks of community
     areas and nearly all of its labels are areas; labels that are none (unknown, outside) sit in the free
-    corner. A generic grid holds at most `MAX_TILES` tiles, the first codes.
+    corner. A generic grid holds at most `MAX_TILES` tiles, those of the largest
+    `weight`, in the order of their codes; of many places only those that occur.
     """
     numbers = [chicago_number(label) for label in labels]
     known = sum(n is not None for n in numbers)
     if "community_area" in column.lower() and known >= 70 and known >= len(labels) - 4:
         return _chicago(labels, numbers)
-    n = min(len(labels), MAX_TILES)
-    width = min(20, max(4, math.ceil(math.sqrt(n * 1.3))))
+    used = [i for i in range(len(labels)) if weight[i] > 0 or len(labels) <= 40]
+    heavy = sorted(used, key=lambda i: -weight[i])[:MAX_TILES]
+    n = len(heavy)
+    width = min(20, max(8, math.ceil(math.sqrt(n * 1.3))))
+    crowded = n > 120
     tiles = [
-        {"x": i % width, "y": i // width, "code": i, "text": _short(labels[i]), "label": labels[i]}
-        for i in range(n)
+        {"x": i % width, "y": i // width, "code": c, "text": "" if crowded else _short(labels[c]), "label": labels[c]}
+        for i, c in enumerate(sorted(heavy))
     ]
-    return {"kind": "grid", "width": width, "height": math.ceil(n / width), "tiles": tiles}
+    return {"kind": "grid", "width": width, "height": max(1, math.ceil(n / width)), "tiles": tiles}
 
 
 def _chicago(labels: list[str], numbers: list[int | None]) -> dict:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# dotted name -> (title, about, top of its axis, which way is better, order on the page)
+# dotted name -> (title, about, top of its axis, which way is better), in the order of the page
 _KNOWN: dict[str, tuple[str, str, float, str]] = {
     "deid2.overall": ("overall deid2 score", "mean of the three below, as in the 2020 challenge", 1000, "high"),
     "deid2.k_marginal": ("k-marginal", "4-way counts within each pickup area and shift", 1, "high"),
     "deid2.pickup_dropoff": ("pickup and dropoff", "counts of trips between areas", 1, "high"),
     "deid2.higher_order_conjunction": ("higher-order conjunction", "how often users resemble a given user", 1, "high"),
-    "kmarginal": ("k-marginal", "closeness of k-way counts over the whole table", 1000, "high"),
+    "kmarginal": ("k-way marginals", "closeness of counts over sets of k columns, whole table", 1000, "high"),
     "sprint1": ("sprint 1 score", "mean over place and month", 1, "high"),
     "nist2018": ("NIST 2018 score", "3-way marginals, conjunctions and income inequality", 1, "high"),
     "tv1": ("1-way total variation", "share of rows in a wrong value, mean over columns", 1, "low"),
@@ -27,13 +27,9 @@ _ORDER = list(_KNOWN)
 _SAME = {
     "k_marginal_score": "k_marginal",
     "pickup_dropoff_score": "pickup_dropoff",
-    "total_variation_1": "tv1",
-    "total_variation_2": "tv2",
-    "one_way": "tv1",
-    "two_way": "tv2",
 }
 _SUMMARY = ("score", "overall", "mean", "value")
-_SKIP = {"baselines", "baseline", "rows", "users", "seconds", "seed", "k", "version", "per_area", "details"}
+_SKIP = {"baselines", "rows", "columns", "seconds"}
 
 
 def flatten(scores: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, float]:
@@ -83,8 +79,8 @@ def normalise(scores: Sequence[Mapping[str, Any] | None]) -> list[dict]:
         seen = [v for v in [*values, *(s.get(key) for s in samples.values())] if v is not None]
         if top == 1000 and max(seen) <= 1:
             top = 1
-        elif top == 1 and max(seen) > 1.0 + 1e-9:
-            top = 1000 if max(seen) <= 1000 else max(seen)
+        elif max(seen) > top:
+            top = max(seen)
         if better == "low":  # a short axis, so that small errors can be told apart
             top = next((t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if max(seen) <= t), top)
         out.append(
@@ -92,6 +88,24 @@ def normalise(scores: Sequence[Mapping[str, Any] | None]) -> list[dict]:
                 "key": key, "name": name, "about": about, "top": float(top), "better": better, "values": values,
                 "baselines": [{"name": n, "value": s.get(key)} for n, s in samples.items() if s.get(key) is not None],
                 "main": not out,
+            }
+        )
+    return out
+
+
+def by_group(scores: Sequence[Mapping[str, Any] | None]) -> list[dict | None]:
+    """The k-marginal score of each pickup area and shift, per table: `{"areas", "by_area", "shifts", "by_shift"}` or None."""
+    out: list[dict | None] = []
+    for s in scores:
+        found = (s or {}).get("deid2")
+        whole = isinstance(found, Mapping) and all(found.get(k) for k in ("areas", "by_area", "shifts", "by_shift"))
+        if not whole:
+            out.append(None)
+            continue
+        out.append(
+            {
+                "areas": [str(a) for a in found["areas"]], "by_area": [_finite(v) for v in found["by_area"]],
+                "shifts": [str(a) for a in found["shifts"]], "by_shift": [_finite(v) for v in found["by_shift"]],
             }
         )
     return out

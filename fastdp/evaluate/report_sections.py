@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import report_words as words
-from .report_charts import curve, distribution, grid_map, heat, score_axis, tile_map
+from .report_charts import curve, distribution, grid_map, heat, score_axis, score_bars, score_map, tile_map
+from .report_places import layout
 from .report_svg import big, percent, points, text
 
 
@@ -152,6 +153,31 @@ def scores(data: dict) -> str:
     )
 
 
+def groups(data: dict) -> str:
+    """Where the k-marginal score is high and low: by pickup area, by shift."""
+    if not any(data.get("groups") or []):
+        return ""
+
+    def draw(i: int) -> str:
+        g = data["groups"][i]
+        if g is None:
+            return ""
+        plan = layout("pickup_community_area", g["areas"], [1.0] * len(g["areas"]))
+        value = dict(enumerate(g["by_area"]))
+        plan["tiles"] = [t for t in plan["tiles"] if value[t["code"]] is not None]
+        picture = score_map(plan, [value[t["code"]] for t in plan["tiles"]], name="score by pickup area")
+        bars = score_bars(g["shifts"], g["by_shift"], name="score by shift")
+        return (
+            f'<div class="split even"><div class="card"><h3>by pickup area</h3><div class="maps one">{picture}</div></div>'
+            f'<div class="card"><h3>by shift</h3>{bars}'
+            '<p class="note">21 shifts of eight hours, from the first of the week to the last. Places and shifts with few rows score low '
+            "for any method: their cells are smaller than the noise, and smaller than the luck of the draw in a sample.</p></div></div>"
+        )
+
+    lead = "The k-marginal score of the rows of each pickup area and of each shift: darker is closer to the truth."
+    return section("groups", "Where it is close", lead, per_table(data, draw))
+
+
 def _value(value: float | None, top: float) -> str:
     if value is None:
         return "–"
@@ -167,7 +193,7 @@ def columns(data: dict) -> str:
         for c in data["columns"]:
             one = c["tables"][i]
             off = "" if one["tv"] is None else f"<span>{percent(one['tv'])} off</span>"
-            body = distribution(c["labels"], c["truth"], one["share"], name=c["name"], ordered=c["ordered"], error=one["error"])
+            body = distribution(c["labels"], c["truth"], one["share"], name=c["name"], ordered=c["ordered"], error=one["error"], folded=c["folded"])
             cards.append(f'<figure class="card"><figcaption><b>{nice(c["name"])}</b>{off}</figcaption>{body}</figure>')
         return f'<div class="multiples">{"".join(cards)}</div>'
 
@@ -252,7 +278,7 @@ def areas(data: dict) -> str:
 
 def _area(a: dict, i: int) -> str:
     mine, title = a["tables"][i], f"<h3>{nice(a['column'])}</h3>"
-    rest = f'<p class="note">The first {len(a["tiles"])} places are shown.</p>' if a["left_out"] else ""
+    rest = f'<p class="note">The {len(a["tiles"])} largest places are shown, {a["left_out"]} smaller ones are left out.</p>' if a["left_out"] else ""
     if a["truth"] is None:
         return f'<div class="card">{title}<div class="maps one">{tile_map(a, mine, None, difference=False, name=a["column"])}</div>{rest}</div>'
     gaps = sorted(
@@ -275,17 +301,21 @@ def periods(data: dict) -> str:
 
     def draw(i: int) -> str:
         mine, rows, cols = p["tables"][i], p["rows"], p["columns"]
-        body = len(rows) - (1 if p["folded"] else 0)  # the row of all others would drown the rest
-        high = max((v for m in [mine, p["truth"] or []] for row in m[:body] for v in row), default=0)
+        high = max((v for m in [mine, p["truth"] or []] for row in m for v in row), default=0)
+        note = ""
+        if p["folded"]:
+            there = "" if p["truth"] is None else f" in the truth and {big(p['rest']['tables'][i])} in the synthetic table"
+            held = p["rest"]["tables"][i] if p["truth"] is None else p["rest"]["truth"]
+            note = f'<p class="note">{p["folded"]} smaller places, not shown, hold {big(held)} rows{there}.</p>'
         if p["truth"] is None:
-            return f'<div class="card">{grid_map(rows, cols, mine, high, name="rows by place and month", unit="rows")}</div>'
+            return f'<div class="card">{grid_map(rows, cols, mine, high, name="rows by place and month", unit="rows")}{note}</div>'
         gap = [[m - t for m, t in zip(a, b, strict=True)] for a, b in zip(mine, p["truth"], strict=True)]
         return (
-            '<div class="card trio">'
+            '<div class="card"><div class="trio">'
             f"<figure><figcaption>truth</figcaption>{grid_map(rows, cols, p['truth'], high, name='truth by place and month', unit='rows')}</figure>"
             f"<figure><figcaption>synthetic</figcaption>{grid_map(rows, cols, mine, high, name='synthetic by place and month', unit='rows')}</figure>"
             '<figure><figcaption>difference <span class="few">too few</span> <span class="many">too many</span></figcaption>'
-            f"{grid_map(rows, cols, gap, high, name='difference by place and month', unit='rows', signed=True)}</figure></div>"
+            f"{grid_map(rows, cols, gap, high, name='difference by place and month', unit='rows', signed=True)}</figure></div>{note}</div>"
         )
 
     lead = "Rows per place and month, largest places first (square-root scale, one scale for all)."

@@ -114,12 +114,17 @@ def _sample_words(baseline: dict, how: str) -> str:
 
 
 def _verdict_by_distance(data: dict, table: int) -> tuple[str, str]:
-    mean = mean_tv(data, table)
+    if data["truth"]["rows"] == 0 or data["tables"][table]["rows"] == 0:
+        return "Nothing to compare", "One of the tables has no rows."
+    flat = pair_list(data, table)
+    kind = "pair of columns" if flat else "column"
+    mean = sum(tv for tv, _, _ in flat) / len(flat) if flat else mean_tv(data, table)
     if mean is None:
         return "No score was computed", "Give evaluate a metric to see how close the table is."
-    word = "Very close to" if mean < 0.02 else "Close to" if mean < 0.06 else "Some way from" if mean < 0.15 else "Far from"
-    return f"{word} the truth, column by column", (
-        f"An average column has {percent(mean)} of its rows in the wrong place."
+    words = ((0.03, "Very close to"), (0.08, "Close to"), (0.2, "Some way from"), (math.inf, "Far from"))
+    word = next(w for limit, w in words if mean < limit)
+    return f"{word} the truth, by every {kind}", (
+        f"An average {kind} has {percent(mean)} of the rows in a wrong place."
     )
 
 
@@ -130,6 +135,8 @@ def mean_tv(data: dict, table: int) -> float | None:
 
 def findings(data: dict, table: int = 0) -> list[str]:
     """Two or three sentences on where the table is good and where not; HTML-free."""
+    if data["truth"]["rows"] == 0 or data["tables"][table]["rows"] == 0:
+        return []
     out = []
     ranked = sorted(
         (c["tables"][table]["tv"], c["name"]) for c in data["columns"] if c["tables"][table]["tv"] is not None
