@@ -10,8 +10,8 @@ from .model import fit as fit
 from .plan import plan as plan
 from .privacy.calibrate import calibrate as calibrate
 from .privacy.ledger import Ledger as Ledger
-from .run import Run as Run
-from .run import load_run as load_run
+from .result import Run as Run
+from .result import load_run as load_run
 from .run import synthesize as synthesize
 from .schema import Schema as Schema
 from .table import Table as Table

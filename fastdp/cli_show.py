@@ -124,10 +124,10 @@ def plan_table(plan: Plan) -> None:
         f"mu {plan.mu:.4f}, clip {plan.clip}, unit {plan.unit}"
     )
     table = Table(box=None, pad_edge=False)
-    for name, side in (("marginal", "left"), ("cells", "right"), ("times", "right")):
-        table.add_column(name, justify=side, overflow="fold")
-    for name in ("noise per cell (rows)", "detectable count", ""):
-        table.add_column(name, justify="right" if name else "left")
+    table.add_column("marginal", overflow="fold")
+    for name in ("cells", "times", "noise per cell (rows)", "detectable count"):
+        table.add_column(name, justify="right")
+    table.add_column("")
     for line in plan.lines:
         table.add_row(
             " x ".join(line.clique),

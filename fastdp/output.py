@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,11 +35,11 @@ ONE_FILE_SHARDS = 4
 
 @dataclass(frozen=True)
 class IdSource:
-    """Where user ids come from: public habits, or users by number of rows (`edges`: the smallest of each bin)."""
+    """Where user ids come from: public habits, or how many `users` have each of `sizes` rows."""
 
     habits: ids.Habits | None = None
-    sizes: np.ndarray | None = None
-    users: np.ndarray | None = None
+    sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    users: np.ndarray = field(default_factory=lambda: np.empty(0))
     bound: int | None = None
 
 
@@ -47,7 +47,13 @@ class Output:
     """The synthetic rows of one run, as Arrow tables in the order of the rows."""
 
     def __init__(
-        self, schema: Schema, outcome: Outcome, source: IdSource | None, seed: int, threads: int | None = None
+        self,
+        schema: Schema,
+        outcome: Outcome,
+        source: IdSource | None,
+        seed: int,
+        threads: int | None = None,
+        extra: bool = False,
     ):
         self.schema, self.outcome, self.source = schema, outcome, source
         self.rows = outcome.rows
@@ -55,6 +61,7 @@ class Output:
             int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1)
         ]
         self._threads = resolve(threads)
+        self._extra = extra
         self._has_user = schema.user is not None and (source is not None or outcome.owners is not None)
 
     @property
@@ -139,12 +146,12 @@ class Output:
                 reporter.update("sample", (i + 1) / self.shards)
         return block
 
-    def _owners(self, block: list, start: int) -> list[np.ndarray | None]:
+    def _owners(self, block: list, start: int) -> Sequence[np.ndarray | None]:
         """User numbers of each shard in the block; one deal over the whole block."""
-        if not self._has_user:
-            return [None] * len(block)
-        if self.outcome.owners is not None:
+        if self.schema.user is not None and self.outcome.owners is not None:
             return [self.outcome.owners(start + k) for k in range(len(block))]
+        if self.schema.user is None or self.source is None:
+            return [None] * len(block)
         lengths = [len(next(iter(codes.values()))) for codes in block]
         total, seed = sum(lengths), self._seeds[1] + start
         if self.source.habits is not None:
@@ -163,7 +170,7 @@ class Output:
     def _decode(self, codes, owner, first_user: int, offset: int) -> pa.Table:
         from .decode import decode
 
-        table = decode(self.schema, codes, self._seeds[0], offset)
+        table = decode(self.schema, codes, self._seeds[0], offset, outputs=self._extra, threads=1)
         if owner is None:
             return table
         return table.add_column(0, self.schema.user, user_values(self.schema, owner, first_user))
@@ -208,7 +215,10 @@ def write_measurements(folder: Path, measurements: Sequence[Measurement]) -> Non
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    described, parts = [], {k: [] for k in ("measurement", "row", "cell", "value", "standard_error")}
+    described = []
+    parts: dict[str, list[np.ndarray]] = {
+        k: [] for k in ("measurement", "row", "cell", "value", "standard_error")
+    }
     for i, m in enumerate(measurements):
         n = m.values.size
         cell = np.full(n, -1, np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,7 @@ class Plan:
 
 
 def plan(
-    schema: Schema | None = None,
+    schema: Schema | str | PathLike | None = None,
     mechanism: str | PathLike | dict | Config = "adagrid",
     epsilon: float = 1.0,
     delta: float = 1e-9,
@@ -172,7 +173,7 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
         raise UsageError(
             f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (--schema)"
         )
-    return schema if isinstance(schema, Schema) else Schema.load(schema)
+    return schema if isinstance(schema, Schema) else Schema.load(os.fspath(schema))
 
 
 def clip_of(config: Config, schema: Schema) -> int:

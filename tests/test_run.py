@@ -388,3 +388,13 @@ def test_no_user_column_makes_each_row_its_own_user(tmp_path):
 def test_the_private_folder_is_the_owners_alone(table, tmp_path):
     go(table, out=tmp_path / "run")
     assert (Path(tmp_path) / "run.private").stat().st_mode & 0o077 == 0
+
+
+def test_day_and_hour_are_derived_from_the_shift_where_asked():
+    schema = fastdp.Schema.load("taxi-deid2")
+    recipe = {"mechanism": "adagrid", "outer": [["pickup_community_area", "shift"]], "outputs": True}
+    run = go(fastdp.simulate.taxi(2000, seed=1), schema=schema, mechanism=recipe, rows=500, seed=1)
+    shift, day, hour = (run.data[c].to_numpy() for c in ("shift", "trip_day_of_week", "trip_hour_of_day"))
+    assert (shift // 3 == day).all()
+    assert (shift % 3 == hour // 8).all()
+    assert len(set(hour.tolist())) > 12

@@ -67,18 +67,9 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("outer must name at least one marginal")
 
     def run(self, door: Door, job: Job) -> Outcome:
-        left = 1.0
         users, spent = measure_users(self.ids, door, job)
-        left -= spent
-        released: list[Measurement] = [users] if users is not None else []
-        outer = self.outer
-        if outer is None and job.public is not None:
-            outer = job.public.choose_outer()
-        elif outer is None:
-            # The tree needs 1-ways to judge pairs by; they are measured as round 1 of what follows too.
-            pairs, ones = private_pairs(door, self.selection * left)
-            released += ones
-            outer, left = pairs, left * (1 - self.selection)
+        outer, judged, left = self.choose(door, job, 1 - spent)
+        released: list[Measurement] = [*([users] if users is not None else []), *judged]
         sets = closure(door.domain, outer)
         shares = self.shares(sets)
 
@@ -109,6 +100,15 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             id_columns=self.habit_columns(outer),
             details={"outer": [list(s) for s in outer]},
         )
+
+    def choose(self, door: Door, job: Job, left: float) -> tuple[Sequence[Clique], list[Measurement], float]:
+        """(outer marginals, 1-ways measured to choose them by, share of mu^2 that is left)."""
+        if self.outer is not None:
+            return self.outer, [], left
+        if job.public is not None:
+            return job.public.choose_outer(), [], left
+        pairs, ones = private_pairs(door, self.selection * left)
+        return pairs, ones, left * (1 - self.selection)
 
     def stopping(self, epsilon: float) -> dict:
         """`published`: 344 * epsilon + 256 plain mirror descent iterations, for comparison."""

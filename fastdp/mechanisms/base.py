@@ -48,13 +48,15 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields that every mechanism has. `clip`: rows per user that count fully (None: the schema's bound)."""
+    """Fields that every mechanism has. `clip`: rows per user that count fully (None: the schema's bound). `outputs`: also
+    write the schema's extra columns, such as the day of the week and an hour drawn within the shift."""
 
     name: ClassVar[str] = ""
 
     clip: int | None = None
     calibration: Calibration = "gdp"
     ids: Ids = Ids()
+    outputs: bool = False
 
     def __post_init__(self):
         if self.clip is not None and self.clip < 1:
@@ -92,7 +94,8 @@ class Outline:
 class Public(Protocol):
     """Public data as a mechanism may use it (made by `fastdp.publicchoice`)."""
 
-    schema: Schema
+    @property
+    def schema(self) -> Schema: ...
 
     def marginals(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
         """int64 counts of rows."""

@@ -47,7 +47,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         tree = [p for p in spanning_tree(door, ones, choice) if len(p) == 2]
         requests = []
         for p in tree:
-            query = Binned(door.domain.shape(p), [merged[a] for a in p])
+            query = Binned(door.domain.shape(p), [merged[a].tolist() for a in p])
             requests.append(Request(p, part_mu(door, pair / len(tree)), query))
         pairs = door.measure(requests, label="pairs") if requests else []
 

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from ..domain import Clique, Domain
+from ..errors import UsageError
 from ..measurement import Measurement, Request
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ MAX_PAIR_CELLS = 1_000_000
 
 
 def part_mu(door: Door, share: float) -> float:
-    """The Gaussian-DP parameter of a share of the door's budget."""
+    """The Gaussian-DP parameter of a share of the door's budget; UsageError where only pure releases are paid for."""
+    if door.mu is None:
+        raise UsageError("this mechanism adds Gaussian noise and needs a delta above 0")
     return door.mu * math.sqrt(share)
 
 
