@@ -22,9 +22,9 @@ FLOORS = [
     {"bound", "encode", "encode_maps", "encode_policy", "encode_text", "sources", "userids", "table", "ingest"},
     {"queries", "userkeys", "privacy", "engines", "measurement", "simulate"},
     {"releases", "measure", "truth", "model", "ids", "decode", "verify", "runfolder"},
-    {"opening", "evaluate", "mechanisms", "publicchoice", "output"},
+    {"opening", "evaluate", "mechanisms", "publicchoice", "output", "result"},
     {"plan"},
-    {"run"},
+    {"run", "runwork"},
     {"cli", "cli_show", "__main__"},
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
@@ -34,7 +34,7 @@ BEHIND = {"engines", "table", "bound", "ingest", "encode", "truth", "sources", "
 BEHIND_CORE = {"count", "bound"}
 IN_FRONT = ("mechanisms", "model", "ids", "decode", "measurement", "queries")
 # Counters may be held by these alone.
-MAY_COUNT = {"measure", "truth", "run", "opening", "engines", "releases"}
+MAY_COUNT = {"measure", "truth", "runwork", "opening", "engines", "releases"}
 
 
 def modules():
