@@ -57,8 +57,8 @@ def _limits(column: Numeric) -> tuple[float, float]:
         # Doubles hold whole numbers exactly up to 2^53; beyond, the cast back could leave the type.
         low, high = max(low, least, -(2.0**53)), min(high, most, 2.0**53)
     if dtypes.family(column.dtype) == "float" and column.dtype == "float32":
-        most = float(np.finfo(np.float32).max)
-        low, high = max(low, -most), min(high, most)
+        widest = float(np.finfo(np.float32).max)
+        low, high = max(low, -widest), min(high, widest)
     return low, high
 
 

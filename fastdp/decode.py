@@ -205,7 +205,7 @@ def _values(schema: Schema, column: Column, codes: np.ndarray, seed: int, row: i
         null = np.empty(len(codes), dtype=np.uint8)
         core.lookup(codes, book.null, null)
         null = null.view(bool)
-    if book.bins is not None:
+    if book.bins is not None and isinstance(column, Numeric):
         return _drawn(column, book.bins, codes, null, stream_key(seed, column.name), row)
     if book.texts is not None:
         index = np.empty(len(codes), dtype=np.int32)

@@ -29,6 +29,7 @@ class Derived:
     """A source column `source` that is modelled as the code columns `parts`."""
 
     kind: ClassVar[str] = ""
+    output: str = "value"
     name: str
     source: str
     dtype: str
@@ -84,6 +85,8 @@ def shift_parts(shift: np.ndarray, part: str, u: np.ndarray | None = None) -> np
     """Day of the week (0..6) or hour of the day (0..23, drawn evenly within the 8 hours) of a shift."""
     if part == "day_of_week":
         return shift // 3
+    if u is None:
+        raise ValueError("the hour within a shift is drawn: it needs uniform numbers")
     return shift % 3 * 8 + np.minimum((u * 8).astype(np.int64), 7)
 
 
@@ -102,7 +105,6 @@ class Timestamp(Derived):
     max: str | None = None
     step: int = 1
     week_start: str = "monday"
-    output: str = "value"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -146,8 +148,8 @@ class Timestamp(Derived):
         if part == "year":
             return self._part(name, part, self.years[1] - self.years[0] + 1, first=self.years[0])
         first, last = self.span
-        texts = np.datetime_as_string(np.arange(first, last + 1).astype("datetime64[D]"))
-        return self._part(name, part, last - first + 1, texts=tuple(map(str, texts)))
+        days_of = np.datetime_as_string(np.arange(first, last + 1).astype("datetime64[D]"))
+        return self._part(name, part, last - first + 1, texts=tuple(map(str, days_of)))
 
     def _weekday(self, day: np.ndarray) -> np.ndarray:
         return (day + (3 if self.week_start == "monday" else 4)) % 7
@@ -267,7 +269,6 @@ class Transform(Derived):
     top: int | None = None
     by: int | None = None
     max: int | None = None
-    output: ClassVar[str] = "value"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -279,6 +280,11 @@ class Transform(Derived):
             raise fail(self.name, "top", f"must be at least {low}")
         made = tuple(self._part(n, str(i), s) for i, (n, s) in enumerate(zip(self.names, sizes, strict=True)))
         object.__setattr__(self, "parts", made)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Largest value and divisor of `divmod`."""
+        return self.max or 0, self.by or 1
 
     def _sizes(self) -> tuple[int, ...]:
         if self.transform == "incwage-classes":
@@ -297,9 +303,9 @@ class Transform(Derived):
     def split(self, values: np.ndarray) -> Split:
         v = values
         if self.transform == "divmod":
-            good = (v >= 0) & (v <= self.max)
+            good = (v >= 0) & (v <= self.range[0])
             v = np.where(good, v, 0)
-            return list(np.divmod(v, self.by)), good
+            return list(np.divmod(v, self.range[1])), good
         if self.transform == "valueh":
             good = (v >= 0) & (v <= 9_999_999)
             code = np.where(v < 25_000, v // 5, 5_000)
@@ -315,7 +321,7 @@ class Transform(Derived):
     def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
         parts = [np.asarray(p, dtype=np.int64) for p in parts]
         if self.transform == "divmod":
-            return np.minimum(parts[0] * self.by + parts[1], self.max)
+            return np.minimum(parts[0] * self.range[1] + parts[1], self.range[0])
         if self.transform == "valueh":
             code = parts[0]
             top = 25_000 if self.top is None else self.top

@@ -135,9 +135,10 @@ def _encode(
         x, valid, bit0 = _buffers(indices)
     else:
         key = (item.name, source)
-        rule = _cache(schema).get(key)
-        if rule is None:
-            rule = _cache(schema)[key] = number_map(item, source)
+        cache = _cache(schema)
+        if key not in cache:
+            cache[key] = number_map(item, source)
+        rule = cache[key]
         x, valid, bit0 = _buffers(source.plain(array))
     core.encode(x, rule, valid, bit0, out[item.name], keep)
 

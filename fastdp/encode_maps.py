@@ -109,6 +109,7 @@ class Source:
             if not pa.types.is_dictionary(array.type):
                 array = self.binary(array).dictionary_encode()
             inner = Source.of(self.dtype, array.dictionary.type)
+            assert inner is not None, "the source's type was checked with its dictionary's"
             if inner.form == "text":
                 values, good, null = parsed(item, inner.binary(array.dictionary).to_pylist())
             else:

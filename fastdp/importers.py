@@ -136,7 +136,7 @@ def _deid2_column(path: str | Path, name: str, column: Any) -> dict[str, Any]:
         made.update(
             kind="numeric",
             edges=open_bins(step, 9),
-            min=column.get("min", -1),
+            min=min(-1, column.get("min", -1)),
             max=column.get("max"),
             tail={"mean": _TAXI_TAIL[name]},
             null={"value": -1},

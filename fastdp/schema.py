@@ -96,6 +96,10 @@ class Schema:
     def __hash__(self) -> int:
         return hash(self.digest())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and other processes get the document, without what encoding has cached here."""
+        return Schema.from_dict, (self.to_plain(),)
+
     def __repr__(self) -> str:
         whose = "each row its own user"
         if self.user is not None:

@@ -141,7 +141,9 @@ class _Entry:
 
 
 def _kind(value: Any) -> str:
-    return {dict: "a table", list: "a list"}.get(type(value), type(value).__name__)
+    if isinstance(value, Mapping):
+        return "a table"
+    return "a list" if isinstance(value, list) else type(value).__name__
 
 
 def _shown(value: Any) -> str:
@@ -197,7 +199,7 @@ def _column(entry: _Entry, common: dict[str, Any]) -> Column:
         low, high = entry.whole("min", 0), entry.whole("max")
         if high is None:
             raise fail(entry.name, "max", "missing; give the largest value")
-        return Integer(**common, dtype=entry.dtype("int64"), min=low, max=high)
+        return Integer(**common, dtype=entry.dtype("int64"), min=low or 0, max=high)
     dtype = entry.dtype("float64")
     return Numeric(
         **common,
@@ -225,7 +227,7 @@ def _timestamp(entry: _Entry, common: dict[str, Any]) -> Timestamp:
         names=dict(parts),
         min=low,
         max=high,
-        step=entry.whole("step", 1),
+        step=entry.whole("step", 1) or 0,
         week_start=entry.choice("week_start", "monday", ("monday", "sunday")),
         output=entry.choice(
             "output", "parts" if low is None or high is None else "value", ("value", "parts")
@@ -310,7 +312,7 @@ def parse(plain: Mapping[str, Any]) -> Schema:
         if not isinstance(plain.get(key, ""), str):
             raise SchemaError(f"schema, field {key!r}: must be text")
     schema = Schema(
-        {name: parse_field(name, item) for name, item in columns.items()},
+        {name: parse_field(name, item) for name, item in (columns or {}).items()},
         user=column,
         max_rows_per_user=user.get("max_rows"),
         null_user=user.get("null", "drop"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
@@ -219,6 +220,13 @@ def test_loading_says_which_file(tmp_path):
         Schema.load(tmp_path / "c.toml")
     with pytest.raises(SchemaError, match="ending"):
         Schema.load("taxi-deid2").save(tmp_path / "a.yaml")
+
+
+def test_copies_leave_caches_behind():
+    schema = Schema.from_dict(EXAMPLE)
+    schema.__dict__["_encode_maps"] = {"x": lambda: None}
+    again = copy.deepcopy(schema)
+    assert again == schema and "_encode_maps" not in again.__dict__
 
 
 def test_equal_by_content():
