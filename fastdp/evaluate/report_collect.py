@@ -79,7 +79,7 @@ def shares(codes: np.ndarray, size: int) -> np.ndarray:
 # --- columns -------------------------------------------------------------------------------------------
 
 
-def fold(name: str, labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str], np.ndarray, int]:
+def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str], np.ndarray, int]:
     """Which bar each code belongs to: `(bar labels, bar of each code, codes in the last bar if folded)`.
 
     Ordered columns keep their order and are grouped evenly; nominal ones are sorted by `weight` (the share
@@ -118,7 +118,7 @@ def columns(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tupl
         size = len(names)
         per_table = [shares(t.codes[name], size) for t in tables]
         real = shares(truth.codes[name], size) if truth is not None else None
-        bars, bar, folded = fold(name, names, ordered, real if real is not None else per_table[0])
+        bars, bar, folded = fold(names, ordered, real if real is not None else per_table[0])
         entry: dict[str, Any] = {"name": name, "labels": bars, "ordered": ordered, "size": size, "folded": folded}
         entry["truth"] = None if real is None else _grouped(real, bar, len(bars))
         entry["tables"] = []

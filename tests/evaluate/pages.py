@@ -1,0 +1,111 @@
+"""Small coded tables and run facts for the tests of the page."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+AREAS = ["-1", *(str(i) for i in range(1, 78))]
+EDGES = ["(-inf, 0)", *(f"[{10 * i}, {10 * i + 10})" for i in range(9)), "[90, inf)"]
+
+
+def column(name: str, labels: list[str], kind: str = "categorical", role: str | None = None) -> Any:
+    return SimpleNamespace(name=name, source=name, kind=kind, role=role, labels=lambda: list(labels))
+
+
+def schema(user: str | None = "taxi_id") -> Any:
+    columns = [
+        column("shift", [str(i) for i in range(21)]),
+        column("company_id", [f"company {i}" for i in range(57)]),
+        column("pickup_community_area", AREAS, role="area"),
+        column("payment_type", ["Cash", "Credit & <Card>", "Mobile|App"]),
+        column("fare", EDGES, "numeric"),
+    ]
+    return SimpleNamespace(columns={c.name: c for c in columns}, user=user, name="taxi <test>")
+
+
+def table(rows: int = 4000, seed: int = 0, tilt: float = 1.0, like: Any = None) -> Any:
+    """Codes with skewed, dependent columns; `tilt` bends their distribution."""
+    rng = np.random.default_rng(seed)
+    like = like or schema()
+    codes, base = {}, rng.random(rows) ** (2.0 * tilt)
+    for name, c in like.columns.items():
+        n = len(c.labels())
+        mixed = np.where(rng.random(rows) < 0.5, base, rng.random(rows) ** (1.5 * tilt))
+        codes[name] = np.minimum((mixed * n).astype(np.uint8), n - 1)
+    user = None if like.user is None else np.minimum((rng.random(rows) ** 2 * rows / 10).astype(np.uint32), rows)
+    return SimpleNamespace(codes=codes, user=user, rows=rows, schema=like)
+
+
+def incidents(rows: int = 3000, seed: int = 0) -> Any:
+    columns = [
+        column("neighborhood", [f"Place {i}" for i in range(60)]),
+        column("incident_type", [f"type {i}" for i in range(30)]),
+        column("year", ["2019"]),
+        column("month", [str(i) for i in range(1, 13)]),
+    ]
+    like = SimpleNamespace(columns={c.name: c for c in columns}, user="sim_resident", name="incidents")
+    return table(rows, seed, like=like)
+
+
+def statement(**changes: Any) -> dict:
+    """The parts of a privacy.json that the page reads."""
+    releases = [
+        {"label": "round 1", "kind": "marginal", "attributes": [a], "law": "gaussian", "sigma": 71.5, "count": 21}
+        for a in ("shift", "fare", "payment_type")
+    ]
+    releases.append({"label": "rows per user", "kind": "user_histogram", "attributes": [], "law": "gaussian", "sigma": 4.0, "count": 12})
+    found = {
+        "private": True,
+        "epsilon": 1.0,
+        "delta": 2.5e-5,
+        "mu": 0.2845,
+        "unit": {"kind": "user", "column": "taxi_id", "adjacency": "add or remove one user with all of their rows"},
+        "parts": [{"asked": {"epsilon": 1.0}, "clip": 150, "releases": releases}],
+        "mechanism": {"name": "adagrid"},
+        "not_protected": ["the schema, which is public"],
+        "public_data": [],
+        "ledger": {"counts_other_runs": False},
+    }
+    return found | changes
+
+
+def run(**changes: Any) -> dict:
+    """Facts of a run: statement, measurements, the fit's course and stage times."""
+    cells = {"shift": 21, "pickup_community_area": 78, "fare": 11}
+    cliques = [("shift",), ("fare",), ("shift", "fare"), ("shift", "pickup_community_area", "fare")]
+    measurements = [
+        {"clique": c, "sigma": 12.5, "values": np.zeros(int(np.prod([cells[a] for a in c])))} for c in cliques
+    ]
+    trace = [{"iteration": i, "loss": 9e4 * 0.8**i + 9100, "seconds": 0.01 * i} for i in range(40)]
+    found = {
+        "privacy": statement(),
+        "measurements": measurements,
+        "fit": {"trace": trace, "stop": "noise"},
+        "timings": {"read": 1.25, "measure": 0.5, "fit": 2.0, "write": 0.75},
+    }
+    return found | changes
+
+
+def scores(overall: float = 720.0) -> dict:
+    """What `fastdp.evaluate` gives, shortened."""
+    def deid2(value: float) -> dict:
+        part = value / 1000
+        return {"k_marginal_score": part, "pickup_dropoff_score": part, "higher_order_conjunction": part, "overall": value}
+
+    groups = {"areas": [-1, *range(1, 78)], "by_area": [0.5] * 77 + [None], "shifts": list(range(21)), "by_shift": [0.4] * 21}
+    samples = {
+        "1 % sample": {"deid2": deid2(560.0), "tv1": {"mean": 0.05}},
+        "10 % sample": {"deid2": deid2(810.0), "tv1": {"mean": 0.02}},
+    }
+    return {
+        "private": False,
+        "rows": {"truth": 4000, "synthetic": 4000},
+        "deid2": deid2(overall) | groups,
+        "tv1": {"mean": 0.031, "max": 0.2},
+        "coverage": {"missing": 0.01, "invented": 0.0, "columns": {}},
+        "baselines": samples,
+        "seconds": {"deid2": 1.0},
+    }
