@@ -114,7 +114,8 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
         console.print(f"Note: {note}.")
     console.print(f"Check it with: fastdp verify {out}")
     if report:
-        console.print(f"Look at {out}.private/report.html (it sees the truth: not for release).")
+        name = "report.html" if len(runs) == 1 else "report-eps-*.html"
+        console.print(f"Look at {out}.private/{name} (it sees the truth: not for release).")
 
 
 def plan_table(plan: Plan) -> None:

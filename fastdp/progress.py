@@ -55,13 +55,14 @@ class Reporter:
             raise UsageError("cancel must be a function without arguments or a threading.Event")
         self._callback, self._cancel = callback, cancel
         self._start = time.perf_counter()
-        self._runs, self._done, self._run = runs, 0, ""
+        self._now, self._run = 0, ""
+        self._parts = [0.0] * runs
         self._lock = threading.Lock()
         self.timings: list[tuple[str, str, float]] = []
 
     def begin(self, number: int, run: str) -> None:
-        """The `number`-th of the runs (several epsilons) starts."""
-        self._done, self._run = number, run
+        """What follows belongs to the `number`-th of the runs (several epsilons)."""
+        self._now, self._run = number, run
 
     def check(self) -> None:
         if self._cancel is not None and self._cancel():
@@ -91,6 +92,7 @@ class Reporter:
             before += weight
         else:
             before = 0.0
-        fraction = (self._done + before) / self._runs
         with self._lock:
+            self._parts[self._now] = max(self._parts[self._now], before)
+            fraction = sum(self._parts) / len(self._parts)
             self._callback(Progress(stage, fraction, time.perf_counter() - self._start, text, self._run))

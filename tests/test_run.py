@@ -369,6 +369,11 @@ def test_progress_tells_stages_in_order_and_never_goes_back(table, tmp_path):
     assert all(0 <= p.fraction <= 1 for p in seen)
     assert seen[-1].fraction == pytest.approx(1.0)
     assert seen[0].seconds_left is None
+    several = []
+    go(table, epsilon=[1.0, 4.0], progress=several.append, out=tmp_path / "both")
+    fractions = [p.fraction for p in several]
+    assert fractions == sorted(fractions) and fractions[-1] == pytest.approx(1.0)
+    assert {p.run for p in several} == {"", "eps-1", "eps-4"}
 
 
 def test_mst_and_private_structure_run_without_a_recipe(table):
