@@ -1,0 +1,139 @@
+"""The whole job: taxi Parquet in, synthetic Parquet out, as a process of its own; its time, memory and scores.
+
+    python -m bench.job                      1M and 10M simulated trips, epsilon 1 and 10: seconds by stage, peak memory
+    python -m bench.job scores --seeds 5     deid2 scores with tight and with classic noise, mean and 95 % interval
+    python -m bench.job chicago              the real Chicago trips tiled to 10M rows
+
+No peer does the whole job; the published code needs over ten minutes for fit and sampling at 10M rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import fastdp
+
+from . import machine
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).parent / "results"
+CHICAGO = ROOT.parent / "shared" / "data" / "taxi-chicago-2022" / "trips.parquet"
+
+
+def synth(data: Path, public: Path | None, out: Path, epsilon: float, mechanism: str, *more: str) -> dict:
+    """Runs the command line; seconds by the wall clock, by stage, and the process's peak memory."""
+    command = [sys.executable, "-m", "fastdp", "synth", str(data), "-m", mechanism, "-e", f"{epsilon:g}"]
+    command += ["-d", "2.5e-5", "--out", str(out), "--quiet", *more]
+    if public is not None:
+        command += ["--public", str(public)]
+    start = time.perf_counter()
+    subprocess.run(command, cwd=ROOT, check=True)
+    seconds = time.perf_counter() - start
+    kept = json.loads(Path(f"{out}.private", "timings.json").read_text())
+    stages = next(iter(kept["seconds"].values()))
+    return {"seconds": seconds, "stages": stages, "peak_gb": kept["peak_bytes"] / 1e9}
+
+
+def show(name: str, found: dict) -> None:
+    stages = "  ".join(f"{k} {v:.1f}" for k, v in found["stages"].items())
+    print(f"{name:<28} {found['seconds']:6.1f} s  {found['peak_gb']:5.2f} GB   {stages}", flush=True)
+
+
+def times(folder: Path) -> dict:
+    found = {}
+    for rows in (1_000_000, 10_000_000):
+        data, public = folder / f"trips-{rows}.parquet", folder / f"public-{rows}.parquet"
+        pq.write_table(fastdp.simulate.taxi(rows, seed=1, year=2020), data)
+        pq.write_table(fastdp.simulate.taxi(rows // 4, seed=2, year=2019), public)
+        for epsilon in (1.0, 10.0):
+            name = f"{rows:,} rows, epsilon {epsilon:g}"
+            found[name] = synth(data, public, folder / f"run-{rows}-{epsilon:g}", epsilon, "taxi-adagrid")
+            show(name, found[name])
+    return found
+
+
+def chicago(folder: Path) -> dict:
+    """Each copy of the real file gets taxis of its own."""
+    if not CHICAGO.exists():
+        sys.exit(f"{CHICAGO} is not here")
+    real = pq.read_table(CHICAGO)
+    data = folder / "chicago.parquet"
+    with pq.ParquetWriter(data, real.schema) as writer:
+        at = real.schema.get_field_index("taxi_id")
+        for i in range(-(-10_000_000 // real.num_rows)):
+            ids = pa.compute.binary_join_element_wise(
+                real["taxi_id"], pa.scalar(str(i), real["taxi_id"].type), "-"
+            )
+            writer.write_table(real.set_column(at, "taxi_id", ids.cast(real["taxi_id"].type)))
+    found = synth(data, None, folder / "chicago", 1.0, "mst", "--schema", "taxi-chicago")
+    show("Chicago tiled to 10M, mst", found)
+    return {"chicago": found}
+
+
+def scores(folder: Path, rows: int, seeds: int) -> dict:
+    """Scores of runs that differ in their noise alone."""
+    truth, public = folder / "truth.parquet", folder / "public.parquet"
+    pq.write_table(fastdp.simulate.taxi(rows, seed=1, year=2020), truth)
+    pq.write_table(fastdp.simulate.taxi(rows // 4, seed=2, year=2019), public)
+    schema = fastdp.Schema.load("taxi-deid2")
+    tables = [fastdp.read(str(p), schema, public=q) for p, q in ((truth, False), (public, True))]
+    plain = fastdp.mechanisms.recipe.load("taxi-adagrid")
+    found = {}
+    for calibration in ("gdp", "classic-rdp"):
+        for epsilon in (1.0, 10.0):
+            recipe = {"mechanism": "adagrid", **plain.fields, "calibration": calibration}
+            got = []
+            for seed in range(seeds):
+                run = fastdp.synthesize(
+                    tables[0], recipe, epsilon, 2.5e-5, public=tables[1], seed=seed, sample_seed=seed
+                )
+                deid2 = fastdp.evaluate(tables[0], run.data, schema=schema, metrics=["deid2"], baselines=())[
+                    "deid2"
+                ]
+                got.append([deid2[k] for k in KEYS])
+            mean = np.mean(got, axis=0)
+            half = 2.776 * np.std(got, axis=0, ddof=1) / np.sqrt(seeds) if seeds == 5 else np.std(got, axis=0)
+            name = f"{calibration}, epsilon {epsilon:g}"
+            found[name] = {k: [float(m), float(h)] for k, m, h in zip(KEYS, mean, half)}
+            print(f"{name:<24} " + "  ".join(f"{m:.4f} +- {h:.4f}" for m, h in zip(mean, half)), flush=True)
+    return found
+
+
+KEYS = ("k_marginal_score", "pickup_dropoff_score", "higher_order_conjunction")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", nargs="?", default="times", choices=("times", "scores", "chicago"))
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--seeds", type=int, default=5)
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="fastdp-job-"))
+    try:
+        if options.what == "scores":
+            print("mean and half of the 95 % interval of " + ", ".join(KEYS))
+            found = scores(folder, options.rows, options.seeds)
+        else:
+            found = times(folder) if options.what == "times" else chicago(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    RESULTS.mkdir(exist_ok=True)
+    kept = {"machine": machine.describe(), "rows": options.rows, "found": found}
+    (RESULTS / f"job-{options.what}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    print(f"peak of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
+
+
+if __name__ == "__main__":
+    main()
