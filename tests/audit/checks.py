@@ -25,7 +25,7 @@ def user_rows(rng):
     return int(np.exp(rng.uniform(0, math.log(20_000))))
 
 
-def neighbours(pairs, seed, base_rows=60):
+def neighbours(pairs, seed, base_rows=60, base_users=8):
     """Pairs of data sets that differ in one user: the run's noise covers the difference of every pre-noise answer.
 
     With D the difference, sum over answers of (D / sigma)^2 is at most mu^2 of the run, and of each request its own; exactly,
@@ -38,7 +38,7 @@ def neighbours(pairs, seed, base_rows=60):
             engine = Swap()
             for _ in range(start, min(start + 50, pairs)):
                 base = random_codes(rng, rng.integers(0, base_rows + 1))
-                ids = rng.integers(0, 8, len(base[0]))
+                ids = 100 + rng.integers(0, base_users, len(base[0]))
                 extra = random_codes(rng, user_rows(rng), spread=rng.random() < 0.5)
                 both = [np.concatenate([x, y]) for x, y in zip(base, extra, strict=True)]
                 with_ids = np.concatenate([ids, np.full(len(extra[0]), 99)])
@@ -116,6 +116,7 @@ def residuals(runs=40, seed=None, alarm=1e-6):
                 cells.append((got.values - true.values) / sigma)
                 totals.append((got.values - true.values).sum() / math.sqrt(np.square(sigma).sum()))
     for name, found in (("cells", np.concatenate(cells)), ("totals", np.array(totals))):
+        assert (found != 0).all(), f"{name} went out without noise"
         size = float(np.square(found).sum())
         low, high = chi2.ppf([alarm / 4, 1 - alarm / 4], len(found))
         assert low < size < high, f"the noise of the {name} is not of the stated size"

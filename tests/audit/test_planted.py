@@ -1,0 +1,270 @@
+"""Every planted bug is caught by some check. Each check passes on the real program (see the other files of this folder).
+
+A bug is a patch; `caught` says by what: an assertion of an audit, or an error with which the program itself refuses to go on.
+"""
+
+import math
+from fractions import Fraction
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from fastdp import bound, ingest, measure, opening, releases
+from fastdp.engines.local import LocalCounter
+from fastdp.errors import FastdpError, PrivacyError, RunError
+from fastdp.measure import Door, Request
+from fastdp.privacy import budget, noise, scale, statement
+from fastdp.privacy.ledger import Ledger, Reservation
+from fastdp.queries import AdaGrid
+from fastdp.schema import Schema
+from fastdp.verify import verify
+
+from . import checks
+from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, ask_everything, open_door, table
+
+
+def small_table(rows=30):
+    rng = np.random.default_rng(1)
+    return table(checks.random_codes(rng, rows), np.arange(rows) % 4)
+
+
+def fails(check, *arguments, **options):
+    """The check's complaint; a test error if it has none."""
+    with pytest.raises((AssertionError, FastdpError)) as caught:
+        check(*arguments, **options)
+    return str(caught.value)
+
+
+def test_c_halved():
+    """Noise for half the clip, counts for the whole one."""
+    real = releases.plan_marginal
+
+    def planted(domain, clip, request):
+        return real(domain, clip // 2, request)
+
+    with patch.object(measure, "plan_marginal", planted):
+        assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
+        assert "leaks" in fails(checks.audit, 150, seed=5)
+
+
+def test_missing_square_root_of_the_count():
+    """Every one of four measurements gets the whole mu, and the sum of squares is not added up."""
+    real = budget.mu2
+
+    def planted(events):
+        return max((Fraction(budget.mu_of(e)) ** 2 for e in events), default=Fraction(0))
+
+    def greedy(door):
+        whole = [Request(c, door.mu) for c in (("a",), ("b",), ("c",), ("a", "b"))]
+        return door.measure(whole, "all")
+
+    assert "does not cover" in fails(greedy, open_door(Swap(small_table())))
+    with (
+        patch.object(budget, "mu2", planted),
+        patch.object(checks, "ask_everything", greedy),
+    ):
+        assert real is not budget.mu2
+        assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
+
+
+def test_clipping_off():
+    with patch.object(bound, "user_weights", lambda table, clip: None):
+        assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
+
+
+@pytest.mark.parametrize("cast_back", [False, True])
+def test_float32_sums(cast_back):
+    """Weights added up in single precision: every addition to a large cell rounds the same way."""
+
+    def planted(self, cliques, clip, **_):
+        weights = bound.user_weights(self.table, clip)[self.table.user].astype(np.float32)
+        found = {}
+        for clique in cliques:
+            sums = np.zeros(self.table.domain.shape(clique), np.float32)
+            np.add.at(sums, tuple(self.table.codes[a] for a in clique), weights)
+            found[clique] = sums.astype(np.int64) if cast_back else sums
+        return found
+
+    with patch.object(LocalCounter, "marginals", planted):
+        if cast_back:
+            complaint = fails(checks.neighbours, 100, seed=1, base_rows=20_000, base_users=5_000)
+            assert "more than the noise covers" in complaint
+        else:
+            assert "int64" in fails(checks.neighbours, 5, seed=1)
+
+
+def test_true_total_used():
+    """Answers shifted so that they add up to the data's own total."""
+    real = Door._Door__noisy
+
+    def planted(self, plan, counts, position):
+        noisy = real(self, plan, counts, position)
+        if plan.query is None:
+            noisy = noisy + (counts.sum() - noisy.sum()) // noisy.size
+        return noisy
+
+    with patch.object(Door, "_Door__noisy", planted):
+        assert "totals" in fails(checks.residuals, seed=9)
+
+
+def test_seed_reused():
+    real = noise.gaussian
+
+    def planted(sigma, size, **_):
+        return real(sigma, size, seed=1)
+
+    with patch.object(noise, "gaussian", planted):
+        assert "same noise" in fails(checks.independence)
+
+
+def test_un_noised_answers():
+    real = noise.gaussian
+
+    def planted(sigma, size, **options):
+        return real(sigma, size, **options) * (np.arange(size) > 0)
+
+    with patch.object(noise, "gaussian", planted):
+        assert "without noise" in fails(checks.residuals, seed=9)
+
+
+def resume(folder):
+    """A run that dies after its answers were stored shows the same answers when it comes back."""
+    engine = Swap(small_table())
+    options = {"ledger": Ledger(folder / "b.db"), "dataset": "d", "run": "r"}
+    if not (folder / "b.db").exists():
+        options["ledger"].open("d", epsilon=EPSILON, delta=DELTA)
+    first, again = (ask_everything(open_door(engine, **options)) for _ in range(2))
+    for x, y in zip(first, again, strict=True):
+        assert (x.values == y.values).all(), "the noise was drawn again"
+
+
+def test_noise_redrawn_on_resume(tmp_path):
+    resume(tmp_path)
+    real = Reservation.enter
+
+    def planted(self, *arguments):
+        real(self, *arguments)
+
+    with (
+        patch.object(Reservation, "enter", planted),
+        patch.object(Reservation, "store", lambda self, part, number, arrays: list(arrays)),
+    ):
+        (tmp_path / "other").mkdir()
+        assert "drawn again" in fails(resume, tmp_path / "other")
+
+
+def charged_first(folder):
+    """Whenever the engine counts, the step is in the ledger on disk already, and all of it is charged in the end."""
+    path = folder / "b.db"
+    Ledger(path).open("d", epsilon=EPSILON, delta=DELTA)
+
+    class Watchful(Swap):
+        calls = 0
+
+        def marginals(self, cliques, clip):
+            self.calls += 1
+            steps = [s for e in Ledger(path).entries("d") for s in e["steps"]]
+            assert len(steps) == self.calls, "counted before it was charged"
+            assert not steps[-1]["answered"]
+            return super().marginals(cliques, clip)
+
+    reserved = opening.reserve(
+        SCHEMA, [opening.Ask(epsilon=EPSILON, delta=DELTA, clip=CLIP)], ledger=path, dataset="d"
+    )
+    engine = Watchful(small_table())
+    (door,) = reserved.doors(engine)
+    ask_everything(door)
+    reserved.finish()
+    assert engine.calls == 2
+    assert Ledger(path).spent("d")["mu"] == pytest.approx(door.mu)
+
+
+def test_ledger_skipped(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    charged_first(tmp_path / "a")
+    with (
+        patch.object(Reservation, "enter", lambda self, *arguments: None),
+        patch.object(Reservation, "store", lambda self, part, number, arrays: list(arrays)),
+    ):
+        # the engine's complaint is an error behind the door, so only its kind comes out
+        assert "AssertionError" in fails(charged_first, tmp_path / "b")
+
+
+def null_ids(policy):
+    """Rows without an id: dropped, or each its own user of weight 1, as the schema says; never joined to anybody."""
+    import polars as pl
+
+    from fastdp.engines.local import local
+    from fastdp.table import read
+
+    plain = {
+        "user": {"column": "who", "max_rows": 2, "null": policy},
+        "columns": {"a": {"kind": "categorical", "values": ["x", "y"]}},
+    }
+    schema = Schema.from_dict(plain)
+    frame = pl.DataFrame({"who": [1, 1, 1, 1, None, None, None], "a": ["x"] * 4 + ["y"] * 3})
+    found = local(read(frame, schema), 1).marginals([("a",)], 2)[("a",)]
+    expected = [2 << 20, 0 if policy == "drop" else 3 << 20]
+    assert found[:2].tolist() == expected, "a null id is counted wrongly"
+
+
+def test_null_id_kept_or_joined_to_somebody():
+    null_ids("drop")
+    null_ids("own")
+    with patch.object(ingest, "_known", lambda ids: None):
+        assert "null id" in fails(null_ids, "drop")
+    with patch.object(ingest, "_plain_ids", lambda ids: ids.fill_null(1)):
+        assert "null id" in fails(null_ids, "own")
+
+
+def test_un_noised_artifact(tmp_path):
+    reserved = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=1e-5, clip=3)])
+    (door,) = reserved.doors(Swap(small_table()))
+    ask_everything(door)
+    statement.write(tmp_path, reserved.statement())
+    verify(tmp_path)
+    np.save(tmp_path / "counts.npy", np.arange(3))
+    with pytest.raises(RunError, match="not for release"):
+        verify(tmp_path)
+
+
+def test_no_integer_becomes_a_measurement():
+    with pytest.raises(FastdpError, match="integers"):
+        measure.Measurement(("a",), np.array([3, 4, 5]), 1.0)
+
+
+def test_sigma_rounded_down():
+    def planted(square):
+        return math.nextafter(budget.root_down(square), 0.0)
+
+    with patch.object(scale, "root_up", planted), pytest.raises(PrivacyError, match="does not cover"):
+        ask_everything(open_door(Swap(small_table())))
+
+
+def test_child_coefficient_forgotten_in_the_query():
+    """The children of a grid measured at full weight: columns longer than 1, refused before anything is drawn."""
+    ones = property(lambda self: (np.ones(self.rows, np.int64), np.ones(self.rows, np.int64)))
+    with patch.object(AdaGrid, "coef2", ones), pytest.raises(PrivacyError, match="norm above 1"):
+        ask_everything(open_door(Swap(small_table())))
+    with (
+        patch.object(AdaGrid, "coef2", ones),
+        patch.object(AdaGrid, "column_norm2", lambda self: Fraction(1)),
+        pytest.raises(PrivacyError, match="smaller column norm"),
+    ):
+        ask_everything(open_door(Swap(small_table())))
+
+
+def test_child_coefficient_forgotten_in_the_noise():
+    """The query knows its scalars, but all rows get the noise of scalar 1 times one half: the check before the draw sees it."""
+    with (
+        patch.object(scale, "row_sigmas", lambda sigma, coef2: sigma * 0.5),
+        pytest.raises(PrivacyError, match="does not cover"),
+    ):
+        ask_everything(open_door(Swap(small_table())))
+    with (
+        patch.object(scale, "row_sigmas", lambda sigma, coef2: sigma),
+        pytest.raises(PrivacyError, match="does not cover"),
+    ):
+        ask_everything(open_door(Swap(small_table())))
