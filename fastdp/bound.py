@@ -56,7 +56,7 @@ def cap_rows(table: Table, k: int, threads: int | None = None) -> Table:
 
     if isinstance(k, bool) or int(k) != k or k < 1:
         raise UsageError(f"the cap must be a whole number of rows >= 1, got {k!r}")
-    if table.user is None:
+    if table.user is None or table.user_hash is None:
         return table
     start, order = core.group(table.user, table.rows_per_user(), None)
     content = core.hash_rows(list(table.codes.values()), table.rows)

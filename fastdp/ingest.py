@@ -114,7 +114,7 @@ def read(
                 spilled = True
             for name, codes in piece.codes.items():
                 out[name].append(codes)
-            if users is not None:
+            if users is not None and piece.user is not None:
                 numbers.append(users.add(piece.user))
         except OSError as error:
             where = folder or tempfile.gettempdir()

@@ -11,6 +11,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +69,9 @@ def _files(path: str) -> list[tuple[str, dict[str, str]]]:
     if os.path.exists(path):
         return [(path, {})]
     if glob.has_magic(path):
-        found = sorted(glob.glob(path, recursive=True))
-        if found:
-            return [entry for name in found for entry in _files(name)]
+        matches = sorted(glob.glob(path, recursive=True))
+        if matches:
+            return [entry for name in matches for entry in _files(name)]
         raise DataError(f"no file matches {path!r}")
     raise DataError(f"no file {path!r}")
 
@@ -142,7 +143,7 @@ def _parquet(path: str) -> Part:
                 )
 
         for number in range(groups):
-            yield lambda number=number: group(number)
+            yield partial(group, number)
 
     return Part(path, schema, units)
 
@@ -170,7 +171,7 @@ def _ipc(path: str) -> Part:
         return Part(
             path,
             schema,
-            lambda columns, user: (lambda n=n: batch(n, columns) for n in range(count)),
+            lambda columns, user: (partial(batch, n, columns) for n in range(count)),
         )
     with pa.OSFile(path) as opened:
         schema = pa.ipc.open_stream(opened).schema
@@ -178,7 +179,7 @@ def _ipc(path: str) -> Part:
     def streamed(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         with pa.OSFile(path) as again:
             for one in pa.ipc.open_stream(again):
-                yield lambda one=one: _cut(one.select(list(columns)))
+                yield partial(_cut, one.select(list(columns)))
 
     return Part(path, schema, streamed)
 
@@ -198,7 +199,7 @@ def _csv(path: str, delimiter: str) -> Part:
     # Names come from the header alone; types would be guessed, and are not used.
     with open_text(path) as file:
         header = file.readline()
-    names = next(iter(_header(header, delimiter)), [])
+    names: list[str] = next(iter(_header(header, delimiter)), [])
     schema = pa.schema([(name, pa.binary()) for name in names])
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
@@ -265,7 +266,7 @@ def _with_partition(part: Part, partition: dict[str, str]) -> Part:
                 yield pa.record_batch(arrays, names=list(columns))
 
         for unit in part.units(inner, user):
-            yield lambda unit=unit: widened(unit)
+            yield partial(widened, unit)
 
     return Part(part.where, schema, units, part.text | frozenset(extra))
 
@@ -289,8 +290,7 @@ def _open_object(source: Any) -> Part:
             where,
             frame.clear().to_arrow().schema,
             lambda columns, user: (
-                lambda piece=piece: piece.to_arrow().to_batches(BATCH_ROWS)
-                for piece in frame.select(columns).iter_slices(BATCH_ROWS)
+                partial(_from_polars, piece) for piece in frame.select(columns).iter_slices(BATCH_ROWS)
             ),
         )
     if module == "pyarrow" and hasattr(source, "get_fragments"):
@@ -323,7 +323,7 @@ def _open_object(source: Any) -> Part:
 
 def _each(batches: Iterable[pa.RecordBatch]) -> Iterator[Unit]:
     for batch in batches:
-        yield lambda batch=batch: _cut(batch)
+        yield partial(_cut, batch)
 
 
 def _frame(table: pa.Table) -> Part:
@@ -370,6 +370,10 @@ def _flat(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     import pyarrow as pa
 
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _from_polars(piece: Any) -> list[pa.RecordBatch]:
+    return piece.to_arrow().to_batches(BATCH_ROWS)
 
 
 def _lazy(frame: Any, where: str) -> Part:

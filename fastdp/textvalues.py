@@ -65,12 +65,10 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
         yes, no = low.is_in(_TRUE), low.is_in(_FALSE)
         return pl.select(pl.when(yes).then(True).when(no).then(False).otherwise(None)).to_series()
     zone = "tz=" in dtype
-    found = None
+    found = text.str.strptime(pl.Date, "%Y-%m-%d", strict=False, exact=True).cast(pl.Datetime("us"))
     for form in _TIMES:
         here = text.str.strptime(pl.Datetime("us"), form, strict=False)
-        found = here if found is None else found.zip_with(found.is_not_null(), here)
-    day = text.str.strptime(pl.Date, "%Y-%m-%d", strict=False, exact=True).cast(pl.Datetime("us"))
-    found = found.zip_with(found.is_not_null(), day)
+        found = found.zip_with(found.is_not_null(), here)
     if zone:
         name = dtype.split("tz=")[1].rstrip("]")
         offset = text.str.strptime(

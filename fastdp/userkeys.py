@@ -99,7 +99,7 @@ class _OverColumns(UserKey):
             raise UsageError(f"{type(self).__name__}: made for another domain")
         if domain.cells(columns) >= 1 << 62:
             raise UsageError(f"{type(self).__name__}: more than 2^62 cells over {columns!r}")
-        return replace(self, shape=shape)
+        return replace(self, shape=shape)  # type: ignore[call-arg]  # every subclass has it
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,8 @@ class MostCommon(_OverColumns):
         if self.labels is None:
             return
         labels = np.array(self.labels, np.int64).ravel()
-        keys = int(labels.max(initial=-1)) + 1 if self.keys is None else _whole("keys", self.keys)
+        most = max(1, int(labels.max(initial=-1)) + 1)
+        keys = most if self.keys is None else _whole("keys", self.keys)
         if labels.max(initial=-1) >= keys:
             raise UsageError(f"labels must be below keys = {keys}")
         labels.flags.writeable = False

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp import ingest, sources
+from fastdp import ingest, sources, textvalues
 from fastdp.errors import DataError, UsageError
 from fastdp.userids import UserIndex
 
@@ -336,3 +336,38 @@ def test_the_chicago_file_equals_pandas():
     found = fastdp.marginals(table, [("shift",)], clip=20)[("shift",)]
     want = np.bincount(shift, weights=weight, minlength=table.domain["shift"]).astype(np.int64)
     assert np.array_equal(found, want)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "want"),
+    [
+        ("int64", ["1", " 2 ", "x", None], [1, 2, None, None]),
+        ("int64", ["1", "99999999999999999999"], [1.0, 1e20]),
+        ("float64", ["1.5", "nope", "inf"], [1.5, None, float("inf")]),
+        ("bool", ["true", "F", "1", "maybe"], [True, False, True, None]),
+        ("string", ["a", ""], ["a", ""]),
+        ("decimal128(10, 2)", ["1.10", "z"], [decimal.Decimal("1.10"), None]),
+        (
+            "timestamp[us]",
+            ["2020-01-02", "2020-01-02T03:04:05", "01/02/2020 03:04:05 PM", "no"],
+            [
+                dt.datetime(2020, 1, 2),
+                dt.datetime(2020, 1, 2, 3, 4, 5),
+                dt.datetime(2020, 1, 2, 15, 4, 5),
+                None,
+            ],
+        ),
+        (
+            "timestamp[us, tz=America/Chicago]",
+            ["2020-01-02 03:04:05", "2020-01-02T09:04:05+00:00"],
+            [dt.datetime(2020, 1, 2, 9, 4, 5, tzinfo=dt.UTC)] * 2,
+        ),
+    ],
+)
+def test_text_is_read_by_the_schema_not_by_guessing(dtype, text, want):
+    raw = pa.array([None if t is None else t.encode() for t in text], pa.binary())
+    assert textvalues.parse(raw, dtype).to_pylist() == want
+
+
+def test_bytes_that_are_not_text_are_mended():
+    assert textvalues.to_text(pa.array([b"\xff", b"ok", None])).to_pylist() == ["\ufffd", "ok", None]

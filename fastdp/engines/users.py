@@ -55,7 +55,7 @@ def _grouped(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     """(start, values by user, hash of each user); without a user column every row is a user of its own."""
     from .._core import bound
 
-    if table.user is None:
+    if table.user is None or table.user_hash is None:
         return np.arange(table.rows + 1), values, np.zeros(table.rows, np.uint64)
     start, sorted_values = bound.group(table.user, table.rows_per_user(), values)
     return start, sorted_values, table.user_hash
