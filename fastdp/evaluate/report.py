@@ -105,8 +105,19 @@ def render(data: ReportData) -> str:
         _stages(data),
     ]
     main = "\n".join(p for p in parts if p)
-    known = {"scores": "Scores", "columns": "Columns", "pairs": "Pairs", "worst": "Worst cells", "groups": "Where", "areas": "Places",
-             "months": "Months", "users": "Users", "noise": "Noise", "fit": "Fit", "stages": "Times"}
+    known = {
+        "scores": "Scores",
+        "columns": "Columns",
+        "pairs": "Pairs",
+        "worst": "Worst cells",
+        "groups": "Where",
+        "areas": "Places",
+        "months": "Months",
+        "users": "Users",
+        "noise": "Noise",
+        "fit": "Fit",
+        "stages": "Times",
+    }
     nav = "".join(f'<a href="#{k}">{v}</a>' for k, v in known.items() if f'<section id="{k}"' in main)
     fields = {
         "title": text(data["title"]),
@@ -268,7 +279,11 @@ def _picker(data: ReportData) -> str:
 def _footer(data: ReportData) -> str:
     from .. import __version__
 
-    end = "It holds exact figures of the true data." if data["with_truth"] else "It holds released figures only."
+    end = (
+        "It holds exact figures of the true data."
+        if data["with_truth"]
+        else "It holds released figures only."
+    )
     return f"Made by fastdp {text(__version__)}. {end} Arrow keys walk through a focused chart."
 
 
@@ -289,4 +304,6 @@ def _stages(data: ReportData) -> str:
         run = data["runs"][i]
         return running.stages_html(run["stages"]) if run and run["stages"] else ""
 
-    return sections.section("stages", "Where the time went", "Seconds per stage of the run.", sections.per_table(data, draw))
+    return sections.section(
+        "stages", "Where the time went", "Seconds per stage of the run.", sections.per_table(data, draw)
+    )

@@ -24,8 +24,16 @@ from .report_svg import (
 MAX_NAMED_ROWS = 12
 
 
-def distribution(labels: Sequence[str], truth: Sequence[float] | None, table: Sequence[float], *, name: str,
-                 ordered: bool = True, error: Sequence[float] | None = None, folded: int = 0) -> str:
+def distribution(
+    labels: Sequence[str],
+    truth: Sequence[float] | None,
+    table: Sequence[float],
+    *,
+    name: str,
+    ordered: bool = True,
+    error: Sequence[float] | None = None,
+    folded: int = 0,
+) -> str:
     """Truth as bars and the table as level strokes; without a truth the table as bars, with error bars.
 
     Few named values become labelled rows; many or ordered ones a histogram. The last value, where it stands for
@@ -35,15 +43,26 @@ def distribution(labels: Sequence[str], truth: Sequence[float] | None, table: Se
         return _rows(labels, truth, table, error, name)
     rest = ""
     if folded:
-        held = f"{percent(table[-1])}" if truth is None else f"{percent(truth[-1])}, synthetic {percent(table[-1])}"
+        held = (
+            f"{percent(table[-1])}"
+            if truth is None
+            else f"{percent(truth[-1])}, synthetic {percent(table[-1])}"
+        )
         if table[-1] > 0 or (truth is not None and truth[-1] > 0):
             rest = f'<div class="ends"><span>{text(labels[-1])}: {held}</span></div>'
         labels, table = labels[:-1], table[:-1]
         truth = None if truth is None else truth[:-1]
         error = None if error is None else error[:-1]
-    top = max([*(truth or ()), *(s + e for s, e in zip(table, error or [0.0] * len(table), strict=True)), 1e-12]) * 1.04
-    tip = [_tip(labels[i], None if truth is None else truth[i], table[i], None if error is None else error[i])
-           for i in range(len(labels))]
+    top = (
+        max(
+            [*(truth or ()), *(s + e for s, e in zip(table, error or [0.0] * len(table), strict=True)), 1e-12]
+        )
+        * 1.04
+    )
+    tip = [
+        _tip(labels[i], None if truth is None else truth[i], table[i], None if error is None else error[i])
+        for i in range(len(labels))
+    ]
     gap = 0.12 if len(labels) <= 30 else 0.06
     if truth is None:
         marks = bars(table, top, "s", gap)
@@ -67,9 +86,16 @@ def _tip(label: str, truth: float | None, table: float, error: float | None) -> 
     return f"{label}\n{percent(table)}" + ("" if error is None else f" ± {percent(error)}")
 
 
-def _rows(labels: Sequence[str], truth: Sequence[float] | None, table: Sequence[float],
-          error: Sequence[float] | None, name: str) -> str:
-    top = max([*(truth or ()), *(s + e for s, e in zip(table, error or [0.0] * len(table), strict=True)), 1e-12])
+def _rows(
+    labels: Sequence[str],
+    truth: Sequence[float] | None,
+    table: Sequence[float],
+    error: Sequence[float] | None,
+    name: str,
+) -> str:
+    top = max(
+        [*(truth or ()), *(s + e for s, e in zip(table, error or [0.0] * len(table), strict=True)), 1e-12]
+    )
     out = []
     for i, label in enumerate(labels):
         real, mine = None if truth is None else truth[i], table[i]
@@ -91,24 +117,39 @@ def _rows(labels: Sequence[str], truth: Sequence[float] | None, table: Sequence[
     return f'<div class="rows" role="img" aria-label="{text(name)}: shares of {len(labels)} values">{"".join(out)}</div>'
 
 
-def score_axis(values: Sequence[float | None], baselines: Sequence[dict], top: float, *, name: str,
-               tables: Sequence[str], labelled: bool = False) -> str:
+def score_axis(
+    values: Sequence[float | None],
+    baselines: Sequence[dict],
+    top: float,
+    *,
+    name: str,
+    tables: Sequence[str],
+    labelled: bool = False,
+) -> str:
     """A line from 0 to `top` with a mark for each table and a hollow one for each sample of the truth."""
     marks = ['<line class="rule" x1="0" x2="100%" y1="22" y2="22"/>']
     for b in baselines:
         if b["value"] is not None:
             tip = f"{b['name']}: {_score(b['value'], top)}"
-            marks.append(at(_unit(b["value"], top), f'<path class="base" d="M0 15l6 7l-6 7l-6-7z" data-tip="{text(tip)}"/>'))
+            marks.append(
+                at(
+                    _unit(b["value"], top),
+                    f'<path class="base" d="M0 15l6 7l-6 7l-6-7z" data-tip="{text(tip)}"/>',
+                )
+            )
     for i, value in enumerate(values):
         if value is not None:
             tip = f"{tables[i]}: {_score(value, top)}"
-            marks.append(at(_unit(value, top), f'<circle class="s m{i % 6}" cy="22" r="7" data-tip="{text(tip)}"/>'))
+            marks.append(
+                at(_unit(value, top), f'<circle class="s m{i % 6}" cy="22" r="7" data-tip="{text(tip)}"/>')
+            )
     drawn = f'<svg class="axis" role="img" aria-label="{text(name)}" tabindex="0">{"".join(marks)}</svg>'
     if not labelled:
         return drawn
     said = sorted((_unit(b["value"], top), b["name"]) for b in baselines if b["value"] is not None)
     under = "".join(
-        f'<span class="mark{_lean(i, len(said), x)}" style="left:{num(100 * x)}%">{text(n)}</span>' for i, (x, n) in enumerate(said)
+        f'<span class="mark{_lean(i, len(said), x)}" style="left:{num(100 * x)}%">{text(n)}</span>'
+        for i, (x, n) in enumerate(said)
     )
     return f'{drawn}<div class="marks">{under}</div>'
 
@@ -156,7 +197,10 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Se
                     f'<text class="in{tone}" x="{num(100 * (j + 0.5) / (n - 1))}%" y="{(i - 0.5) * h + 4}">'
                     f"{100 * value:.{0 if value >= 0.1 else 1}f}</text>"
                 )
-    left = "".join(f'<span style="height:{h}px" title="{text(names[i])}"><b>{i + 1}</b><span>{text(shown[i])}</span></span>' for i in range(1, n))
+    left = "".join(
+        f'<span style="height:{h}px" title="{text(names[i])}"><b>{i + 1}</b><span>{text(shown[i])}</span></span>'
+        for i in range(1, n)
+    )
     step = 1 if n <= 16 else 5
     above = "".join(f"<span>{j + 1 if j % step == 0 else ''}</span>" for j in range(n - 1))
     return (
@@ -166,9 +210,15 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Se
     )
 
 
-def tile_map(area: dict, values: Sequence[float], other: Sequence[float] | None, *, difference: bool, name: str) -> str:
+def tile_map(
+    area: dict, values: Sequence[float], other: Sequence[float] | None, *, difference: bool, name: str
+) -> str:
     """A tile per place: shaded by share, or by the difference `values - other` (two hues)."""
-    shown = [v - o for v, o in zip(values, other, strict=True)] if difference and other is not None else list(values)
+    shown = (
+        [v - o for v, o in zip(values, other, strict=True)]
+        if difference and other is not None
+        else list(values)
+    )
     high = max((abs(v) for v in shown), default=0.0) or 1.0
     out = []
     for tile, value in zip(area["tiles"], shown, strict=True):
@@ -181,7 +231,9 @@ def tile_map(area: dict, values: Sequence[float], other: Sequence[float] | None,
 
 def score_map(area: dict, values: Sequence[float], *, name: str) -> str:
     """A tile per place, shaded by a score from 0 to 1."""
-    drawn = [_tile(tile, value, "share", f"{value:.3f}") for tile, value in zip(area["tiles"], values, strict=True)]
+    drawn = [
+        _tile(tile, value, "share", f"{value:.3f}") for tile, value in zip(area["tiles"], values, strict=True)
+    ]
     return _tiles(area, drawn, name)
 
 
@@ -189,7 +241,9 @@ def score_bars(labels: Sequence[str], values: Sequence[float | None], *, name: s
     """A score from 0 to 1 per label, as bars."""
     known = [0.0 if v is None else v for v in values]
     top = max([*known, 1e-12]) * 1.04
-    tip = [f"{label}\n{'no rows' if v is None else f'{v:.3f}'}" for label, v in zip(labels, values, strict=True)]
+    tip = [
+        f"{label}\n{'no rows' if v is None else f'{v:.3f}'}" for label, v in zip(labels, values, strict=True)
+    ]
     drawn = chart(len(labels), bars(known, top, "n"), name, tip)
     return f'<div class="plot"><span class="peak">{top / 1.04:.2f}</span>{drawn}</div>{axis_ends(labels)}'
 
@@ -212,8 +266,17 @@ def _tiles(area: dict, drawn: Sequence[str], name: str) -> str:
     return f'<svg class="tiles" viewBox="0 0 {w} {h}" role="img" tabindex="0" aria-label="{text(name)}">{"".join(drawn)}</svg>'
 
 
-def grid_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], high: float, *,
-             name: str, unit: str, signed: bool = False, labels: bool = True) -> str:
+def grid_map(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    high: float,
+    *,
+    name: str,
+    unit: str,
+    signed: bool = False,
+    labels: bool = True,
+) -> str:
     """Places by months: one cell per pair, shaded by size against `high`, two hues where `signed`."""
     n, h = len(columns), 17
     cells = []
@@ -226,17 +289,21 @@ def grid_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
                 f'<rect class="tile {kind}" x="{num(100 * j / n)}%" y="{i * h}" width="{num(100 / n - 0.4)}%" height="{h - 1}" '
                 f'fill-opacity="{num(0.03 + 0.9 * depth)}" data-tip="{text(f"{rows[i]}, {columns[j]}")}&#10;{text(shown)} {unit}"/>'
             )
-    left = "".join(f'<span style="height:{h}px" title="{text(r)}">{text(r)}</span>' for r in rows) if labels else ""
-    svg = (
-        f'<svg class="cells" style="height:{len(rows) * h}px" role="img" tabindex="0" aria-label="{text(name)}">{"".join(cells)}</svg>'
+    left = (
+        "".join(f'<span style="height:{h}px" title="{text(r)}">{text(r)}</span>' for r in rows)
+        if labels
+        else ""
     )
+    svg = f'<svg class="cells" style="height:{len(rows) * h}px" role="img" tabindex="0" aria-label="{text(name)}">{"".join(cells)}</svg>'
     ends = axis_ends(columns)
     if not labels:
         return f'<div class="months bare">{svg}{ends}</div>'
     return f'<div class="months"><div class="sides">{left}</div>{svg}<i></i>{ends}</div>'
 
 
-def curve(xs: Sequence[float], ys: Sequence[float], *, name: str, unit: str, level: tuple[float, str] | None = None) -> str:
+def curve(
+    xs: Sequence[float], ys: Sequence[float], *, name: str, unit: str, level: tuple[float, str] | None = None
+) -> str:
     """A falling positive quantity on a logarithmic axis, with an optional level to compare with."""
     kept = [(x, y) for x, y in zip(xs, ys, strict=True) if y > 0 and math.isfinite(y)]
     if len(kept) < 2:

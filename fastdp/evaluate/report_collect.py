@@ -91,9 +91,7 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
             return labels, np.arange(n), 0
         step = math.ceil(n / MAX_BINS)
         bar = np.arange(n) // step
-        names = [
-            f"{labels[i]} to {labels[min(i + step, n) - 1]}" for i in range(0, n, step)
-        ]
+        names = [f"{labels[i]} to {labels[min(i + step, n) - 1]}" for i in range(0, n, step)]
         return names, bar, 0
     order = np.argsort(-weight, kind="stable")
     kept = order if n <= MAX_BARS else order[: MAX_BARS - 1]
@@ -106,8 +104,12 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
     return names, bar, folded
 
 
-def columns(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]],
-            errors: Sequence[dict[str, np.ndarray]] = ()) -> list[dict]:
+def columns(
+    truth: Coded | None,
+    tables: Sequence[Coded],
+    labels: dict[str, tuple[list[str], bool]],
+    errors: Sequence[dict[str, np.ndarray]] = (),
+) -> list[dict]:
     """One entry per column: shares of the truth and of each table per bar, and total variation over all codes.
 
     `errors[i][column]`, where given, is the standard error of the share of each code in table i;
@@ -119,7 +121,13 @@ def columns(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tupl
         per_table = [shares(t.codes[name], size) for t in tables]
         real = shares(truth.codes[name], size) if truth is not None else None
         bars, bar, folded = fold(names, ordered, real if real is not None else per_table[0])
-        entry: dict[str, Any] = {"name": name, "labels": bars, "ordered": ordered, "size": size, "folded": folded}
+        entry: dict[str, Any] = {
+            "name": name,
+            "labels": bars,
+            "ordered": ordered,
+            "size": size,
+            "folded": folded,
+        }
         entry["truth"] = None if real is None else _grouped(real, bar, len(bars))
         entry["tables"] = []
         for i, share in enumerate(per_table):
@@ -152,7 +160,9 @@ def _tv(p: np.ndarray, q: np.ndarray) -> float:
 # --- pairs and the worst cells -------------------------------------------------------------------------
 
 
-def pairs(truth: Coded, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]]) -> tuple[dict | None, list[list[dict]]]:
+def pairs(
+    truth: Coded, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]]
+) -> tuple[dict | None, list[list[dict]]]:
     """Total variation of every pair of columns, and the cells of pairs that are furthest off, per table."""
     names = [n for n in labels if len(labels[n][0]) > 1]
     left_out = 0
@@ -163,7 +173,7 @@ def pairs(truth: Coded, tables: Sequence[Coded], labels: dict[str, tuple[list[st
         names = [n for n in names if n in chosen]
     if len(names) < 2:
         return None, [[] for _ in tables]
-    matrices = [[[None] * i for i in range(len(names))] for _ in tables]
+    matrices: list[list[list[float]]] = [[[0.0] * i for i in range(len(names))] for _ in tables]
     worst: list[list[dict]] = [[] for _ in tables]
     grouped = False
     for i in range(1, len(names)):
@@ -188,7 +198,12 @@ def _step(m: int, n: int) -> int:
     return step
 
 
-def _joints(table: Coded, cliques: Sequence[tuple[str, str]], steps: Sequence[int], labels: dict[str, tuple[list[str], bool]]) -> list[np.ndarray]:
+def _joints(
+    table: Coded,
+    cliques: Sequence[tuple[str, str]],
+    steps: Sequence[int],
+    labels: dict[str, tuple[list[str], bool]],
+) -> list[np.ndarray]:
     """Share of rows per cell of each pair, flattened."""
     plain = [c for c, step in zip(cliques, steps, strict=True) if step == 1]
     counted: dict[tuple[str, ...], np.ndarray] = {}
@@ -208,16 +223,23 @@ def _joints(table: Coded, cliques: Sequence[tuple[str, str]], steps: Sequence[in
     return out
 
 
-def _largest(a: str, b: str, labels: dict[str, tuple[list[str], bool]], real: np.ndarray, mine: np.ndarray, k: int = 2) -> list[dict]:
+def _largest(
+    a: str, b: str, labels: dict[str, tuple[list[str], bool]], real: np.ndarray, mine: np.ndarray, k: int = 2
+) -> list[dict]:
     """The k cells of one pair that differ most; few a pair, so that one bad pair does not fill the list."""
     la, lb = labels[a][0], labels[b][0]
     gap = np.abs(mine - real)
     k = min(k, gap.size)
     top = np.argpartition(gap, gap.size - k)[-k:]
     return [
-        {"columns": [a, b], "labels": [la[c // len(lb)], lb[c % len(lb)]],
-         "truth": float(f"{real[c]:.6g}"), "table": float(f"{mine[c]:.6g}")}
-        for c in top.tolist() if gap[c] > 0
+        {
+            "columns": [a, b],
+            "labels": [la[c // len(lb)], lb[c % len(lb)]],
+            "truth": float(f"{real[c]:.6g}"),
+            "table": float(f"{mine[c]:.6g}"),
+        }
+        for c in top.tolist()
+        if gap[c] > 0
     ]
 
 
@@ -229,16 +251,21 @@ def _entropy(p: np.ndarray) -> float:
 # --- places and months ---------------------------------------------------------------------------------
 
 
-def areas(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]],
-          where: Sequence[str], limit: int = 4) -> list[dict]:
+def areas(
+    truth: Coded | None,
+    tables: Sequence[Coded],
+    labels: dict[str, tuple[list[str], bool]],
+    where: Sequence[str],
+    limit: int = 4,
+) -> list[dict]:
     """Tile maps of the columns `where`, which name places (at most `limit`)."""
-    out = []
+    out: list[dict] = []
     for name in where:
         names = labels[name][0]
         if not 8 <= len(names) <= 5000 or len(out) == limit:
             continue
-        lead = sum(shares(t.codes[name], len(names)) for t in [truth, *tables] if t is not None)
-        entry = {"column": name, **places.layout(name, names, lead)}
+        lead = np.sum([shares(t.codes[name], len(names)) for t in [truth, *tables] if t is not None], axis=0)
+        entry = {"column": name, **places.layout(name, names, lead.tolist())}
         codes = [tile["code"] for tile in entry["tiles"]]
         take = lambda t, name=name, names=names, codes=codes: _round(shares(t.codes[name], len(names))[codes])  # noqa: E731
         entry["truth"] = None if truth is None else take(truth)
@@ -248,8 +275,12 @@ def areas(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[
     return out
 
 
-def periods(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]],
-            where: Sequence[str]) -> dict | None:
+def periods(
+    truth: Coded | None,
+    tables: Sequence[Coded],
+    labels: dict[str, tuple[list[str], bool]],
+    where: Sequence[str],
+) -> dict | None:
     """Rows per place and month, for tables that have both; the largest places, the others in one row."""
     area = next((n for n in where if len(labels[n][0]) >= 4), None)
     month = next((n for n in labels if n.lower() == "month" or n.lower().endswith("_month")), None)
@@ -276,29 +307,43 @@ def periods(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tupl
         return None
     order = np.argsort(-lead.sum(axis=1), kind="stable")
     kept = order[: MAX_PERIOD_ROWS if n_area > MAX_PERIOD_ROWS + 1 else n_area]
-    rest = order[len(kept):]
+    rest = order[len(kept) :]
 
     def cut(c: np.ndarray) -> list[list[int]]:
         return c[kept][:, used].tolist()
 
     names = [labels[area][0][i] for i in kept.tolist()]
     return {
-        "area": area, "month": month, "rows": names, "columns": [times[i] for i in used.tolist()], "folded": int(rest.size),
-        "truth": None if real is None else cut(real), "tables": [cut(c) for c in counted],
-        "rest": {"truth": None if real is None else int(real[rest].sum()), "tables": [int(c[rest].sum()) for c in counted]},
+        "area": area,
+        "month": month,
+        "rows": names,
+        "columns": [times[i] for i in used.tolist()],
+        "folded": int(rest.size),
+        "truth": None if real is None else cut(real),
+        "tables": [cut(c) for c in counted],
+        "rest": {
+            "truth": None if real is None else int(real[rest].sum()),
+            "tables": [int(c[rest].sum()) for c in counted],
+        },
     }
 
 
 # --- users ---------------------------------------------------------------------------------------------
 
 
-def users(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]],
-          where: Sequence[str], unit: str | None) -> dict | None:
+def users(
+    truth: Coded | None,
+    tables: Sequence[Coded],
+    labels: dict[str, tuple[list[str], bool]],
+    where: Sequence[str],
+    unit: str | None,
+) -> dict | None:
     """How many rows users have, and how settled their habits are; None where no table has users."""
     every = [t for t in [truth, *tables] if t is not None]
-    if unit is None or any(t.user is None for t in every) or all(t.rows == 0 for t in every):
+    owners = [t.user for t in every if t.user is not None]
+    if unit is None or len(owners) < len(every) or all(t.rows == 0 for t in every):
         return None
-    per_user = [np.unique(t.user, return_inverse=True, return_counts=True)[1:] for t in every]
+    per_user = [np.unique(u, return_inverse=True, return_counts=True)[1:] for u in owners]
     top = max((int(c.max()) for _, c in per_user if c.size), default=1)
     edges = [e for e in _ROWS_EDGES if e <= top]
     bins = [f"{a}" if a == b - 1 else f"{a} to {b - 1}" for a, b in pairwise(edges)]
@@ -312,7 +357,9 @@ def users(truth: Coded | None, tables: Sequence[Coded], labels: dict[str, tuple[
         for t, (index, counts) in zip(every, per_user, strict=True):
             largest, distinct = _habits(index, counts.size, t.codes[name], len(labels[name][0]))
             busy = counts >= HABIT_ROWS
-            favourite.append(_round(shares(np.minimum(largest[busy] * 10 // np.maximum(counts[busy], 1), 9), 10)))
+            favourite.append(
+                _round(shares(np.minimum(largest[busy] * 10 // np.maximum(counts[busy], 1), 9), 10))
+            )
             variety.append(_round(shares(np.minimum(distinct[busy], 12) - 1, 12)))
         tenths = [f"{10 * i} to {10 * i + 10} %" for i in range(10)]
         out["habits"].append(_split(f"Share of rows in the favourite {name}", tenths, favourite, truth))
@@ -327,7 +374,9 @@ def _split(name: str, labels: list[str], hists: list[list[float]], truth: Coded 
     return {"name": name, "labels": labels, "truth": hists[0], "tables": hists[1:]}
 
 
-def _habit_columns(labels: dict[str, tuple[list[str], bool]], where: Sequence[str], limit: int = 2) -> list[str]:
+def _habit_columns(
+    labels: dict[str, tuple[list[str], bool]], where: Sequence[str], limit: int = 2
+) -> list[str]:
     fit = [n for n, (names, _) in labels.items() if 4 <= len(names) <= 500]
     when = [n for n in fit if any(word in n.lower() for word in _TIME)]
     wanted = when[:1] + [n for n in fit if n in where][:1]

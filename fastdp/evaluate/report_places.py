@@ -93,7 +93,13 @@ def layout(column: str, labels: list[str], weight: Sequence[float]) -> dict:
     width = min(20, max(8, math.ceil(math.sqrt(n * 1.3))))
     crowded = n > 120
     tiles = [
-        {"x": i % width, "y": i // width, "code": c, "text": "" if crowded else _short(labels[c]), "label": labels[c]}
+        {
+            "x": i % width,
+            "y": i // width,
+            "code": c,
+            "text": "" if crowded else _short(labels[c]),
+            "label": labels[c],
+        }
         for i, c in enumerate(sorted(heavy))
     ]
     return {"kind": "grid", "width": width, "height": max(1, math.ceil(n / width)), "tiles": tiles}

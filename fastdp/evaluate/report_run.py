@@ -70,7 +70,9 @@ def promise(statement: Mapping) -> dict:
         "mechanism": _mechanism(statement),
         "private": get(statement, "private"),
         "not_protected": [limits] if isinstance(limits, str) else [str(x) for x in limits],
-        "public_data": [str(get(p, "name", "path", "what") or "public data") for p in get(statement, "public_data") or []],
+        "public_data": [
+            str(get(p, "name", "path", "what") or "public data") for p in get(statement, "public_data") or []
+        ],
         "alone": get(ledger, "counts_other_runs") is not True,
     }
 
@@ -118,7 +120,13 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
         label = " × ".join(clique) if not histogram else str(get(m, "label") or "total")
         entry = found.setdefault(
             (label, round(sigma, 6)),
-            {"label": label, "order": 0 if histogram else len(clique), "sigma": sigma, "cells": None, "copies": 0},
+            {
+                "label": label,
+                "order": 0 if histogram else len(clique),
+                "sigma": sigma,
+                "cells": None,
+                "copies": 0,
+            },
         )
         entry["cells"] = None if cells is None else int(cells)
         entry["copies"] += 1
@@ -137,7 +145,9 @@ def noise_html(entries: Sequence[dict], rows: int | None) -> str:
         groups.setdefault(e["order"], []).append(e)
     out = []
     for order, group in sorted(groups.items()):
-        title = {0: "counts of users and others", 1: "single columns", 2: "pairs", 3: "triples"}.get(order, f"{order} columns together")
+        title = {0: "counts of users and others", 1: "single columns", 2: "pairs", 3: "triples"}.get(
+            order, f"{order} columns together"
+        )
         group.sort(key=lambda e: -(ratios[id(e)] or 0.0))
         drawn = [_noise_row(e, ratios[id(e)], rows) for e in group]
         level = [_mean_sigma(e) for e in group]
@@ -146,7 +156,9 @@ def noise_html(entries: Sequence[dict], rows: int | None) -> str:
         body = versus(drawn[:10], span)
         if len(drawn) > 10:
             body += f"<details><summary>{len(drawn) - 10} more</summary>{versus(drawn[10:], span)}</details>"
-        out.append(f'<div class="card"><h3>{text(title)} <small>{len(group)} measured, {flat}</small></h3>{body}</div>')
+        out.append(
+            f'<div class="card"><h3>{text(title)} <small>{len(group)} measured, {flat}</small></h3>{body}</div>'
+        )
     return f'<div class="halves">{"".join(out)}</div>'
 
 
@@ -163,7 +175,11 @@ def _ratio(entry: dict, rows: int | None) -> float | None:
 
 def _noise_row(entry: dict, ratio: float | None, rows: int | None) -> tuple[str, float | None, str, str]:
     sigma, copies = _mean_sigma(entry), entry["copies"]
-    tip = entry["label"] + (f", mean of {copies}" if copies > 1 else "") + f"\n± {big(round(sigma, 1))} rows in a cell"
+    tip = (
+        entry["label"]
+        + (f", mean of {copies}" if copies > 1 else "")
+        + f"\n± {big(round(sigma, 1))} rows in a cell"
+    )
     if entry["cells"]:
         tip += f", {big(entry['cells'])} cells"
     if ratio is not None:
@@ -195,7 +211,9 @@ def fit(run: Any) -> dict | None:
     for s in source:
         iteration, loss = _number(get(s, "iteration")), _number(get(s, "loss"))
         if iteration is not None and loss is not None:
-            steps.append({"iteration": iteration, "loss": loss, "seconds": _number(get(s, "seconds", "time"))})
+            steps.append(
+                {"iteration": iteration, "loss": loss, "seconds": _number(get(s, "seconds", "time"))}
+            )
     if rows is None:
         measured = get(run, "measurements")
         values = [get(m, "values") for m in measured or []]
@@ -214,7 +232,10 @@ def stages(run: Any) -> dict[str, float] | None:
 
 def stages_html(found: Mapping[str, float]) -> str:
     whole = sum(found.values())
-    rows = [(k, v, f"{v:.3g} s", f"{k}\n{v:.3f} s, {percent(v / whole if whole else 0)}") for k, v in found.items()]
+    rows = [
+        (k, v, f"{v:.3g} s", f"{k}\n{v:.3f} s, {percent(v / whole if whole else 0)}")
+        for k, v in found.items()
+    ]
     return f'<div class="card">{amounts(rows)}<p class="note">{whole:.3g} s in all</p></div>'
 
 
@@ -228,7 +249,13 @@ def errors(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) ->
     weight: dict[str, float] = {}
     for m in get(run, "measurements") or []:
         clique, sigma = get(m, "clique"), get(m, "sigma")
-        if not clique or sigma is None or get(m, "query") is not None or np.ndim(sigma) != 0 or any(c not in labels for c in clique):
+        if (
+            not clique
+            or sigma is None
+            or get(m, "query") is not None
+            or np.ndim(sigma) != 0
+            or any(c not in labels for c in clique)
+        ):
             continue
         cells = math.prod(len(labels[c][0]) for c in clique)
         for c in clique:

@@ -8,13 +8,23 @@ from typing import Any
 
 # dotted name -> (title, about, top of its axis, which way is better), in the order of the page
 _KNOWN: dict[str, tuple[str, str, float, str]] = {
-    "deid2.overall": ("overall deid2 score", "mean of the three below, as in the 2020 challenge", 1000, "high"),
+    "deid2.overall": (
+        "overall deid2 score",
+        "mean of the three below, as in the 2020 challenge",
+        1000,
+        "high",
+    ),
     "deid2.k_marginal": ("k-marginal", "4-way counts within each pickup area and shift", 1, "high"),
     "deid2.pickup_dropoff": ("pickup and dropoff", "counts of trips between areas", 1, "high"),
-    "deid2.higher_order_conjunction": ("higher-order conjunction", "how often users resemble a given user", 1, "high"),
-    "kmarginal": ("k-way marginals", "closeness of counts over sets of k columns, whole table", 1000, "high"),
+    "deid2.higher_order_conjunction": (
+        "higher-order conjunction",
+        "how often users resemble a given user",
+        1,
+        "high",
+    ),
     "sprint1": ("sprint 1 score", "mean over place and month", 1, "high"),
     "nist2018": ("NIST 2018 score", "3-way marginals, conjunctions and income inequality", 1, "high"),
+    "kmarginal": ("k-way marginals", "closeness of counts over sets of k columns, whole table", 1000, "high"),
     "tv1": ("1-way total variation", "share of rows in a wrong value, mean over columns", 1, "low"),
     "tv2": ("2-way total variation", "share of rows in a wrong cell, mean over pairs", 1, "low"),
     "correlation": ("correlation difference", "mean absolute difference over pairs of numbers", 1, "low"),
@@ -65,11 +75,14 @@ def normalise(scores: Sequence[Mapping[str, Any] | None]) -> list[dict]:
     """`[{key, name, about, top, better, values (one per table), baselines: [{name, value}], main}]`.
 
     `scores[i]` is the dict of table i; its `baselines` maps a name ("1 % sample") to a dict of the same shape.
-    Only scores the page can explain are shown; the leading one is the first of the list that is present.
+    Only scores the page can explain are shown; the leading one (`main`) is the first that has
+    baselines to be judged by, else the first.
     """
     flat = [flatten(s or {}) for s in scores]
     lead = next((s for s in scores if s and s.get("baselines")), None)
-    samples = {str(n): flatten(b) for n, b in (lead or {}).get("baselines", {}).items() if isinstance(b, Mapping)}
+    samples = {
+        str(n): flatten(b) for n, b in (lead or {}).get("baselines", {}).items() if isinstance(b, Mapping)
+    }
     out = []
     for key in _ORDER:
         values = [f.get(key) for f in flat]
@@ -85,11 +98,21 @@ def normalise(scores: Sequence[Mapping[str, Any] | None]) -> list[dict]:
             top = next((t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if max(seen) <= t), top)
         out.append(
             {
-                "key": key, "name": name, "about": about, "top": float(top), "better": better, "values": values,
-                "baselines": [{"name": n, "value": s.get(key)} for n, s in samples.items() if s.get(key) is not None],
-                "main": not out,
+                "key": key,
+                "name": name,
+                "about": about,
+                "top": float(top),
+                "better": better,
+                "values": values,
+                "baselines": [
+                    {"name": n, "value": s.get(key)} for n, s in samples.items() if s.get(key) is not None
+                ],
+                "main": False,
             }
         )
+    lead = next((s for s in out if s["baselines"]), out[0] if out else None)
+    if lead is not None:
+        lead["main"] = True
     return out
 
 
@@ -98,14 +121,17 @@ def by_group(scores: Sequence[Mapping[str, Any] | None]) -> list[dict | None]:
     out: list[dict | None] = []
     for s in scores:
         found = (s or {}).get("deid2")
-        whole = isinstance(found, Mapping) and all(found.get(k) for k in ("areas", "by_area", "shifts", "by_shift"))
-        if not whole:
+        if not isinstance(found, Mapping) or not all(
+            found.get(k) for k in ("areas", "by_area", "shifts", "by_shift")
+        ):
             out.append(None)
             continue
         out.append(
             {
-                "areas": [str(a) for a in found["areas"]], "by_area": [_finite(v) for v in found["by_area"]],
-                "shifts": [str(a) for a in found["shifts"]], "by_shift": [_finite(v) for v in found["by_shift"]],
+                "areas": [str(a) for a in found["areas"]],
+                "by_area": [_finite(v) for v in found["by_area"]],
+                "shifts": [str(a) for a in found["shifts"]],
+                "by_shift": [_finite(v) for v in found["by_shift"]],
             }
         )
     return out

@@ -36,9 +36,7 @@ def per_table(data: dict, draw: Callable[[int], str]) -> str:
     )
 
 
-KEY = (
-    '<p class="key"><span><i class="kt"></i>truth</span><span><i class="ks"></i>synthetic</span></p>'
-)
+KEY = '<p class="key"><span><i class="kt"></i>truth</span><span><i class="ks"></i>synthetic</span></p>'
 
 
 # --- the first screen ----------------------------------------------------------------------------------
@@ -64,7 +62,14 @@ def _trust(data: dict, i: int) -> str:
         shown = f"{value:.0f}" if top >= 100 else f"{value:.3f}"
         out.append(f'<p class="figure"><b>{shown}</b> of {top:g} · {text(score["name"])}</p>')
         out.append(
-            score_axis([value], score["baselines"], top, name=score["name"], tables=[data["tables"][i]["name"]], labelled=True)
+            score_axis(
+                [value],
+                score["baselines"],
+                top,
+                name=score["name"],
+                tables=[data["tables"][i]["name"]],
+                labelled=True,
+            )
         )
     out.append(f"<p>{text(why)}</p>")
     found = words.findings(data, i)
@@ -126,7 +131,9 @@ def scores(data: dict) -> str:
     if not data.get("scores"):
         return ""
     names = [t["name"] for t in data["tables"]]
-    heads = "".join(f'<th scope="col"><i class="dot m{i % 6}"></i>{text(n)}</th>' for i, n in enumerate(names))
+    heads = "".join(
+        f'<th scope="col"><i class="dot m{i % 6}"></i>{text(n)}</th>' for i, n in enumerate(names)
+    )
     base = [b["name"] for b in data["scores"][0]["baselines"]]
     base += [b["name"] for s in data["scores"] for b in s["baselines"] if b["name"] not in base]
     base = list(dict.fromkeys(base))
@@ -135,7 +142,10 @@ def scores(data: dict) -> str:
     for s in data["scores"]:
         top = s["top"]
         known = {b["name"]: b["value"] for b in s["baselines"]}
-        cells = "".join(f'<td data-label="{text(n)}"><b>{_value(v, top)}</b></td>' for n, v in zip(names, s["values"], strict=True))
+        cells = "".join(
+            f'<td data-label="{text(n)}"><b>{_value(v, top)}</b></td>'
+            for n, v in zip(names, s["values"], strict=True)
+        )
         cells += "".join(f'<td data-label="{text(n)}">{_value(known.get(n), top)}</td>' for n in base)
         axis = score_axis(s["values"], s["baselines"], top, name=s["name"], tables=names)
         low = "" if s["better"] == "high" else " <em>lower is better</em>"
@@ -148,8 +158,10 @@ def scores(data: dict) -> str:
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
     return section(
-        "scores", "Scores beside samples of the truth",
-        "Diamonds show what a random sample of the true rows would score: the yardstick. Discs are the synthetic tables.", table,
+        "scores",
+        "Scores beside samples of the truth",
+        "Diamonds show what a random sample of the true rows would score: the yardstick. Discs are the synthetic tables.",
+        table,
     )
 
 
@@ -193,8 +205,18 @@ def columns(data: dict) -> str:
         for c in data["columns"]:
             one = c["tables"][i]
             off = "" if one["tv"] is None else f"<span>{percent(one['tv'])} off</span>"
-            body = distribution(c["labels"], c["truth"], one["share"], name=c["name"], ordered=c["ordered"], error=one["error"], folded=c["folded"])
-            cards.append(f'<figure class="card"><figcaption><b>{nice(c["name"])}</b>{off}</figcaption>{body}</figure>')
+            body = distribution(
+                c["labels"],
+                c["truth"],
+                one["share"],
+                name=c["name"],
+                ordered=c["ordered"],
+                error=one["error"],
+                folded=c["folded"],
+            )
+            cards.append(
+                f'<figure class="card"><figcaption><b>{nice(c["name"])}</b>{off}</figcaption>{body}</figure>'
+            )
         return f'<div class="multiples">{"".join(cards)}</div>'
 
     if data["with_truth"]:
@@ -215,7 +237,10 @@ def pairs(data: dict) -> str:
     def draw(i: int) -> str:
         ranked = words.pair_list(data, i)
         picture = heat(found["names"], found["tables"][i], [n.replace("_", " ") for n in found["names"]])
-        worst = "".join(f"<li><span>{nice(a)} × {nice(b)}</span><b>{percent(tv)}</b></li>" for tv, a, b in ranked[::-1][:6])
+        worst = "".join(
+            f"<li><span>{nice(a)} × {nice(b)}</span><b>{percent(tv)}</b></li>"
+            for tv, a, b in ranked[::-1][:6]
+        )
         return f'<div class="split"><div class="card">{picture}</div><div class="card"><h3>Furthest off</h3><ol class="list">{worst}</ol></div></div>'
 
     lead = "Share of rows, in per cent, that sit in a wrong cell when two columns are looked at together. Darker is worse; columns carry the numbers of the rows."
@@ -237,7 +262,10 @@ def worst(data: dict) -> str:
         top = max(max(c["truth"], c["table"]) for c in cells)
         rows = []
         for c in cells:
-            what = "".join(f"<span><small>{nice(n)}</small> {text(v)}</span>" for n, v in zip(c["columns"], c["labels"], strict=True))
+            what = "".join(
+                f"<span><small>{nice(n)}</small> {text(v)}</span>"
+                for n, v in zip(c["columns"], c["labels"], strict=True)
+            )
             flag = " <em>invented</em>" if c["truth"] == 0 else " <em>missing</em>" if c["table"] == 0 else ""
             t, s = 100 * c["truth"] / top, 100 * c["table"] / top
             tip = f"truth {percent(c['truth'])}\nsynthetic {percent(c['table'])}"
@@ -278,11 +306,16 @@ def areas(data: dict) -> str:
 
 def _area(a: dict, i: int) -> str:
     mine, title = a["tables"][i], f"<h3>{nice(a['column'])}</h3>"
-    rest = f'<p class="note">The {len(a["tiles"])} largest places are shown, {a["left_out"]} smaller ones are left out.</p>' if a["left_out"] else ""
+    rest = (
+        f'<p class="note">The {len(a["tiles"])} largest places are shown, {a["left_out"]} smaller ones are left out.</p>'
+        if a["left_out"]
+        else ""
+    )
     if a["truth"] is None:
         return f'<div class="card">{title}<div class="maps one">{tile_map(a, mine, None, difference=False, name=a["column"])}</div>{rest}</div>'
     gaps = sorted(
-        ((m - t, tile["label"]) for m, t, tile in zip(mine, a["truth"], a["tiles"], strict=True)), key=lambda g: -abs(g[0])
+        ((m - t, tile["label"]) for m, t, tile in zip(mine, a["truth"], a["tiles"], strict=True)),
+        key=lambda g: -abs(g[0]),
     )
     said = "; ".join(f"{text(label)} <b>{points(gap)}</b>" for gap, label in gaps[:4])
     maps = (
@@ -304,9 +337,15 @@ def periods(data: dict) -> str:
         high = max((v for m in [mine, p["truth"] or []] for row in m for v in row), default=0)
         note = ""
         if p["folded"]:
-            there = "" if p["truth"] is None else f" in the truth and {big(p['rest']['tables'][i])} in the synthetic table"
+            there = (
+                ""
+                if p["truth"] is None
+                else f" in the truth and {big(p['rest']['tables'][i])} in the synthetic table"
+            )
             held = p["rest"]["tables"][i] if p["truth"] is None else p["rest"]["truth"]
-            note = f'<p class="note">{p["folded"]} smaller places, not shown, hold {big(held)} rows{there}.</p>'
+            note = (
+                f'<p class="note">{p["folded"]} smaller places, not shown, hold {big(held)} rows{there}.</p>'
+            )
         if p["truth"] is None:
             return f'<div class="card">{grid_map(rows, cols, mine, high, name="rows by place and month", unit="rows")}{note}</div>'
         gap = [[m - t for m, t in zip(a, b, strict=True)] for a, b in zip(mine, p["truth"], strict=True)]
@@ -331,11 +370,15 @@ def users(data: dict) -> str:
         cards = []
         for h in [u["rows"], *u["habits"]]:
             body = distribution(h["labels"], h["truth"], h["tables"][i], name=h["name"], ordered=True)
-            cards.append(f'<figure class="card"><figcaption><b>{nice(h["name"])}</b></figcaption>{body}</figure>')
+            cards.append(
+                f'<figure class="card"><figcaption><b>{nice(h["name"])}</b></figcaption>{body}</figure>'
+            )
         return f'<div class="multiples">{"".join(cards)}</div>'
 
     lead = f"Share of users ({nice(u['unit'])}) by how many rows they have, and by how settled their habits are (users with at least five rows)."
-    return section("users", "Users and their habits", lead, (KEY if data["with_truth"] else "") + per_table(data, draw))
+    return section(
+        "users", "Users and their habits", lead, (KEY if data["with_truth"] else "") + per_table(data, draw)
+    )
 
 
 # --- fit -----------------------------------------------------------------------------------------------
@@ -350,7 +393,13 @@ def fit(data: dict) -> str:
             return ""
         rows = trace.get("rows")
         level = (rows / 2, "what noise alone explains") if rows else None
-        drawn = curve([s["iteration"] for s in steps], [s["loss"] for s in steps], name="loss of the fit by iteration", unit="iteration", level=level)
+        drawn = curve(
+            [s["iteration"] for s in steps],
+            [s["loss"] for s in steps],
+            name="loss of the fit by iteration",
+            unit="iteration",
+            level=level,
+        )
         facts = [f"{big(steps[-1]['iteration'])} iterations"]
         if steps[-1].get("seconds") is not None:
             facts.append(f"{steps[-1]['seconds']:.3g} s")
@@ -359,4 +408,9 @@ def fit(data: dict) -> str:
         return f'<div class="card">{drawn}<p class="note">{text(" · ".join(facts))}</p></div>'
 
     body = per_table(data, draw)
-    return section("fit", "The fit", "Distance of the model from the noisy measurements, in units of their noise (logarithmic). Going below the noise would fit the noise.", body)
+    return section(
+        "fit",
+        "The fit",
+        "Distance of the model from the noisy measurements, in units of their noise (logarithmic). Going below the noise would fit the noise.",
+        body,
+    )

@@ -71,7 +71,9 @@ def bars(heights: Sequence[float], top: float, kind: str, gap: float = 0.12) -> 
 
 def ticks(heights: Sequence[float], top: float, kind: str, gap: float = 0.02) -> str:
     """One path of level strokes, one per unit of x, at each height."""
-    parts = [f"M{num(i + gap)} {num(HEIGHT * (1 - h / top))}h{num(1 - 2 * gap)}" for i, h in enumerate(heights)]
+    parts = [
+        f"M{num(i + gap)} {num(HEIGHT * (1 - h / top))}h{num(1 - 2 * gap)}" for i, h in enumerate(heights)
+    ]
     return f'<path class="{kind}" d="{"".join(parts)}"/>'
 
 

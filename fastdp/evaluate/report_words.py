@@ -93,9 +93,13 @@ def verdict(data: dict, table: int = 0) -> tuple[str, str]:
     beaten = [b for b in marks if sign * value >= sign * b["value"]]
     ahead = [b for b in marks if sign * value < sign * b["value"]]
     if not ahead:
-        return f"Closer to the truth than a {_bare(beaten[-1])} of it", _sample_words(beaten[-1], "better than")
+        return f"Closer to the truth than a {_bare(beaten[-1])} of it", _sample_words(
+            beaten[-1], "better than"
+        )
     if not beaten:
-        return f"Less close to the truth than a {_bare(ahead[0])} of it", _sample_words(ahead[0], "not as well as")
+        return f"Less close to the truth than a {_bare(ahead[0])} of it", _sample_words(
+            ahead[0], "not as well as"
+        )
     return (
         f"Better than a {_bare(beaten[-1])} of the truth, short of a {_bare(ahead[0])}",
         _sample_words(beaten[-1], "better than") + f" A {_bare(ahead[0])} would do better still.",
@@ -137,7 +141,7 @@ def findings(data: dict, table: int = 0) -> list[str]:
     """Two or three sentences on where the table is good and where not; HTML-free."""
     if data["truth"]["rows"] == 0 or data["tables"][table]["rows"] == 0:
         return []
-    out = []
+    out = _tally(data, table)
     ranked = sorted(
         (c["tables"][table]["tv"], c["name"]) for c in data["columns"] if c["tables"][table]["tv"] is not None
     )
@@ -155,13 +159,28 @@ def findings(data: dict, table: int = 0) -> list[str]:
     return out
 
 
+def _tally(data: dict, table: int) -> list[str]:
+    """On how many scores the table beats the largest sample; one leading score must not hide the others."""
+    judged = [s for s in data.get("scores") or [] if s["baselines"] and s["values"][table] is not None]
+    if len(judged) < 2:
+        return []
+    name = judged[0]["baselines"][-1]["name"]
+    won = 0
+    for s in judged:
+        sign = 1 if s["better"] == "high" else -1
+        won += sign * s["values"][table] >= sign * s["baselines"][-1]["value"]
+    return [f"All scores: closer than a {name} on {won} of {len(judged)}."]
+
+
 def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
     """All pairs of the heat map as (total variation, name, name), best first."""
     pairs = data.get("pairs")
     if not pairs:
         return []
     names, rows = pairs["names"], pairs["tables"][table]
-    return sorted((tv, names[j], names[i]) for i, row in enumerate(rows) for j, tv in enumerate(row) if tv is not None)
+    return sorted(
+        (tv, names[j], names[i]) for i, row in enumerate(rows) for j, tv in enumerate(row) if tv is not None
+    )
 
 
 def advice(data: dict, table: int = 0) -> list[str]:
@@ -175,5 +194,7 @@ def advice(data: dict, table: int = 0) -> list[str]:
             f"Read with care: differences of less than about {big(round(2 * worst))} rows between values of one column may be "
             "noise, and combinations of columns carry more."
         )
-    out.append("Not for: facts about one person, rare combinations, or linking with other data by the synthetic ids.")
+    out.append(
+        "Not for: facts about one person, rare combinations, or linking with other data by the synthetic ids."
+    )
     return out

@@ -110,13 +110,21 @@ class Browser:
 
     def open(self, path: Path, width: int = 1280, height: int = 900, theme: str = "light") -> None:
         """Load a file in a window of that size and colour scheme, and wait for it."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
         self.complaints.clear()
         self.requests.clear()
         self.call("Page.navigate", url=path.resolve().as_uri())
         deadline = time.monotonic() + self.patience
-        while self.run("document.readyState + (document.documentElement?.dataset.ready || '')") != "complete1":
+        while (
+            self.run("document.readyState + (document.documentElement?.dataset.ready || '')") != "complete1"
+        ):
             if time.monotonic() > deadline:
                 raise TimeoutError("the page did not become ready")
             time.sleep(0.05)

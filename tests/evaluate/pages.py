@@ -35,7 +35,9 @@ def table(rows: int = 4000, seed: int = 0, tilt: float = 1.0, like: Any = None) 
         n = len(c.labels())
         mixed = np.where(rng.random(rows) < 0.5, base, rng.random(rows) ** (1.5 * tilt))
         codes[name] = np.minimum((mixed * n).astype(np.uint8), n - 1)
-    user = None if like.user is None else np.minimum((rng.random(rows) ** 2 * rows / 10).astype(np.uint32), rows)
+    user = (
+        None if like.user is None else np.minimum((rng.random(rows) ** 2 * rows / 10).astype(np.uint32), rows)
+    )
     return SimpleNamespace(codes=codes, user=user, rows=rows, schema=like)
 
 
@@ -53,16 +55,36 @@ def incidents(rows: int = 3000, seed: int = 0) -> Any:
 def statement(**changes: Any) -> dict:
     """The parts of a privacy.json that the page reads."""
     releases = [
-        {"label": "round 1", "kind": "marginal", "attributes": [a], "law": "gaussian", "sigma": 71.5, "count": 21}
+        {
+            "label": "round 1",
+            "kind": "marginal",
+            "attributes": [a],
+            "law": "gaussian",
+            "sigma": 71.5,
+            "count": 21,
+        }
         for a in ("shift", "fare", "payment_type")
     ]
-    releases.append({"label": "rows per user", "kind": "user_histogram", "attributes": [], "law": "gaussian", "sigma": 4.0, "count": 12})
+    releases.append(
+        {
+            "label": "rows per user",
+            "kind": "user_histogram",
+            "attributes": [],
+            "law": "gaussian",
+            "sigma": 4.0,
+            "count": 12,
+        }
+    )
     found = {
         "private": True,
         "epsilon": 1.0,
         "delta": 2.5e-5,
         "mu": 0.2845,
-        "unit": {"kind": "user", "column": "taxi_id", "adjacency": "add or remove one user with all of their rows"},
+        "unit": {
+            "kind": "user",
+            "column": "taxi_id",
+            "adjacency": "add or remove one user with all of their rows",
+        },
         "parts": [{"asked": {"epsilon": 1.0}, "clip": 150, "releases": releases}],
         "mechanism": {"name": "adagrid"},
         "not_protected": ["the schema, which is public"],
@@ -91,11 +113,22 @@ def run(**changes: Any) -> dict:
 
 def scores(overall: float = 720.0) -> dict:
     """What `fastdp.evaluate` gives, shortened."""
+
     def deid2(value: float) -> dict:
         part = value / 1000
-        return {"k_marginal_score": part, "pickup_dropoff_score": part, "higher_order_conjunction": part, "overall": value}
+        return {
+            "k_marginal_score": part,
+            "pickup_dropoff_score": part,
+            "higher_order_conjunction": part,
+            "overall": value,
+        }
 
-    groups = {"areas": [-1, *range(1, 78)], "by_area": [0.5] * 77 + [None], "shifts": list(range(21)), "by_shift": [0.4] * 21}
+    groups = {
+        "areas": [-1, *range(1, 78)],
+        "by_area": [0.5] * 77 + [None],
+        "shifts": list(range(21)),
+        "by_shift": [0.4] * 21,
+    }
     samples = {
         "1 % sample": {"deid2": deid2(560.0), "tv1": {"mean": 0.05}},
         "10 % sample": {"deid2": deid2(810.0), "tv1": {"mean": 0.02}},

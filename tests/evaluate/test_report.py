@@ -78,7 +78,19 @@ def test_page_is_well_formed_and_loads_nothing(data):
 
 def test_every_section_is_there(data):
     page = Page(report.render(data))
-    wanted = {"summary", "scores", "groups", "columns", "pairs", "worst", "areas", "users", "noise", "fit", "stages"}
+    wanted = {
+        "summary",
+        "scores",
+        "groups",
+        "columns",
+        "pairs",
+        "worst",
+        "areas",
+        "users",
+        "noise",
+        "fit",
+        "stages",
+    }
     assert wanted <= set(page.ids)
     assert "months" not in page.ids  # this table has no month
 
@@ -146,8 +158,12 @@ def test_tables_read_from_frames_and_without_a_schema():
     import polars as pl
 
     rng = np.random.default_rng(0)
-    truth = pl.DataFrame({"colour": rng.choice(["red", "green", "blue"], 200), "size": rng.integers(0, 9, 200)})
-    made = pl.DataFrame({"colour": rng.choice(["red", "green", "violet"], 200), "size": rng.integers(0, 9, 200)})
+    truth = pl.DataFrame(
+        {"colour": rng.choice(["red", "green", "blue"], 200), "size": rng.integers(0, 9, 200)}
+    )
+    made = pl.DataFrame(
+        {"colour": rng.choice(["red", "green", "violet"], 200), "size": rng.integers(0, 9, 200)}
+    )
     found = report.collect(truth, made)
     assert [c["name"] for c in found["columns"]] == ["colour", "size"]
     assert found["columns"][0]["tables"][0]["tv"] > 0.2
@@ -229,8 +245,12 @@ def test_a_large_table_stays_light():
 
 def test_without_truth_holds_nothing_of_it(tmp_path):
     made, run = pages.table(seed=1), pages.run()
-    first = report.write(tmp_path / "a.html", pages.table(), made, None, pages.scores(), run, without_truth=True)
-    other = report.write(tmp_path / "b.html", pages.table(900, 8, tilt=3), made, None, None, run, without_truth=True)
+    first = report.write(
+        tmp_path / "a.html", pages.table(), made, None, pages.scores(), run, without_truth=True
+    )
+    other = report.write(
+        tmp_path / "b.html", pages.table(900, 8, tilt=3), made, None, None, run, without_truth=True
+    )
     absent = report.write(tmp_path / "c.html", None, made, None, None, run, without_truth=True)
     assert first == other == absent
     texts = {(tmp_path / name).read_text(encoding="utf-8") for name in ("a.html", "b.html", "c.html")}
@@ -277,7 +297,11 @@ def test_attacker_by_hand():
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(900, "Closer to the truth than a 10 % sample"), (700, "Better than a 1 % sample of the truth, short of"), (100, "Less close")],
+    [
+        (900, "Closer to the truth than a 10 % sample"),
+        (700, "Better than a 1 % sample of the truth, short of"),
+        (100, "Less close"),
+    ],
 )
 def test_verdict_follows_the_yardstick(value, said):
     found = report.collect(pages.table(200), pages.table(200, 1), None, pages.scores(value))
@@ -298,7 +322,10 @@ def test_joint_runs_say_what_covers_what():
 
 
 def test_units_are_named_honestly():
-    assert words.one_unit({"unit": {"kind": "user", "column": "taxi_id"}}) == "any one taxi with all of its records"
+    assert (
+        words.one_unit({"unit": {"kind": "user", "column": "taxi_id"}})
+        == "any one taxi with all of its records"
+    )
     assert words.one_unit({"unit": {"kind": "event", "column": "taxi_id"}}) == "any single record"
     assert words.one_unit({"unit": {"kind": "row", "column": None}}) == "any single row"
 
@@ -306,7 +333,12 @@ def test_units_are_named_honestly():
 def test_noise_comes_from_the_statement_where_measurements_are_absent():
     found = report.collect(None, pages.table(200), None, None, {"privacy": pages.statement()})
     noise = found["runs"][0]["noise"]
-    assert [(n["label"], n["order"]) for n in noise] == [("rows per user", 0), ("fare", 1), ("payment_type", 1), ("shift", 1)]
+    assert [(n["label"], n["order"]) for n in noise] == [
+        ("rows per user", 0),
+        ("fare", 1),
+        ("payment_type", 1),
+        ("shift", 1),
+    ]
     assert {n["label"]: n["cells"] for n in noise}["fare"] == 11
 
 
@@ -322,7 +354,16 @@ def test_chicago_has_every_area_once():
 
 @pytest.mark.parametrize(
     ("label", "number"),
-    [("8", 8), ("8.0", 8), ("(The) Loop[11]", 32), ("O'Hare", 76), ("Beverly Hills", 72), ("0", None), ("-1", None), ("Gotham", None)],
+    [
+        ("8", 8),
+        ("8.0", 8),
+        ("(The) Loop[11]", 32),
+        ("O'Hare", 76),
+        ("Beverly Hills", 72),
+        ("0", None),
+        ("-1", None),
+        ("Gotham", None),
+    ],
 )
 def test_areas_in_many_spellings(label, number):
     assert places.chicago_number(label) == number
@@ -352,7 +393,10 @@ def test_scores_flatten_and_keep_their_order():
     assert [s["key"] for s in found][:2] == ["deid2.overall", "deid2.k_marginal"]
     assert found[0]["main"] and not any(s["main"] for s in found[1:])
     assert found[0]["values"] == [720.0, None]
-    assert found[0]["baselines"] == [{"name": "1 % sample", "value": 560.0}, {"name": "10 % sample", "value": 810.0}]
+    assert found[0]["baselines"] == [
+        {"name": "1 % sample", "value": 560.0},
+        {"name": "10 % sample", "value": 810.0},
+    ]
     assert scoring.normalise([{"kmarginal": {"score": float("nan")}}]) == []
 
 
@@ -363,7 +407,8 @@ def test_habits_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("share", "said"), [(0, "0 %"), (0.5, "50.0 %"), (0.0123, "1.2 %"), (0.00123, "0.12 %"), (1e-9, "0.0000 %")]
+    ("share", "said"),
+    [(0, "0 %"), (0.5, "50.0 %"), (0.0123, "1.2 %"), (0.00123, "0.12 %"), (1e-9, "0.0000 %")],
 )
 def test_percent(share, said):
     assert re.sub(r"\s", " ", svg.percent(share)) == said
