@@ -57,7 +57,7 @@ static void add_rows(const uint64_t *packed, int64_t rows, int64_t weight, const
 
 /* Small groups touch few cells: read and clear just those. */
 static void take_rows(const uint64_t *packed, int64_t rows, const int32_t *sizes, int32_t columns,
-                      const int32_t *offset, int64_t *cells, double scale, double *distance) {
+                      const int32_t *offset, int64_t *cells, int64_t *sum) {
     for (int64_t i = 0; i < rows; i++) {
         const uint64_t row = packed[i];
         int32_t pair = 0;
@@ -66,7 +66,7 @@ static void take_rows(const uint64_t *packed, int64_t rows, const int32_t *sizes
             for (int32_t b = a + 1; b < columns; b++, pair++) {
                 const int32_t y = (int32_t)(row >> (8 * b)) & 255;
                 int64_t *cell = &cells[offset[pair] + x * sizes[b] + y];
-                distance[pair] += (double)llabs(*cell) * scale;
+                sum[pair] += llabs(*cell);
                 *cell = 0;
             }
         }
@@ -110,9 +110,10 @@ int fdp_score_grouped_pairs(const uint64_t *packed_a, const int64_t *start_a, co
             add_rows(a, rows_a, rows_b, sizes, column_count, offset, cells);
             add_rows(b, rows_b, -rows_a, sizes, column_count, offset, cells);
             if ((rows_a + rows_b) * pairs < offset[pairs]) {
-                for (int32_t p = 0; p < pairs; p++) out[p] = 0.0;
-                take_rows(a, rows_a, sizes, column_count, offset, cells, scale, out);
-                take_rows(b, rows_b, sizes, column_count, offset, cells, scale, out);
+                int64_t sum[FDP_SCORE_COLUMNS * (FDP_SCORE_COLUMNS - 1) / 2] = {0};
+                take_rows(a, rows_a, sizes, column_count, offset, cells, sum);
+                take_rows(b, rows_b, sizes, column_count, offset, cells, sum);
+                for (int32_t p = 0; p < pairs; p++) out[p] = (double)sum[p] * scale;
             } else {
                 for (int32_t p = 0; p < pairs; p++)
                     out[p] = (double)take_all(cells + offset[p], offset[p + 1] - offset[p]) * scale;

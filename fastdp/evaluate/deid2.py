@@ -237,8 +237,6 @@ def _narrow(a: np.ndarray, b: np.ndarray, name: str) -> tuple[np.ndarray, np.nda
 
 def taxi_numbers(table: pa.Table) -> np.ndarray:
     """Taxi of each row as a dense number in ascending order of ids."""
-    import pyarrow.compute as pc
-
     column = table[TAXI]
     values = numbers(column)
     if values is not None and values.dtype.kind in "iu" and len(values):
@@ -248,8 +246,7 @@ def taxi_numbers(table: pa.Table) -> np.ndarray:
             seen = np.zeros(span, dtype=bool)
             seen[index] = True
             return (np.cumsum(seen, dtype=np.uint32) - np.uint32(1)).take(index)
-    ranks = pc.rank(column, sort_keys="ascending", null_placement="at_end", tiebreaker="dense")
-    return (ranks.to_numpy().astype(np.int64) - 1).astype(np.uint32)
+    return codes_of_pair(column, column.slice(0, 0))[0].astype(np.uint32)
 
 
 def _mean(values: np.ndarray) -> float | None:

@@ -1,0 +1,175 @@
+"""The other scores against their slow twins, and what must hold for each."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp import simulate
+from fastdp.errors import UsageError
+from fastdp.evaluate import baselines, coverage, distance, kmarginal, nist2018, pairwise, sprint1, utility
+from fastdp.evaluate.inputs import pair_up
+from tests.reference import scores as slow
+
+
+def frames(seed: int, rows=(300, 200)) -> list[pd.DataFrame]:
+    rng = np.random.default_rng(seed)
+    out = []
+    for n in rows:
+        a = rng.integers(0, 4, n)
+        out.append(
+            pd.DataFrame(
+                {
+                    "a": a,
+                    "b": (a + rng.integers(0, 2, n)) % 4,
+                    "c": rng.choice(["x", "y", "z"], n),
+                    "d": rng.integers(0, 7, n),
+                }
+            )
+        )
+    return out
+
+
+@given(st.integers(0, 10_000), st.integers(1, 80), st.integers(1, 80))
+@settings(max_examples=15, deadline=None)
+def test_kmarginal_is_the_mean_of_total_variations(seed, n, m):
+    truth, synthetic = frames(seed, (n, m))
+    found = kmarginal.score(pair_up(truth, synthetic, None), 2)
+    pairs = [["a", "b"], ["a", "c"], ["a", "d"], ["b", "c"], ["b", "d"], ["c", "d"]]
+    mean = np.mean([slow.total_variation(truth, synthetic, p) for p in pairs])
+    assert found["score"] == pytest.approx(1000 * (1 - mean), abs=1e-9)
+    assert found["marginals"] == found["possible"] == 6
+
+
+def test_sparse_counting_gives_the_same(monkeypatch):
+    pair = pair_up(*frames(1), None)
+    dense = distance.total_variation(pair, [("a", "b", "c"), ("d",), ("a", "d")])
+    monkeypatch.setattr(distance, "DENSE_CELLS", 1)
+    assert distance.total_variation(pair, [("a", "b", "c"), ("d",), ("a", "d")]) == pytest.approx(dense)
+    assert pairwise.two_way(pair)[1]["truth"][0][1] > 0.3
+
+
+def test_kmarginal_samples_by_seed():
+    pair = pair_up(*frames(2), None)
+    one, same, other = (kmarginal.score(pair, 2, limit=3, seed=s) for s in (1, 1, 2))
+    assert one == same and one["sampled"] and one["marginals"] == 3
+    assert {tuple(w["columns"]) for w in one["worst"]} != {tuple(w["columns"]) for w in other["worst"]}
+    for bad in (0, -1, True, 1.5):
+        with pytest.raises(UsageError, match="k must be"):
+            kmarginal.score(pair, bad)
+
+
+def test_k_larger_than_the_table_takes_all_columns():
+    assert kmarginal.score(pair_up(*frames(2), None), 9)["k"] == 4
+
+
+def test_empty_tables():
+    truth, synthetic = frames(3)
+    assert kmarginal.score(pair_up(truth, synthetic.head(0), None))["score"] == 0.0
+    assert kmarginal.score(pair_up(truth.head(0), synthetic.head(0), None))["score"] == 1000.0
+
+
+def test_pairwise_against_scipy():
+    truth, synthetic = frames(4)
+    pair = pair_up(truth, synthetic, None)
+    variation, association = pairwise.two_way(pair)
+    names = variation["columns"]
+    for i, x in enumerate(names):
+        for j, y in enumerate(names):
+            if i != j:
+                assert variation["matrix"][i][j] == pytest.approx(
+                    slow.total_variation(truth, synthetic, [x, y])
+                )
+                assert association["truth"][i][j] == pytest.approx(slow.cramers_v(truth[x], truth[y]))
+    one = pairwise.one_way(pair)
+    assert one["by_column"]["c"] == pytest.approx(slow.total_variation(truth, synthetic, ["c"]))
+
+
+def test_correlation_against_numpy():
+    truth, synthetic = frames(5)
+    found = pairwise.correlation(pair_up(truth, synthetic, None))
+    assert found["columns"] == ["a", "b", "d"]
+    assert np.allclose(found["truth"], np.corrcoef(truth[["a", "b", "d"]].T))
+    assert pairwise.correlation(pair_up(truth[["c"]], synthetic[["c"]], None)) is None
+
+
+def test_constant_columns_have_no_association():
+    truth = pd.DataFrame({"a": [1, 1, 1], "b": [1, 2, 3]})
+    _, association = pairwise.two_way(pair_up(truth, truth, None))
+    assert association["truth"][0][1] == 0.0 and association["max"] == 0.0
+
+
+def test_coverage_counts_values_and_rows():
+    truth = pd.DataFrame({"a": ["x", "x", "y", "z"]})
+    synthetic = pd.DataFrame({"a": ["x", "w"]})
+    found = coverage.score(pair_up(truth, synthetic, None))
+    column = found["columns"]["a"]
+    assert (column["missing"], column["missing_rows"], column["missing_values"]) == (2, 0.5, ["y", "z"])
+    assert (column["invented"], column["invented_rows"], column["invented_values"]) == (1, 0.5, ["w"])
+    assert found["missing"] == pytest.approx(2 / 3) and found["invented"] == 0.5
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_sprint1_rows_against_scipy(seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.poisson(rng.choice([0, 1, 40, 300]), (6, 9))
+    synthetic = truth + rng.integers(-30, 31, (6, 9)) * rng.integers(0, 2, (6, 1))
+    synthetic = np.maximum(synthetic, 0)
+    expected = [slow.sprint1_row(a, b) for a, b in zip(truth, synthetic, strict=True)]
+    assert sprint1.rows_score(truth, synthetic) == pytest.approx(expected, abs=1e-9)
+
+
+def test_sprint1_of_incidents():
+    truth, other = (simulate.incidents(60_000, seed=s) for s in (1, 2))
+    same = sprint1.score(truth, truth)
+    assert same["score"] == 1.0 and same["rows"] == 278 * 12 and same["sum"] == same["rows"]
+    found = sprint1.score(truth, other)
+    assert 0.0 < found["score"] < 0.95
+    assert np.mean(found["by_neighborhood"]) == pytest.approx(found["score"])
+    assert np.mean(found["by_period"]) == pytest.approx(found["score"])
+
+
+def test_nist2018_orders_good_and_bad():
+    truth, good = (simulate.census(6000, seed=s) for s in (1, 2))
+    pair = pair_up(truth, good, None)
+    fine = nist2018.score(pair, truth, good)
+    rng = np.random.default_rng(0)
+    spoilt = good.to_pandas().apply(lambda c: rng.permutation(c.to_numpy()))
+    bad = nist2018.score(pair_up(truth, spoilt, None), truth, good)
+    assert 0.6 < fine["score"] <= 1.0
+    assert bad["three_way"] < fine["three_way"] and bad["conjunctions"] < fine["conjunctions"]
+    equal = nist2018.score(pair_up(truth, truth, None), truth, truth)
+    assert equal["score"] == pytest.approx(1.0)
+
+
+def test_gini_of_known_wages():
+    import pyarrow as pa
+
+    table = pa.table({"INCWAGE": [100, 100, 100, 300, 0, 999998], "CITY": [1] * 6, "SEX": [1, 2, 2, 1, 1, 1]})
+    gini, ratio = nist2018._inequality(table)[1]
+    assert gini == pytest.approx(0.25)  # mean absolute difference 75 over twice the mean 150
+    assert ratio == pytest.approx(0.5)
+
+
+def test_utility_tells_signal_from_noise():
+    pytest.importorskip("sklearn")
+    truth, good = frames(6, (1500, 1500))
+    found = utility.score(pair_up(truth, good, None), "b")
+    assert found["measure"] == "accuracy" and found["truth"] > found["constant"] + 0.1
+    assert found["score"] > 0.7
+    noise = good.assign(b=np.random.default_rng(1).permutation(good["b"]))
+    assert utility.score(pair_up(truth, noise, None), "b")["score"] < 0.4
+    with pytest.raises(UsageError, match="target"):
+        utility.score(pair_up(truth, good, None), "nope")
+
+
+def test_samples_are_seeded_sorted_and_of_the_stated_size():
+    rows = baselines.rows_of_sample(1000, 0.1, 3)
+    assert len(rows) == 100 and (np.diff(rows) > 0).all()
+    assert np.array_equal(rows, baselines.rows_of_sample(1000, 0.1, 3))
+    assert len(baselines.rows_of_sample(5, 0.01, 0)) == 1
+    assert len(baselines.rows_of_sample(0, 0.5, 0)) == 0
+    with pytest.raises(UsageError, match="fraction"):
+        baselines.rows_of_sample(10, 1.5, 0)
