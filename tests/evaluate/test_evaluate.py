@@ -1,0 +1,164 @@
+"""`fastdp.evaluate`: sources, defaults, baselines, several tables, bad input, lazy imports."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp import simulate
+from fastdp.errors import DataError, UsageError
+from fastdp.evaluate.inputs import codes_of_pair, pair_up
+
+
+@pytest.fixture(scope="module")
+def tables() -> tuple[pa.Table, pa.Table]:
+    return simulate.taxi(4000, seed=1), simulate.taxi(3000, seed=2)
+
+
+def test_defaults_for_taxi_columns(tables):
+    found = fastdp.evaluate(*tables)
+    assert found["private"] is False
+    assert found["rows"] == {"truth": 4000, "synthetic": 3000}
+    assert 0 < found["deid2"]["overall"] < 1000 and 0 < found["kmarginal"]["score"] < 1000
+    assert set(found["baselines"]) == {"1 % sample", "10 % sample"}
+    ten, one = found["baselines"]["10 % sample"], found["baselines"]["1 % sample"]
+    assert ten["kmarginal"]["score"] > one["kmarginal"]["score"]
+    assert ten["deid2"]["overall"] > one["deid2"]["overall"]
+    assert "taxi_id" not in found["columns"]
+    json.dumps(found)
+
+
+def test_defaults_for_any_table():
+    frame = pd.DataFrame({"a": [1, 2, 2], "b": ["x", None, "y"]})
+    found = fastdp.evaluate(frame, frame)
+    assert "deid2" not in found and found["kmarginal"]["score"] == 1000.0
+
+
+def test_every_source_gives_the_same(tables, tmp_path):
+    truth, synthetic = tables
+    pq.write_table(truth, tmp_path / "t.parquet")
+    feather.write_feather(truth, tmp_path / "t.arrow", compression="uncompressed")
+    pl.from_arrow(truth).write_csv(tmp_path / "t.csv")
+    sources = [
+        truth,
+        pl.from_arrow(truth),
+        pl.from_arrow(truth).lazy(),
+        truth.to_pandas(),
+        truth.to_reader(),
+        str(tmp_path / "t.parquet"),
+        tmp_path / "t.arrow",
+        tmp_path / "t.csv",
+        {name: truth[name].to_numpy() for name in truth.column_names},
+    ]
+    found = [fastdp.evaluate(s, synthetic, metrics=["deid2", "kmarginal"], baselines=()) for s in sources]
+    for other in found[1:]:
+        assert other["deid2"] == found[0]["deid2"]
+        assert other["kmarginal"]["score"] == pytest.approx(found[0]["kmarginal"]["score"])
+
+
+def test_metrics_by_name_group_and_all(tables):
+    found = fastdp.evaluate(*tables, metrics=["pairwise", "coverage"], baselines=())
+    assert {"tv1", "tv2", "correlation", "association", "coverage"} <= set(found)
+    assert "kmarginal" not in found and "baselines" not in found
+    pytest.importorskip("sklearn")
+    small = [t.slice(0, 400) for t in tables]
+    everything = fastdp.evaluate(*small, metrics="all", marginals=5, baselines=(0.5,))
+    assert {"deid2", "nist2018", "kmarginal", "tv2", "utility"} <= set(everything)
+    assert "sprint1" not in everything
+    assert list(everything["baselines"]) == ["50 % sample"]
+
+
+def test_several_synthetic_tables(tables):
+    truth, synthetic = tables
+    found = fastdp.evaluate(truth, {"same": truth, "other": synthetic}, metrics="deid2", baselines=())
+    assert found["same"]["deid2"]["overall"] == pytest.approx(1000.0)
+    assert found["other"]["deid2"]["overall"] < 1000.0
+
+
+def test_with_a_schema_and_with_coded_tables():
+    domain = {"a": 3, "b": 4}
+    schema = fastdp.Schema.from_domain(domain)
+    rng = np.random.default_rng(0)
+    truth, synthetic = ({n: rng.integers(0, k, 500) for n, k in domain.items()} for _ in range(2))
+    by_schema = fastdp.evaluate(pa.table(truth), pa.table(synthetic), schema, k=2)
+    coded = [fastdp.Table.from_codes(schema, t, public=True) for t in (truth, synthetic)]
+    assert fastdp.evaluate(*coded, k=2)["kmarginal"] == by_schema["kmarginal"]
+    without = fastdp.evaluate(pa.table(truth), pa.table(synthetic), k=2)
+    assert without["kmarginal"]["score"] == pytest.approx(by_schema["kmarginal"]["score"])
+    assert by_schema["columns"]["a"]["encoding"] == "schema"
+
+
+def test_user_column_is_left_out():
+    frame = pd.DataFrame({"who": [1, 2, 3], "a": [0, 1, 1]})
+    assert list(fastdp.evaluate(frame, frame, user="who")["columns"]) == ["a"]
+    with pytest.raises(UsageError, match="nobody"):
+        fastdp.evaluate(frame, frame, user="nobody")
+
+
+def test_bad_input_is_named(tables, tmp_path):
+    truth, _ = tables
+    with pytest.raises(UsageError, match="no metric 'deid3'"):
+        fastdp.evaluate(*tables, metrics="deid3")
+    with pytest.raises(UsageError, match="at least one"):
+        fastdp.evaluate(*tables, metrics=[])
+    with pytest.raises(DataError, match="no file"):
+        fastdp.evaluate(truth, tmp_path / "none.parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(DataError, match="cannot be read"):
+        fastdp.evaluate(truth, tmp_path / "broken.parquet")
+    with pytest.raises(UsageError, match="synthetic"):
+        fastdp.evaluate(truth, 7)
+    with pytest.raises(DataError, match="share no column"):
+        fastdp.evaluate(truth, pd.DataFrame({"other": [1]}))
+    twice = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(DataError, match="twice"):
+        fastdp.evaluate(twice, twice)
+
+
+def test_mixed_types_nulls_and_nan_have_codes():
+    a = pa.chunked_array([pa.array(["x", None, "y"])])
+    b = pa.chunked_array([pa.array(["z", "x"]), pa.array([None], pa.string())])
+    first, second, values = codes_of_pair(a, b)
+    assert values == ["x", "y", "z", None]
+    assert first.tolist() == [0, 3, 1] and second.tolist() == [2, 0, 3]
+    ints, floats = pa.chunked_array([pa.array([1, 2])]), pa.chunked_array([pa.array([2.0, 2.5])])
+    first, second, values = codes_of_pair(ints, floats)
+    assert values == [1.0, 2.0, 2.5] and first.tolist() == [0, 1] and second.tolist() == [1, 2]
+    wide = pa.chunked_array([pa.array([-(2**60), 2**60, 5])])
+    first, second, values = codes_of_pair(wide, wide.slice(1))
+    assert values == [-(2**60), 5, 2**60] and second.tolist() == [2, 1]
+
+
+def test_numbers_with_many_values_are_binned_by_the_truth():
+    rng = np.random.default_rng(0)
+    truth, synthetic = rng.normal(size=5000), np.append(rng.normal(size=4999), np.nan)
+    pair = pair_up(pd.DataFrame({"x": truth}), pd.DataFrame({"x": synthetic}), None)
+    assert pair.encoding["x"] == "bins" and pair.sizes["x"] == 21
+    share = np.bincount(pair.truth["x"], minlength=21) / 5000
+    assert np.abs(share[:20] - 0.05).max() < 0.01
+    assert np.bincount(pair.synthetic["x"], minlength=21)[20] == 1
+
+
+def test_empty_tables_run_like_any_other(tables):
+    truth, synthetic = tables
+    found = fastdp.evaluate(
+        truth, synthetic.slice(0, 0), metrics=["deid2", "kmarginal", "pairwise", "coverage", "nist2018"]
+    )
+    assert found["deid2"]["overall"] == 0.0 and found["kmarginal"]["score"] == 0.0
+    assert fastdp.evaluate(truth.slice(0, 0), synthetic.slice(0, 0))["kmarginal"]["score"] == 1000.0
+
+
+def test_the_package_is_the_function_and_imports_nothing_heavy():
+    code = (
+        "import fastdp, sys; import fastdp.evaluate.deid2; assert callable(fastdp.evaluate); "
+        "assert not {'numba', 'sklearn', 'pandas', 'polars'} & set(sys.modules), 'heavy'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
