@@ -158,7 +158,7 @@ def plan(
 )
 def evaluate(
     truth: Annotated[str, typer.Argument(help="The true data. The result is NOT private.")],
-    synthetic: Annotated[str, typer.Argument(help="Synthetic data, or a run folder.")],
+    synthetic: Annotated[str | None, typer.Argument(help="Synthetic data, or a run folder.")] = None,
     schema: SchemaOption = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="Metric, may be repeated (default: what fits).")
@@ -166,20 +166,39 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also write a page to look at (.html).")
     ] = None,
+    without_truth: Annotated[
+        bool,
+        typer.Option(
+            "--without-truth",
+            help="Write the page that may be published, from a run folder alone: evaluate RUN --without-truth --out page.html",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Score synthetic data against the truth. Sees the truth: scores and page are not for release."""
+    if without_truth:
+        from .evaluate.report import write_public
+
+        if out is None:
+            raise UsageError("--without-truth writes a page: name it with --out")
+        write_public(out, synthetic or truth)
+        return
+    if synthetic is None:
+        raise UsageError("evaluate needs the true data and the synthetic data")
     from .cli_show import scores_table
     from .evaluate import evaluate as score
     from .run import synthetic_path
     from .schema import Schema
 
-    place, known = Path(synthetic), None
+    place, known, run = Path(synthetic), None, None
     if (place / "privacy.json").exists():
-        known = Schema.load(place / "schema.json")
+        from .evaluate.report_run import folder
+
+        known, run = Schema.load(place / "schema.json"), folder(place)
         synthetic = str(synthetic_path(place))
     known = Schema.load(schema) if schema else known
-    found = score(truth, synthetic, schema=known, metrics=metric, report=None if out is None else str(out))
+    page = None if out is None else str(out)
+    found = score(truth, synthetic, schema=known, metrics=metric, report=page, run=run)
     if as_json:
         emit(found)
     else:

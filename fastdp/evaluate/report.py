@@ -165,6 +165,19 @@ def write(
     return data
 
 
+def write_public(
+    path: str | os.PathLike[str], folder: str | os.PathLike[str], *, title: str | None = None
+) -> ReportData:
+    """The page that may be published, from a finished run folder alone; the true data is not opened."""
+    from ..result import synthetic_path
+    from ..schema import Schema
+
+    place = Path(folder)
+    facts = running.folder(place)
+    schema = Schema.load(place / "schema.json")
+    return write(path, None, synthetic_path(place), schema, None, facts, without_truth=True, title=title)
+
+
 # --- inputs --------------------------------------------------------------------------------------------
 
 

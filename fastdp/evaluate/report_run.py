@@ -7,12 +7,15 @@ stage times, which depend on the data.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..errors import RunError
 from .report_charts import amounts, versus
 from .report_svg import big, percent, text
 
@@ -106,12 +109,11 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
     """
     found: dict[tuple, dict] = {}
     for m in get(run, "measurements") or get(_part(privacy), "releases") or []:
-        sigma = get(m, "sigma")
+        sigma = _error(m)
         if sigma is None:
             continue
         clique = get(m, "clique", "attributes") or ()
         clique = (clique,) if isinstance(clique, str) else tuple(clique)
-        sigma = float(np.min(np.asarray(sigma, dtype=float)))
         values = get(m, "values")
         cells = get(m, "count") if values is None else np.asarray(values).size
         histogram = get(m, "kind") == "user_histogram" or not clique
@@ -133,6 +135,19 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
     if not found:
         return None
     return sorted(found.values(), key=lambda e: (e["order"], e["label"]))[:MAX_MEASUREMENTS]
+
+
+def _error(measurement: Any) -> float | None:
+    """The smallest standard error of a measurement's answers; the variances know its rows' scalars where there are any."""
+    variances = get(measurement, "variances")
+    found = get(measurement, "sigma") if variances is None else np.sqrt(np.asarray(variances, dtype=float))
+    return None if found is None or np.size(found) == 0 else float(np.min(np.asarray(found, dtype=float)))
+
+
+def _plain(measurement: Any) -> bool:
+    """Whether every cell was measured by itself, with one error for all."""
+    query = get(measurement, "query")
+    return (query is None or type(query).__name__ == "Identity") and np.ndim(get(measurement, "sigma")) == 0
 
 
 def noise_html(entries: Sequence[dict], rows: int | None) -> str:
@@ -201,7 +216,7 @@ def fit(run: Any) -> dict | None:
         source = None if model is None else get(model, "trace", "history")
         if source is None:
             return None
-    stop = get(run, "stop")
+    stop = get(run, "stop") or get(get(run, "model") or {}, "stopped", "stop")
     rows = None
     if isinstance(source, Mapping):
         stop = get(source, "stop", "stopped", "reason") or stop
@@ -248,16 +263,36 @@ def errors(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) ->
     """
     weight: dict[str, float] = {}
     for m in get(run, "measurements") or []:
-        clique, sigma = get(m, "clique"), get(m, "sigma")
-        if (
-            not clique
-            or sigma is None
-            or get(m, "query") is not None
-            or np.ndim(sigma) != 0
-            or any(c not in labels for c in clique)
-        ):
+        clique, sigma = get(m, "clique"), _error(m)
+        if not clique or sigma is None or not _plain(m) or any(c not in labels for c in clique):
             continue
         cells = math.prod(len(labels[c][0]) for c in clique)
         for c in clique:
-            weight[c] = weight.get(c, 0.0) + len(labels[c][0]) / (float(sigma) ** 2 * cells)
+            weight[c] = weight.get(c, 0.0) + len(labels[c][0]) / (sigma**2 * cells)
     return {c: np.full(len(labels[c][0]), 1 / math.sqrt(w) / max(rows, 1)) for c, w in weight.items()}
+
+
+def folder(place: Path) -> dict:
+    """The facts of a finished run folder: its statement, and what its measurements say of their noise (no values)."""
+    try:
+        facts = {"privacy": json.loads((place / "privacy.json").read_text("utf-8")), "measurements": None}
+    except (OSError, ValueError) as error:
+        raise RunError(f"{place} is no finished run folder: privacy.json is missing or broken") from error
+    if not (place / "measurements.json").exists():
+        return facts
+    import polars as pl
+
+    errors = pl.read_parquet(place / "measurements.parquet", columns=["measurement", "standard_error"])
+    smallest = dict(errors.group_by("measurement").min().iter_rows())
+    listed = json.loads((place / "measurements.json").read_text("utf-8"))["measurements"]
+    facts["measurements"] = [
+        {
+            "clique": tuple(m["clique"]),
+            "label": m["label"],
+            "count": m["rows"],
+            "sigma": smallest.get(m["measurement"]),
+            "query": None if m["query"] == "each cell" or m["query"].startswith("Identity") else m["query"],
+        }
+        for m in listed
+    ]
+    return facts

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from fastdp.errors import UsageError
+from fastdp.errors import RunError, UsageError
 from fastdp.evaluate import report
 from fastdp.evaluate import report_collect as collecting
 from fastdp.evaluate import report_places as places
@@ -274,6 +274,62 @@ def test_without_truth_has_error_bars_from_the_noise():
     precision = (1 + 1 / 21 + 1 / (21 * 78)) / 12.5**2
     assert by["fare"][0] == pytest.approx(2 / math.sqrt(precision) / 4000, rel=1e-4)
     assert 'class="e"' in report.render(found)
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """A finished run folder as `synthesize` leaves it, small."""
+    import polars as pl
+
+    from fastdp.measurement import Measurement
+    from fastdp.output import write_measurements
+    from fastdp.schema import Schema
+
+    place = tmp_path / "run"
+    place.mkdir()
+    domain = Schema.from_domain({"a": 4, "b": 6})
+    domain.save(place / "schema.json")
+    rng = np.random.default_rng(3)
+    pl.DataFrame({"a": rng.integers(0, 4, 500), "b": rng.integers(0, 6, 500)}).write_parquet(
+        place / "synthetic.parquet"
+    )
+    write_measurements(
+        place,
+        [Measurement(("a",), np.full(4, 125.0), 10.0), Measurement(("a", "b"), np.full(24, 20.0), 20.0)],
+    )
+    (place / "privacy.json").write_text(json.dumps(pages.statement(unit={"kind": "row", "column": None})))
+    return place
+
+
+def test_public_page_from_a_run_folder(run_folder, tmp_path):
+    found = report.write_public(tmp_path / "page.html", run_folder)
+    assert found["with_truth"] is False and found["tables"][0]["rows"] == 500
+    by = {c["name"]: c["tables"][0]["error"] for c in found["columns"]}
+    # a: once alone with sigma 10, once as a sum of six cells of sigma 20 each; b: as a sum of four
+    assert by["a"][0] == pytest.approx(2 / math.sqrt(1 / 100 + 1 / (6 * 400)) / 500, rel=1e-4)
+    assert by["b"][0] == pytest.approx(2 * math.sqrt(4 * 400) / 500, rel=1e-4)
+    assert [(n["label"], n["sigma"], n["cells"]) for n in found["runs"][0]["noise"]] == [
+        ("a", 10.0, 4),
+        ("a × b", 20.0, 24),
+    ]
+    Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+
+
+def test_public_page_from_the_command_line(run_folder, tmp_path):
+    from typer.testing import CliRunner
+
+    from fastdp.cli import app
+
+    asked = ["evaluate", str(run_folder), "--without-truth", "--out", str(tmp_path / "page.html")]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    assert "May be published." in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_without_a_statement_is_refused(tmp_path):
+    with pytest.raises(RunError, match="no finished run folder"):
+        report.write_public(tmp_path / "page.html", tmp_path)
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_write_replaces_a_page_whole(tmp_path):
