@@ -87,7 +87,7 @@ def fit(problem: Problem, method: str, total: float, iterations: int, seconds: f
         tables = {c: np.asarray(marginals[c].datavector()) for c in marginals.cliques}
         losses.append(problem.loss(tables))
         clock[0] = time.perf_counter()
-        if sum(blocks) > seconds and len(blocks) > 1:
+        if sum(blocks[1:]) > seconds:
             raise _Enough
 
     model = None
