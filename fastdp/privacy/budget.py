@@ -88,6 +88,43 @@ def root_down(square: Fraction) -> float:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """What a filter needs to know of events: exact sums, so that a long history need not be added up again.
+
+    `mu2` is over all events (pure ones at their Gaussian equivalent), `gaussian2` over the Gaussian ones, `pure` the epsilons
+    of the others.
+    """
+
+    mu2: Fraction = Fraction(0)
+    gaussian2: Fraction = Fraction(0)
+    pure: Fraction = Fraction(0)
+    gaussians: int = 0
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Totals:
+        events = list(events)
+        gaussian = [e for e in events if isinstance(e, Gaussian)]
+        pure = pure_epsilon(e for e in events if not isinstance(e, Gaussian))
+        return cls(mu2(events), mu2(gaussian), pure, len(gaussian))
+
+    def plus(self, other: Totals) -> Totals:
+        return Totals(
+            self.mu2 + other.mu2,
+            self.gaussian2 + other.gaussian2,
+            self.pure + other.pure,
+            self.gaussians + other.gaussians,
+        )
+
+    def minus(self, other: Totals) -> Totals:
+        return Totals(
+            self.mu2 - other.mu2,
+            self.gaussian2 - other.gaussian2,
+            self.pure - other.pure,
+            self.gaussians - other.gaussians,
+        )
+
+
+@dataclass(frozen=True)
 class Budget:
     """What may be spent: (epsilon, delta), optionally with a part `pure` of epsilon set aside, or mu; or no limit."""
 
@@ -109,8 +146,8 @@ class Budget:
             raise UsageError(f"delta must be in [0, 1), got {self.delta!r}")
         if not 0 <= self.pure < self.epsilon:
             raise UsageError("the pure part must be at least 0 and less than epsilon")
-        if self.mu is not None and self.delta == 0:
-            raise UsageError("a budget with delta 0 admits pure events only and has no mu")
+        if self.delta == 0 and (self.mu is not None or self.pure):
+            raise UsageError("a budget with delta 0 admits pure events only; it has no mu and no pure part")
 
     @classmethod
     def of(cls, epsilon=None, delta=None, mu=None, pure=0.0) -> Budget:
@@ -131,36 +168,31 @@ class Budget:
     def unlimited(self) -> bool:
         return self.epsilon is None and self.mu is None
 
-    def admits(self, events: Sequence[Event]) -> bool:
+    def admits(self, events: Totals | Sequence[Event]) -> bool:
         """Whether all these events together stay within the budget, however they were chosen."""
+        total = events if isinstance(events, Totals) else Totals.of(events)
         if self.unlimited:
             return True
-        if self.epsilon is not None and not self.pure:
-            total = pure_epsilon(events)
-            if total is not None and total <= decimal(self.epsilon):
-                return True
-        if self.mu is None:
-            return False
         if self.pure:
-            pures = [e for e in events if not isinstance(e, Gaussian)]
-            rest = [e for e in events if isinstance(e, Gaussian)]
-            return pure_epsilon(pures) <= decimal(self.pure) and mu2(rest) <= Fraction(self.mu) ** 2
-        return mu2(events) <= Fraction(self.mu) ** 2
+            within = total.pure <= decimal(self.pure)
+            return within and total.gaussian2 <= Fraction(self.mu) ** 2
+        if self.epsilon is not None and not total.gaussians and total.pure <= decimal(self.epsilon):
+            return True
+        return self.mu is not None and total.mu2 <= Fraction(self.mu) ** 2
 
-    def left(self, events: Sequence[Event]) -> dict:
+    def left(self, events: Totals | Sequence[Event]) -> dict:
         """What further events may still cost: mu (Gaussian), pure epsilon; None where there is no limit."""
         if self.unlimited:
             return {"mu": None, "pure_epsilon": None, "epsilon": None, "delta": None}
-        gaussians = [e for e in events if isinstance(e, Gaussian)]
-        pures = [e for e in events if not isinstance(e, Gaussian)]
+        total = events if isinstance(events, Totals) else Totals.of(events)
         mu = pure = 0.0
         if self.mu is not None:
-            counted = gaussians if self.pure else events
-            mu = root_down(max(Fraction(0), Fraction(self.mu) ** 2 - mu2(counted)))
+            used = total.gaussian2 if self.pure else total.mu2
+            mu = root_down(max(Fraction(0), Fraction(self.mu) ** 2 - used))
         if self.pure:
-            pure = float(max(Fraction(0), decimal(self.pure) - pure_epsilon(pures)))
-        elif self.epsilon is not None and not gaussians:
-            pure = float(max(Fraction(0), decimal(self.epsilon) - pure_epsilon(pures)))
+            pure = float(max(Fraction(0), decimal(self.pure) - total.pure))
+        elif self.epsilon is not None and not total.gaussians:
+            pure = float(max(Fraction(0), decimal(self.epsilon) - total.pure))
         elif mu > 0:
             pure = gdp.pure_epsilon_from(mu)
         epsilon = epsilon_at([Gaussian(mu)], self.delta) if mu > 0 and self.delta else pure

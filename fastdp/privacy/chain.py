@@ -18,7 +18,16 @@ from dataclasses import dataclass, field
 
 from ..errors import BudgetError, LedgerError
 from .accountant import Event
-from .budget import Budget, combined_mu, epsilon_at, from_dict, mu2, pure_epsilon, to_dict
+from .budget import (
+    Budget,
+    Totals,
+    combined_mu,
+    epsilon_at,
+    from_dict,
+    mu2,
+    pure_epsilon,
+    to_dict,
+)
 
 KINDS = ("open", "reserve", "step", "answer", "finish")
 
@@ -60,6 +69,7 @@ class Run:
     seq: int
     steps: dict[tuple[int, int], Step] = field(default_factory=dict)
     finished: bool = False
+    entered: dict[int, Totals] = field(default_factory=dict)
 
     def drawn(self, part: int | None = None) -> list[Event]:
         """The events of all steps entered so far, of one part or of all."""
@@ -70,12 +80,13 @@ class Run:
         return self.drawn() if self.finished else list(self.parts)
 
 
-def part_admits(cap: Event, events: Sequence[Event]) -> bool:
+def part_admits(cap: Event, events: Totals | Sequence[Event]) -> bool:
     """Whether the events fit in one part of a reservation: a pure part takes pure events only."""
     return _part_budget(cap).admits(events)
 
 
-def part_left(cap: Event, events: Sequence[Event]) -> dict:
+def part_left(cap: Event, events: Totals | Sequence[Event]) -> dict:
+    """What further events may cost within one part."""
     return _part_budget(cap).left(events)
 
 
@@ -94,6 +105,7 @@ class State:
         self.hash = genesis(ledger_id)
         self.budgets: dict[str, Budget] = {}
         self.runs: dict[str, Run] = {}
+        self.totals: dict[str, Totals] = {}
 
     def append(self, seq: int, kind: str, body: str, stored_hash: str) -> None:
         """Check one record against the chain and the rules, and take it in."""
@@ -139,11 +151,11 @@ class State:
             raise LedgerError(f"a record of unknown kind {kind!r}; was it written by a newer version?")
 
     def check_reserve(self, dataset: str, parts: Sequence[Event]) -> None:
-        spent = self.charged(dataset)
-        budget = self.budgets[dataset]
+        self.known(dataset)
+        spent, budget = self.totals[dataset], self.budgets[dataset]
         if not parts:
             raise LedgerError("a reservation needs at least one part")
-        if not budget.admits([*spent, *parts]):
+        if not budget.admits(spent.plus(Totals.of(parts))):
             left = budget.left(spent)
             raise BudgetError(
                 f"data set {dataset!r}: the budget does not cover this run; it asks for {_say(parts)}, left are "
@@ -159,10 +171,10 @@ class State:
         if (part, number) in run.steps or number != sum(p == part for p, _ in run.steps):
             raise LedgerError(f"step {number} of part {part} is out of order")
         events = [from_dict(e) for e in body["events"]]
-        before = run.drawn(part)
+        before = run.entered.get(part, Totals())
         if not events:
             raise LedgerError("a step without a charge")
-        if not part_admits(run.parts[part], [*before, *events]):
+        if not part_admits(run.parts[part], before.plus(Totals.of(events))):
             left = part_left(run.parts[part], before)
             raise BudgetError(
                 f"step {body['label']!r}: the run's reservation does not cover it; it asks for {_say(events)}, left are "
@@ -172,18 +184,29 @@ class State:
     def _take(self, seq: int, kind: str, body: Mapping) -> None:
         if kind == "open":
             self.budgets[body["dataset"]] = Budget.from_dict(body["budget"])
+            self.totals[body["dataset"]] = Totals()
         elif kind == "reserve":
             parts = tuple(from_dict(e) for e in body["parts"])
             self.runs[body["run"]] = Run(body["dataset"], body["plan"], parts, seq)
+            self._charge(body["dataset"], Totals.of(parts))
         elif kind == "step":
             events = tuple(from_dict(e) for e in body["events"])
             step = Step(body["digest"], body["label"], events)
-            self.runs[body["run"]].steps[body["part"], body["step"]] = step
+            run, part = self.runs[body["run"]], body["part"]
+            run.steps[part, body["step"]] = step
+            run.entered[part] = run.entered.get(part, Totals()).plus(Totals.of(events))
         elif kind == "answer":
             step = self.runs[body["run"]].steps[body["part"], body["step"]]
             step.answer = tuple(body["arrays"])
         else:
-            self.runs[body["run"]].finished = True
+            run = self.runs[body["run"]]
+            run.finished = True
+            for total in run.entered.values():
+                self._charge(run.dataset, total)
+            self.totals[run.dataset] = self.totals[run.dataset].minus(Totals.of(run.parts))
+
+    def _charge(self, dataset: str, total: Totals) -> None:
+        self.totals[dataset] = self.totals[dataset].plus(total)
 
     def run(self, name: str) -> Run:
         try:
@@ -191,14 +214,18 @@ class State:
         except KeyError:
             raise LedgerError(f"the ledger knows no run {name!r}") from None
 
-    def charged(self, dataset: str) -> list[Event]:
-        """All events the data set is charged for: reservations of open runs, entered steps of finished ones."""
+    def known(self, dataset: str) -> None:
+        """LedgerError if the data set is not open."""
         if dataset not in self.budgets:
             known = ", ".join(map(repr, self.budgets)) or "none"
             raise LedgerError(
                 f"data set {dataset!r} is not open in this ledger (open are: {known}); give it a budget first: "
                 f"`fastdp ledger open`, or Ledger.open({dataset!r}, epsilon=..., delta=...)"
             )
+
+    def charged(self, dataset: str) -> list[Event]:
+        """All events the data set is charged for: reservations of open runs, entered steps of finished ones."""
+        self.known(dataset)
         return [e for run in self.runs.values() if run.dataset == dataset for e in run.charge()]
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import LedgerError, UsageError
 from .accountant import Event
-from .budget import Budget, to_dict
+from .budget import Budget, Totals, to_dict
 from .chain import Run, State, part_left, summary
 from .store import FileStore, MemoryStore
 
@@ -103,14 +103,14 @@ class Ledger:
         """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, epsilon at the data set's
         delta; None where the budget knows no limit."""
         with self._store.transaction() as work:
-            events = work.state.charged(dataset)
-            return work.state.budgets[dataset].left(events)
+            work.state.known(dataset)
+            return work.state.budgets[dataset].left(work.state.totals[dataset])
 
     def entries(self, dataset: str | None = None) -> list[dict]:
         """The charges, oldest first: one per run, with its parts (upper bounds) and its steps."""
         with self._store.transaction() as work:
             if dataset is not None:
-                work.state.charged(dataset)
+                work.state.known(dataset)
             return [
                 _entry(name, run) for name, run in work.state.runs.items() if dataset in (None, run.dataset)
             ]
@@ -225,7 +225,7 @@ class Reservation:
     def left(self, part: int) -> dict:
         with self.ledger._store.transaction() as work:
             run = work.state.run(self.run)
-            return part_left(run.parts[part], run.drawn(part))
+            return part_left(run.parts[part], run.entered.get(part, Totals()))
 
     def describe(self) -> dict:
         """The run's entry, and a reference by which anyone can find it in the ledger."""
@@ -270,7 +270,7 @@ def _entry(name: str, run: Run) -> dict:
 
 def _the_dataset(state: State, dataset: str | None) -> str:
     if dataset is not None:
-        state.charged(dataset)
+        state.known(dataset)
         return dataset
     if len(state.budgets) == 1:
         return next(iter(state.budgets))

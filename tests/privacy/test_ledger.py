@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fastdp.errors import BudgetError, LedgerError, UsageError
 from fastdp.privacy import gdp
 from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, compose
-from fastdp.privacy.budget import Budget, combined_mu, mu2, root_down, root_up
+from fastdp.privacy.budget import Budget, Totals, combined_mu, mu2, root_down, root_up
 from fastdp.privacy.ledger import Ledger
 
 MU1 = gdp.mu_from(1.0, 1e-5)
@@ -75,6 +75,7 @@ def test_a_budget_cannot_be_changed_or_doubled(ledger):
         {"mu": -1.0},
         {"mu": 1.0, "delta": 0.1},
         {"epsilon": 1.0, "delta": 0.1, "pure": 1.0},
+        {"epsilon": 1.0, "delta": 0.0, "pure": 0.5},
     ],
 )
 def test_bad_budgets_are_refused(ledger, budget):
@@ -363,6 +364,22 @@ def test_the_filter_never_lets_more_in_than_the_accountant(mus):
 def test_roots_are_rounded_the_safe_way(square):
     assert Fraction(root_up(square)) ** 2 >= square >= Fraction(root_down(square)) ** 2
     assert root_up(square) == pytest.approx(root_down(square))
+
+
+def test_running_totals_are_the_sums_of_what_is_charged(ledger, path):
+    """Reservations, steps and ends in any order: what the filter goes by is what the entries add up to, exactly."""
+    rng = np.random.default_rng(1)
+    for i in range(8):
+        run = ledger.reserve("trips", str(i), [Gaussian(0.05), Pure(0.01)])
+        for step in range(rng.integers(0, 4)):
+            run.enter(0, step, "q", "s", [Gaussian(float(rng.uniform(0.001, 0.02)))])
+        if rng.random() < 0.5:
+            run.enter(1, 0, "q", "s", [Pure(0.003), BoundedRange(0.002)])
+        if rng.random() < 0.5:
+            run.finish()
+    for book in (ledger, Ledger(path)):
+        with book._store.transaction() as work:
+            assert work.state.totals["trips"] == Totals.of(work.state.charged("trips"))
 
 
 def test_combined_mu_is_rounded_up():
