@@ -221,9 +221,7 @@ def _aligned(value: Any, n: int, what: str) -> list[Any]:
 def _labels(column: Any) -> tuple[list[str], bool]:
     """A text per code, and whether the codes have an order that a reader expects to see."""
     names = [_interval(str(n)) for n in column.labels()]
-    word = column.name.lower()
-    timely = any(w in word.split("_") for w in ("shift", "hour", "day", "month", "year", "week", "age"))
-    return names, column.kind in ("numeric", "integer", "part") or timely
+    return names, column.kind in ("numeric", "integer", "part") or collecting.tells_time(column.name)
 
 
 def _is_place(column: Any) -> bool:

@@ -43,7 +43,7 @@ class Coded:
 
     @property
     def users(self) -> int | None:
-        return None if self.user is None else int(np.unique(self.user).size)
+        return None if self.user is None else int(np.count_nonzero(np.bincount(self.user)))
 
 
 def coded(source: Any, schema: Any, what: str) -> Coded:
@@ -68,6 +68,11 @@ def coded(source: Any, schema: Any, what: str) -> Coded:
 
     table = source if isinstance(source, Table) else None
     return Coded(dict(source.codes), source.user, int(source.rows), table)
+
+
+def tells_time(column: str) -> bool:
+    """Whether the column's name says that its values follow each other in time."""
+    return not set(column.lower().split("_")).isdisjoint(_TIME)
 
 
 def shares(codes: np.ndarray, size: int) -> np.ndarray:
@@ -343,14 +348,16 @@ def users(
     owners = [t.user for t in every if t.user is not None]
     if unit is None or len(owners) < len(every) or all(t.rows == 0 for t in every):
         return None
-    per_user = [np.unique(u, return_inverse=True, return_counts=True)[1:] for u in owners]
+    per_user = [(u, np.bincount(u)) for u in owners]  # numbers nobody has are users of no rows
     top = max((int(c.max()) for _, c in per_user if c.size), default=1)
     edges = [e for e in _ROWS_EDGES if e <= top]
     bins = [f"{a}" if a == b - 1 else f"{a} to {b - 1}" for a, b in pairwise(edges)]
     bins.append(f"{edges[-1]} and more")
-    hists = [_round(shares(np.searchsorted(edges, c, side="right") - 1, len(edges))) for _, c in per_user]
+    hists = [
+        _round(shares(np.searchsorted(edges, c[c > 0], side="right") - 1, len(edges))) for _, c in per_user
+    ]
     out: dict[str, Any] = {"unit": unit, "rows": _split("Rows per user", bins, hists, truth)}
-    out["mean"] = [float(c.mean()) if c.size else 0.0 for _, c in per_user]
+    out["mean"] = [float(c[c > 0].mean()) if c.any() else 0.0 for _, c in per_user]
     out["habits"] = []
     for name in _habit_columns(labels, where):
         favourite, variety = [], []
@@ -378,7 +385,7 @@ def _habit_columns(
     labels: dict[str, tuple[list[str], bool]], where: Sequence[str], limit: int = 2
 ) -> list[str]:
     fit = [n for n, (names, _) in labels.items() if 4 <= len(names) <= 500]
-    when = [n for n in fit if any(word in n.lower() for word in _TIME)]
+    when = [n for n in fit if tells_time(n)]
     wanted = when[:1] + [n for n in fit if n in where][:1]
     return (wanted + [n for n in fit if n not in wanted])[:limit]
 

@@ -370,8 +370,9 @@ def users(data: dict) -> str:
         cards = []
         for h in [u["rows"], *u["habits"]]:
             body = distribution(h["labels"], h["truth"], h["tables"][i], name=h["name"], ordered=True)
+            aside = f"<span>{_means(u['mean'], i, data['with_truth'])}</span>" if h is u["rows"] else ""
             cards.append(
-                f'<figure class="card"><figcaption><b>{nice(h["name"])}</b></figcaption>{body}</figure>'
+                f'<figure class="card"><figcaption><b>{nice(h["name"])}</b>{aside}</figcaption>{body}</figure>'
             )
         return f'<div class="multiples">{"".join(cards)}</div>'
 
@@ -379,6 +380,12 @@ def users(data: dict) -> str:
     return section(
         "users", "Users and their habits", lead, (KEY if data["with_truth"] else "") + per_table(data, draw)
     )
+
+
+def _means(mean: list[float], i: int, with_truth: bool) -> str:
+    if not with_truth:
+        return f"mean {mean[i]:.3g}"
+    return f"mean {mean[0]:.3g}, synthetic {mean[1 + i]:.3g}"
 
 
 # --- fit -----------------------------------------------------------------------------------------------

@@ -456,6 +456,19 @@ def test_scores_flatten_and_keep_their_order():
     assert scoring.normalise([{"kmarginal": {"score": float("nan")}}]) == []
 
 
+def test_rows_per_user_by_hand():
+    like = pages.schema()
+    truth, made = pages.table(8, like=like), pages.table(8, 1, like=like)
+    truth.user = np.array([0, 0, 0, 3, 3, 5, 5, 5], np.uint32)  # numbers 1, 2 and 4 belong to nobody
+    made.user = np.arange(8, dtype=np.uint32)
+    found = report.collect(truth, made)
+    rows = found["users"]["rows"]
+    assert rows["labels"] == ["1", "2", "3 and more"]
+    assert rows["truth"] == pytest.approx([0, 1 / 3, 2 / 3], abs=1e-5) and rows["tables"] == [[1.0, 0.0, 0.0]]
+    assert found["users"]["mean"] == pytest.approx([8 / 3, 1.0])
+    assert found["truth"]["users"] == 3 and found["tables"][0]["users"] == 8
+
+
 def test_habits_by_hand():
     index, codes = np.array([0, 0, 0, 1, 1, 2]), np.array([4, 4, 1, 0, 2, 3])
     largest, distinct = collecting._habits(index, 3, codes, 5)
