@@ -40,19 +40,31 @@ static int32_t lay_out(const int32_t *sizes, int32_t columns, int32_t *offset) {
     return pair;
 }
 
-static void add_rows(const uint64_t *packed, int64_t rows, int64_t weight, const int32_t *sizes, int32_t columns,
-                     const int32_t *offset, int64_t *cells) {
+/* Inlined into callers that pass a constant number of columns, so that the loops over pairs unroll. */
+static inline __attribute__((always_inline)) void add_rows_of(const uint64_t *packed, int64_t rows, int64_t weight,
+                                                              const int32_t *sizes, int32_t columns,
+                                                              const int32_t *offset, int64_t *restrict cells) {
     for (int64_t i = 0; i < rows; i++) {
         const uint64_t row = packed[i];
         int32_t pair = 0;
+#pragma GCC unroll 8
         for (int32_t a = 0; a < columns; a++) {
             const int32_t x = (int32_t)(row >> (8 * a)) & 255;
+#pragma GCC unroll 8
             for (int32_t b = a + 1; b < columns; b++, pair++) {
                 const int32_t y = (int32_t)(row >> (8 * b)) & 255;
                 cells[offset[pair] + x * sizes[b] + y] += weight;
             }
         }
     }
+}
+
+static void add_rows(const uint64_t *packed, int64_t rows, int64_t weight, const int32_t *sizes, int32_t columns,
+                     const int32_t *offset, int64_t *cells) {
+    if (columns == FDP_SCORE_COLUMNS)
+        add_rows_of(packed, rows, weight, sizes, FDP_SCORE_COLUMNS, offset, cells);
+    else
+        add_rows_of(packed, rows, weight, sizes, columns, offset, cells);
 }
 
 /* Small groups touch few cells: read and clear just those. */
