@@ -116,8 +116,11 @@ FDP_CLONES static void add_up(const int64_t *restrict from, int64_t n, int64_t *
 int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t budget, int64_t total,
               int64_t *tables)
 {
-    int depth = 0, status = FDP_OK;
-    for (int s = 0; s < plan->steps; s++) depth = FDP_MAX(depth, plan->depth[s] + 1);
+    int depth = 0, leaves = 0, status = FDP_OK;
+    for (int s = 0; s < plan->steps; s++) {
+        depth = FDP_MAX(depth, plan->depth[s] + 1);
+        leaves += plan->offset[s] >= 0;
+    }
     if (depth > FDP_MAX_DEPTH) return FDP_ERR_ARGUMENT;
 #ifndef _OPENMP
     threads = 1;
@@ -125,6 +128,8 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t b
     int64_t blocks = (rows->rows + BLOCK - 1) / BLOCK;
     threads = (int)FDP_MAX(1, FDP_MIN(threads, blocks));
     int private_tables = total <= budget / 8 / FDP_MAX(1, threads - 1);
+    /* A table of one's own is cleared and added up again: it must save several times as many additions. */
+    if (private_tables) threads = (int)FDP_MIN(threads, 1 + rows->rows * leaves / (4 * FDP_MAX(1, total)));
     size_t words = (size_t)(depth + 1) * BLOCK;
     uint32_t *scratch = malloc(sizeof(uint32_t) * words * (size_t)threads);
     int64_t **own = calloc((size_t)threads, sizeof *own);
