@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.engines.local import local
+from fastdp.privacy import select
 from fastdp.userkeys import Groups, MostCommon, RowsPerUser
 
 from ..reference import bounding
 from . import checks
-from .world import SIZES, table
+from .world import CLIP, SIZES, Swap, open_door, quick_accountant, table
 
 
 def test_neighbours_in_short():
@@ -92,3 +93,36 @@ def test_user_histograms_change_by_one_user_only(key, cap):
         change = there - without
         assert change.min(initial=0) >= 0 and change.max(initial=0) <= 1
         assert change.sum() <= cap
+
+
+def test_scores_of_a_selection_change_by_the_stated_sensitivity_at_most(monkeypatch):
+    seen = []
+
+    def spy(scores, epsilon, sensitivity, **_):
+        seen.append((np.array(scores), sensitivity))
+        return 0
+
+    monkeypatch.setattr(select, "exponential", spy)
+    rng = np.random.default_rng(8)
+    cliques = [("a",), ("b",), ("a", "b"), ("a", "b", "c")]
+    closest = 0.0
+    with quick_accountant():
+        for _ in range(100):
+            base = checks.random_codes(rng, rng.integers(0, 60))
+            ids = rng.integers(0, 8, len(base[0]))
+            extra = checks.random_codes(rng, checks.user_rows(rng), spread=rng.random() < 0.5)
+            both = [np.concatenate([x, y]) for x, y in zip(base, extra, strict=True)]
+            sides = [table(base, ids), table(both, np.concatenate([ids, np.full(len(extra[0]), 99)]))]
+            sizes = [int(np.prod([SIZES[a] for a in c])) for c in cliques]
+            estimates = {c: rng.normal(0, 20, n) for c, n in zip(cliques, sizes, strict=True)}
+            weights = rng.uniform(0.1, 3, len(cliques))
+            for side in sides:
+                open_door(Swap(side)).select_l1(
+                    cliques, estimates, epsilon=0.1, label="pick", weights=weights, penalties=[1.5] * 4
+                )
+            (without, bound), (there, same) = seen[-2:]
+            assert bound == same == int(np.rint(weights.max() * 1024)) * CLIP * 2**20
+            change = int(np.abs(there - without).max())
+            assert change <= bound
+            closest = max(closest, change / bound)
+    assert closest > 0.99
