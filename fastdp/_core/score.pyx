@@ -79,3 +79,32 @@ def distance(const uint32_t[::1] cells_a, const uint32_t[::1] cells_b, int64_t c
         code = fdp_score_distance(a, rows_a, b, rows_b, cells, &out)
     check(code)
     return out
+
+
+ctypedef fused whole:
+    signed char
+    short
+    int
+    long long
+    unsigned char
+    unsigned short
+    unsigned int
+
+
+def mark(const whole[::1] values, int64_t low, uint8_t[::1] seen):
+    """seen[v - low] = 1 for every value v; the caller made `seen` as long as the range of values."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(values.shape[0]):
+            seen[<int64_t>values[i] - low] = 1
+
+
+def recode(const whole[::1] values, int64_t low, const uint8_t[::1] table):
+    """uint8: table[v - low] for every value v; the caller made `table` as long as the range of values."""
+    out = np.empty(values.shape[0], np.uint8)
+    cdef uint8_t[::1] view = out
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(values.shape[0]):
+            view[i] = table[<int64_t>values[i] - low]
+    return out

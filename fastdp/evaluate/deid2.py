@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..threads import resolve
-from .inputs import Pair, as_arrow, codes_of_pair, numbers
+from .inputs import Pair, as_arrow, codes_of_pair, kernel_ready, numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,10 +200,12 @@ def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:
         values = column.fill_null(-1).to_numpy()
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
-        if high - low < 1 << 20:
+        if high - low < 1 << 20 and high < 1 << 62:
+            from .._core.score import recode
+
             edges = np.arange(low, high + 1)
             table = np.clip(edges // step + 1, 0, BINS - 1).astype(np.uint8)
-            return table.take(values if low == 0 else values.astype(np.int32) - low)
+            return recode(kernel_ready(values), low, table)
     with np.errstate(invalid="ignore"):
         scaled = np.floor(values / step) + 1.0
     return np.clip(np.nan_to_num(scaled, nan=0.0), 0, BINS - 1).astype(np.uint8)

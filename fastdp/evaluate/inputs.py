@@ -109,18 +109,27 @@ def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray
     low, span = min(ends), max(ends) - min(ends) + 1
     if span > 1 << 22 or max(ends) >= 1 << 62:
         return None
-    seen = np.zeros(span, dtype=bool)
-    shifted = []
-    for part in (a, b):
-        index = part.astype(np.int64 if span > 1 << 30 else np.int32, copy=False)
-        index = index - index.dtype.type(low) if low else index
-        seen[index] = True
-        shifted.append(index)
+    from .._core.score import mark, recode
+
+    parts = [kernel_ready(part) for part in (a, b)]
+    seen = np.zeros(span, dtype=np.uint8)
+    for part in parts:
+        mark(part, low, seen)
     values = np.flatnonzero(seen)
     table = np.zeros(span, dtype=smallest(len(values)))
     table[values] = np.arange(len(values))
-    first, second = (table.take(i) for i in shifted)
+    if table.dtype == np.uint8:
+        first, second = (recode(part, low, table) for part in parts)
+    else:
+        first, second = (table.take(part.astype(np.int64) - low) for part in parts)
     return first, second, (values + low).tolist()
+
+
+def kernel_ready(values: np.ndarray) -> np.ndarray:
+    """Contiguous whole numbers of a width the kernels know."""
+    if values.dtype == np.uint64:
+        values = values.astype(np.int64)  # callers made sure that the values are below 2**62
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
 
 
 def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
