@@ -169,9 +169,9 @@ def _score(value: float, top: float) -> str:
     return f"{value:.0f}" if top >= 100 else f"{value:.3f}"
 
 
-def _tone(depth: float) -> str:
+def _tone(depth: float, high: float = 0.83) -> str:
     """Class of text on a shade: on deep ones it turns to the other colour, in the dark theme earlier than in the light."""
-    return " hi" if depth > 0.8 else " mid" if depth > 0.45 else ""
+    return " hi" if depth > high else " mid" if depth > 0.57 else ""
 
 
 def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Sequence[str]) -> str:
@@ -192,7 +192,7 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Se
                 f'height="{h}" fill-opacity="{num(0.04 + 0.92 * depth)}" data-tip="{text(tip)}"/>'
             )
             if write:
-                tone = _tone(depth)
+                tone = _tone(depth, 0.92)
                 cells.append(
                     f'<text class="in{tone}" x="{num(100 * (j + 0.5) / (n - 1))}%" y="{(i - 0.5) * h + 4}">'
                     f"{100 * value:.{0 if value >= 0.1 else 1}f}</text>"

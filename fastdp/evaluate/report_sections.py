@@ -186,7 +186,7 @@ def groups(data: dict) -> str:
             "for any method: their cells are smaller than the noise, and smaller than the luck of the draw in a sample.</p></div></div>"
         )
 
-    lead = "The k-marginal score of the rows of each pickup area and of each shift: darker is closer to the truth."
+    lead = "The k-marginal score of the rows of each pickup area and of each shift: the stronger the shade, the closer to the truth."
     return section("groups", "Where it is close", lead, per_table(data, draw))
 
 
@@ -243,7 +243,7 @@ def pairs(data: dict) -> str:
         )
         return f'<div class="split"><div class="card">{picture}</div><div class="card"><h3>Furthest off</h3><ol class="list">{worst}</ol></div></div>'
 
-    lead = "Share of rows, in per cent, that sit in a wrong cell when two columns are looked at together. Darker is worse; columns carry the numbers of the rows."
+    lead = "Share of rows, in per cent, that sit in a wrong cell when two columns are looked at together. A stronger colour is worse; columns carry the numbers of the rows."
     if found["left_out"]:
         lead += f" The {len(found['names'])} most varied columns are shown, {found['left_out']} are left out."
     if found["grouped"]:

@@ -93,6 +93,13 @@ def verdict(data: dict, table: int = 0) -> tuple[str, str]:
     beaten = [b for b in marks if sign * value >= sign * b["value"]]
     ahead = [b for b in marks if sign * value < sign * b["value"]]
     if not ahead:
+        won, judged = tally(data, table)
+        if 2 * won < judged:
+            return (
+                f"About as close to the truth as a {_bare(beaten[-1])} of it",
+                f"Closer than a random {_bare(beaten[-1])} of the true rows on the leading score, but not on most others; such a "
+                "sample protects nobody.",
+            )
         return f"Closer to the truth than a {_bare(beaten[-1])} of it", _sample_words(
             beaten[-1], "better than"
         )
@@ -141,7 +148,7 @@ def findings(data: dict, table: int = 0) -> list[str]:
     """Two or three sentences on where the table is good and where not; HTML-free."""
     if data["truth"]["rows"] == 0 or data["tables"][table]["rows"] == 0:
         return []
-    out = _tally(data, table)
+    out = _tally_words(data, table)
     ranked = sorted(
         (c["tables"][table]["tv"], c["name"]) for c in data["columns"] if c["tables"][table]["tv"] is not None
     )
@@ -159,17 +166,23 @@ def findings(data: dict, table: int = 0) -> list[str]:
     return out
 
 
-def _tally(data: dict, table: int) -> list[str]:
-    """On how many scores the table beats the largest sample; one leading score must not hide the others."""
+def tally(data: dict, table: int) -> tuple[int, int]:
+    """(scores on which the table beats the largest sample, scores that have one)."""
     judged = [s for s in data.get("scores") or [] if s["baselines"] and s["values"][table] is not None]
-    if len(judged) < 2:
-        return []
-    name = judged[0]["baselines"][-1]["name"]
     won = 0
     for s in judged:
         sign = 1 if s["better"] == "high" else -1
         won += sign * s["values"][table] >= sign * s["baselines"][-1]["value"]
-    return [f"All scores: closer than a {name} on {won} of {len(judged)}."]
+    return won, len(judged)
+
+
+def _tally_words(data: dict, table: int) -> list[str]:
+    """One leading score must not hide the others."""
+    won, judged = tally(data, table)
+    if judged < 2:
+        return []
+    name = next(s for s in data["scores"] if s["baselines"])["baselines"][-1]["name"]
+    return [f"All scores: closer than a {name} on {won} of {judged}."]
 
 
 def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:

@@ -364,6 +364,15 @@ def test_verdict_follows_the_yardstick(value, said):
     assert words.verdict(found)[0].startswith(said)
 
 
+def test_a_lead_on_one_score_is_no_victory():
+    found = report.collect(pages.table(200), pages.table(200, 1), None, pages.scores(811))
+    for s in found["scores"][1:]:
+        s["values"] = [0.0 if s["better"] == "high" else 1.0]
+    assert words.tally(found, 0) == (1, 5)
+    assert words.verdict(found)[0].startswith("About as close to the truth as a 10 % sample")
+    assert "All scores: closer than a 10 % sample on 1 of 5." in words.findings(found)
+
+
 def test_seeded_runs_raise_an_alarm():
     run = pages.run(privacy=pages.statement(private=False))
     page = report.render(report.collect(None, pages.table(200), None, None, run))
