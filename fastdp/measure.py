@@ -173,18 +173,18 @@ class Door:
             bound, cap = 1, size
         else:
             bound = cap = min(int(cap), size) if isinstance(key, Groups) else 1
-        grid = SCALE if epsilon is None else 1
-        if epsilon is None:
-            Request(("users",), mu)
-            sensitivity2 = bound * grid * grid
-            width = scale.gaussian_sigma(sensitivity2, mu)
-            scale.check_gaussian(width, None, sensitivity2, mu)
-            event, sigma = Gaussian(float(mu)), width / grid
+        grid = 1
+        event: Event
+        if mu is not None:
+            grid, cost = SCALE, _positive(mu, "mu")
+            width = scale.gaussian_sigma(bound * grid * grid, cost)
+            scale.check_gaussian(width, None, bound * grid * grid, cost)
+            event, sigma = Gaussian(cost), width / grid
         else:
-            event = Pure(_positive(epsilon, "epsilon"))
-            width = scale.laplace_scale(bound, event.epsilon)
-            scale.check_laplace(width, bound, event.epsilon)
-            sigma = scale.laplace_std(width)
+            cost = _positive(epsilon, "epsilon")
+            width = scale.laplace_scale(bound, cost)
+            scale.check_laplace(width, bound, cost)
+            event, sigma = Pure(cost), scale.laplace_std(width)
         question = {"kind": "users", "key": key.digest(), "size": size, "cap": cap, "event": to_dict(event)}
 
         def draw() -> list[np.ndarray]:
@@ -347,7 +347,7 @@ def _whole(array: Any, shape: tuple[int, ...]) -> np.ndarray:
     return array
 
 
-def _positive(value: float, what: str) -> float:
+def _positive(value: Any, what: str) -> float:
     value = float(value)
     if not 0 < value < np.inf:
         raise UsageError(f"{what} must be positive and finite, got {value!r}")

@@ -104,7 +104,7 @@ class Totals:
     def of(cls, events: Iterable[Event]) -> Totals:
         events = list(events)
         gaussian = [e for e in events if isinstance(e, Gaussian)]
-        pure = pure_epsilon(e for e in events if not isinstance(e, Gaussian))
+        pure = sum((decimal(e.epsilon) for e in events if not isinstance(e, Gaussian)), Fraction(0))
         return cls(mu2(events), mu2(gaussian), pure, len(gaussian))
 
     def plus(self, other: Totals) -> Totals:
@@ -158,11 +158,9 @@ class Budget:
             if delta is not None:
                 raise UsageError("a budget in mu has no delta")
             return cls(mu=float(mu))
-        checked = cls(epsilon=float(epsilon), delta=float(0.0 if delta is None else delta), pure=float(pure))
-        if checked.delta == 0:
-            return checked
-        known = gdp.mu_from(checked.epsilon - checked.pure, checked.delta)
-        return cls(checked.epsilon, checked.delta, known, checked.pure)
+        epsilon, delta, pure = float(epsilon), float(0.0 if delta is None else delta), float(pure)
+        checked = cls(epsilon=epsilon, delta=delta, pure=pure)
+        return checked if delta == 0 else cls(epsilon, delta, gdp.mu_from(epsilon - pure, delta), pure)
 
     @property
     def unlimited(self) -> bool:
@@ -173,7 +171,7 @@ class Budget:
         total = events if isinstance(events, Totals) else Totals.of(events)
         if self.unlimited:
             return True
-        if self.pure:
+        if self.pure and self.mu is not None:
             within = total.pure <= decimal(self.pure)
             return within and total.gaussian2 <= Fraction(self.mu) ** 2
         if self.epsilon is not None and not total.gaussians and total.pure <= decimal(self.epsilon):

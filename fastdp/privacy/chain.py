@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import BudgetError, LedgerError
-from .accountant import Event
+from .accountant import Event, Gaussian
 from .budget import (
     Budget,
     Totals,
@@ -26,7 +26,6 @@ from .budget import (
     from_dict,
     mu2,
     pure_epsilon,
-    to_dict,
 )
 
 KINDS = ("open", "reserve", "step", "answer", "finish")
@@ -91,7 +90,7 @@ def part_left(cap: Event, events: Totals | Sequence[Event]) -> dict:
 
 
 def _part_budget(cap: Event) -> Budget:
-    if to_dict(cap)["law"] == "gaussian":
+    if isinstance(cap, Gaussian):
         return Budget(mu=cap.mu)
     return Budget(epsilon=cap.epsilon, delta=0.0)
 

@@ -289,7 +289,7 @@ def _check_reference(state: State, work, reference: Mapping) -> None:
         raise LedgerError("the ledger was rolled back: the statement refers to a later record than it holds")
     if work.hash_at(seq) != known:
         raise LedgerError("the ledger and the statement tell different histories")
-    state.run(reference.get("run"))
+    state.run(str(reference.get("run")))
 
 
 def _path_of(path: str | os.PathLike) -> Path:

@@ -56,8 +56,7 @@ def row_sigmas(sigma: float, coef2: Coef2 | None) -> float | np.ndarray:
 def check_gaussian(sigmas: float | np.ndarray, coef2: Coef2 | None, sensitivity2: int, mu: float) -> None:
     """PrivacyError unless the noise about to be drawn covers the sensitivity, row by row."""
     need = Fraction(sensitivity2) / Fraction(mu) ** 2
-    one = coef2 is None
-    num, den = (np.ones(1, np.int64), np.ones(1, np.int64)) if one else coef2
+    num, den = (np.ones(1, np.int64), np.ones(1, np.int64)) if coef2 is None else coef2
     per_row = np.broadcast_to(np.asarray(sigmas, np.float64).reshape(-1), np.shape(num))
     done = set()
     for start, _, pair in _runs(num, den, per_row):

@@ -259,6 +259,9 @@ def _release_problems(i: int, release: Mapping, clip: int) -> Iterator[str]:
         if Fraction(release["sigma"]) ** 2 * Fraction(event.mu) ** 2 < squared:
             yield f"{where}: its noise is too small for its sensitivity and mu"
     elif law == "discrete-laplace":
+        if isinstance(event, Gaussian):
+            yield f"{where}: charged by another law than its noise"
+            return
         least = math.sqrt(2 * math.exp(-event.epsilon / release["sensitivity"]))
         least /= -math.expm1(-event.epsilon / release["sensitivity"])
         if release["sigma"] < least * (1 - 1e-9):

@@ -62,7 +62,7 @@ class Transaction:
         """Store released answers; returns their shape, type and hash for the record."""
         described = []
         for i, array in enumerate(arrays):
-            raw = memoryview(np.ascontiguousarray(array)).cast("B") if array.size else memoryview(b"")
+            raw = np.ascontiguousarray(array).data.cast("B") if array.size else memoryview(b"")
             for piece, start in enumerate(range(0, max(len(raw), 1), PIECE)):
                 row = (run, part, step, i, piece, raw[start : start + PIECE])
                 self._connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?)", row)
