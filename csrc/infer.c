@@ -148,6 +148,26 @@ int fdp_quadratic(int64_t n, const double *m, const double *w, const double *t, 
     return FDP_OK;
 }
 
+FDP_CLONES static double form_chunk(int64_t n, const double *restrict d, const double *restrict w) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+        sum += w[i] * d[i] * d[i];
+    return 0.5 * sum;
+}
+
+int fdp_form(int64_t n, const double *d, const double *w, int threads, double *value) {
+    const int64_t chunk = chunk_of(n), chunks = (n + chunk - 1) / chunk;
+    double part[MAX_CHUNKS];
+#pragma omp parallel for num_threads(threads) schedule(static) if (chunks > 8)
+    for (int64_t c = 0; c < chunks; c++)
+        part[c] = form_chunk(FDP_MIN(chunk, n - c * chunk), d + c * chunk, w + c * chunk);
+    *value = 0;
+    for (int64_t c = 0; c < chunks; c++)
+        *value += part[c];
+    return FDP_OK;
+}
+
 FDP_CLONES static void axpby_chunk_f64(int64_t n, double a, const double *restrict x, double b, double *restrict y) {
     for (int64_t i = 0; i < n; i++)
         y[i] = a * x[i] + b * y[i];

@@ -83,6 +83,8 @@ int fdp_project_f32(const fdp_tree *tree, int threads, double *buffer, const flo
 
 /* g = w * (m - t); returns the sum of w * (m - t)^2 / 2 in *loss. w may hold zeros. */
 int fdp_quadratic(int64_t n, const double *m, const double *w, const double *t, int threads, double *g, double *loss);
+/* sum of w * d^2 / 2 */
+int fdp_form(int64_t n, const double *d, const double *w, int threads, double *value);
 /* y = a x + b y */
 int fdp_axpby_f64(int64_t n, double a, const double *x, double b, int threads, double *y);
 int fdp_axpby_f32(int64_t n, double a, const float *x, double b, int threads, float *y);

@@ -46,6 +46,7 @@ cdef extern from "infer.h" nogil:
     int fdp_project_f64(const fdp_tree *, int, double *, const double *, double *)
     int fdp_project_f32(const fdp_tree *, int, double *, const float *, double *)
     int fdp_quadratic(int64_t, const double *, const double *, const double *, int, double *, double *)
+    int fdp_form(int64_t, const double *, const double *, int, double *)
     int fdp_axpby_f64(int64_t, double, const double *, double, int, double *)
     int fdp_axpby_f32(int64_t, double, const float *, double, int, float *)
     int fdp_combine(int64_t, double, const double *, double, const double *, int, double *)
@@ -171,6 +172,16 @@ def quadratic(const double[::1] m, const double[::1] w, const double[::1] t, dou
         with nogil:
             fdp_quadratic(n, &m[0], &w[0], &t[0], threads, &g[0], &loss)
     return loss
+
+
+def form(const double[::1] d, const double[::1] w, int threads):
+    """Sum of w d^2 / 2."""
+    cdef double value = 0
+    cdef int64_t n = d.shape[0]
+    if n:
+        with nogil:
+            fdp_form(n, &d[0], &w[0], threads, &value)
+    return value
 
 
 def axpby(double a, x, double b, y, int threads):

@@ -150,7 +150,9 @@ def _hang(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dic
     def add(sep: Clique, res: Clique) -> None:
         """Adds [sep | res], preceded by a prefix node where its rows would be too long."""
         if domain.cells(res) > ROW_LIMIT and len(res) > 1:
-            cut = next(k for k in range(1, len(res)) if domain.cells(res[k:]) <= ROW_LIMIT or k == len(res) - 1)
+            cut = next(
+                k for k in range(1, len(res)) if domain.cells(res[k:]) <= ROW_LIMIT or k == len(res) - 1
+            )
             add(sep, res[:cut])
             sep, res = seat(frozenset(sep + res[:cut])), res[cut:]
         nodes.append(Node(sep, res, domain.cells(sep), domain.cells(res)))

@@ -95,7 +95,9 @@ def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]
         touched = set(around).union(*(graph[b] for b in around)) if around else set()
         for b in touched:
             costs[b] = cost(domain, graph, b)
-    kept = [c for i, c in enumerate(found) if not any(c < d or (c == d and j < i) for j, d in enumerate(found))]
+    kept = [
+        c for i, c in enumerate(found) if not any(c < d or (c == d and j < i) for j, d in enumerate(found))
+    ]
     return [domain.canonical(c) for c in kept]
 
 

@@ -1,0 +1,172 @@
+"""`fit`: noisy measurements in, the graphical model whose marginals fit them best out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from .._core.infer import Engine
+from ..domain import Clique, Domain
+from ..errors import MeasurementError, SchemaError, UsageError
+from ..threads import resolve
+from .layout import Place, Plan, make_plan, permute_cells
+from .lower import Quadratic, check, lower, usage
+from .model import Model
+from .optimise import Callback, Oracle, Stop, accelerated, mirror_descent
+from .total import estimate_total
+from .tree import junction_tree
+
+IMPOSSIBLE = -1e30
+"""The potential of a structural zero: finite, so that differences of potentials stay zero."""
+
+METHODS = {"accelerated": accelerated, "mirror-descent": mirror_descent}
+
+
+def fit(
+    domain: Mapping[str, int],
+    measurements: Sequence[Any],
+    total: float | None = None,
+    stop: Literal["noise", "tol", "iters"] = "noise",
+    tol: float | None = None,
+    iters: int | None = None,
+    zeros: Mapping[Sequence[str], np.ndarray] | None = None,
+    warm_start: Model | None = None,
+    threads: int | None = None,
+    callback: Callback | None = None,
+    max_cells: int | None = None,
+    method: Literal["accelerated", "mirror-descent"] = "accelerated",
+    tables: Literal["float64", "float32"] = "float64",
+) -> Model:
+    """The model that minimises `loss = 1/2 sum ((Q mu - y) / sigma)^2` over the marginals of a junction tree.
+
+    domain
+        Attribute name to number of codes. Attributes nobody measured come out uniform and independent.
+    measurements
+        `Measurement`s (clique, values, sigma, query).
+    total
+        Number of rows; by default the minimum-variance estimate from the measurements.
+    stop, tol, iters
+        "noise" ends where the noise explains the rest (see `Stop`), "tol" when the loss falls by less than `tol`
+        (1e-6) relatively over ten iterations, "iters" after `iters` oracle calls. `iters` caps the others too (10,000).
+    zeros
+        {clique: bool array, True where a combination is impossible}: public knowledge, exact in the model.
+    warm_start
+        Start from this model (also the way to give a prior: an early stop stays near where it started).
+    tables
+        Precision of the clique tables; sums are float64 either way.
+    """
+    domain = domain if isinstance(domain, Domain) else Domain(domain)
+    _check_options(measurements, total, stop, tol, iters, method, tables)
+    parts = check(domain, measurements)
+    banned = _zeros(domain, zeros)
+    used: dict[frozenset[str], Any] = usage(parts)
+    used.update({frozenset(clique): None for clique in banned})
+    cliques: list[Sequence[str]] = [m.clique for m in measurements] + list(banned)
+    if warm_start is not None:
+        _same_domain(domain, warm_start)
+        cliques += [node.axes for node in warm_start.nodes]
+    tree = junction_tree(domain, cliques, max_cells)
+    if warm_start is not None:
+        used.update({frozenset(node.axes): None for node in warm_start.nodes})
+    plan = make_plan(domain, tree, used)
+    quadratic = lower(plan, parts)
+    rows = total if total is not None else estimate_total(domain, measurements)[0]
+    theta = _start(plan, quadratic) if warm_start is None else warm_start.potentials(plan)
+    for clique, mask in banned.items():
+        place = plan.places[frozenset(clique)]
+        cells = permute_cells(domain, clique, np.flatnonzero(mask), place.axes)
+        theta[place.at + cells] = IMPOSSIBLE
+    workers = resolve(threads)
+    oracle = Oracle(Engine(plan, workers), float(rows), workers)
+    rule = Stop(stop, quadratic, 1e-6 if tol is None else tol, iters if iters is not None else 10_000)
+    if stop == "noise" and tol is None:
+        rule.tol = 1e-4
+    found = METHODS[method](oracle, quadratic, theta, np.dtype(tables), rule, callback)
+    return Model.from_plan(
+        plan,
+        found.tables,
+        total=float(rows),
+        loss=found.loss,
+        iterations=found.iterations,
+        ended=found.ended,
+        trace=found.trace,
+        measured=errors_of(plan, quadratic),
+    )
+
+
+def _check_options(measurements, total, stop, tol, iters, method, tables) -> None:
+    if not len(measurements):
+        raise MeasurementError("there is nothing to fit: the list of measurements is empty")
+    if total is not None and not (np.isfinite(total) and total > 0):
+        raise UsageError(f"total must be a positive number, got {total!r}")
+    if stop not in ("noise", "tol", "iters"):
+        raise UsageError(f'stop is "noise", "tol" or "iters", got {stop!r}')
+    if tol is not None and not tol > 0:
+        raise UsageError(f"tol must be positive, got {tol!r}")
+    if iters is not None and (int(iters) != iters or iters < 1):
+        raise UsageError(f"iters must be a whole number >= 1, got {iters!r}")
+    if stop == "iters" and iters is None:
+        raise UsageError('stop="iters" needs iters=')
+    if method not in METHODS:
+        raise UsageError(f"method is one of {', '.join(METHODS)}, got {method!r}")
+    if tables not in ("float64", "float32"):
+        raise UsageError(f'tables is "float64" or "float32", got {tables!r}')
+
+
+def _zeros(domain: Domain, zeros) -> dict[Clique, np.ndarray]:
+    out = {}
+    for clique, mask in (zeros or {}).items():
+        try:
+            clique = domain.check(clique)
+        except SchemaError as error:
+            raise MeasurementError(f"zeros: {error}") from None
+        mask = np.asarray(mask)
+        if mask.dtype != bool or mask.size != domain.cells(clique):
+            raise MeasurementError(f"zeros on {clique}: give one bool per cell ({domain.cells(clique)})")
+        if mask.all():
+            raise MeasurementError(f"zeros on {clique}: every combination is ruled out")
+        out[clique] = mask.reshape(-1)
+    return out
+
+
+def _same_domain(domain: Domain, model: Model) -> None:
+    for name, n in model.domain.items():
+        if domain.get(name) != n:
+            raise UsageError(f"warm_start: attribute {name!r} has {n} codes there, {domain.get(name)} here")
+
+
+def _start(plan: Plan, quadratic: Quadratic) -> np.ndarray:
+    """Potentials of the independent fit of the measured single attributes; 0 where none was measured."""
+    theta = np.zeros(max(plan.size, 1))
+    for attrs, place in plan.places.items():
+        if len(attrs) > 1:
+            continue
+        span = slice(place.at, place.at + place.size)
+        if place.cells is None and (quadratic.w[span] > 0).all():
+            noise = 1 / np.sqrt(quadratic.w[span])
+            theta[span] = np.log(np.maximum(quadratic.t[span], 0.1 * noise))
+    return theta
+
+
+def errors_of(plan: Plan, quadratic: Quadratic) -> dict[Clique, np.ndarray]:
+    """Standard error of every cell measured by itself, per measured clique (inf where a cell was not)."""
+    out = {}
+    for place in plan.places.values():
+        error = _errors(plan, place, quadratic.w)
+        if error is not None:
+            out[place.axes] = error
+    return out
+
+
+def _errors(plan: Plan, place: Place, w: np.ndarray) -> np.ndarray | None:
+    mine = w[place.at : place.at + place.size]
+    if not (mine > 0).any():
+        return None
+    found = np.divide(1.0, np.sqrt(mine), out=np.full(mine.shape, np.inf), where=mine > 0)
+    if place.cells is None:
+        return found
+    full = np.full(plan.domain.cells(place.axes), np.inf)
+    full[place.cells] = found
+    return full

@@ -1,0 +1,273 @@
+"""From measurements to one quadratic over the plan's vector of plain marginals.
+
+Every query is lowered to rows over plain marginals (`Query.blocks`). Rows that are single cells add up to a diagonal,
+whatever measurement they come from; other rows are kept once per distinct functional, with the measurements of
+it averaged by inverse variance. What is left of the loss is a constant. So the loss of all measurements is exactly
+
+    loss(m) = 1/2 sum w (m - t)^2 + 1/2 sum v (A m - b)^2 + constant.
+
+The same split is kept by the order (number of attributes) of the measured clique, for the stopping rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._core.infer import combine as _combine
+from .._core.infer import form as _quadratic_form
+from .._core.infer import quadratic as _quadratic
+from ..domain import Clique, Domain
+from ..errors import MeasurementError, SchemaError
+from ..queries import Block, Identity, Query, Sparse
+from .layout import Place, Plan, permute_cells
+
+
+@dataclass(frozen=True)
+class Part:
+    """One block of one measurement: which rows, what was seen, with what precision."""
+
+    block: Block
+    order: int
+    y: np.ndarray
+    weight: np.ndarray
+
+
+@dataclass
+class Order:
+    """The loss of all measurements of cliques with k attributes, in fused form."""
+
+    k: int
+    rows: int = 0
+    constant: float = 0.0
+    cells: list[tuple[slice | np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
+    functionals: list[tuple[slice, np.ndarray, np.ndarray]] = field(default_factory=list)
+
+
+@dataclass
+class Quadratic:
+    w: np.ndarray
+    t: np.ndarray
+    constant: float
+    rows: int
+    matrix: sp.csr_array | None
+    v: np.ndarray
+    b: np.ndarray
+    orders: list[Order]
+    _transpose: sp.csr_array | None = None
+
+    def gradient(self, m: np.ndarray, g: np.ndarray, threads: int) -> float:
+        """Fills g with the gradient at m; returns the loss."""
+        loss = _quadratic(m, self.w, self.t, g, threads) + self.constant
+        if self.matrix is not None:
+            gap = self.matrix @ m - self.b
+            pull = self.v * gap
+            g += self._transpose @ pull
+            loss += 0.5 * float(pull @ gap)
+        return loss
+
+    def curvature(self, a: np.ndarray, b: np.ndarray, scratch: np.ndarray, threads: int) -> float:
+        """1/2 |Q (a - b) / sigma|^2, the quadratic's own distance between two vectors of marginals."""
+        _combine(1.0, a, -1.0, b, scratch, threads)
+        total = _quadratic_form(scratch, self.w, threads)
+        if self.matrix is not None:
+            rows = self.matrix @ scratch
+            total += 0.5 * float((self.v * rows) @ rows)
+        return total
+
+    def by_order(self, m: np.ndarray) -> list[tuple[int, float, int]]:
+        """(k, loss, measured rows) for every order k that was measured."""
+        answers = self.matrix @ m if self.matrix is not None else None
+        out = []
+        for order in self.orders:
+            loss = order.constant
+            for where, w, t in order.cells:
+                gap = m[where] - t
+                loss += 0.5 * float((w * gap) @ gap)
+            for where, v, b in order.functionals:
+                gap = answers[where] - b
+                loss += 0.5 * float((v * gap) @ gap)
+            out.append((order.k, loss, order.rows))
+        return out
+
+
+def check(domain: Domain, measurements: Sequence) -> list[Part]:
+    """The measurements as parts, after every check that can be made of them; errors name the measurement."""
+    parts: list[Part] = []
+    for i, seen in enumerate(measurements):
+        name = f"measurement {i} on {getattr(seen, 'clique', '?')}"
+        try:
+            clique = domain.check(seen.clique)
+        except SchemaError as error:
+            raise MeasurementError(f"{name}: {error}") from None
+        if not clique:
+            raise MeasurementError(f"{name}: its clique is empty")
+        cells = domain.cells(clique)
+        query = as_query(seen.query, cells)
+        if query.cells != cells:
+            raise MeasurementError(f"{name}: its query is over {query.cells} cells, the clique has {cells}")
+        y = np.ascontiguousarray(seen.values, np.float64).reshape(-1)
+        if y.size != query.rows:
+            raise MeasurementError(f"{name}: {y.size} values for {query.rows} rows")
+        if not np.isfinite(y).all():
+            raise MeasurementError(f"{name}: a value is NaN or infinite")
+        sigma = np.asarray(seen.sigma, np.float64)
+        if sigma.ndim > 1 or (sigma.ndim == 1 and sigma.size != query.rows):
+            raise MeasurementError(f"{name}: sigma must be a number or one per row")
+        if not (np.isfinite(sigma).all() and (sigma > 0).all()):
+            raise MeasurementError(f"{name}: sigma must be positive and finite")
+        weight = np.broadcast_to(1.0 / (sigma * sigma), y.shape)
+        start = 0
+        for block in query.blocks(clique):
+            stop = start + _rows(domain, block)
+            parts.append(Part(block, len(clique), y[start:stop], weight[start:stop]))
+            start = stop
+    return parts
+
+
+def as_query(query, cells: int) -> Query:
+    if query is None:
+        return Identity(cells)
+    if isinstance(query, Query):
+        return query
+    if sp.issparse(query) or isinstance(query, np.ndarray):
+        return Sparse(query)
+    raise MeasurementError(
+        f"a query is None, a scipy.sparse matrix or a fastdp query, got {type(query).__name__}"
+    )
+
+
+def _rows(domain: Domain, block: Block) -> int:
+    if block.matrix is not None:
+        return block.matrix.shape[0]
+    return domain.cells(block.plus) if block.cells is None else block.cells.size
+
+
+def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarray] | None]:
+    """Which cells of which marginals the parts look at: None for all of them."""
+    used: dict[frozenset[str], list[tuple[Clique, np.ndarray]] | None] = {}
+
+    def look(clique: Clique, cells: np.ndarray | None) -> None:
+        key = frozenset(clique)
+        if cells is None:
+            used[key] = None
+        elif used.setdefault(key, []) is not None:
+            used[key].append((clique, cells))
+
+    for part in parts:
+        block = part.block
+        look(block.plus, None if block.matrix is not None else block.cells)
+        if block.minus:
+            look(block.minus, block.fine)
+    out: dict[frozenset[str], tuple[Clique, np.ndarray] | None] = {}
+    for key, looks in used.items():
+        if looks is None or any(clique != looks[0][0] for clique, _ in looks):
+            out[key] = None
+        else:
+            out[key] = (looks[0][0], np.unique(np.concatenate([cells for _, cells in looks])))
+    return out
+
+
+def lower(plan: Plan, parts: Sequence[Part]) -> Quadratic:
+    """One quadratic for all parts, and the same by order."""
+    size = max(plan.size, 1)
+    orders = {k: Order(k) for k in sorted({part.order for part in parts})}
+    w, wt = np.zeros(size), np.zeros(size)
+    constant = 0.0
+    per_set: dict[tuple[int, frozenset[str]], list[Part]] = {}
+    rows: dict[tuple, list[Part]] = {}
+    for part in parts:
+        orders[part.order].rows += part.y.size
+        if part.block.key[0] == "cells":
+            per_set.setdefault((part.order, frozenset(part.block.plus)), []).append(part)
+        else:
+            rows.setdefault(part.block.key, []).append(part)
+    for (k, attrs), group in per_set.items():
+        place = plan.places[attrs]
+        mine_w, mine_wt = np.zeros(place.size), np.zeros(place.size)
+        squares = 0.0
+        for part in group:
+            where = _where(plan.domain, place, part.block.plus, part.block.cells)
+            mine_w[where] += part.weight
+            mine_wt[where] += part.weight * part.y
+            squares += float((part.weight * part.y) @ part.y)
+        span = slice(place.at, place.at + place.size)
+        w[span] += mine_w
+        wt[span] += mine_wt
+        constant += 0.5 * squares
+        some = mine_w > 0
+        t = np.divide(mine_wt, mine_w, out=np.zeros_like(mine_wt), where=some)
+        orders[k].constant += 0.5 * (squares - float((mine_w * t) @ t))
+        if some.all():
+            orders[k].cells.append((span, mine_w, t))
+        else:
+            at = np.flatnonzero(some)
+            orders[k].cells.append((at + place.at, mine_w[at], t[at]))
+    t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
+    constant -= 0.5 * float((w * t) @ t)
+    matrix, v, b, extra = _functionals(plan, rows, orders)
+    transpose = matrix.T.tocsr() if matrix is not None else None
+    total_rows = sum(order.rows for order in orders.values())
+    return Quadratic(w, t, constant + extra, total_rows, matrix, v, b, list(orders.values()), transpose)
+
+
+def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Order]):
+    """Rows that are not single cells: one matrix, the fused precision and target of each row."""
+    size = max(plan.size, 1)
+    stack, vs, bs = [], [], []
+    start, constant = 0, 0.0
+    for group in rows.values():
+        block = group[0].block
+        matrix = _matrix(plan, block, size)
+        n = matrix.shape[0]
+        span = slice(start, start + n)
+        v, vb, squares = np.zeros(n), np.zeros(n), 0.0
+        for k in sorted({part.order for part in group}):
+            mine_v, mine_vb, mine_squares = np.zeros(n), np.zeros(n), 0.0
+            for part in (p for p in group if p.order == k):
+                mine_v += part.weight
+                mine_vb += part.weight * part.y
+                mine_squares += float((part.weight * part.y) @ part.y)
+            b = np.divide(mine_vb, mine_v, out=np.zeros(n), where=mine_v > 0)
+            orders[k].constant += 0.5 * (mine_squares - float((mine_v * b) @ b))
+            orders[k].functionals.append((span, mine_v, b))
+            v += mine_v
+            vb += mine_vb
+            squares += mine_squares
+        b = np.divide(vb, v, out=np.zeros(n), where=v > 0)
+        constant += 0.5 * (squares - float((v * b) @ b))
+        stack.append(matrix)
+        vs.append(v)
+        bs.append(b)
+        start += n
+    if not stack:
+        return None, np.zeros(0), np.zeros(0), 0.0
+    return sp.vstack(stack, format="csr"), np.concatenate(vs), np.concatenate(bs), constant
+
+
+def _matrix(plan: Plan, block: Block, size: int) -> sp.csr_array:
+    place = plan.places[frozenset(block.plus)]
+    if block.matrix is not None:
+        entries = sp.coo_array(block.matrix)
+        columns = place.at + _where(plan.domain, place, block.plus, entries.coords[1].astype(np.int64))
+        return sp.csr_array((entries.data, (entries.coords[0], columns)), shape=(block.matrix.shape[0], size))
+    n = block.cells.size
+    below = plan.places[frozenset(block.minus)]
+    columns = np.concatenate(
+        [
+            place.at + _where(plan.domain, place, block.plus, block.cells),
+            below.at + _where(plan.domain, below, block.minus, block.fine),
+        ]
+    )
+    lines = np.concatenate([np.arange(n), block.at])
+    data = np.concatenate([np.ones(n), -np.ones(block.fine.size)])
+    return sp.csr_array((data, (lines, columns)), shape=(n, size))
+
+
+def _where(domain: Domain, place: Place, clique: Clique, cells: np.ndarray | None) -> np.ndarray:
+    """Positions inside a place of the given cells (flat numbers in clique order; None: all)."""
+    numbers = permute_cells(domain, clique, cells, place.axes)
+    return numbers if place.cells is None else np.searchsorted(place.cells, numbers)
