@@ -63,9 +63,9 @@ def collect(
     where = [n for n in labels if _is_place(schema.columns[n])]
     runs = _aligned(run, len(tables), "run")
     facts = [running.facts(r, {n: len(names) for n, (names, _) in labels.items()}) for r in runs]
-    errors = []
+    released = []
     if real is None:
-        errors = [running.errors(r, labels, t.rows) for r, t in zip(runs, tables, strict=True)]
+        released = [running.released(r, labels, t.rows) for r, t in zip(runs, tables, strict=True)]
         for fact in facts:
             _unclocked(fact)
     pairs, worst = collecting.pairs(real, tables, labels) if real is not None else (None, [])
@@ -77,7 +77,7 @@ def collect(
         "tables": [{"name": n, "rows": t.rows, "users": t.users} for n, t in zip(named, tables, strict=True)],
         "scores": normalise(_aligned(scores, len(tables), "scores")) if real is not None else [],
         "groups": by_group(_aligned(scores, len(tables), "scores")) if real is not None else [],
-        "columns": collecting.columns(real, tables, labels, errors),
+        "columns": collecting.columns(real, tables, labels, released),
         "pairs": pairs,
         "worst": worst,
         "areas": collecting.areas(real, tables, labels, where),

@@ -29,6 +29,10 @@ _TIME = ("shift", "hour", "day", "month", "year", "week", "age")
 _ROWS_EDGES = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000]
 
 
+Released = dict[str, tuple[np.ndarray | None, np.ndarray | None]]
+"""By column: shares by a released model (None: unknown) and their standard errors (None: unknown)."""
+
+
 @dataclass(frozen=True)
 class Coded:
     """One table as codes: `codes[name]` one array a column, `user` a dense index or None.
@@ -113,17 +117,21 @@ def columns(
     truth: Coded | None,
     tables: Sequence[Coded],
     labels: dict[str, tuple[list[str], bool]],
-    errors: Sequence[dict[str, np.ndarray]] = (),
+    released: Sequence[Released] = (),
 ) -> list[dict]:
     """One entry per column: shares of the truth and of each table per bar, and total variation over all codes.
 
-    `errors[i][column]`, where given, is the standard error of the share of each code in table i;
-    the page gets two of them.
+    `released[i][column]`, where given, is (shares by the model that table i was drawn from, or None for those of
+    the table itself; their standard error, or None). The page gets two standard errors.
     """
     out = []
     for name, (names, ordered) in labels.items():
         size = len(names)
-        per_table = [shares(t.codes[name], size) for t in tables]
+        known = [r.get(name, (None, None)) for r in released] or [(None, None)] * len(tables)
+        modelled = [share for share, _ in known]
+        per_table = [
+            shares(t.codes[name], size) if m is None else m for t, m in zip(tables, modelled, strict=True)
+        ]
         real = shares(truth.codes[name], size) if truth is not None else None
         bars, bar, folded = fold(names, ordered, real if real is not None else per_table[0])
         entry: dict[str, Any] = {
@@ -139,8 +147,10 @@ def columns(
             one: dict[str, Any] = {"share": _grouped(share, bar, len(bars)), "tv": None, "error": None}
             if real is not None:
                 one["tv"] = _tv(real, share)
-            if i < len(errors) and name in errors[i]:
-                variance = np.bincount(bar, weights=errors[i][name] ** 2, minlength=len(bars))
+            one["model"] = modelled[i] is not None
+            error = known[i][1]
+            if error is not None:
+                variance = np.bincount(bar, weights=error**2, minlength=len(bars))
                 one["error"] = _round(2 * np.sqrt(variance))
             entry["tables"].append(one)
         out.append(entry)

@@ -17,9 +17,11 @@ import numpy as np
 
 from ..errors import RunError
 from .report_charts import amounts, versus
+from .report_collect import Released
 from .report_svg import big, percent, text
 
 MAX_MEASUREMENTS = 400
+MAX_MODELLED = 5000  # codes of a column whose distribution is asked of the model
 
 
 def get(source: Any, *names: str) -> Any:
@@ -93,10 +95,12 @@ def _mechanism(statement: Mapping) -> str | None:
 
 
 def _number(value: Any) -> float | None:
+    """A finite float, or None."""
     try:
-        return None if value is None or isinstance(value, bool) else float(value)
+        number = math.nan if value is None or isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         return None
+    return number if math.isfinite(number) else None
 
 
 # --- noise ---------------------------------------------------------------------------------------------
@@ -209,31 +213,36 @@ def _noise_row(entry: dict, ratio: float | None, rows: int | None) -> tuple[str,
 
 
 def fit(run: Any) -> dict | None:
-    """`{"trace": [{iteration, loss, seconds}], "stop", "rows"}` where the run kept its fit's course."""
+    """`{"trace": [{iteration, loss, seconds}], "stop", "rows"}` where the run kept its fit's course.
+
+    From `run["fit"]` in that form, or from `run.model`, whose trace holds (calls, loss, seconds). `rows` is the
+    number of answers fitted to; half of it is the loss that the noise alone explains.
+    """
     source = get(run, "fit", "trace")
     if source is None:
-        model = get(run, "model")
-        source = None if model is None else get(model, "trace", "history")
+        source = get(get(run, "model") or {}, "trace")
         if source is None:
             return None
-    stop = get(run, "stop") or get(get(run, "model") or {}, "stopped", "stop")
+    stop = get(get(run, "model") or {}, "ended")
     rows = None
     if isinstance(source, Mapping):
-        stop = get(source, "stop", "stopped", "reason") or stop
-        rows = _number(get(source, "rows", "measured"))
-        source = get(source, "trace", "steps", "history") or []
+        stop = get(source, "stop") or stop
+        rows = _number(get(source, "rows"))
+        source = get(source, "trace") or []
     steps = []
     for s in source:
-        iteration, loss = _number(get(s, "iteration")), _number(get(s, "loss"))
+        told = s if isinstance(s, Mapping) else dict(zip(("iteration", "loss", "seconds"), s, strict=False))
+        iteration, loss = _number(get(told, "iteration")), _number(get(told, "loss"))
         if iteration is not None and loss is not None:
-            steps.append(
-                {"iteration": iteration, "loss": loss, "seconds": _number(get(s, "seconds", "time"))}
-            )
+            steps.append({"iteration": iteration, "loss": loss, "seconds": _number(get(told, "seconds"))})
     if rows is None:
         measured = get(run, "measurements")
-        values = [get(m, "values") for m in measured or []]
-        if values and all(v is not None for v in values):
-            rows = float(sum(len(np.asarray(v).ravel()) for v in values))
+        counts = [
+            np.size(get(m, "values")) if get(m, "values") is not None else get(m, "count")
+            for m in measured or []
+        ]
+        if counts and all(counts):
+            rows = float(sum(counts))
     return {"trace": steps, "stop": None if stop is None else str(stop), "rows": rows} if steps else None
 
 
@@ -272,12 +281,50 @@ def errors(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) ->
     return {c: np.full(len(labels[c][0]), 1 / math.sqrt(w) / max(rows, 1)) for c, w in weight.items()}
 
 
+def modelled(run: Any, sizes: Mapping[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    """Shares of each single column by the run's model, and their standard errors where the model knows them.
+
+    Columns that the model codes otherwise than the schema (merged values) are left out.
+    """
+    model = get(run, "model")
+    if model is None or not hasattr(model, "answer") or not model.total > 0:
+        return {}
+    from scipy.sparse import eye_array
+
+    out: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
+    for name, size in sizes.items():
+        if model.domain.get(name) != size or size > MAX_MODELLED:
+            continue
+        values, errors = model.answer(eye_array(size, format="csr"), (name,))
+        known = np.isfinite(errors).all()
+        out[name] = (values / model.total, errors / model.total if known else None)
+    return out
+
+
+def released(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) -> Released:
+    """What a run tells of each single column without the truth: the model's shares, and the error of noise alone."""
+    by_noise = errors(run, labels, rows)
+    by_model = modelled(run, {n: len(names) for n, (names, _) in labels.items()})
+    out: Released = {}
+    for name in labels:
+        share, error = by_model.get(name, (None, None))
+        out[name] = (share, by_noise.get(name) if error is None else error)
+    return out
+
+
 def folder(place: Path) -> dict:
-    """The facts of a finished run folder: its statement, and what its measurements say of their noise (no values)."""
+    """The facts of a finished run folder: its statement, its model, and what its measurements say of their noise."""
     try:
-        facts = {"privacy": json.loads((place / "privacy.json").read_text("utf-8")), "measurements": None}
+        facts: dict[str, Any] = {
+            "privacy": json.loads((place / "privacy.json").read_text("utf-8")),
+            "measurements": None,
+        }
     except (OSError, ValueError) as error:
         raise RunError(f"{place} is no finished run folder: privacy.json is missing or broken") from error
+    if (place / "model.fastdp").exists():
+        from ..model import Model
+
+        facts["model"] = Model.load(place / "model.fastdp")
     if not (place / "measurements.json").exists():
         return facts
     import polars as pl

@@ -223,7 +223,12 @@ def columns(data: dict) -> str:
         lead = "Bars are the truth, strokes the synthetic table. “Off” is the share of rows that would have to move to another value."
         return section("columns", "Every column", lead, KEY + per_table(data, draw))
     bars = any(one["error"] for c in data["columns"] for one in c["tables"])
-    lead = "Shares of rows in the released table."
+    by_model = any(one["model"] for c in data["columns"] for one in c["tables"])
+    lead = (
+        "Shares of rows, by the model that the table was drawn from."
+        if by_model
+        else "Shares of rows in the released table."
+    )
     if bars:
         lead += " Thin lines span plus and minus two standard errors of the noise that was added; they do not cover the model’s own bias."
     return section("columns", "Every column", lead, per_table(data, draw))

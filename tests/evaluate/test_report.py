@@ -315,6 +315,27 @@ def test_public_page_from_a_run_folder(run_folder, tmp_path):
     Page((tmp_path / "page.html").read_text(encoding="utf-8"))
 
 
+def test_public_page_follows_the_model():
+    from fastdp.domain import Domain
+
+    class Model:
+        domain, total, ended = Domain({"shift": 21, "fare": 4}), 1000.0, "noise level"
+        trace = ((1, 90.0, math.nan), (5, 12.0, math.nan))
+
+        def answer(self, query, clique):
+            n = query.shape[0]
+            values = query @ (np.arange(n) * 2000.0 / (n * (n - 1)))
+            return values, np.full(n, 5.0)
+
+    found = report.collect(None, pages.table(), None, None, {"privacy": pages.statement(), "model": Model()})
+    by = {c["name"]: c["tables"][0] for c in found["columns"]}
+    assert by["shift"]["model"] and by["shift"]["share"] == pytest.approx(np.arange(21) / 210, abs=1e-5)
+    assert by["shift"]["error"] == pytest.approx([2 * 5 / 1000] * 21)
+    assert not by["fare"]["model"]  # coded otherwise by the model
+    assert found["runs"][0]["fit"]["stop"] == "noise level" and len(found["runs"][0]["fit"]["trace"]) == 2
+    assert "by the model that the table was drawn from" in report.render(found)
+
+
 def test_public_page_from_the_command_line(run_folder, tmp_path):
     from typer.testing import CliRunner
 
