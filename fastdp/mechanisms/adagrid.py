@@ -113,7 +113,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def stopping(self, epsilon: float) -> dict:
         """`published`: 344 * epsilon + 256 plain mirror descent iterations, for comparison."""
         if self.stop == "published":
-            return {"stop": "iters", "iters": round(344 * epsilon + 256), "method": "mirror"}
+            return {"stop": "iters", "iters": round(344 * epsilon + 256), "method": "mirror-descent"}
         return {"stop": self.stop}
 
     def shares(self, sets: Sequence[Clique]) -> dict[Clique, tuple[float, int]]:

@@ -50,6 +50,7 @@ class ModelRows:
 
     def __init__(self, model: Model, total: int, seed: int):
         self.model, self.total, self._seed = model, total, seed
+        model.sample(0, seed=seed)  # the model's tables are made ready here, once, not in every thread
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         return self.model.sample(self.total, seed=self._seed, shard=i, shard_rows=self.shard_rows)
