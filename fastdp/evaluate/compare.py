@@ -98,11 +98,11 @@ class Comparison:
 
     def score(self, name: str, pair: Pair | None = None) -> Any:
         """One metric of the synthetic table, or of `pair` in its place; None where it has nothing to say."""
-        pair = pair if pair is not None else None if name in ("deid2", "sprint1") else self.pair
         if name == "deid2":
             return self.taxis.score()
         if name == "sprint1":
             return sprint1.score(self.truth, self.synthetic)
+        pair = self.pair if pair is None else pair
         if name == "nist2018":
             values: tuple[pa.Table | None, ...] = (
                 (self.truth, self.synthetic) if self.in_values else (None, None)
