@@ -22,7 +22,7 @@ FLOORS = [
     {"bound", "encode", "encode_maps", "encode_policy", "encode_text", "sources", "userids", "table", "ingest"},
     {"queries", "userkeys", "privacy", "engines", "measurement", "simulate"},
     {"releases", "measure", "truth", "model", "ids", "decode", "verify", "runfolder"},
-    {"opening", "evaluate", "mechanisms", "publicchoice", "output", "result"},
+    {"opening", "evaluate", "mechanisms", "publicchoice", "archetypes", "output", "result"},
     {"plan"},
     {"run", "runwork"},
     {"cli", "cli_show", "__main__"},
