@@ -5,6 +5,26 @@
 
 #include "infer_exp.h"
 
+#define IMPOSSIBLE (-1e30)
+
+/* The part of the kernels that does not depend on REAL is declared before, defined after them. */
+static void fold_up(const fdp_fold *fold, double *up);
+static void fold_down(const fdp_fold *fold, double *m);
+
+/* m of a link that several lanes wrote: their buffers, added in lane order. */
+static void gather_lanes(const fdp_node *node, int64_t number, const double *buffer, double *m) {
+    const fdp_link *link = node->links + number;
+    if (!link->shared || node->lanes == 1)
+        return;
+    int64_t offset = node->buffer_at;
+    for (int64_t l = 0; l < number; l++)
+        offset += node->links[l].shared ? node->links[l].size : 0;
+    double *dst = m + link->at;
+    for (int lane = 0; lane < node->lanes; lane++, offset += node->lane_buffer)
+        for (int64_t i = 0; i < link->size; i++)
+            dst[i] += buffer[offset + i];
+}
+
 #define REAL double
 #define EXP fdp_exp
 #define NAME(x) fdp_##x##_f64
@@ -20,96 +40,68 @@
 #undef EXP
 #undef NAME
 
-/* m of a hosted table from the larger hosted table it lies in. */
-static void fold_down(const fdp_fold *fold, double *m) {
+static int64_t fold_cells(const fdp_fold *fold) {
     int64_t cells = 1;
     for (int d = 0; d < fold->link.nd; d++)
         cells *= fold->link.n[d];
+    return cells;
+}
+
+/* m of a hosted table from the larger hosted table it lies in. */
+static void fold_down(const fdp_fold *fold, double *m) {
     memset(m + fold->link.at, 0, (size_t)fold->link.size * sizeof(double));
-    fdp_tile_project_f64(1, cells, m + fold->host_at, &fold->link, NULL, m + fold->link.at);
+    fdp_tile_project_f64(1, fold_cells(fold), m + fold->host_at, &fold->link, NULL, m + fold->link.at);
 }
 
 static void fold_up(const fdp_fold *fold, double *up) {
-    int64_t cells = 1;
-    for (int d = 0; d < fold->link.nd; d++)
-        cells *= fold->link.n[d];
-    fdp_tile_add_f64(1, cells, up + fold->link.at, &fold->link, NULL, up + fold->host_at);
+    fdp_tile_add_f64(1, fold_cells(fold), up + fold->link.at, &fold->link, NULL, up + fold->host_at);
+}
+
+/* Messages of a stage's nodes to their separators, in node order; roots add to log Z. */
+static int deliver(const fdp_tree *tree, const fdp_stage *stage, const double *message, double *up, double *log_z) {
+    for (int64_t i = stage->first_node; i < stage->first_node + stage->n_nodes; i++) {
+        const fdp_node *node = tree->nodes + i;
+        const double *mine = message + node->row_at;
+        if (node->separator < 0) {
+            if (!(mine[0] > 0.1 * IMPOSSIBLE))
+                return FDP_ERR_IMPOSSIBLE;
+            *log_z += mine[0];
+            continue;
+        }
+        double *separator = up + node->separator;
+        for (int64_t j = 0; j < node->rows; j++)
+            separator[j] += mine[j];
+    }
+    return FDP_OK;
 }
 
 int fdp_infer_f64(const fdp_tree *tree, const double *theta, double total, int threads, double *up, double *rowsum,
-                  double *buffer, double *tables, double *m, double *log_z) {
+                  double *message, double *buffer, double *tables, double *m, double *log_z) {
     *log_z = 0;
     memcpy(up, theta, (size_t)tree->size * sizeof(double));
-    for (int64_t i = 0; i < tree->n_ops; i++) {
-        if (tree->op[i] == FDP_OP_TABLE) {
-            fold_up(tree->folds + tree->id[i], up);
-            continue;
-        }
-        const fdp_node *node = tree->nodes + tree->id[i];
-        double root = 0;
-        double *message = node->separator >= 0 ? up + node->separator : &root;
-        fdp_node_up_f64(node, up, up, threads, message, rowsum, tables);
-        *log_z += root;
-        if (!(root > -1e29))
-            return FDP_ERR_IMPOSSIBLE;
+    for (int64_t s = tree->n_stages - 1; s >= 0; s--) {
+        fdp_pass_up_f64(tree, tree->stages + s, threads, up, up, rowsum, message, tables);
+        const int code = deliver(tree, tree->stages + s, message, up, log_z);
+        if (code != FDP_OK)
+            return code;
     }
-    for (int64_t i = tree->n_ops - 1; i >= 0; i--) {
-        if (tree->op[i] == FDP_OP_TABLE)
-            fold_down(tree->folds + tree->id[i], m);
-        else
-            fdp_node_down_f64(tree->nodes + tree->id[i], total, threads, rowsum, buffer, tables, m);
-    }
+    for (int64_t s = 0; s < tree->n_stages; s++)
+        fdp_pass_down_f64(tree, tree->stages + s, total, threads, rowsum, buffer, tables, m);
     return FDP_OK;
 }
 
 int fdp_infer_f32(const fdp_tree *tree, const double *theta, double total, int threads, double *up, float *up32,
-                  double *rowsum, double *buffer, float *tables, double *m, double *log_z) {
+                  double *rowsum, double *message, double *buffer, float *tables, double *m, double *log_z) {
     *log_z = 0;
     memcpy(up, theta, (size_t)tree->size * sizeof(double));
-    for (int64_t i = 0; i < tree->n_ops; i++) {
-        if (tree->op[i] == FDP_OP_TABLE) {
-            fold_up(tree->folds + tree->id[i], up);
-            continue;
-        }
-        const fdp_node *node = tree->nodes + tree->id[i];
-        for (int64_t l = 0; l < node->n_links; l++) {
-            const fdp_link *link = node->links + l;
-            for (int64_t k = link->at; k < link->at + link->size; k++)
-                up32[k] = (float)up[k];
-        }
-        double root = 0;
-        double *message = node->separator >= 0 ? up + node->separator : &root;
-        fdp_node_up_f32(node, up, up32, threads, message, rowsum, tables);
-        *log_z += root;
-        if (!(root > -1e29))
-            return FDP_ERR_IMPOSSIBLE;
+    for (int64_t s = tree->n_stages - 1; s >= 0; s--) {
+        fdp_pass_up_f32(tree, tree->stages + s, threads, up, up32, rowsum, message, tables);
+        const int code = deliver(tree, tree->stages + s, message, up, log_z);
+        if (code != FDP_OK)
+            return code;
     }
-    for (int64_t i = tree->n_ops - 1; i >= 0; i--) {
-        if (tree->op[i] == FDP_OP_TABLE)
-            fold_down(tree->folds + tree->id[i], m);
-        else
-            fdp_node_down_f32(tree->nodes + tree->id[i], total, threads, rowsum, buffer, tables, m);
-    }
-    return FDP_OK;
-}
-
-int fdp_project_f64(const fdp_tree *tree, int threads, double *buffer, const double *tables, double *m) {
-    for (int64_t i = tree->n_ops - 1; i >= 0; i--) {
-        if (tree->op[i] == FDP_OP_TABLE)
-            fold_down(tree->folds + tree->id[i], m);
-        else
-            fdp_node_down_f64(tree->nodes + tree->id[i], 0, threads, NULL, buffer, (double *)tables, m);
-    }
-    return FDP_OK;
-}
-
-int fdp_project_f32(const fdp_tree *tree, int threads, double *buffer, const float *tables, double *m) {
-    for (int64_t i = tree->n_ops - 1; i >= 0; i--) {
-        if (tree->op[i] == FDP_OP_TABLE)
-            fold_down(tree->folds + tree->id[i], m);
-        else
-            fdp_node_down_f32(tree->nodes + tree->id[i], 0, threads, NULL, buffer, (float *)tables, m);
-    }
+    for (int64_t s = 0; s < tree->n_stages; s++)
+        fdp_pass_down_f32(tree, tree->stages + s, total, threads, rowsum, buffer, tables, m);
     return FDP_OK;
 }
 

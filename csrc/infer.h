@@ -20,7 +20,6 @@
 #define FDP_MAX_DIMS 24
 
 enum { FDP_OWN_NONE = 0, FDP_OWN_DENSE = 1, FDP_OWN_SPARSE = 2 };
-enum { FDP_OP_NODE = 0, FDP_OP_TABLE = 1 };
 
 /* How a hosted table lies inside a block of its host: for host row j it starts at base[j] (0 if base is NULL), and
  * walks over the block's nd merged dimensions n[] with strides ts[] (0: broadcast or summed). ts of the last
@@ -50,6 +49,7 @@ typedef struct {
     int64_t n_links;
     const fdp_link *links;
     int64_t lane_buffer;     /* doubles one lane needs for its shared links */
+    int64_t buffer_at;       /* where its lanes' buffers begin */
 } fdp_node;
 
 /* A hosted table inside a larger hosted table: one "row" that is the whole host. */
@@ -58,28 +58,41 @@ typedef struct {
     fdp_link link;
 } fdp_fold;
 
+/* A table that a node hosts directly, with the folds of the tables inside it (upward order): independent of others. */
 typedef struct {
-    int64_t size;      /* P */
-    int64_t n_ops;
-    const int32_t *op; /* [n_ops] FDP_OP_*, upward order */
-    const int64_t *id; /* [n_ops] node or fold number */
+    int64_t at, size;
+    int64_t first_fold, n_folds;
+} fdp_nest;
+
+/* Nodes of one depth: they need nothing of each other, so all their lanes run side by side. */
+typedef struct {
+    int64_t first_node, n_nodes; /* nodes are numbered by depth */
+    int64_t first_nest, n_nests; /* what they host */
+    int64_t first_item, n_items; /* (node, lane) pairs */
+    int64_t first_link, n_links; /* (node, link) pairs */
+    int32_t large;               /* worth starting threads for */
+} fdp_stage;
+
+typedef struct {
+    int64_t size; /* P */
+    int64_t n_stages;
+    const fdp_stage *stages; /* root first */
     const fdp_node *nodes;
+    const fdp_nest *nests;
     const fdp_fold *folds;
+    const int64_t *item_node, *item_lane;
+    const int64_t *link_node, *link_number;
 } fdp_tree;
 
 /* Marginals of the tree at potentials theta, scaled to `total`.
- * IN: theta[P]. WORK: up[P], rowsum[sum of J], buffer (doubles: the largest lanes * lane_buffer).
+ * IN: theta[P]. WORK: up[P], rowsum and message[sum of J each], buffer (doubles: all lane buffers of a stage).
  * OUT: tables (all nodes), m[P], log_z (sum over components of the log partition function).
  * FDP_ERR_IMPOSSIBLE where no cell of a component is possible. */
 int fdp_infer_f64(const fdp_tree *tree, const double *theta, double total, int threads, double *up, double *rowsum,
-                  double *buffer, double *tables, double *m, double *log_z);
+                  double *message, double *buffer, double *tables, double *m, double *log_z);
 /* The same with float32 tables; sums stay float64. WORK: up32[P] besides. */
 int fdp_infer_f32(const fdp_tree *tree, const double *theta, double total, int threads, double *up, float *up32,
-                  double *rowsum, double *buffer, float *tables, double *m, double *log_z);
-
-/* Marginals of given node tables (no exp): m from tables. */
-int fdp_project_f64(const fdp_tree *tree, int threads, double *buffer, const double *tables, double *m);
-int fdp_project_f32(const fdp_tree *tree, int threads, double *buffer, const float *tables, double *m);
+                  double *rowsum, double *message, double *buffer, float *tables, double *m, double *log_z);
 
 /* g = w * (m - t); returns the sum of w * (m - t)^2 / 2 in *loss. w may hold zeros. */
 int fdp_quadratic(int64_t n, const double *m, const double *w, const double *t, int threads, double *g, double *loss);

@@ -170,7 +170,7 @@ static void NAME(lane_up)(const fdp_node *node, const double *own_potential, con
         }
         NAME(tile_exp)(rows, cells, block, rowsum + j, top);
         for (int64_t r = 0; r < rows; r++)
-            message[j + r] += rowsum[j + r] > 0 ? top[r] + log(rowsum[j + r]) : -INFINITY;
+            message[j + r] = rowsum[j + r] > 0 ? top[r] + log(rowsum[j + r]) : IMPOSSIBLE;
     }
 }
 
@@ -213,43 +213,52 @@ static void NAME(lane_down)(const fdp_node *node, int64_t from, int64_t to, cons
     }
 }
 
-static void NAME(node_down)(const fdp_node *node, double total, int threads, const double *rowsum, double *buffer,
-                            REAL *tables, double *m) {
-    const double *separator = node->separator >= 0 ? m + node->separator : NULL;
-    const double *sums = rowsum ? rowsum + node->row_at : NULL;
-    for (int64_t l = 0; l < node->n_links; l++)
-        memset(m + node->links[l].at, 0, (size_t)node->links[l].size * sizeof(double));
-    if (node->lanes == 1) {
-        NAME(lane_down)(node, 0, node->rows, separator, total, sums, buffer, tables, m);
-        return;
-    }
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-    for (int lane = 0; lane < node->lanes; lane++)
-        NAME(lane_down)(node, node->lane_at[lane], node->lane_at[lane + 1], separator, total, sums,
-                        buffer + lane * node->lane_buffer, tables, m);
-    int64_t offset = 0;
-    for (int64_t l = 0; l < node->n_links; l++) {
-        const fdp_link *link = node->links + l;
-        if (!link->shared)
-            continue;
-        for (int lane = 0; lane < node->lanes; lane++) {
-            const double *part = buffer + lane * node->lane_buffer + offset;
-            double *dst = m + link->at;
-            for (int64_t i = 0; i < link->size; i++)
-                dst[i] += part[i];
+static void NAME(pass_up)(const fdp_tree *tree, const fdp_stage *stage, int threads, double *up, REAL *potential,
+                          double *rowsum, double *message, REAL *tables) {
+#pragma omp parallel num_threads(threads) if (stage->large)
+    {
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t k = 0; k < stage->n_nests; k++) {
+            const fdp_nest *nest = tree->nests + stage->first_nest + k;
+            for (int64_t f = 0; f < nest->n_folds; f++)
+                fold_up(tree->folds + nest->first_fold + f, up);
+            if ((void *)potential != (void *)up)
+                for (int64_t i = nest->at; i < nest->at + nest->size; i++)
+                    potential[i] = (REAL)up[i];
         }
-        offset += link->size;
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t k = stage->first_item; k < stage->first_item + stage->n_items; k++) {
+            const fdp_node *node = tree->nodes + tree->item_node[k];
+            const int64_t *rows = node->lane_at + tree->item_lane[k];
+            NAME(lane_up)(node, up, potential, rows[0], rows[1], message + node->row_at, rowsum + node->row_at, tables);
+        }
     }
 }
 
-static void NAME(node_up)(const fdp_node *node, const double *own_potential, const REAL *potential, int threads, double *message,
-                          double *rowsum, REAL *tables) {
-    if (node->lanes == 1) {
-        NAME(lane_up)(node, own_potential, potential, 0, node->rows, message, rowsum + node->row_at, tables);
-        return;
+static void NAME(pass_down)(const fdp_tree *tree, const fdp_stage *stage, double total, int threads,
+                            const double *rowsum, double *buffer, REAL *tables, double *m) {
+#pragma omp parallel num_threads(threads) if (stage->large)
+    {
+#pragma omp for schedule(static)
+        for (int64_t k = stage->first_nest; k < stage->first_nest + stage->n_nests; k++)
+            memset(m + tree->nests[k].at, 0, (size_t)tree->nests[k].size * sizeof(double));
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t k = stage->first_item; k < stage->first_item + stage->n_items; k++) {
+            const fdp_node *node = tree->nodes + tree->item_node[k];
+            const int64_t lane = tree->item_lane[k];
+            NAME(lane_down)(node, node->lane_at[lane], node->lane_at[lane + 1],
+                            node->separator >= 0 ? m + node->separator : NULL, total,
+                            rowsum ? rowsum + node->row_at : NULL, buffer + node->buffer_at + lane * node->lane_buffer,
+                            tables, m);
+        }
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t k = stage->first_link; k < stage->first_link + stage->n_links; k++)
+            gather_lanes(tree->nodes + tree->link_node[k], tree->link_number[k], buffer, m);
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t k = stage->first_nest; k < stage->first_nest + stage->n_nests; k++) {
+            const fdp_nest *nest = tree->nests + k;
+            for (int64_t f = nest->n_folds - 1; f >= 0; f--)
+                fold_down(tree->folds + nest->first_fold + f, m);
+        }
     }
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-    for (int lane = 0; lane < node->lanes; lane++)
-        NAME(lane_up)(node, own_potential, potential, node->lane_at[lane], node->lane_at[lane + 1], message,
-                      rowsum + node->row_at, tables);
 }

@@ -31,20 +31,40 @@ cdef extern from "infer.h" nogil:
         int64_t n_links
         const fdp_link *links
         int64_t lane_buffer
+        int64_t buffer_at
     ctypedef struct fdp_fold:
         int64_t host_at
         fdp_link link
+    ctypedef struct fdp_nest:
+        int64_t at
+        int64_t size
+        int64_t first_fold
+        int64_t n_folds
+    ctypedef struct fdp_stage:
+        int64_t first_node
+        int64_t n_nodes
+        int64_t first_nest
+        int64_t n_nests
+        int64_t first_item
+        int64_t n_items
+        int64_t first_link
+        int64_t n_links
+        int32_t large
     ctypedef struct fdp_tree:
         int64_t size
-        int64_t n_ops
-        const int32_t *op
-        const int64_t *id
+        int64_t n_stages
+        const fdp_stage *stages
         const fdp_node *nodes
+        const fdp_nest *nests
         const fdp_fold *folds
-    int fdp_infer_f64(const fdp_tree *, const double *, double, int, double *, double *, double *, double *, double *, double *)
-    int fdp_infer_f32(const fdp_tree *, const double *, double, int, double *, float *, double *, double *, float *, double *, double *)
-    int fdp_project_f64(const fdp_tree *, int, double *, const double *, double *)
-    int fdp_project_f32(const fdp_tree *, int, double *, const float *, double *)
+        const int64_t *item_node
+        const int64_t *item_lane
+        const int64_t *link_node
+        const int64_t *link_number
+    int fdp_infer_f64(const fdp_tree *, const double *, double, int, double *, double *, double *, double *, double *,
+                      double *, double *)
+    int fdp_infer_f32(const fdp_tree *, const double *, double, int, double *, float *, double *, double *, double *,
+                      float *, double *, double *)
     int fdp_quadratic(int64_t, const double *, const double *, const double *, int, double *, double *)
     int fdp_form(int64_t, const double *, const double *, int, double *)
     int fdp_axpby_f64(int64_t, double, const double *, double, int, double *)
@@ -60,57 +80,90 @@ cdef class Engine:
     cdef fdp_node *nodes
     cdef fdp_fold *folds
     cdef fdp_link *links
+    cdef fdp_nest *nests
+    cdef fdp_stage *stages
     cdef list keep
     cdef int threads
-    cdef object up, up32, rowsum, buffer
+    cdef object up, up32, rowsum, message, buffer
     cdef readonly int64_t size, cells
 
     def __cinit__(self, plan, int threads):
-        cdef int64_t i, k = 0, lane_most = 1
+        cdef int64_t i, k = 0, s = 0, nest = 0, buffer_most = 1, buffer_at
         cdef int64_t n_links = sum(len(node.links) for node in plan.nodes)
+        cdef int64_t n_nests = sum(len(node.nests) for node in plan.nodes)
         self.keep = []
         self.threads = threads
         self.nodes = <fdp_node *> calloc(max(1, len(plan.nodes)), sizeof(fdp_node))
         self.folds = <fdp_fold *> calloc(max(1, len(plan.folds)), sizeof(fdp_fold))
         self.links = <fdp_link *> calloc(max(1, n_links), sizeof(fdp_link))
-        if not self.nodes or not self.folds or not self.links:
+        self.nests = <fdp_nest *> calloc(max(1, n_nests), sizeof(fdp_nest))
+        self.stages = <fdp_stage *> calloc(max(1, len(plan.stages)), sizeof(fdp_stage))
+        if not (self.nodes and self.folds and self.links and self.nests and self.stages):
             raise MemoryError("no memory for the inference plan")
-        for i, node in enumerate(plan.nodes):
-            c = &self.nodes[i]
-            c.rows, c.cells, c.table, c.row_at = node.rows, node.cells, node.table, node.row_at
-            c.separator, c.own, c.lanes, c.own_at = node.separator, node.own, len(node.lane_at) - 1, node.own_at
-            c.lane_at = <const int64_t *> self._ptr(node.lane_at, np.int64)
-            if node.own == 2:
-                c.own_row = <const int64_t *> self._ptr(node.own_row, np.int64)
-                c.own_cell = <const int32_t *> self._ptr(node.own_cell, np.int32)
-            c.n_links = len(node.links)
-            c.links = &self.links[k]
-            c.lane_buffer = 0
-            for link in node.links:
-                self._fill(&self.links[k], link)
-                if link.shared and c.lanes > 1:
-                    c.lane_buffer += link.size
-                k += 1
-            lane_most = max(lane_most, c.lane_buffer * c.lanes)
         for i, (host_at, link) in enumerate(plan.folds):
             self.folds[i].host_at = host_at
             self._fill(&self.folds[i].link, link)
+        items, pairs = [], []
+        i = 0
+        for s, stage in enumerate(plan.stages):
+            out = &self.stages[s]
+            out.first_node, out.n_nodes = i, len(stage)
+            out.first_nest, out.first_item, out.first_link = nest, len(items), len(pairs)
+            out.large = sum(node.rows * node.cells for node in stage) > 65536
+            buffer_at = 0
+            for node in stage:
+                self._node(&self.nodes[i], node, &self.links[k])
+                self.nodes[i].buffer_at = buffer_at
+                buffer_at += self.nodes[i].lane_buffer * self.nodes[i].lanes
+                k += len(node.links)
+                items += [(i, lane) for lane in range(self.nodes[i].lanes)]
+                pairs += [(i, number) for number in range(len(node.links))]
+                for at, size, first, count in node.nests:
+                    self.nests[nest].at, self.nests[nest].size = at, size
+                    self.nests[nest].first_fold, self.nests[nest].n_folds = first, count
+                    nest += 1
+                i += 1
+            buffer_most = max(buffer_most, buffer_at)
+            out.n_nests, out.n_items, out.n_links = (
+                nest - out.first_nest, len(items) - out.first_item, len(pairs) - out.first_link)
         self.tree.size = self.size = plan.size
         self.cells = plan.cells
-        self.tree.n_ops = len(plan.ops)
-        self.tree.op = <const int32_t *> self._ptr([op for op, _ in plan.ops], np.int32)
-        self.tree.id = <const int64_t *> self._ptr([number for _, number in plan.ops], np.int64)
-        self.tree.nodes = self.nodes
-        self.tree.folds = self.folds
+        self.tree.n_stages = len(plan.stages)
+        self.tree.stages, self.tree.nodes = self.stages, self.nodes
+        self.tree.nests, self.tree.folds = self.nests, self.folds
+        self.tree.item_node = <const int64_t *> self._ptr([node for node, _ in items], np.int64)
+        self.tree.item_lane = <const int64_t *> self._ptr([lane for _, lane in items], np.int64)
+        self.tree.link_node = <const int64_t *> self._ptr([node for node, _ in pairs], np.int64)
+        self.tree.link_number = <const int64_t *> self._ptr([number for _, number in pairs], np.int64)
         self.up = np.empty(max(1, plan.size))
         self.up32 = None
         self.rowsum = np.empty(max(1, plan.rows))
-        self.buffer = np.empty(lane_most)
+        self.message = np.empty(max(1, plan.rows))
+        self.buffer = np.empty(buffer_most)
+
+    cdef int _node(self, fdp_node *c, node, fdp_link *links) except -1:
+        cdef int64_t k = 0
+        c.rows, c.cells, c.table, c.row_at = node.rows, node.cells, node.table, node.row_at
+        c.separator, c.own, c.lanes, c.own_at = node.separator, node.own, len(node.lane_at) - 1, node.own_at
+        c.lane_at = <const int64_t *> self._ptr(node.lane_at, np.int64)
+        if node.own == 2:
+            c.own_row = <const int64_t *> self._ptr(node.own_row, np.int64)
+            c.own_cell = <const int32_t *> self._ptr(node.own_cell, np.int32)
+        c.n_links = len(node.links)
+        c.links = links
+        c.lane_buffer = 0
+        for k, link in enumerate(node.links):
+            self._fill(&links[k], link)
+            if link.shared and c.lanes > 1:
+                c.lane_buffer += link.size
+        return 0
 
     def __dealloc__(self):
         free(self.nodes)
         free(self.folds)
         free(self.links)
+        free(self.nests)
+        free(self.stages)
 
     cdef void *_ptr(self, values, dtype) except? NULL:
         array = np.ascontiguousarray(values, dtype)
@@ -132,36 +185,23 @@ cdef class Engine:
     def infer(self, const double[::1] theta, double total, tables, double[::1] m):
         """Fills `tables` (float64 or float32) and `m`; returns log Z, or None where nothing is possible."""
         cdef double log_z = 0
-        cdef double[::1] up = self.up, rowsum = self.rowsum, buffer = self.buffer
+        cdef double[::1] up = self.up, rowsum = self.rowsum, message = self.message, buffer = self.buffer
         cdef double[::1] t64
         cdef float[::1] t32, up32
         cdef int code
         if tables.dtype == np.float64:
             t64 = tables
             with nogil:
-                code = fdp_infer_f64(&self.tree, &theta[0], total, self.threads, &up[0], &rowsum[0], &buffer[0],
-                                     &t64[0], &m[0], &log_z)
+                code = fdp_infer_f64(&self.tree, &theta[0], total, self.threads, &up[0], &rowsum[0], &message[0],
+                                     &buffer[0], &t64[0], &m[0], &log_z)
         else:
             if self.up32 is None:
                 self.up32 = np.empty(max(1, self.size), np.float32)
             t32, up32 = tables, self.up32
             with nogil:
                 code = fdp_infer_f32(&self.tree, &theta[0], total, self.threads, &up[0], &up32[0], &rowsum[0],
-                                     &buffer[0], &t32[0], &m[0], &log_z)
+                                     &message[0], &buffer[0], &t32[0], &m[0], &log_z)
         return None if code == FDP_ERR_IMPOSSIBLE else log_z
-
-    def project(self, tables, double[::1] m):
-        """The vector of marginals of given node tables."""
-        cdef double[::1] t64, buffer = self.buffer
-        cdef float[::1] t32
-        if tables.dtype == np.float64:
-            t64 = tables
-            with nogil:
-                fdp_project_f64(&self.tree, self.threads, &buffer[0], &t64[0], &m[0])
-        else:
-            t32 = tables
-            with nogil:
-                fdp_project_f32(&self.tree, self.threads, &buffer[0], &t32[0], &m[0])
 
 
 def quadratic(const double[::1] m, const double[::1] w, const double[::1] t, double[::1] g, int threads):

@@ -11,7 +11,6 @@ separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a *prefi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,7 +24,6 @@ LANE_CELLS = 32_768
 MAX_LANES = 32
 
 NONE, DENSE, SPARSE = 0, 1, 2
-NODE, TABLE = 0, 1
 
 
 @dataclass
@@ -55,6 +53,7 @@ class Node:
     own_cell: np.ndarray | None = None
     lane_at: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
     links: list[Link] = field(default_factory=list)
+    nests: list[tuple[int, int, int, int]] = field(default_factory=list)  # at, size, first fold, folds
 
     @property
     def axes(self) -> Clique:
@@ -76,7 +75,7 @@ class Plan:
     domain: Domain
     nodes: list[Node]
     folds: list[tuple[int, Link]]
-    ops: list[tuple[int, int]]
+    stages: list[list[Node]]  # nodes by depth, roots first
     places: dict[frozenset[str], Place]
     size: int
     cells: int
@@ -98,7 +97,6 @@ def make_plan(
             hosts[attrs] = min(inside, key=lambda i: nodes[i].rows * nodes[i].cells)
     places: dict[frozenset[str], Place] = {}
     folds: list[tuple[int, Link]] = []
-    fold_of_node: list[list[int]] = [[] for _ in nodes]
     size = table = row_at = 0
     for i, node in enumerate(nodes):
         node.table, node.row_at = table, row_at
@@ -110,32 +108,34 @@ def make_plan(
             places[frozenset(node.axes)] = place
             size += place.size
             mine.remove(frozenset(node.axes))
-        mine.sort(key=lambda s: (-domain.cells(s), sorted(s)))
-        direct: list[tuple[frozenset[str], Place]] = []
-        inner: list[tuple[frozenset[str], frozenset[str]]] = []
+        mine.sort(key=lambda s: (-domain.cells(s), -len(s), sorted(s)))
+        nest: dict[frozenset[str], list[tuple[frozenset[str], frozenset[str]]]] = {}
+        top: dict[frozenset[str], frozenset[str]] = {}
         for attrs in mine:
-            larger = [s for s, _ in direct if attrs < s] + [s for s, _ in inner if attrs < s]
+            larger = [s for s in top if attrs < s]
             place = Place(tuple(a for a in node.axes if a in attrs), size, domain.cells(attrs))
             places[attrs] = place
             size += place.size
             if larger:
-                inner.append((attrs, min(larger, key=lambda s: domain.cells(s))))
+                above = min(larger, key=lambda s: (domain.cells(s), sorted(s)))
+                top[attrs] = top[above]
+                nest[top[above]].append((attrs, above))
             else:
-                direct.append((attrs, place))
-        node.links = [_link(domain, node.sep, node.res, place) for _, place in direct]
-        for attrs, above in inner:
-            host = places[above]
-            fold_of_node[i].append(len(folds))
-            folds.append((host.at, _link(domain, (), host.axes, places[attrs])))
+                top[attrs] = attrs
+                nest[attrs] = []
+        for attrs, inner in nest.items():
+            node.links.append(_link(domain, node.sep, node.res, places[attrs]))
+            node.nests.append((places[attrs].at, places[attrs].size, len(folds), len(inner)))
+            for part, above in reversed(inner):
+                folds.append((places[above].at, _link(domain, (), places[above].axes, places[part])))
         _lanes(domain, node)
+    depth: list[int] = []
     for node in nodes:
         if node.sep:
             node.separator = places[frozenset(node.sep)].at
-    ops: list[tuple[int, int]] = []
-    for i in reversed(range(len(nodes))):
-        ops += [(TABLE, f) for f in reversed(fold_of_node[i])]
-        ops.append((NODE, i))
-    return Plan(domain, nodes, folds, ops, places, size, table, row_at)
+        depth.append(1 + depth[hosts[frozenset(node.sep)]] if node.sep else 0)
+    stages = [[n for n, d in zip(nodes, depth) if d == k] for k in range(max(depth, default=-1) + 1)]
+    return Plan(domain, nodes, folds, stages, places, size, table, row_at)
 
 
 def _hang(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dict[frozenset[str], int]]:
@@ -298,7 +298,3 @@ def _overlap(link: Link, cuts: np.ndarray) -> bool:
     high = np.maximum.reduceat(link.base, cuts[:-1]).astype(np.int64) + span
     by = np.argsort(low, kind="stable")
     return bool((high[by][:-1] > low[by][1:]).any())
-
-
-def cells_of(plan: Plan) -> int:
-    return sum(math.prod((node.rows, node.cells)) for node in plan.nodes)

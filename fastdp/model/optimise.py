@@ -112,7 +112,7 @@ def accelerated(
     tables, averaged = np.empty(cells, dtype), np.empty(cells, dtype)
     z, z_next, x, y, g = (np.empty(size) for _ in range(5))
     theta_next = np.empty(size)
-    log_z = oracle(theta, tables, z)
+    oracle(theta, tables, z)
     averaged[:] = tables
     x[:] = z
     loss = quadratic.gradient(x, g, threads)
@@ -132,7 +132,7 @@ def accelerated(
         stuck = False
         while True:
             combine(1.0, theta, -1 / (t * smooth), g, theta_next, threads)
-            log_z_next = oracle(theta_next, tables, z_next)
+            oracle(theta_next, tables, z_next)
             ahead, _ = diff_dot(theta_next, theta, z_next, threads)
             back, _ = diff_dot(theta_next, theta, z, threads)
             distance = 0.5 * (ahead - back)  # symmetrised: log Z cancels
@@ -146,7 +146,7 @@ def accelerated(
         if stuck:
             out.ended = "iterations"
             break
-        theta, theta_next, z, z_next, log_z = theta_next, theta, z_next, z, log_z_next
+        theta, theta_next, z, z_next = theta_next, theta, z_next, z
         axpby(t, z, 1 - t, x, threads)
         axpby(t, tables, 1 - t, averaged, threads)
         smooth = max(SHRINK * smooth, MARGIN * need)

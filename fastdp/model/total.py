@@ -37,8 +37,7 @@ def _average(estimates: list[tuple[float, float]]) -> tuple[float, float]:
 
 def _total(query, y, variance) -> tuple[float, float] | None:
     if isinstance(query, AdaGrid):
-        found, used = _of_grid(query.grid, y, variance, 0)
-        return found
+        return _of_grid(query.grid, y, variance, 0)[0]
     if isinstance(query, Identity | Binned):
         return float(y.sum()), float(variance.sum())
     if isinstance(query, Sparse):
