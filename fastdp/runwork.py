@@ -172,7 +172,11 @@ class Work:
 
             name = f"report-{self._label(i)}.html" if self.several else "report.html"
             evaluate(
-                truth, synthetic_path(place), schema=self.schema, report=str(folder.private / name), run=run
+                truth,
+                synthetic_path(place),
+                schema=self.schema,
+                report=str(folder.private / name),
+                run=replace(run, timings=self._timings(i)),
             )
         self._write_timings(folder)
         final = folder.out / self._label(i) if self.several else folder.out

@@ -120,10 +120,12 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
         clique = (clique,) if isinstance(clique, str) else tuple(clique)
         values = get(m, "values")
         cells = get(m, "count") if values is None else np.asarray(values).size
-        histogram = get(m, "kind") == "user_histogram" or not clique
-        if not histogram and all(c in sizes for c in clique):
+        # A histogram of users is no marginal of the table: its keys are not the schema's columns.
+        counted = get(m, "kind") == "user_histogram"
+        histogram = counted or not clique or any(c not in sizes for c in clique)
+        if not histogram:
             cells = math.prod(sizes[c] for c in clique)
-        label = " × ".join(clique) if not histogram else str(get(m, "label") or "total")
+        label = " × ".join(clique) if not histogram else str(get(m, "label") or " × ".join(clique) or "total")
         entry = found.setdefault(
             (label, round(sigma, 6)),
             {
