@@ -26,6 +26,7 @@ MAX_PERIOD_ROWS = 40
 WORST = 12
 HABIT_ROWS = 5  # habits are looked at for users with at least this many rows
 _TIME = ("shift", "hour", "day", "month", "year", "week", "age")
+_VARIETY_EDGES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100]
 _ROWS_EDGES = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000]
 
 
@@ -361,28 +362,34 @@ def users(
     per_user = [(u, np.bincount(u)) for u in owners]  # numbers nobody has are users of no rows
     top = max((int(c.max()) for _, c in per_user if c.size), default=1)
     edges = [e for e in _ROWS_EDGES if e <= top]
-    bins = [f"{a}" if a == b - 1 else f"{a} to {b - 1}" for a, b in pairwise(edges)]
-    bins.append(f"{edges[-1]} and more")
-    hists = [
-        _round(shares(np.searchsorted(edges, c[c > 0], side="right") - 1, len(edges))) for _, c in per_user
-    ]
-    out: dict[str, Any] = {"unit": unit, "rows": _split("Rows per user", bins, hists, truth)}
+    hists = [_in_bins(c[c > 0], edges) for _, c in per_user]
+    out: dict[str, Any] = {"unit": unit, "rows": _split("Rows per user", _bin_names(edges), hists, truth)}
     out["mean"] = [float(c[c > 0].mean()) if c.any() else 0.0 for _, c in per_user]
     out["habits"] = []
     for name in _habit_columns(labels, where):
         favourite, variety = [], []
+        spread = [e for e in _VARIETY_EDGES if e <= len(labels[name][0])]
         for t, (index, counts) in zip(every, per_user, strict=True):
             largest, distinct = _habits(index, counts.size, t.codes[name], len(labels[name][0]))
             busy = counts >= HABIT_ROWS
             favourite.append(
                 _round(shares(np.minimum(largest[busy] * 10 // np.maximum(counts[busy], 1), 9), 10))
             )
-            variety.append(_round(shares(np.minimum(distinct[busy], 12) - 1, 12)))
+            variety.append(_in_bins(distinct[busy], spread))
         tenths = [f"{10 * i} to {10 * i + 10} %" for i in range(10)]
         out["habits"].append(_split(f"Share of rows in the favourite {name}", tenths, favourite, truth))
-        counted = [str(i) for i in range(1, 12)] + ["12 and more"]
-        out["habits"].append(_split(f"Different values of {name}", counted, variety, truth))
+        out["habits"].append(_split(f"Different values of {name}", _bin_names(spread), variety, truth))
     return out
+
+
+def _in_bins(values: np.ndarray, edges: Sequence[int]) -> list[float]:
+    """Share of the values (whole, at least the first edge) in each bin that starts at an edge."""
+    return _round(shares(np.searchsorted(edges, values, side="right") - 1, len(edges)))
+
+
+def _bin_names(edges: Sequence[int]) -> list[str]:
+    names = [f"{a}" if a == b - 1 else f"{a} to {b - 1}" for a, b in pairwise(edges)]
+    return [*names, f"{edges[-1]} and more"]
 
 
 def _split(name: str, labels: list[str], hists: list[list[float]], truth: Coded | None) -> dict:

@@ -36,9 +36,10 @@ def one_unit(promise: dict) -> str:
 
 def promise_words(promise: dict) -> list[str]:
     """The privacy statement as a few plain sentences."""
-    whole = one_unit(promise)
-    out = [f"Whoever studies the released table can hardly tell whether {whole} was in the true data."]
     rate = attacker(promise)
+    out = [
+        f"Whoever studies the released table {_can_tell(rate)} whether {one_unit(promise)} was in the true data."
+    ]
     if rate is not None:
         shown = f"{100 * rate:.0f}" if rate < 0.995 else f"{100 * rate:.2f}"
         out.append(
@@ -55,6 +56,18 @@ def promise_words(promise: dict) -> list[str]:
     if promise.get("alone") is True:
         out.append("Other releases from the same data are not counted here; their losses add up.")
     return out
+
+
+def _can_tell(rate: float | None) -> str:
+    """How well an attacker with that hit rate can tell, in words that do not promise more than the figure."""
+    if rate is None:
+        return "should not be able to tell"
+    steps = (
+        (0.6, "can hardly tell"),
+        (0.75, "can guess, but not tell,"),
+        (0.95, "may become fairly, but not fully, sure"),
+    )
+    return next((said for limit, said in steps if rate < limit), "may well find out")
 
 
 def _who(promise: dict) -> str:

@@ -407,6 +407,19 @@ def test_joint_runs_say_what_covers_what():
     assert "ε = 10.12" in page and "made with ε = 10; the figures above cover all 2 tables" in page
 
 
+@pytest.mark.parametrize(
+    ("mu", "said"),
+    [
+        (0.28, "can hardly tell"),
+        (1.0, "can guess"),
+        (2.07, "fairly, but not fully"),
+        (9.0, "may well find out"),
+    ],
+)
+def test_words_do_not_promise_more_than_the_figure(mu, said):
+    assert said in words.promise_words(pages.statement(mu=mu, epsilon=100.0))[0]
+
+
 def test_units_are_named_honestly():
     assert (
         words.one_unit({"unit": {"kind": "user", "column": "taxi_id"}})
