@@ -57,6 +57,17 @@ class Domain(Mapping[str, int]):
         """Number of cells of a marginal over the clique (1 for the empty clique); exact, never overflows."""
         return math.prod(self.shape(clique))
 
+    def recoded(self, recode: Mapping[str, Sequence[int]]) -> Domain:
+        """The domain after each named attribute's code c became recode[name][c]: its size is the largest new code + 1."""
+        sizes = dict(self._sizes)
+        for name, codes in recode.items():
+            if name not in sizes:
+                raise SchemaError(f"recoding: no attribute {name!r}; there are {', '.join(self)}")
+            if len(codes) != sizes[name] or min(codes) < 0:
+                raise SchemaError(f"recoding {name!r}: give one code >= 0 for each of its {sizes[name]} codes")
+            sizes[name] = int(max(codes)) + 1
+        return Domain(sizes)
+
     def canonical(self, clique: Iterable[str]) -> Clique:
         """The clique's attributes in the domain's order."""
         wanted = set(clique)

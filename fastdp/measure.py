@@ -120,27 +120,34 @@ class Door:
         """What the run's reservation still covers: `mu`, `pure_epsilon`."""
         return self.__reservation.left(self.__part)
 
-    def measure(self, requests: Sequence[Request], label: str) -> list[Measurement]:
+    def measure(
+        self, requests: Sequence[Request], label: str, *, recode: Mapping[str, np.ndarray] | None = None
+    ) -> list[Measurement]:
         """Noisy answers to all the requests, in their order: one step of the ledger, one pass over the data.
 
         Each costs its own mu; together sqrt(sum of mu^2). Noise on a query row with scalar c is clip / (mu c) rows. BudgetError
         if the reservation does not cover them, PrivacyError if a query's columns have L2 norm above 1; both before
-        anything is read.
+        anything is read. `recode` (public: code -> code of each named column) merges codes before counting; cliques,
+        queries and answers are then over `domain.recoded(recode)`.
         """
         requests = list(requests)
         if not requests:
             return []
-        plans = [plan_marginal(self.domain, self.clip, r) for r in requests]
-        question = {"kind": "marginals", "clip": self.clip, "asked": [p.question for p in plans]}
+        codes, domain, asked = self.__recoding(recode)
+        plans = [plan_marginal(domain, self.clip, r) for r in requests]
+        question = {"kind": "marginals", "clip": self.clip, "asked": [p.question for p in plans], **asked}
         events = [Gaussian(p.mu) for p in plans]
 
         def draw() -> list[np.ndarray]:
-            counts = self.__count(list(dict.fromkeys(p.clique for p in plans)))
+            counts = self.__count(list(dict.fromkeys(p.clique for p in plans)), codes)
             self.__trace("counted")
             return [self.__noisy(p, counts[p.clique], i) for i, p in enumerate(plans)]
 
         arrays = self.__answer(label, question, events, draw)
-        self.__releases += [p.describe(label) for p in plans]
+        merged = {name: domain[name] for name in codes}
+        for p in plans:
+            sizes = {name: merged[name] for name in p.clique if name in merged}
+            self.__releases.append(p.describe(label) | ({"recoded": sizes} if sizes else {}))
         return [
             Measurement(p.clique, a.astype(np.float64) / SCALE, p.sigma_rows, p.query, label=label)
             for p, a in zip(plans, arrays, strict=True)
@@ -222,6 +229,7 @@ class Door:
         weights: Sequence[float] | None = None,
         penalties: Sequence[float] | None = None,
         allowed: Sequence[int] | None = None,
+        recode: Mapping[str, np.ndarray] | None = None,
     ) -> int:
         """The index of a clique whose marginal is far from its estimate: exponential mechanism, one step of the ledger.
 
@@ -229,14 +237,16 @@ class Door:
         user changes it by at most clip * weights[i]; probabilities are proportional to exp(epsilon * score / (2 * clip *
         largest weight)); charged as epsilon-bounded-range. Estimates, weights and penalties are public. `allowed`: only
         these indices stand for election. The counting is done once for calls that differ in epsilon or `allowed` only.
+        `recode`: as in `measure`.
         """
-        cliques = [self.domain.check(c) for c in cliques]
+        codes, domain, recoding = self.__recoding(recode)
+        cliques = [domain.check(c) for c in cliques]
         allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]
         if not allowed or not all(0 <= i < len(cliques) for i in allowed):
             raise UsageError(f"{label!r}: no candidate to select from, or one out of range")
         event = BoundedRange(_positive(epsilon, "epsilon"))
         factor = _weights(weights, len(cliques), label)
-        grids = [_grid(self.domain, c, estimates, label) for c in cliques]
+        grids = [_grid(domain, c, estimates, label) for c in cliques]
         off = [0] * len(cliques) if penalties is None else [_grid_number(p, label) for p in penalties]
         if len(off) != len(cliques):
             raise UsageError(f"{label!r}: {len(off)} penalties for {len(cliques)} cliques")
@@ -246,6 +256,7 @@ class Door:
             "estimates": [array_digest(g) for g in grids],
             "weights": factor,
             "penalties": off,
+            **recoding,
         }
         known = digest(asked)
         question = {"kind": "select", "clip": self.clip, "asked": known, "allowed": allowed}
@@ -253,7 +264,7 @@ class Door:
 
         def draw() -> list[np.ndarray]:
             if self.__scores is None or self.__scores[0] != known:
-                self.__scores = (known, self.__distances(cliques, grids, factor, off))
+                self.__scores = (known, self.__distances(cliques, grids, factor, off, codes))
             self.__trace("counted")
             scores = self.__scores[1][allowed]
             chosen = select.exponential(scores, event.epsilon, sensitivity, seed=self.__draw_seed(0))
@@ -272,12 +283,12 @@ class Door:
         """`select_l1` by another name: the one score the door knows how to bound per user."""
         return self.select_l1(candidates, estimates, epsilon=epsilon, label=label, **options)
 
-    def __distances(self, cliques, grids, factor, off) -> np.ndarray:
+    def __distances(self, cliques, grids, factor, off, codes) -> np.ndarray:
         """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows, cut off at +-2^61 (which cannot raise how much
         one user changes them)."""
         out = np.empty(len(cliques), np.int64)
         for start, stop in _batches([g.size for g in grids]):
-            counts = self.__count(list(dict.fromkeys(cliques[start:stop])))
+            counts = self.__count(list(dict.fromkeys(cliques[start:stop])), codes)
             for i in range(start, stop):
                 gap = int(np.abs(counts[cliques[i]].reshape(-1) - grids[i]).sum(dtype=np.int64))
                 out[i] = max(-SCORE_LIMIT, min(SCORE_LIMIT, factor[i] * (gap - off[i])))
@@ -291,11 +302,26 @@ class Door:
         scale.check_gaussian(plan.sigma, plan.coef2, plan.sensitivity2, plan.mu)
         return exact + noise.gaussian(plan.sigma, plan.rows, seed=self.__draw_seed(position))
 
-    def __count(self, cliques: list[Clique]) -> dict[Clique, np.ndarray]:
+    def __recoding(
+        self, recode: Mapping[str, np.ndarray] | None
+    ) -> tuple[dict[str, np.ndarray], Domain, dict]:
+        """(code -> code of each recoded column, the domain after it, what the step's digest says of it)."""
+        codes = {name: np.array(recode[name]) for name in sorted(recode or {})}
+        for name, column in codes.items():
+            if column.ndim != 1 or column.dtype.kind not in "iu":
+                raise UsageError(f"recoding {name!r}: codes are a 1-D array of whole numbers")
+        domain = self.domain.recoded(codes) if codes else self.domain
+        codes = {name: column.astype(np.int64) for name, column in codes.items()}
+        asked = {"recode": {name: array_digest(column) for name, column in codes.items()}} if codes else {}
+        return codes, domain, asked
+
+    def __count(self, cliques: list[Clique], codes: dict[str, np.ndarray]) -> dict[Clique, np.ndarray]:
         """int64 marginals in units of 1/SCALE rows; per event every row counts fully."""
         clip = self.clip if self.unit == "user" else None
-        found = self.__private(lambda: self.__engine.marginals(cliques, clip))
-        out = {c: _whole(found[c], self.domain.shape(c)) for c in cliques}
+        domain = self.domain.recoded(codes) if codes else self.domain
+        more = {"recode": codes} if codes else {}
+        found = self.__private(lambda: self.__engine.marginals(cliques, clip, **more))
+        out = {c: _whole(found[c], domain.shape(c)) for c in cliques}
         return out if clip is not None else {c: a * SCALE for c, a in out.items()}
 
     def __answer(

@@ -5,7 +5,7 @@ An engine never decides what is released; it returns exact integers. All engines
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -25,9 +25,16 @@ class Counter(Protocol):
 
     schema: Schema
 
-    def marginals(self, cliques: Sequence[Clique], clip: int | None) -> dict[Clique, np.ndarray]:
+    def marginals(
+        self,
+        cliques: Sequence[Clique],
+        clip: int | None,
+        *,
+        recode: Mapping[str, np.ndarray] | None = None,
+    ) -> dict[Clique, np.ndarray]:
         """int64 arrays of shape `domain.shape(clique)`, in units of 1/SCALE rows; each row of a user with R rows
-        weighs min(SCALE, floor(clip * SCALE / R)). clip=None: plain counts, in rows."""
+        weighs min(SCALE, floor(clip * SCALE / R)). clip=None: plain counts, in rows. `recode`: count rows whose code c of
+        the named column became recode[name][c]; shapes are then those of `domain.recoded(recode)`."""
         ...
 
     def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:
