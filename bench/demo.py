@@ -5,6 +5,7 @@ Then the same on the real Chicago trips where they are at hand (../shared/data).
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -28,12 +29,13 @@ def main(rows: int = ROWS, out: Path = OUT) -> None:
     pages = [simulated(rows, out)]
     if CHICAGO.exists():
         pages.append(chicago(out))
+    shown = os.path.relpath(out)
     console.print("\n[bold]What to look at[/bold]")
     for page in pages:
-        console.print(f"  {page}  (sees the truth: not for release)")
-    console.print(f"  {out}/taxi/privacy.json   the promise, recomputed by: fastdp verify {out}/taxi")
-    console.print(f"  {out}/taxi/synthetic.parquet   the synthetic trips, with synthetic taxis")
-    console.print(f"  {out}/taxi/measurements.parquet   every noisy answer with its standard error")
+        console.print(f"  {os.path.relpath(page)}  (sees the truth: not for release)")
+    console.print(f"  {shown}/taxi/privacy.json   the promise, recomputed by: fastdp verify {shown}/taxi")
+    console.print(f"  {shown}/taxi/synthetic.parquet   the synthetic trips, with synthetic taxis")
+    console.print(f"  {shown}/taxi/measurements.parquet   every noisy answer with its standard error")
 
 
 def simulated(rows: int, out: Path) -> Path:
