@@ -23,8 +23,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 schema_app = typer.Typer(help="Schemas: show, import, check, draft.", no_args_is_help=True)
+archetypes_app = typer.Typer(help="Archetypes of users, from public data.", no_args_is_help=True)
 ledger_app = typer.Typer(help="Budget ledgers: open, show, verify.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
+app.add_typer(archetypes_app, name="archetypes")
 app.add_typer(ledger_app, name="ledger")
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -319,6 +321,34 @@ def schema_draft(
     from .schema import Schema
 
     Schema.draft(public_frame(source), user=user, bins=bins).save(out)
+
+
+@archetypes_app.command(
+    "fit",
+    epilog="Example:\n\n\b\n  fastdp archetypes fit trips-2019.parquet --mechanism taxi-archetypes --out A\n"
+    "  fastdp synth trips.parquet -m taxi-archetypes -e 1 -d 2.5e-5 --public A --out run",
+)
+def archetypes_fit(
+    public: Annotated[str, typer.Argument(help="PUBLIC data: files, a glob or a folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to make.")],
+    mechanism: Mechanism = "taxi-archetypes",
+    schema: SchemaOption = None,
+    archetypes: Annotated[
+        str | None, typer.Option(help="How many, or auto: by the likelihood of public users held out.")
+    ] = None,
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Archetypes, their habits and the chain of conditionals, from public data. Never fit on private data."""
+    from .cli_show import archetypes_table
+    from .publicfit import fit_folder
+
+    found = fit_folder(public, out, mechanism, schema=schema, archetypes=archetypes, threads=threads)
+    if as_json:
+        emit({"out": str(out), **found})
+    elif not quiet:
+        archetypes_table(out, found)
 
 
 @ledger_app.command(

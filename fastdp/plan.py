@@ -156,10 +156,13 @@ def _model_cells(schema: Schema, cliques) -> tuple[int, str]:
         return 0, str(error)
 
 
-def public_table(source: Any, schema: Any, mechanism: Any, threads: int | None = None) -> Table:
-    """Public data read by the schema a run would use."""
+def public_table(source: Any, schema: Any, mechanism: Any, threads: int | None = None) -> Table | bool:
+    """Public data read by the schema a run would use; True for a saved model, which has no rows to look at."""
+    from .archetypes.store import is_folder
     from .table import read
 
+    if is_folder(source):
+        return True
     return read(source, resolve_schema(schema, recipes.load(mechanism)), public=True, threads=threads)
 
 

@@ -6,10 +6,10 @@ public data used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .errors import DataError, UsageError
 from .ids import Habits
 
 if TYPE_CHECKING:
+    from .archetypes.model import PublicModel
     from .schema import Schema
     from .table import Table
 
@@ -53,6 +54,13 @@ class PublicTable:
         pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_cells]
         counts = self.marginals(pairs)
         return grow(domain, {p: mutual_information(counts[p]) for p in pairs}, ways, max_cells)
+
+    def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
+        """Archetypes of the public users; see `archetypes.fit`."""
+        from .archetypes.fit import fit
+        from .archetypes.options import options_of
+
+        return fit(self.table, options_of(wanted))
 
     def choose_clip(self, noise_per_unit: float = 0.0) -> ClipChoice:
         return choose_clip(self.table.rows_per_user(), noise_per_unit)

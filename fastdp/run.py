@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .archetypes.store import schema_of
 from .errors import UsageError
 from .mechanisms import recipe as recipes
 from .plan import check_budget, clip_of, resolve_schema
@@ -72,7 +73,11 @@ def synthesize(
     if ledger is not None and seed is not None:
         raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
     recipe = recipes.load(mechanism)
-    schema = resolve_schema(getattr(table, "schema", None) if is_table(table) else schema, recipe)
+    if is_table(table):
+        schema = table.schema
+    elif schema is None and recipe.schema is None:
+        schema = schema_of(public)
+    schema = resolve_schema(schema, recipe)
     configs = [recipe.config(e) for e in epsilons]
     for config in configs:
         clip_of(config, schema)

@@ -25,6 +25,7 @@ from .result import Run, load_run, synthetic_path
 from .runfolder import RunFolder
 
 if TYPE_CHECKING:
+    from .archetypes.store import Saved
     from .model import Model
     from .publicchoice import PublicTable
     from .schema import Schema
@@ -193,7 +194,7 @@ class Work:
         run.schema.save(place / "schema.json")
         write_statement(place, run.privacy)
 
-    def _job(self, i: int, seed: int, public: PublicTable | None, folder: RunFolder | None) -> Job:
+    def _job(self, i: int, seed: int, public: PublicTable | Saved | None, folder: RunFolder | None) -> Job:
         cache = None if folder is None else folder.private / "state"
 
         def fit(domain, measurements, **options):
@@ -241,17 +242,20 @@ class Work:
 
         return read(source, self.schema, threads=self.threads), True
 
-    def _public(self, public: Any) -> PublicTable | None:
+    def _public(self, public: Any) -> PublicTable | Saved | None:
         if public is None:
             return None
+        from .archetypes.store import Saved, is_folder
         from .publicchoice import PublicTable
         from .table import read
 
+        if is_folder(public):
+            return Saved(public)
         if not is_table(public):
             public = read(public, self.schema, public=True, threads=self.threads)
         return PublicTable(public)
 
-    def _ids(self, outcome: Outcome, config: Config, public: PublicTable | None) -> IdSource | None:
+    def _ids(self, outcome: Outcome, config: Config, public: PublicTable | Saved | None) -> IdSource | None:
         """Where the rows' user ids come from; None: no id column."""
         if self.schema.user is None or config.ids.source == "none" or outcome.owners is not None:
             return None

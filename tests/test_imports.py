@@ -22,9 +22,9 @@ FLOORS = [
     {"bound", "encode", "encode_maps", "encode_policy", "encode_text", "sources", "userids", "table", "ingest"},
     {"queries", "userkeys", "privacy", "engines", "measurement", "simulate"},
     {"releases", "measure", "truth", "model", "ids", "decode", "verify", "runfolder"},
-    {"opening", "evaluate", "mechanisms", "publicchoice", "archetypes", "output", "result"},
+    {"opening", "evaluate", "mechanisms", "archetypes", "publicchoice", "archetypes", "output", "result"},
     {"plan"},
-    {"run", "runwork"},
+    {"run", "runwork", "publicfit"},
     {"cli", "cli_show", "__main__"},
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}

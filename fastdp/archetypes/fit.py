@@ -78,7 +78,9 @@ def label_cells(mixture: mixtures.Mixture, points: np.ndarray, block: int = 1 <<
     return np.concatenate(parts).astype(np.int64)
 
 
-def choose(points, cell, user, users: int, seed: int, candidates=CANDIDATES) -> tuple[int, list[dict[str, Any]]]:
+def choose(
+    points, cell, user, users: int, seed: int, candidates=CANDIDATES
+) -> tuple[int, list[dict[str, Any]]]:
     """(number of archetypes, evidence): the fewest whose mean log likelihood on users held out is within one standard error
     of the best. Half of the users are held out; standard errors are over users, whose rows are not independent."""
     rng = np.random.Generator(np.random.Philox(key=seed + 1))
@@ -158,8 +160,10 @@ def _links(table: Table, links, threads) -> tuple[Link, ...]:
 def _prior(table: Table, cliques, threads) -> dict:
     from ..publicchoice import PublicTable
     from ..truth import marginals
+    from .prior import tree_cliques
 
     if cliques is None:
         cliques = PublicTable(table).choose_outer()
-    found = marginals(table, list(cliques), sparse=True, threads=threads)
-    return {tuple(c): (found[c].keys.astype(np.int64), found[c].sums) for c in cliques}
+    counted = tree_cliques(table.domain, cliques)
+    found = marginals(table, counted, sparse=True, threads=threads)
+    return {c: (found[c].keys.astype(np.int64), found[c].sums) for c in counted}

@@ -34,9 +34,10 @@ class Mixture:
     def joint(self, points: np.ndarray) -> np.ndarray:
         """log(weight of component j * its density at point i), [n, k]; density in units of the codes."""
         x = self.standardised(points)
-        return monomials(x) @ coefficients(self.weights, self.means, self.covariances) - np.log(
-            self.spread
-        ).sum()
+        return (
+            monomials(x) @ coefficients(self.weights, self.means, self.covariances)
+            - np.log(self.spread).sum()
+        )
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         return log_sum(self.joint(points))
@@ -127,7 +128,7 @@ def monomials(x: np.ndarray) -> np.ndarray:
 
 def coefficients(weights, means, covariances) -> np.ndarray:
     """[monomials, k]: log(weight * normal density) as a linear function of `monomials`."""
-    k, d = means.shape
+    d = means.shape[1]
     precision = np.linalg.inv(covariances)
     precision = (precision + precision.transpose(0, 2, 1)) / 2
     linear = np.einsum("kij,kj->ki", precision, means)

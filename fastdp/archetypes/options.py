@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -74,7 +75,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             levels = _levels(step, features)
             for name in {n for level in levels for n in level}:
                 if name not in known:
-                    raise UsageError(f"chain: {step.target!r} depends on {name!r}, which is not drawn before it")
+                    raise UsageError(
+                        f"chain: {step.target!r} depends on {name!r}, which is not drawn before it"
+                    )
             links.append((step.target, levels))
             known.append(step.target)
         missing = [name for name in domain if name not in known]
@@ -93,6 +96,13 @@ class Resolved(msgspec.Struct, frozen=True):
     links: tuple[tuple[str, tuple[Clique, ...]], ...]
     habits: Clique
     prior: tuple[Clique, ...] | None
+
+
+def options_of(wanted: Mapping[str, Any]) -> Options:
+    """Options from the fields that a recipe sets; UsageError without features."""
+    if "features" not in wanted:
+        raise UsageError("archetypes: which columns make a user's archetype? Give the recipe `features`")
+    return msgspec.convert(msgspec.to_builtins(dict(wanted)), Options)
 
 
 def _levels(step: Step, features: Clique) -> tuple[Clique, ...]:

@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from ..ids import Habits
 from .conditional import Groups, Link
 from .mixture import Mixture
 from .model import PublicModel
-from .options import Options
+from .options import Options, options_of
 
 if TYPE_CHECKING:
     from ..schema import Schema
@@ -160,11 +161,13 @@ class Saved:
             raise DataError(f"{self.folder} is no archetype model: {HEAD} is missing")
         self.schema: Schema = found
 
-    def archetypes(self, options: Options | None) -> PublicModel:
-        """The model; UsageError where it was fitted with other options than the recipe's."""
+    def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
+        """The model; UsageError where it was fitted with other options than the recipe sets."""
         model = load(self.folder)
-        if options is not None and options != model.options:
-            wrong = [f for f in options.__struct_fields__ if getattr(options, f) != getattr(model.options, f)]
+        fitted = msgspec.to_builtins(model.options)
+        asked = msgspec.to_builtins(options_of({"features": model.options.features, **wanted}))
+        wrong = [name for name in wanted if asked[name] != fitted[name]]
+        if wrong:
             raise UsageError(
                 f"{self.folder} was fitted with other {', '.join(wrong)} than the recipe's; fit it again with the recipe"
             )

@@ -20,6 +20,7 @@ from ..errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..archetypes.model import PublicModel
     from ..ids import Habits
     from ..measure import Door
     from ..measurement import Measurement
@@ -104,6 +105,9 @@ class Public(Protocol):
 
     def choose_outer(self) -> list[Clique]:
         """Outer marginals by the associations seen in the public data."""
+
+    def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
+        """Archetypes of the public users, fitted with (or saved under) these options."""
 
 
 def no_progress(stage: str, done: float, total: float | None, text: str = "") -> None:

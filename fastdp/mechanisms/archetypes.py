@@ -1,0 +1,199 @@
+"""Archetypes (GooseDP, DeID2 sprint 3): public structure, private counts, synthetic users.
+
+Public data says which kinds of users there are (archetypes), what each kind does, and how the columns hang together. Two
+questions are put to the private data, each of which one user changes by 1: how many users are of each archetype (by the
+most common label of their rows), and how many have each value of the trait (a taxi's company). Users are made first, then
+their rows, then the remaining columns one after another from public conditionals.
+
+With `refine`, small private marginals correct the public distribution: it is the prior of a graphical model, fitted to the
+answers from there and stopped at the noise level, which leaves it as near to the public one (in relative entropy) as the answers
+allow. Its rows are dealt to users of the measured kinds who want such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+
+from ..archetypes.options import DEFAULT_ARCHETYPES, Options, Step, options_of
+from ..domain import Clique, Domain, downward_closure
+from ..errors import UsageError
+from ..measurement import Measurement, Request
+from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
+from ..userkeys import MostCommon
+from .base import Config, Job, Outcome, Outline, Planned
+from .tree import estimate_total, onto_simplex, part_mu
+
+if TYPE_CHECKING:
+    from ..archetypes.model import PublicModel
+    from ..measure import Door
+
+
+class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`share` of mu^2 for marginals of up to `ways` attributes: all those inside the public cliques, or `measured` ones."""
+
+    share: float = 0.95
+    ways: int = 2
+    measured: tuple[tuple[str, ...], ...] | None = None
+    stop: Literal["noise", "tol"] = "noise"
+
+    def __post_init__(self):
+        if not 0 < self.share < 1:
+            raise ValueError("share must lie strictly between 0 and 1")
+        if self.ways < 1 or (self.measured is not None and not self.measured):
+            raise ValueError("refine needs ways >= 1, or at least one measured marginal")
+
+
+class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`features`, `trait`, `archetypes`, `chain`, `habits`, `prior`: see `archetypes.options.Options`; what is not given is
+    taken from the saved model. `share`: of what the user counts get, for users per archetype (the rest: per trait).
+    `trips`: rows of a user drawn from its archetype's public users, or their "mean" as published. `max_rows`: rows made at most
+    where none are asked for."""
+
+    name: ClassVar[str] = "archetypes"
+
+    features: tuple[str, ...] | None = None
+    trait: str | None = None
+    archetypes: int | Literal["auto"] | None = None
+    chain: tuple[Step, ...] | None = None
+    habits: tuple[str, ...] | None = None
+    prior: tuple[tuple[str, ...], ...] | None = None
+    share: float = 0.1
+    trips: Literal["drawn", "mean"] = "drawn"
+    max_rows: int = 2_000_000
+    refine: Refine | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0 < self.share < 1:
+            raise ValueError("share must lie strictly between 0 and 1")
+        if self.max_rows < 1:
+            raise ValueError("max_rows must be at least 1")
+        if self.refine is not None and self.calibration == "classic-gaussian":
+            raise ValueError("refine is not part of the published calibration; use 'gdp' or 'classic-rdp'")
+        if self.features is not None:
+            self.options()
+
+    def run(self, door: Door, job: Job) -> Outcome:
+        public = self.learnt(job)
+        answers = self.count_users(door, public)
+        users = self.users(answers, public)
+        limit = self.max_rows if job.rows is None else job.rows
+        details = {
+            "archetypes": public.size,
+            "public_model_sha256": public.digest(),
+            "held_out": list(public.evidence),
+        }
+        if self.refine is not None:
+            return self.refined(self.refine, door, job, public, users, answers, limit, details)
+        from ..archetypes.users import CastRows, cast
+
+        bound = job.schema.max_rows_per_user
+        people = cast(public, users, limit, bound, self.trips == "mean", job.seed)
+        rows = CastRows(public, people, job.seed)
+        return Outcome(rows, tuple(answers), owners=self.owners(rows), details=details)
+
+    def refined(self, how: Refine, door, job, public, users, answers, limit: int, details) -> Outcome:
+        from ..archetypes.prior import prior_model
+        from ..archetypes.users import DealtRows
+
+        sets = refine_sets(door.domain, how, tuple(public.prior))
+        mu = part_mu(door, how.share / len(sets))
+        ways = door.measure([Request(s, mu) for s in sets], label="marginals to refine by")
+        job.check()
+        prior = prior_model(door.domain, public.prior)
+        model = job.fit(door.domain, ways, warm_start=prior, stop=how.stop)
+        total = min(max(0, round(model.total)), limit)
+
+        def draw(i: int) -> dict[str, np.ndarray]:
+            return model.sample(total, seed=job.seed, shard=i, shard_rows=DealtRows.shard_rows)
+
+        rows = DealtRows(draw, total, public, users, job.schema.max_rows_per_user, job.seed)
+        details = {**details, "refined_by": [list(s) for s in sets]}
+        return Outcome(rows, (*answers, *ways), model, owners=self.owners(rows), details=details)
+
+    def count_users(self, door: Door, public: PublicModel) -> list[Measurement]:
+        """Noisy users per archetype and per value of the trait; the keys are public and fixed."""
+        told = public.options
+        asked = [("archetype", MostCommon(told.features, labels=public.labels, keys=public.size))]
+        if told.trait is not None:
+            asked.append((told.trait, MostCommon((told.trait,))))
+        mus = self.mus(door, len(asked))
+        return [
+            door.user_histogram(key, mu=mu, label=f"users per {name}") for (name, key), mu in zip(asked, mus)
+        ]
+
+    def mus(self, door: Door, count: int) -> list[float]:
+        """The Gaussian-DP parameter of each user count. As published ("classic-gaussian"): shares of epsilon and delta, added up,
+        with epsilon below 1; otherwise shares of mu^2."""
+        shares = [self.share, 1 - self.share] if count == 2 else [1.0]
+        if self.calibration == "classic-gaussian":
+            epsilon = min(door.epsilon, CLASSIC_EPSILON_MAX)
+            return [mu_of_method(s * epsilon, s * door.delta, "classic-gaussian") for s in shares]
+        left = 1.0 if self.refine is None else 1 - self.refine.share
+        return [part_mu(door, s * left) for s in shares]
+
+    def users(self, answers: Sequence[Measurement], public: PublicModel) -> np.ndarray:
+        """Users by archetype and trait: the public table moved to the two noisy margins, negatives at 0."""
+        from ..archetypes.users import rake
+
+        total = estimate_total(answers)
+        margins = [onto_simplex(m.values, total) for m in answers]
+        if len(margins) == 1:
+            return margins[0][:, None]
+        return rake(public.users, *margins)
+
+    def learnt(self, job: Job) -> PublicModel:
+        """The public model: as saved, or fitted now on the public data given."""
+        if job.public is None:
+            raise UsageError(
+                "archetypes need public data: give public= (--public), data or a folder made by `fastdp archetypes fit`"
+            )
+        public = job.public.archetypes(self.wanted())
+        if public.schema_digest != job.schema.digest():
+            raise UsageError(
+                "the archetype model was fitted under another schema; fit it again with this one"
+            )
+        return public
+
+    def wanted(self) -> dict[str, Any]:
+        """The fields of a public model that the recipe sets."""
+        names = [n for n in Options.__struct_fields__ if n != "seed"]
+        return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
+
+    def options(self) -> Options:
+        """What to fit on public data; UsageError where the recipe does not say."""
+        return options_of(self.wanted())
+
+    def owners(self, rows):
+        return None if self.ids.source == "none" else rows.owners
+
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+        left = 1.0 if self.refine is None else 1 - self.refine.share
+        first = left * (self.share if self.trait is not None else 1.0)
+        charges = [("users per archetype", first)]
+        if self.trait is not None:
+            charges.append((f"users per {self.trait}", left - first))
+        notes = [f"{self.archetypes or DEFAULT_ARCHETYPES} archetypes, at most {self.max_rows} rows"]
+        if not public:
+            notes.append("public data is needed")
+        lines: tuple[Planned, ...] = ()
+        cliques = self.prior or (self.refine.measured if self.refine is not None else None)
+        if self.refine is not None and cliques:
+            sets = refine_sets(domain, self.refine, cliques)
+            part = self.refine.share / len(sets)
+            lines = tuple(Planned(s, part, domain.cells(s), note="refine") for s in sets)
+        elif self.refine is not None:
+            charges.append(("marginals to refine by", self.refine.share))
+        shown = tuple(cliques or ()) if self.refine is not None else ()
+        return Outline(lines, tuple(charges), shown, tuple(notes))
+
+
+def refine_sets(domain: Domain, how: Refine, cliques: Sequence[Sequence[str]]) -> list[Clique]:
+    """The marginals that are measured."""
+    if how.measured is not None:
+        return [domain.check(c) for c in how.measured]
+    return [s for s in downward_closure([domain.check(c) for c in cliques]) if len(s) <= how.ways]
