@@ -165,15 +165,16 @@ def noise_html(entries: Sequence[dict], rows: int | None) -> str:
     for e in entries:
         groups.setdefault(e["order"], []).append(e)
     out = []
-    for order, group in sorted(groups.items()):
-        title = {0: "counts of users and others", 1: "single columns", 2: "pairs", 3: "triples"}.get(
+    for order, group in sorted(groups.items(), key=lambda g: (g[0] == 0, g[0])):
+        title = {0: "counts of users", 1: "single columns", 2: "pairs", 3: "triples"}.get(
             order, f"{order} columns together"
         )
         group.sort(key=lambda e: -(ratios[id(e)] or 0.0))
         drawn = [_noise_row(e, ratios[id(e)], rows) for e in group]
         level = [_mean_sigma(e) for e in group]
         low, high = round(min(level)), round(max(level))
-        flat = f"each ± {big(high)} rows" if low == high else f"± {big(low)} to {big(high)} rows"
+        unit = "rows" if order else "users"
+        flat = f"each ± {big(high)} {unit}" if low == high else f"± {big(low)} to {big(high)} {unit}"
         body = versus(drawn[:10], span)
         if len(drawn) > 10:
             body += f"<details><summary>{len(drawn) - 10} more</summary>{versus(drawn[10:], span)}</details>"
@@ -189,7 +190,7 @@ def _mean_sigma(entry: dict) -> float:
 
 
 def _ratio(entry: dict, rows: int | None) -> float | None:
-    if not rows or not entry["cells"]:
+    if not rows or not entry["cells"] or not entry["order"]:  # users are not counted in rows
         return None
     return _mean_sigma(entry) * entry["cells"] / rows
 
@@ -199,13 +200,13 @@ def _noise_row(entry: dict, ratio: float | None, rows: int | None) -> tuple[str,
     tip = (
         entry["label"]
         + (f", mean of {copies}" if copies > 1 else "")
-        + f"\n± {big(round(sigma, 1))} rows in a cell"
+        + f"\n± {big(round(sigma, 1))} {'rows' if entry['order'] else 'users'} in a cell"
     )
     if entry["cells"]:
         tip += f", {big(entry['cells'])} cells"
     if ratio is not None:
         tip += f"\n{ratio:.2g} times the average cell"
-    if rows:
+    if rows and entry["order"]:
         tip += f"\n{percent(sigma / rows)} of all rows"
     name = entry["label"].replace("_", " ") + (f" (×{copies})" if copies > 1 else "")
     return name, ratio, f"± {big(round(sigma))}", tip
@@ -238,11 +239,13 @@ def fit(run: Any) -> dict | None:
         if iteration is not None and loss is not None:
             steps.append({"iteration": iteration, "loss": loss, "seconds": _number(get(told, "seconds"))})
     if rows is None:
-        measured = get(run, "measurements")
-        counts = [
-            np.size(get(m, "values")) if get(m, "values") is not None else get(m, "count")
-            for m in measured or []
+        domain = get(get(run, "model") or {}, "domain")
+        fitted = [
+            m
+            for m in get(run, "measurements") or []
+            if domain is None or set(get(m, "clique") or ()) <= set(domain)
         ]
+        counts = [get(m, "count") if get(m, "values") is None else np.size(get(m, "values")) for m in fitted]
         if counts and all(counts):
             rows = float(sum(counts))
     return {"trace": steps, "stop": None if stop is None else str(stop), "rows": rows} if steps else None
@@ -259,10 +262,10 @@ def stages(run: Any) -> dict[str, float] | None:
 def stages_html(found: Mapping[str, float]) -> str:
     whole = sum(found.values())
     rows = [
-        (k, v, f"{v:.3g} s", f"{k}\n{v:.3f} s, {percent(v / whole if whole else 0)}")
+        (k, v, f"{v:.2f} s", f"{k}\n{v:.3f} s, {percent(v / whole if whole else 0)}")
         for k, v in found.items()
     ]
-    return f'<div class="card">{amounts(rows)}<p class="note">{whole:.3g} s in all</p></div>'
+    return f'<div class="card">{amounts(rows)}<p class="note">{whole:.2f} s in all</p></div>'
 
 
 def errors(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) -> dict[str, np.ndarray]:
