@@ -78,9 +78,9 @@ static int deliver(const fdp_tree *tree, const fdp_stage *stage, const double *m
 int fdp_infer_f64(const fdp_tree *tree, const double *theta, double total, int threads, double *up, double *rowsum,
                   double *message, double *buffer, double *tables, double *m, double *log_z) {
     *log_z = 0;
-    memcpy(up, theta, (size_t)tree->size * sizeof(double));
+    memcpy(up, theta, (size_t)tree->shared * sizeof(double));
     for (int64_t s = tree->n_stages - 1; s >= 0; s--) {
-        fdp_pass_up_f64(tree, tree->stages + s, threads, up, up, rowsum, message, tables);
+        fdp_pass_up_f64(tree, tree->stages + s, theta, threads, up, up, rowsum, message, tables);
         const int code = deliver(tree, tree->stages + s, message, up, log_z);
         if (code != FDP_OK)
             return code;
@@ -93,9 +93,9 @@ int fdp_infer_f64(const fdp_tree *tree, const double *theta, double total, int t
 int fdp_infer_f32(const fdp_tree *tree, const double *theta, double total, int threads, double *up, float *up32,
                   double *rowsum, double *message, double *buffer, float *tables, double *m, double *log_z) {
     *log_z = 0;
-    memcpy(up, theta, (size_t)tree->size * sizeof(double));
+    memcpy(up, theta, (size_t)tree->shared * sizeof(double));
     for (int64_t s = tree->n_stages - 1; s >= 0; s--) {
-        fdp_pass_up_f32(tree, tree->stages + s, threads, up, up32, rowsum, message, tables);
+        fdp_pass_up_f32(tree, tree->stages + s, theta, threads, up, up32, rowsum, message, tables);
         const int code = deliver(tree, tree->stages + s, message, up, log_z);
         if (code != FDP_OK)
             return code;

@@ -74,7 +74,8 @@ typedef struct {
 } fdp_stage;
 
 typedef struct {
-    int64_t size; /* P */
+    int64_t size;   /* P */
+    int64_t shared; /* the first so many take messages or host tables; own potentials behind them do not */
     int64_t n_stages;
     const fdp_stage *stages; /* root first */
     const fdp_node *nodes;

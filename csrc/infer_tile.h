@@ -1,5 +1,35 @@
 /* The kernels of one tile (some rows of a node), for REAL = double or float. Included by infer.c once for each. */
 
+FDP_CLONES void NAME(tile_load)(int64_t n, const double *restrict src, REAL *restrict block) {
+    for (int64_t i = 0; i < n; i++)
+        block[i] = (REAL)src[i];
+}
+
+FDP_CLONES void NAME(tile_store)(int64_t n, const REAL *restrict block, double *restrict dst) {
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = block[i];
+}
+
+/* block[r, :] = src[base[r] + pattern] for a pattern of at most two merged dimensions, r = 0..rows-1 */
+FDP_CLONES void NAME(tile_set)(int64_t rows, int64_t cells, const REAL *restrict src, const fdp_link *link,
+                               const int32_t *restrict base, REAL *restrict block) {
+    const int nd = link->nd;
+    const int64_t inner = nd ? link->n[nd - 1] : 1, step = nd ? link->ts[nd - 1] : 0;
+    const int64_t n0 = nd == 2 ? link->n[0] : 1, t0 = nd == 2 ? link->ts[0] : 0;
+    for (int64_t r = 0; r < rows; r++, block += cells) {
+        const REAL *s = src + (base ? base[r] : 0);
+        REAL *b = block;
+        for (int64_t k = 0; k < n0; k++, b += inner, s += t0) {
+            if (step)
+                for (int64_t i = 0; i < inner; i++)
+                    b[i] = s[i];
+            else
+                for (int64_t i = 0; i < inner; i++)
+                    b[i] = s[0];
+        }
+    }
+}
+
 /* block[r, :] += src[base[r] + pattern], r = 0..rows-1 */
 FDP_CLONES void NAME(tile_add)(int64_t rows, int64_t cells, const REAL *restrict src, const fdp_link *link,
                                const int32_t *restrict base, REAL *restrict block) {
@@ -153,21 +183,24 @@ static void NAME(lane_up)(const fdp_node *node, const double *own_potential, con
     for (int64_t j = from; j < to; j += step) {
         const int64_t rows = FDP_MIN(step, to - j);
         REAL *block = tables + node->table + j * cells;
+        int64_t l = 0;
         if (node->own == FDP_OWN_DENSE) {
-            const double *own = own_potential + node->own_at + j * cells;
-            for (int64_t i = 0; i < rows * cells; i++)
-                block[i] = (REAL)own[i];
+            NAME(tile_load)(rows * cells, own_potential + node->own_at + j * cells, block);
+        } else if (node->n_links && node->links[0].nd <= 2) {
+            const fdp_link *link = node->links;
+            NAME(tile_set)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL, block);
+            l = 1;
         } else {
             memset(block, 0, (size_t)(rows * cells) * sizeof(REAL));
+        }
+        for (; l < node->n_links; l++) {
+            const fdp_link *link = node->links + l;
+            NAME(tile_add)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL, block);
         }
         if (node->own == FDP_OWN_SPARSE)
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t k = node->own_row[j + r]; k < node->own_row[j + r + 1]; k++)
                     block[r * cells + node->own_cell[k]] += (REAL)own_potential[node->own_at + k];
-        for (int64_t l = 0; l < node->n_links; l++) {
-            const fdp_link *link = node->links + l;
-            NAME(tile_add)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL, block);
-        }
         NAME(tile_exp)(rows, cells, block, rowsum + j, top);
         for (int64_t r = 0; r < rows; r++)
             message[j + r] = rowsum[j + r] > 0 ? top[r] + log(rowsum[j + r]) : IMPOSSIBLE;
@@ -192,9 +225,7 @@ static void NAME(lane_down)(const fdp_node *node, int64_t from, int64_t to, cons
             NAME(tile_scale)(rows, cells, factor, block);
         }
         if (node->own == FDP_OWN_DENSE) {
-            double *own = m + node->own_at + j * cells;
-            for (int64_t i = 0; i < rows * cells; i++)
-                own[i] = block[i];
+            NAME(tile_store)(rows * cells, block, m + node->own_at + j * cells);
         } else if (node->own == FDP_OWN_SPARSE) {
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t k = node->own_row[j + r]; k < node->own_row[j + r + 1]; k++)
@@ -213,8 +244,8 @@ static void NAME(lane_down)(const fdp_node *node, int64_t from, int64_t to, cons
     }
 }
 
-static void NAME(pass_up)(const fdp_tree *tree, const fdp_stage *stage, int threads, double *up, REAL *potential,
-                          double *rowsum, double *message, REAL *tables) {
+static void NAME(pass_up)(const fdp_tree *tree, const fdp_stage *stage, const double *theta, int threads, double *up,
+                          REAL *potential, double *rowsum, double *message, REAL *tables) {
 #pragma omp parallel num_threads(threads) if (stage->large)
     {
 #pragma omp for schedule(dynamic, 1)
@@ -230,7 +261,7 @@ static void NAME(pass_up)(const fdp_tree *tree, const fdp_stage *stage, int thre
         for (int64_t k = stage->first_item; k < stage->first_item + stage->n_items; k++) {
             const fdp_node *node = tree->nodes + tree->item_node[k];
             const int64_t *rows = node->lane_at + tree->item_lane[k];
-            NAME(lane_up)(node, up, potential, rows[0], rows[1], message + node->row_at, rowsum + node->row_at, tables);
+            NAME(lane_up)(node, node->own_at >= tree->shared ? theta : up, potential, rows[0], rows[1], message + node->row_at, rowsum + node->row_at, tables);
         }
     }
 }

@@ -52,6 +52,7 @@ cdef extern from "infer.h" nogil:
         int32_t large
     ctypedef struct fdp_tree:
         int64_t size
+        int64_t shared
         int64_t n_stages
         const fdp_stage *stages
         const fdp_node *nodes
@@ -127,6 +128,7 @@ cdef class Engine:
             out.n_nests, out.n_items, out.n_links = (
                 nest - out.first_nest, len(items) - out.first_item, len(pairs) - out.first_link)
         self.tree.size = self.size = plan.size
+        self.tree.shared = plan.shared
         self.cells = plan.cells
         self.tree.n_stages = len(plan.stages)
         self.tree.stages, self.tree.nodes = self.stages, self.nodes
@@ -135,7 +137,7 @@ cdef class Engine:
         self.tree.item_lane = <const int64_t *> self._ptr([lane for _, lane in items], np.int64)
         self.tree.link_node = <const int64_t *> self._ptr([node for node, _ in pairs], np.int64)
         self.tree.link_number = <const int64_t *> self._ptr([number for _, number in pairs], np.int64)
-        self.up = np.empty(max(1, plan.size))
+        self.up = np.empty(max(1, plan.shared))
         self.up32 = None
         self.rowsum = np.empty(max(1, plan.rows))
         self.message = np.empty(max(1, plan.rows))
@@ -196,7 +198,7 @@ cdef class Engine:
                                      &buffer[0], &t64[0], &m[0], &log_z)
         else:
             if self.up32 is None:
-                self.up32 = np.empty(max(1, self.size), np.float32)
+                self.up32 = np.empty(max(1, self.tree.shared), np.float32)
             t32, up32 = tables, self.up32
             with nogil:
                 code = fdp_infer_f32(&self.tree, &theta[0], total, self.threads, &up[0], &up32[0], &rowsum[0],

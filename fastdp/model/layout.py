@@ -78,6 +78,7 @@ class Plan:
     stages: list[list[Node]]  # nodes by depth, roots first
     places: dict[frozenset[str], Place]
     size: int
+    shared: int  # the vector's first part: separators and hosted tables; nodes' own potentials follow
     cells: int
     rows: int
 
@@ -97,17 +98,21 @@ def make_plan(
             hosts[attrs] = min(inside, key=lambda i: nodes[i].rows * nodes[i].cells)
     places: dict[frozenset[str], Place] = {}
     folds: list[tuple[int, Link]] = []
+    last: list[tuple[Node, frozenset[str]]] = []
     size = table = row_at = 0
     for i, node in enumerate(nodes):
         node.table, node.row_at = table, row_at
         table += node.rows * node.cells
         row_at += node.rows
         mine = [s for s, host in hosts.items() if host == i]
-        if frozenset(node.axes) in mine:
-            place = _own(domain, node, size, measured.get(frozenset(node.axes)), separators)
-            places[frozenset(node.axes)] = place
-            size += place.size
-            mine.remove(frozenset(node.axes))
+        whole = frozenset(node.axes)
+        if whole in mine:
+            mine.remove(whole)
+            if whole in separators:
+                places[whole] = _own(domain, node, size, None)
+                size += places[whole].size
+            else:
+                last.append((node, whole))
         mine.sort(key=lambda s: (-domain.cells(s), -len(s), sorted(s)))
         nest: dict[frozenset[str], list[tuple[frozenset[str], frozenset[str]]]] = {}
         top: dict[frozenset[str], frozenset[str]] = {}
@@ -129,13 +134,17 @@ def make_plan(
             for part, above in reversed(inner):
                 folds.append((places[above].at, _link(domain, (), places[above].axes, places[part])))
         _lanes(domain, node)
+    shared = size
+    for node, whole in last:
+        places[whole] = _own(domain, node, size, measured[whole])
+        size += places[whole].size
     depth: list[int] = []
     for node in nodes:
         if node.sep:
             node.separator = places[frozenset(node.sep)].at
         depth.append(1 + depth[hosts[frozenset(node.sep)]] if node.sep else 0)
     stages = [[n for n, d in zip(nodes, depth) if d == k] for k in range(max(depth, default=-1) + 1)]
-    return Plan(domain, nodes, folds, stages, places, size, table, row_at)
+    return Plan(domain, nodes, folds, stages, places, size, shared, table, row_at)
 
 
 def _hang(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dict[frozenset[str], int]]:
@@ -212,11 +221,11 @@ def _root(domain, tree, component, around) -> tuple[int, frozenset[str]]:
     return root, core
 
 
-def _own(domain, node: Node, at: int, used, separators) -> Place:
+def _own(domain: Domain, node: Node, at: int, used) -> Place:
     """The node's own segment: all its cells, or only the used ones where they are few."""
     total = node.rows * node.cells
     node.own_at = at
-    if used is not None and frozenset(node.axes) not in separators:
+    if used is not None:
         clique, cells = used
         if cells.size * 4 < total:
             cells = np.unique(permute_cells(domain, clique, cells, node.axes))
