@@ -1,0 +1,126 @@
+"""The model's answers against the whole joint table, on random trees."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from fastdp.domain import Domain
+from fastdp.errors import DataError, SchemaError, UsageError
+from fastdp.measurement import Measurement
+from fastdp.model import Model, fit
+
+from .test_fit import measure, project, skewed
+
+DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5, "e": 3, "free": 2})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    joint = skewed(DOMAIN, rng)
+    cliques = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("a", "b", "c"), ("a",), ("d",)]
+    return fit(DOMAIN, measure(DOMAIN, joint, cliques, 20.0, rng), stop="tol", iters=200)
+
+
+@pytest.fixture(scope="module")
+def joint(fitted):
+    """The model's whole distribution, written out from its nodes."""
+    names = list(DOMAIN)
+    p = np.ones(DOMAIN.shape(names))
+    for node in fitted.nodes:
+        sums = node.table.sum(1, keepdims=True)
+        share = (node.table / np.where(sums > 0, sums, 1)).reshape(DOMAIN.shape(node.axes))
+        order = [a for a in names if a in node.axes]
+        share = share.transpose([node.axes.index(a) for a in order])
+        p = p * share.reshape([DOMAIN[a] if a in node.axes else 1 for a in names])
+    return p * fitted.total
+
+
+@pytest.mark.parametrize("attrs", [("a",), ("b", "a"), ("e", "a"), ("a", "c", "e"), ("free", "d"), tuple(DOMAIN)])
+def test_marginals_inside_and_outside_cliques(fitted, joint, attrs):
+    want = project(DOMAIN, joint, attrs).reshape(DOMAIN.shape(attrs))
+    assert fitted.marginal(attrs).shape == want.shape
+    assert np.allclose(fitted.marginal(attrs), want, rtol=1e-9, atol=1e-9)
+
+
+def test_marginal_of_nothing_and_of_the_unknown(fitted):
+    assert float(fitted.marginal(())) == fitted.total
+    with pytest.raises(SchemaError):
+        fitted.marginal(("nobody",))
+
+
+def test_answers_with_errors():
+    seen = [
+        Measurement(("a", "b"), np.arange(6.0) * 100, 10.0),
+        Measurement(("a",), np.array([300.0, 1200.0]), 2.0),
+    ]
+    model = fit({"a": 2, "b": 3, "c": 2}, seen)
+    values, errors = model.answer(None, ("a",))
+    assert np.allclose(values, model.marginal(("a",))) and np.allclose(errors, (1 / 4) ** -0.5)
+    both = sp.csr_array(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]]))
+    values, errors = model.answer(both, ("b",))
+    assert np.allclose(values, both @ model.marginal(("b",)))
+    assert np.allclose(errors, [math.sqrt(4 * 100), math.sqrt(4 * 2 * 100)])
+    assert np.isinf(model.answer(None, ("c",))[1]).all()
+
+
+def test_conditional_sampling_is_exact(fitted, joint):
+    """Chi-square of 40,000 conditional rows against the conditional joint, false-alarm rate 1e-6."""
+    from scipy.stats import chi2
+
+    rows = fitted.sample(40_000, seed=3, where={"d": 2, "a": 1}, method="independent")
+    assert (rows["d"] == 2).all() and (rows["a"] == 1).all()
+    want = joint[1, :, :, 2].reshape(-1)
+    want = want / want.sum() * 40_000
+    index = np.ravel_multi_index([rows[n] for n in ("b", "c", "e", "free")], (4, 2, 3, 2))
+    got = np.bincount(index, minlength=want.size)
+    keep = want > 5
+    statistic = (((got - want) ** 2 / np.where(want > 0, want, 1))[keep]).sum()
+    assert statistic < chi2.isf(1e-6, keep.sum())
+    tilted = want * np.where(np.arange(want.size) % 2, 1.05, 0.95)
+    assert (((got - tilted) ** 2 / tilted)[keep]).sum() > chi2.isf(1e-6, keep.sum()), "the test can fail"
+
+
+def test_conditioned_model_has_the_expected_total(fitted):
+    part = fitted.conditioned({"c": 1})
+    assert part.total == pytest.approx(float(fitted.marginal(("c",))[1]))
+    assert np.allclose(part.marginal(("a",)), fitted.marginal(("a", "c"))[:, 1])
+    for where in [{"c": 2}, {"c": -1}, {"c": True}]:
+        with pytest.raises(UsageError):
+            fitted.conditioned(where)
+
+
+def test_log_likelihood(fitted, joint):
+    rows = fitted.sample(500, seed=1)
+    index = tuple(rows[n].astype(int) for n in DOMAIN)
+    assert np.allclose(np.exp(fitted.log_likelihood(rows)), joint[index] / fitted.total, rtol=1e-9)
+
+
+def test_sampled_marginals_converge(fitted):
+    rows = fitted.sample(200_000, seed=5)
+    index = np.ravel_multi_index([rows["a"], rows["b"]], (3, 4))
+    got = np.bincount(index, minlength=12) / 200_000
+    want = fitted.marginal(("a", "b")).reshape(-1) / fitted.total
+    assert np.abs(got - want).sum() < 12 * 4 / 200_000**0.5
+    assert list(rows) == list(DOMAIN)
+
+
+def test_save_and_load(fitted, tmp_path):
+    path = tmp_path / "model.fastdp"
+    fitted.save(path)
+    again = Model.load(path)
+    assert repr(again) == repr(fitted) and again.cliques == fitted.cliques
+    assert np.array_equal(again.marginal(("a", "e")), fitted.marginal(("a", "e")))
+    one, two = again.sample(1000, seed=2), fitted.sample(1000, seed=2)
+    assert all((one[n] == two[n]).all() for n in DOMAIN)
+    assert np.array_equal(again.answer(None, ("a",))[1], fitted.answer(None, ("a",))[1])
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError):
+        Model.load(path)
+
+
+def test_repr_is_useful(fitted):
+    text = repr(fitted)
+    assert "6 attributes" in text and "cliques" in text and "loss" in text and fitted.ended in text
