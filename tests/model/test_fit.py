@@ -1,5 +1,6 @@
 """The estimator as a whole: the loss it states, gradients, convergence, stopping, totals, zeros, bad input."""
 
+import itertools
 import math
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_mirror_descent_is_monotone():
     seen = measure(DOMAIN, skewed(DOMAIN, rng), CYCLE, 50.0, rng)
     losses = []
     fit(DOMAIN, seen, stop="tol", method="mirror-descent", callback=lambda i, loss, s: losses.append(loss))
-    assert len(losses) > 5 and all(b <= a for a, b in zip(losses, losses[1:]))
+    assert len(losses) > 5 and all(b <= a for a, b in itertools.pairwise(losses))
 
 
 @settings(max_examples=25, deadline=None)
@@ -105,7 +106,9 @@ def test_gradient_equals_finite_differences(seed):
     domain = Domain({"a": 3, "b": 4, "c": 2})
     joint = skewed(domain, rng, 100.0)
     seen = measure(domain, joint, [("c", "a"), ("b",)], 2.0, rng)
-    seen += measure(domain, joint, [("a", "b", "c")], 1.5, rng, lambda c: AdaGrid(family(dict(domain), 0.6, rng)))
+    seen += measure(
+        domain, joint, [("a", "b", "c")], 1.5, rng, lambda c: AdaGrid(family(dict(domain), 0.6, rng))
+    )
     seen += measure(domain, joint, [("b", "a")], 1.0, rng, lambda c: Binned((4, 3), [[0, 0, 1, 1], None]))
     matrix = sp.random_array((5, 8), density=0.5, rng=rng, format="csr")
     seen.append(Measurement(("b", "c"), rng.normal(size=5), 0.7, matrix))
@@ -165,7 +168,9 @@ class TestStopping:
     def test_noise_level_is_where_the_noise_explains_the_rest(self):
         rng = np.random.default_rng(9)
         domain = Domain({"a": 20, "b": 20, "c": 10})
-        seen = measure(domain, skewed(domain, rng, 1e6), [("a", "b"), ("b", "c"), ("a",), ("b",), ("c",)], 200.0, rng)
+        seen = measure(
+            domain, skewed(domain, rng, 1e6), [("a", "b"), ("b", "c"), ("a",), ("b",), ("c",)], 200.0, rng
+        )
         model = fit(domain, seen)
         rows = sum(m.values.size for m in seen)
         assert model.ended == "noise level" and model.loss <= rows / 2
@@ -184,7 +189,10 @@ class TestStopping:
         assert part <= 1.5 + 3 * math.sqrt(1.5) or model.ended == "tolerance"
 
     def test_unreachable_noise_level_ends_by_tolerance(self):
-        seen = [Measurement(("a",), np.array([0.0, 100.0]), 1e-3), Measurement(("a",), np.array([100.0, 0.0]), 1e-3)]
+        seen = [
+            Measurement(("a",), np.array([0.0, 100.0]), 1e-3),
+            Measurement(("a",), np.array([100.0, 0.0]), 1e-3),
+        ]
         assert fit({"a": 2}, seen).ended == "tolerance"
 
     def test_iterations(self):
@@ -257,7 +265,12 @@ def test_warm_start_begins_where_the_model_was():
     first = fit(DOMAIN, seen, stop="tol", iters=300)
     losses = []
     again = fit(
-        DOMAIN, seen, total=first.total, stop="tol", warm_start=first, callback=lambda i, x, s: losses.append(x)
+        DOMAIN,
+        seen,
+        total=first.total,
+        stop="tol",
+        warm_start=first,
+        callback=lambda i, x, s: losses.append(x),
     )
     assert losses[0] == pytest.approx(first.loss, rel=1e-6)
     assert again.loss <= first.loss * (1 + 1e-9)
@@ -314,8 +327,6 @@ def test_bad_options():
 def test_too_large_names_size_and_blame():
     domain = {f"c{i}": 100 for i in range(6)}
     names = list(domain)
-    seen = [
-        Measurement((a, b), np.ones(10_000), 1.0) for i, a in enumerate(names) for b in names[i + 1 :]
-    ]
+    seen = [Measurement((a, b), np.ones(10_000), 1.0) for i, a in enumerate(names) for b in names[i + 1 :]]
     with pytest.raises(ModelTooLargeError, match=r"1,000,000,000,000 cells.*limit is 1,000,000.*c0"):
         fit(domain, seen, max_cells=1_000_000)

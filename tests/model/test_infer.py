@@ -79,7 +79,7 @@ def test_zeros_stay_zero(seed):
         mask = rng.random(domain.shape(c)) < 0.3
         potentials[c] = np.where(mask, IMPOSSIBLE, np.clip(potentials[c], -5, 5))
     plan, tables, m, log_z = run(domain, potentials, 1000.0, 1)
-    expected, z = marginals(domain, potentials, 1000.0, list(potentials))
+    _expected, z = marginals(domain, potentials, 1000.0, list(potentials))
     if z < -1e29:
         assert log_z is None
         return
@@ -96,7 +96,7 @@ def test_prefix_nodes_and_lanes_change_nothing(monkeypatch, limit):
     monkeypatch.setattr(layout, "ROW_LIMIT", limit)
     monkeypatch.setattr(layout, "LANE_CELLS", 8)
     for seed in range(40):
-        rng, domain, potentials = random_case(seed, most=6)
+        _rng, domain, potentials = random_case(seed, most=6)
         potentials = {c: np.clip(v, -20, 20) for c, v in potentials.items()}
         one = run(domain, potentials, 100.0, 1)
         two = run(domain, potentials, 100.0, 3)
@@ -118,9 +118,9 @@ def test_sparse_own_potentials():
 
 def test_float32_tables_are_close():
     for seed in range(20):
-        rng, domain, potentials = random_case(seed)
+        _rng, domain, potentials = random_case(seed)
         potentials = {c: np.clip(v, -8, 8) for c, v in potentials.items()}
-        plan, tables, m, log_z = run(domain, potentials, 1e6, 1, np.float32)
+        plan, _tables, m, log_z = run(domain, potentials, 1e6, 1, np.float32)
         expected, z = marginals(domain, potentials, 1e6, list(potentials))
         assert log_z == pytest.approx(z, abs=1e-4)
         for c in potentials:
@@ -134,7 +134,7 @@ def test_exp_is_accurate_to_a_few_ulp():
     x = -np.linspace(0, 700, 20_001)
     domain = Domain({"row": x.size, "cell": 2})
     value = np.stack([np.zeros_like(x), x], 1)
-    plan, tables, m, _ = run(domain, {("row", "cell"): value}, 1.0, 1)
+    plan, _tables, m, _ = run(domain, {("row", "cell"): value}, 1.0, 1)
     node = next(n for n in plan.nodes if len(n.axes) == 2 or n.rows > 1 or n.cells == 2 * x.size)
     got = m[plan.places[frozenset(("row", "cell"))].at :][: 2 * x.size].reshape(-1, 2)
     if plan.places[frozenset(("row", "cell"))].axes == ("cell", "row"):
@@ -150,7 +150,7 @@ def test_110_columns():
     names = list(domain)
     pairs = [(names[rng.integers(0, i)], names[i]) for i in range(1, 110)]
     potentials = {p: rng.normal(size=domain.shape(p)) for p in pairs}
-    plan, tables, m, log_z = run(domain, potentials, 1.0, 2)
+    plan, _tables, m, _log_z = run(domain, potentials, 1.0, 2)
     for p in pairs:
         place = plan.places[frozenset(p)]
         assert m[place.at : place.at + place.size].sum() == pytest.approx(1, rel=1e-9)

@@ -38,7 +38,9 @@ def joint(fitted):
     return p * fitted.total
 
 
-@pytest.mark.parametrize("attrs", [("a",), ("b", "a"), ("e", "a"), ("a", "c", "e"), ("free", "d"), tuple(DOMAIN)])
+@pytest.mark.parametrize(
+    "attrs", [("a",), ("b", "a"), ("e", "a"), ("a", "c", "e"), ("free", "d"), tuple(DOMAIN)]
+)
 def test_marginals_inside_and_outside_cliques(fitted, joint, attrs):
     want = project(DOMAIN, joint, attrs).reshape(DOMAIN.shape(attrs))
     assert fitted.marginal(attrs).shape == want.shape
