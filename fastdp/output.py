@@ -69,9 +69,11 @@ class Output:
         return -(-self.rows.total // self.rows.shard_rows)
 
     def arrow_schema(self) -> pa.Schema:
-        empty = {name: np.empty(0, np.uint32) for name in self.schema.domain}
+        names = getattr(self.rows, "columns", tuple(self.schema.domain))
+        empty = {name: np.empty(0, np.uint32) for name in names}
         owner = np.empty(0, np.uint32) if self._has_user else None
-        return self._decode(empty, owner, 0, 0).schema
+        counts = None if self.outcome.counts is None else np.empty(0, np.int64)
+        return self._decode(empty, owner, 0, 0, counts).schema
 
     def tables(self, reporter: Reporter | None = None) -> Iterator[pa.Table]:
         """One table per shard, in order; decoded ahead by the threads there are. Always at least one table."""
@@ -165,16 +167,25 @@ class Output:
     def _finish(self, codes, owner, block_start: int, i: int, last):
         # A block has fewer users than rows, so numbers that start at its first row never meet another block's.
         first = 0 if self.outcome.owners is not None else block_start * self.rows.shard_rows
-        return last(self._decode(codes, owner, first, i * self.rows.shard_rows), i)
+        counts = None if self.outcome.counts is None else self.outcome.counts(i)
+        return last(self._decode(codes, owner, first, i * self.rows.shard_rows, counts), i)
 
-    def _decode(self, codes, owner, first_user: int, offset: int) -> pa.Table:
+    def _decode(self, codes, owner, first_user: int, offset: int, counts=None) -> pa.Table:
+        import pyarrow as pa
+
         from .decode import decode
 
         table = decode(self.schema, codes, self._seeds[0], offset, outputs=self._extra, threads=1)
+        if counts is not None:
+            table = table.append_column("count", pa.array(counts, pa.int64()))
+            return table.replace_schema_metadata({**(table.schema.metadata or {}), **HISTOGRAM})
         if owner is None:
             return table
         return table.add_column(0, self.schema.user, user_values(self.schema, owner, first_user))
 
+
+HISTOGRAM = {b"fastdp.count": b"count"}
+"""Metadata of a table whose rows stand for as many events as its column `count` says."""
 
 _PARQUET = {"compression": "zstd", "compression_level": 1, "write_statistics": True}
 

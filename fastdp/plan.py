@@ -86,13 +86,16 @@ def plan(
     recipe = recipes.load(mechanism)
     schema = resolve_schema(schema, recipe)
     check_budget(epsilon, delta)
-    config = recipe.config(epsilon)
+    config = recipe.config(epsilon).settled(schema, epsilon, delta)
     clip = clip_of(config, schema)
-    mu = mu_of(epsilon, delta, config.calibration)
+    pure = getattr(config, "pure", False)
+    mu = mu_of(epsilon, delta, "laplace" if pure else config.calibration)
     outline = config.outline(schema.domain, public=public is not False, user=schema.user is not None)
     lines = []
     for p in outline.measurements:
         sigma = clip / (mu * math.sqrt(p.share * p.times))
+        if p.cap is not None:
+            sigma = users_sigma(p.cap, p.share, epsilon if pure else mu, pure)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
     cells, too_large = _model_cells(schema, outline.cliques)
     workers = resolve(threads)
@@ -200,6 +203,13 @@ def check_budget(epsilon: float, delta: float) -> None:
         raise UsageError(f"epsilon must be positive and finite, got {epsilon!r}")
     if not 0 <= delta < 1:
         raise UsageError(f"delta must lie in [0, 1), got {delta!r}")
+
+
+def users_sigma(cap: int, share: float, whole: float, pure: bool) -> float:
+    """Standard error of one answer of a histogram of users; `whole` is epsilon for Laplace noise, mu for Gaussian."""
+    from .privacy.scale import laplace_std
+
+    return laplace_std(cap / (whole * share)) if pure else math.sqrt(cap / share) / whole
 
 
 def mu_of(epsilon: float, delta: float, calibration: str) -> float:

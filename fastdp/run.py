@@ -78,7 +78,7 @@ def synthesize(
     elif schema is None and recipe.schema is None:
         schema = schema_of(public)
     schema = resolve_schema(schema, recipe)
-    configs = [recipe.config(e) for e in epsilons]
+    configs = [recipe.config(e).settled(schema, e, float(delta)) for e in epsilons]
     for config in configs:
         clip_of(config, schema)
     work = Work(

@@ -259,6 +259,8 @@ class Work:
         """Where the rows' user ids come from; None: no id column."""
         if self.schema.user is None or config.ids.source == "none" or outcome.owners is not None:
             return None
+        if outcome.counts is not None:
+            return None
         bound = self.schema.max_rows_per_user
         if public is not None and config.ids.source != "private":
             return IdSource(habits=public.habits(outcome.id_columns), bound=bound)
@@ -328,7 +330,11 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def _digest(domain, measurements, options: dict) -> str:
-    h = hashlib.sha256(json.dumps([dict(domain), options], default=str).encode())
+    zeros = options.get("zeros") or {}
+    plain = {key: value for key, value in options.items() if key != "zeros"}
+    h = hashlib.sha256(json.dumps([dict(domain), plain], default=str).encode())
+    for clique, mask in zeros.items():
+        h.update(repr(clique).encode() + np.packbits(mask).tobytes())
     for m in measurements:
         h.update(repr((m.clique, m.query)).encode())
         h.update(np.ascontiguousarray(m.values).tobytes())

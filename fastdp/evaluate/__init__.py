@@ -52,7 +52,8 @@ def evaluate(
     schema: how columns become codes; without one, the union of both tables' values, and 20 quantile bins of the truth
     for numbers with more than 100 values. `user` names the id column to leave out (with a schema: its own).
     metrics: names of `METRICS`, or "pairwise" (tv1, tv2, correlation, association), or "all" (every one that applies).
-    None: kmarginal, and deid2 where the taxi columns are there; with a report also tv1, tv2, coverage.
+    None: kmarginal, and deid2 or sprint1 where their columns are there; with a report also tv1, tv2, coverage.
+    A histogram made by the usercounts mechanism counts as the events it stands for.
     report: a path, where the HTML page is written (with `run` and `title` passed on). baselines: fractions of the
     truth whose random sample is scored as well; None: 1 % and 10 %; () none.
 
@@ -134,7 +135,7 @@ def _one(
 
 def _wanted(metrics: str | Sequence[str] | None, comparison: Any, reporting: bool) -> list[str]:
     if metrics is None:
-        asked = [*comparison.applicable(("deid2",)), "kmarginal"]
+        asked = [*comparison.applicable(("deid2", "sprint1")), "kmarginal"]
         return asked + (["tv1", "tv2", "coverage"] if reporting else [])
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     asked = []

@@ -75,6 +75,15 @@ class Comparison:
             return source.user
         return deid2.taxi_numbers(source) if deid2.TAXI in source.column_names else None
 
+    @staticmethod
+    def _values(source: Any) -> Any:
+        """Sprint 1 compares values; a table of codes is decoded, which for its columns is exact."""
+        if not hasattr(source, "codes"):
+            return source
+        from ..decode import decode
+
+        return decode(source.schema, {c: source.codes[c] for c in sprint1.COLUMNS if c in source.codes}, 0)
+
     def _names(self) -> list[str]:
         if self.in_values:
             other = set(self.synthetic.column_names)
@@ -89,7 +98,7 @@ class Comparison:
             if name == "deid2":
                 fits = deid2.applies(self._names())
             elif name == "sprint1":
-                fits = self.in_values and sprint1.applies(self._names())
+                fits = sprint1.applies(self._names())
             elif name == "utility":
                 fits = utility.available() and len(self.pair.names) > 1
             if fits:
@@ -101,7 +110,7 @@ class Comparison:
         if name == "deid2":
             return self.taxis.score()
         if name == "sprint1":
-            return sprint1.score(self.truth, self.synthetic)
+            return sprint1.score(*(self._values(s) for s in (self.truth, self.synthetic)))
         pair = self.pair if pair is None else pair
         if name == "nist2018":
             values: tuple[pa.Table | None, ...] = (

@@ -52,9 +52,21 @@ def as_arrow(source: Any, what: str, columns: Iterable[str] | None = None) -> pa
             source = source.read_all()
     if len(set(source.column_names)) != len(source.column_names):
         raise DataError(f"{what}: a column name occurs twice")
+    source = _events(source, what)
     if columns is not None:
         source = source.select([c for c in columns if c in source.column_names])
     return source
+
+
+def _events(table: pa.Table, what: str) -> pa.Table:
+    """A histogram (a table marked as one, whose rows stand for `count` events each) as its events."""
+    name = (table.schema.metadata or {}).get(b"fastdp.count", b"").decode()
+    if name not in table.column_names:
+        return table
+    counts = numbers(table[name])
+    if counts is None or counts.dtype.kind not in "iu" or (len(counts) and counts.min() < 0):
+        raise DataError(f"{what}: {name!r} of a histogram must be whole numbers >= 0")
+    return table.drop_columns([name]).take(np.repeat(np.arange(len(counts)), counts)).replace_schema_metadata()
 
 
 def _load(path: Path, what: str) -> pa.Table:

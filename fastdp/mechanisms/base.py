@@ -63,6 +63,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.clip is not None and self.clip < 1:
             raise ValueError("clip must be at least 1")
 
+    def settled(self, schema: Schema, epsilon: float, delta: float) -> Config:
+        """The config with what depends on schema, epsilon and delta filled in, before anything is reserved or read."""
+        return self
+
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         """What a run would measure, from public facts alone."""
         raise NotImplementedError
@@ -73,13 +77,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 @dataclass(frozen=True)
 class Planned:
-    """One line of a plan: `times` measurements of `clique`, each a `share` of mu^2."""
+    """One line of a plan: `times` measurements of `clique`, each a `share` of mu^2 (of epsilon in a pure run). `cap`: it
+    counts users, each in so many cells at most, not rows."""
 
     clique: Clique
     share: float
     cells: int
     times: int = 1
     note: str = ""
+    cap: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,11 @@ class Public(Protocol):
 
     def marginals(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
         """int64 counts of rows."""
+
+    def associations(
+        self, recode: Mapping[str, np.ndarray] | None = None, max_cells: int = 1_000_000
+    ) -> dict[Clique, float]:
+        """Mutual information of every pair of (recoded) columns that is not larger than `max_cells`."""
 
     def habits(self, columns: Sequence[str]) -> Habits: ...
 
@@ -131,7 +142,8 @@ class Job:
 
 class Rows(Protocol):
     """Synthetic rows in shards: shard i holds rows i * shard_rows up to the next shard or `total`, and is the same
-    whether or not the others are ever drawn. `shard` may be called from several threads at once."""
+    whether or not the others are ever drawn. `shard` may be called from several threads at once. Rows of some columns
+    only name them in an attribute `columns`."""
 
     total: int
     shard_rows: int
@@ -146,7 +158,8 @@ class Outcome:
 
     `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram of rows per user, where
     ids were to come from one; `owners(i)` gives the user numbers of shard i for mechanisms that make users first;
-    `tables` are further results to be written beside the synthetic data.
+    `tables` are further results to be written beside the synthetic data. `counts(i)`: the rows are a histogram, and this
+    is how many events each row of shard i stands for (written as the column `count`); they then have no users.
     """
 
     rows: Rows
@@ -156,6 +169,7 @@ class Outcome:
     id_columns: tuple[str, ...] = ()
     owners: Callable[[int], np.ndarray] | None = None
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    counts: Callable[[int], np.ndarray] | None = None
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
