@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .progress import Progress
     from .run import Run
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 WORDS = {
     "read": "reading and encoding",
     "measure": "measuring with noise",
@@ -182,6 +182,24 @@ def scores_table(found: Mapping[str, Any], out: Path | None) -> None:
 
 def _score(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else ""
+
+
+def archetypes_table(out: Path, found: Mapping[str, Any]) -> None:
+    """What `fastdp archetypes fit` found: each archetype, and the evidence for their number where it was chosen."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("archetype", "public users", "rows per user", "commonest codes"):
+        table.add_column(name, justify="left" if name == "commonest codes" else "right")
+    for a in found["archetypes"]:
+        usual = ", ".join(f"{k} {v}" for k, v in a["commonest_codes"].items())
+        table.add_row(str(a["archetype"]), f"{a['users']:,}", f"{a['rows_per_user']:.1f}", usual)
+    console.print(table)
+    if found["held_out"]:
+        best = max(e["log_likelihood"] for e in found["held_out"])
+        console.print("mean log likelihood of held-out rows below the best (standard error of the gap):")
+        for e in found["held_out"]:
+            gap, error = best - e["log_likelihood"], e["error_of_gap_to_best"]
+            console.print(f"  {e['archetypes']:>3} archetypes  {gap:.4f} ({error:.4f})")
+    console.print(f"{out}: {len(found['archetypes'])} archetypes, sha256 {found['sha256']}")
 
 
 def ledger_tables(found: Mapping[str, Mapping]) -> None:

@@ -45,3 +45,13 @@ class FakeDoor:
         return max(
             allowed, key=lambda i: np.abs(self.marginal(cliques[i]) - estimates[cliques[i]].reshape(-1)).sum()
         )
+
+
+class FakeModel:
+    """A model that knows its total and draws nothing."""
+
+    def __init__(self, total):
+        self.total = float(total)
+
+    def sample(self, n, seed=None, **options):
+        return {}

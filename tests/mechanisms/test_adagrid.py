@@ -12,7 +12,7 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms import adagrid, recipe
 from fastdp.mechanisms.base import Job
 from fastdp.queries import AdaGrid as GridQuery
-from tests.mechanisms.fakes import FakeDoor
+from tests.mechanisms.fakes import FakeDoor, FakeModel
 
 W = ("letter", "digit")
 LETTERS, DIGITS = [10000, 300, 5000, 6000], [15000, 6100, 200]
@@ -27,7 +27,7 @@ def worked_example():
 def job_for(door, kept, **options):
     def fit(domain, measurements, **rest):
         kept.update(measurements=measurements, options=rest)
-        return SimpleNamespace(total=float(door.joint.sum()))
+        return FakeModel(door.joint.sum())
 
     return Job(schema=door.schema, epsilon=1.0, fit=fit, **options)
 

@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms import mst, tree
 from fastdp.mechanisms.base import Job
 from fastdp.privacy.accountant import BoundedRange, mu_of
-from tests.mechanisms.fakes import FakeDoor
+from tests.mechanisms.fakes import FakeDoor, FakeModel
 
 ADULT = Path(__file__).parents[2] / ".." / "shared" / "data" / "adult"
 
@@ -37,7 +36,7 @@ def run(door, **fields):
 
     def fit(domain, measurements, **options):
         kept.update(measurements=measurements)
-        return SimpleNamespace(total=1.0)
+        return FakeModel(1.0)
 
     return mst.MST(**fields).run(door, Job(schema=door.schema, epsilon=1.0, fit=fit)), kept
 
