@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from ..domain import Domain
-from ..measurement import Measurement, Request
+from ..measurement import Request
 from ..queries import Binned
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
 from .common import ModelRows, ids_share, measure_users
+from .compress import merge_rare
 from .tree import MAX_PAIR_CELLS, measure_ones, part_mu, spanning_tree
 
 if TYPE_CHECKING:
@@ -76,11 +77,3 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         lines = (*ones, pairs) if len(domain) > 1 else ones
         notes = ("the pairs are chosen privately, so the model's size is not known beforehand",)
         return Outline(lines, tuple(charges), (), notes)
-
-
-def merge_rare(measured: Measurement, rare: float) -> np.ndarray:
-    """Code -> bin: values at or above `rare` standard errors keep a bin of their own, all others share the last one."""
-    keep = measured.values >= rare * np.sqrt(measured.variances)
-    bins = np.full(keep.size, int(keep.sum()), np.int64)
-    bins[keep] = np.arange(int(keep.sum()))
-    return bins

@@ -1,0 +1,255 @@
+"""The two-round mechanism (McKenna, NIST 2018, match 3): wide tables, most of whose codes never occur.
+
+Round 1 measures every 1-way marginal. A value whose noisy count is under `threshold` standard errors is merged with the other
+such values of its column, so that round 2 measures its 2- and 3-way marginals over the few codes that occur. Within a round the
+weights are normalised: a marginal of weight w has a share w^2 / (sum of the round's w^2) of the round's mu^2. Marginals too large,
+or that would make the model's junction tree too large, are left out, and the run's notes say so. The model is over the
+compressed codes; synthetic rows are expanded again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import msgspec
+import numpy as np
+
+from ..domain import Clique, Domain
+from ..errors import SchemaError, UsageError
+from ..measurement import Measurement, Request
+from ..queries import Binned
+from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .choose import affordable, strongest
+from .common import ModelRows, ids_share, measure_users
+from .compress import Compression, Expansion, merge_outside, merge_rare
+from .constraints import Constraint, Region, column_of, merged_masks
+from .tree import part_mu, spanning_tree
+
+if TYPE_CHECKING:
+    from ..measure import Door
+    from ..model import Model
+    from ..schema import Schema
+
+
+class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A marginal of round 2 with a weight, and for some columns the first codes of the bins it is measured in."""
+
+    clique: tuple[str, ...]
+    weight: float = 1.0
+    edges: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self):
+        if not (math.isfinite(self.weight) and self.weight > 0):
+            raise ValueError("weight must be positive")
+        for name, edges in self.edges.items():
+            if name not in self.clique:
+                raise ValueError(f"edges: {name!r} is not in the clique")
+            if not edges or edges[0] != 0 or any(b <= a for a, b in pairwise(edges)):
+                raise ValueError("edges: codes that ascend from 0")
+
+    def query(self, domain: Domain) -> Binned | None:
+        if not self.edges:
+            return None
+        bins: list[np.ndarray | None] = []
+        for a in self.clique:
+            edges = self.edges.get(a)
+            code = np.arange(domain[a])
+            bins.append(None if edges is None else np.searchsorted(edges, code, side="right") - 1)
+        return Binned(domain.shape(self.clique), bins)
+
+
+class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`round2`: marginals, as lists of columns or `Marginal`s. Without them they are chosen: from public data where it is given (a
+    spanning tree by mutual information and up to `extra` more pairs), else privately (a spanning tree, `selection` of
+    round 2). `weights`: of round 1, by column. `shares` of mu^2 of the two rounds. `keep`: columns that are never compressed.
+    `max_marginal`, `max_cells`: largest marginal, largest model."""
+
+    name: ClassVar[str] = "tworound"
+
+    round2: tuple[tuple[str, ...] | Marginal, ...] | None = None
+    weights: dict[str, float] = msgspec.field(default_factory=dict)
+    shares: tuple[float, float] = (0.5, 0.5)
+    threshold: float = 3.0
+    keep: tuple[str, ...] = ()
+    regions: tuple[Region, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    selection: float = 1 / 3
+    extra: int = 50
+    max_marginal: int = 1_000_000
+    max_cells: int = 20_000_000
+    stop: Literal["noise", "tol"] = "noise"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not all(s > 0 for s in self.shares) or not all(w > 0 for w in self.weights.values()):
+            raise ValueError("shares and weights must be positive")
+        if not self.threshold >= 0:
+            raise ValueError("threshold must be >= 0 (in standard errors)")
+        if not 0 < self.selection < 1 or self.extra < 0:
+            raise ValueError("selection must lie strictly between 0 and 1, extra must be >= 0")
+        if self.max_marginal < 1 or self.max_cells < 1:
+            raise ValueError("max_marginal and max_cells must be at least 1")
+        for m in self.listed:
+            if loose := set(m.edges) - set(self.keep):
+                raise ValueError(
+                    f"edges are over the schema's codes: put {', '.join(sorted(loose))} in `keep`"
+                )
+
+    @property
+    def listed(self) -> list[Marginal]:
+        return [m if isinstance(m, Marginal) else Marginal(clique=m) for m in self.round2 or ()]
+
+    def run(self, door: Door, job: Job) -> Outcome:
+        self.check(door.schema)
+        users, spent = measure_users(self.ids, door, job)
+        first, second = ((1 - spent) * s / sum(self.shares) for s in self.shares)
+
+        weights = normalised([self.weights.get(a, 1.0) for a in door.domain])
+        ones = door.measure(
+            [Request((a,), part_mu(door, first * w)) for a, w in zip(door.domain, weights)], "round 1"
+        )
+        compression, impossible, inferred = self.compress(door.schema, ones)
+        merged = [compression.measurement(m) for m in ones]
+        zeros = compression.zeros(impossible)
+        job.check()
+
+        wanted, second = self.choose(door, job, compression, merged, second)
+        weight = {m.clique: m.weight for m in wanted}
+        kept, dropped = affordable(
+            compression.domain, list(weight), self.max_marginal, self.max_cells, list(zeros), weight
+        )
+        pairs = self.measure_round2(door, compression, [m for m in wanted if m.clique in kept], second)
+        model = job.fit(
+            compression.domain, [*merged, *pairs], zeros=zeros, max_cells=self.max_cells, stop=self.stop
+        )
+        frequencies = public_frequencies(job, compression)
+        return Outcome(
+            rows=Expanded(
+                model,
+                whole_total(model.total, job.rows),
+                job.seed,
+                Expansion(compression, frequencies, impossible, job.seed),
+            ),
+            measurements=(*([users] if users is not None else []), *ones, *pairs),
+            model=model,
+            users=users,
+            id_columns=self.ids.columns or (),
+            tables={"codes": compression.table()},
+            notes=tuple(f"round 2 left out {', '.join(c)}: {why}" for c, why in dropped.items()),
+            details={
+                "round2": [list(c) for c in kept],
+                "left_out": [list(c) for c in dropped],
+                "compressed_to": {name: compression.domain[name] for name in compression.codes},
+                "inferred": inferred,
+            },
+        )
+
+    def compress(
+        self, schema: Schema, ones: Sequence[Measurement]
+    ) -> tuple[Compression, dict[Clique, np.ndarray], dict[str, str]]:
+        """(code maps, public constraints over the full codes, the group inferred for each column of `regions`)."""
+        masks = [(c.columns, c.impossible(schema)) for c in self.constraints]
+        regions = {r.column: r for r in self.regions}
+        codes, inferred = {}, {}
+        for m in ones:
+            (name,) = m.clique
+            if name in regions:
+                inferred[name], outside = regions[name].infer(schema, m)
+                masks.append(((name,), outside))
+                codes[name] = merge_outside(~outside)
+            elif name not in self.keep:
+                codes[name] = merge_rare(m, self.threshold)
+        return Compression(schema.domain, codes), merged_masks(masks), inferred
+
+    def choose(
+        self, door: Door, job: Job, compression: Compression, ones: Sequence[Measurement], share: float
+    ) -> tuple[list[Marginal], float]:
+        """(marginals of round 2, the share of mu^2 left to measure them)."""
+        if self.round2 is not None:
+            return self.listed, share
+        if job.public is not None:
+            strength = job.public.associations(compression.codes, self.max_marginal)
+            pairs = strongest(compression.domain, strength, self.extra, self.max_cells)
+        else:
+            pairs = spanning_tree(door, ones, share * self.selection, compression.codes)
+            share *= 1 - self.selection
+        return [Marginal(clique=p) for p in pairs if len(p) == 2], share
+
+    def measure_round2(
+        self, door: Door, compression: Compression, marginals: Sequence[Marginal], share: float
+    ) -> list[Measurement]:
+        requests = [
+            Request(m.clique, part_mu(door, share * w), m.query(compression.domain))
+            for m, w in zip(marginals, normalised([m.weight for m in marginals]))
+        ]
+        return door.measure(requests, "round 2", recode=compression.codes) if requests else []
+
+    def check(self, schema: Schema) -> None:
+        """UsageError naming field and column where the recipe does not fit the schema."""
+        for m in self.listed:
+            try:
+                schema.domain.check(m.clique)
+            except SchemaError as error:
+                raise UsageError(f"tworound, field 'round2': {error}") from None
+            for name, edges in m.edges.items():
+                if edges[-1] >= schema.domain[name]:
+                    raise UsageError(
+                        f"tworound, field 'round2': {name!r} has only {schema.domain[name]} codes"
+                    )
+        for field, names in (("weights", self.weights), ("keep", self.keep)):
+            for name in names:
+                column_of(schema, name, field)
+        for region in self.regions:
+            column_of(schema, region.column, "regions")
+        for constraint in self.constraints:
+            for name in constraint.columns:
+                column_of(schema, name, "constraints")
+
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+        taken = ids_share(self.ids, public=public, user=user)
+        first, second = ((1 - taken) * s / sum(self.shares) for s in self.shares)
+        charges = [("rows per user", taken)] if taken else []
+        weights = normalised([self.weights.get(a, 1.0) for a in domain])
+        lines = [Planned((a,), first * w, domain[a], note="round 1") for a, w in zip(domain, weights)]
+        notes = [
+            f"values under {self.threshold:g} standard errors in round 1 are merged before round 2; sizes are those before",
+            f"the model has at most {self.max_cells:,} cells: what would make it larger is left out",
+        ]
+        for m, w in zip(self.listed, normalised([m.weight for m in self.listed])):
+            query = m.query(domain) if m.edges else None
+            cells = domain.cells(domain.check(m.clique)) if query is None else query.rows
+            lines.append(Planned(m.clique, second * w, cells, note="round 2"))
+        if self.round2 is None and public:
+            charges.append(("round 2, chosen from the public data", second))
+        elif self.round2 is None:
+            charges.append(("private choice of pairs", second * self.selection))
+            charges.append(("round 2, a spanning tree of pairs", second * (1 - self.selection)))
+        return Outline(tuple(lines), tuple(charges), (), tuple(notes))
+
+
+class Expanded(ModelRows):
+    """Rows of a model of compressed codes, in the schema's codes."""
+
+    def __init__(self, model: Model, total: int, seed: int, expansion: Expansion):
+        super().__init__(model, total, seed)
+        self._expansion = expansion
+
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        return self._expansion(super().shard(i), i)
+
+
+def normalised(weights: Sequence[float]) -> list[float]:
+    """Each weight's square as a share of the sum of squares."""
+    total = math.fsum(w * w for w in weights)
+    return [w * w / total for w in weights]
+
+
+def public_frequencies(job: Job, compression: Compression) -> Mapping[str, np.ndarray]:
+    """How often public data has each value of the compressed columns; nothing without public data."""
+    if job.public is None or not compression.codes:
+        return {}
+    counts = job.public.marginals([(name,) for name in compression.codes])
+    return {name: counts[name,].astype(float) for name in compression.codes}
