@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fastdp
+from fastdp.mechanisms.recipe import load as recipe_of
 
 from . import machine
 
@@ -89,7 +90,7 @@ def scores(folder: Path, rows: int, seeds: int) -> dict:
     pq.write_table(fastdp.simulate.taxi(rows // 4, seed=2, year=2019), public)
     schema = fastdp.Schema.load("taxi-deid2")
     tables = [fastdp.read(str(p), schema, public=q) for p, q in ((truth, False), (public, True))]
-    plain = fastdp.mechanisms.recipe.load("taxi-adagrid")
+    plain = recipe_of("taxi-adagrid")
     found = {}
     for calibration in ("gdp", "classic-rdp"):
         for epsilon in (1.0, 10.0):
