@@ -21,7 +21,7 @@ from ..userkeys import Groups, RowsPerUser
 from .base import Config, Job, Outcome, Outline, Planned
 from .common import ids_share, size_edges
 from .usercounts_cells import Cells, codes_of, from_public, project, whole_grid
-from .usercounts_fit import Level, Noise, above, collapse, hierarchy, hold_back, nearest, whole
+from .usercounts_fit import Level, Noise, above, collapse, hierarchy, hold_back, nearest, to_total, whole
 from .usercounts_output import EventRows, Histogram, TidyRows, wide
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             elif self.method == "nonneg":
                 values = nearest(values)
             counts = np.rint(np.maximum(collapse(values, at, t, len(groups)), 0)).astype(np.int64)
+        if job.rows is not None:
+            counts = to_total(counts, job.rows)
         histogram = Histogram.of(cells.columns, cells.shape, groups, counts)
         return self.outcome(histogram, released, sizes, job)
 
@@ -189,8 +191,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         notes = [f"{law} noise; a user counts in at most {self.cap} groups"]
         if self.unit == "event":
             notes = [
-                f"{law} noise; unit is event: one user's rows of one group are protected, a user with rows in "
-                "n groups only n times less well"
+                f"{law} noise; unit is event: one user's rows of one group are protected; for a user with rows in "
+                "n groups the epsilon is n times as large"
             ]
         tidy = TidyRows(histogram)
         events = self.output == "events"

@@ -198,3 +198,11 @@ def whole(counts: np.ndarray, block: np.ndarray) -> np.ndarray:
     rank = np.empty(len(counts), np.int64)
     rank[order] = np.arange(len(counts)) - starts[block[order]]
     return (floor + (rank < need[block])).astype(np.int64)
+
+
+def to_total(counts: np.ndarray, total: int) -> np.ndarray:
+    """Whole numbers in proportion to the counts that add up to `total` (all 0 where nothing is counted)."""
+    now = int(counts.sum())
+    if now == 0:
+        return np.zeros(len(counts), np.int64)
+    return whole(counts * (total / now), np.zeros(len(counts), np.int64))
