@@ -161,3 +161,14 @@ def test_public_data_chooses_outer_marginals_for_free():
 def test_the_published_schedule_is_on_offer():
     assert adagrid.AdaGrid(outer=(W,), stop="published").stopping(1.0)["iters"] == 600
     assert adagrid.AdaGrid(outer=(W,), stop="published").stopping(10.0)["iters"] == 3696
+
+
+def test_marginals_without_a_plausible_cell_fit_and_sample():
+    """So few rows that nothing above the 1-ways stands out: the estimator gets queries without fine cells."""
+    import fastdp
+    from tests.test_run import small_data, small_schema
+
+    table = fastdp.read(small_data(40), small_schema())
+    recipe = {"mechanism": "adagrid", "outer": [["a", "b", "c"]], "threshold": 50.0}
+    run = fastdp.synthesize(table, recipe, 1.0, 1e-6, seed=1, rows=30)
+    assert run.data.num_rows == 30
