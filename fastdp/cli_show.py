@@ -150,6 +150,8 @@ def plan_table(plan: Plan) -> None:
     console.print(
         f"for {plan.rows:,} rows: about {size(plan.memory_bytes)} of memory and {duration(plan.seconds)}"
     )
+    if plan.less_noise > 0:
+        console.print(f"{plan.less_noise:.0%} less noise than the classic-rdp calibration would need")
     if plan.clip_bias is not None:
         better = f"; least bias plus noise at clip {plan.clip_suggested}" if plan.clip_suggested else ""
         console.print(f"clip {plan.clip} loses {plan.clip_bias:.2%} of the public rows{better}")

@@ -89,3 +89,15 @@ def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
     """The cliques that are not contained in another one, each once, in order of appearance."""
     unique = list({frozenset(c): tuple(c) for c in cliques}.values())
     return [c for c in unique if not any(set(c) < set(d) for d in unique)]
+
+
+def batches(cells: Sequence[int], limit: int = 1 << 25) -> Iterator[tuple[int, int]]:
+    """Ranges (start, stop) of marginals that together stay below `limit` cells, or hold one."""
+    start, total = 0, 0
+    for i, n in enumerate(cells):
+        if i > start and total + n > limit:
+            yield start, i
+            start, total = i, 0
+        total += n
+    if len(cells) > start:
+        yield start, len(cells)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .domain import Clique, Domain
+from .domain import Clique, Domain, batches
 from .engines import SCALE
 from .errors import FastdpError, MeasurementError, PrivacyError, UsageError
 from .measurement import Measurement, Request
@@ -287,7 +287,7 @@ class Door:
         """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows, cut off at +-2^61 (which cannot raise how much
         one user changes them)."""
         out = np.empty(len(cliques), np.int64)
-        for start, stop in _batches([g.size for g in grids]):
+        for start, stop in batches([g.size for g in grids]):
             counts = self.__count(list(dict.fromkeys(cliques[start:stop])), codes)
             for i in range(start, stop):
                 gap = int(np.abs(counts[cliques[i]].reshape(-1) - grids[i]).sum(dtype=np.int64))
@@ -406,15 +406,3 @@ def _grid_number(value: float, label: str) -> int:
     if not abs(value) * SCALE < SCORE_LIMIT:
         raise UsageError(f"{label!r}: a penalty is not finite or too large")
     return round(value * SCALE)
-
-
-def _batches(cells: Sequence[int], limit: int = 1 << 25):
-    """Ranges of cliques whose marginals together stay below `limit` cells (or one clique)."""
-    start, total = 0, 0
-    for i, n in enumerate(cells):
-        if i > start and total + n > limit:
-            yield start, i
-            start, total = i, 0
-        total += n
-    if len(cells) > start:
-        yield start, len(cells)

@@ -40,7 +40,8 @@ class Line:
 @dataclass(frozen=True)
 class Plan:
     """One epsilon's plan. `charges` are what else is paid for, as shares of mu^2. Where public data was given, `clip_bias`
-    is the share of its rows that the clip loses, and `clip_suggested` the clip with least bias plus noise on it."""
+    is the share of its rows that the clip loses, and `clip_suggested` the clip with least bias plus noise on it.
+    `less_noise`: the share of noise that the calibration saves over "classic-rdp"."""
 
     mechanism: str
     epsilon: float
@@ -58,6 +59,7 @@ class Plan:
     seconds: float
     rows: int
     notes: tuple[str, ...]
+    less_noise: float = 0.0
     clip_bias: float | None = None
     clip_suggested: int | None = None
 
@@ -88,6 +90,7 @@ def plan(
     check_budget(epsilon, delta)
     config = recipe.config(epsilon).settled(schema, epsilon, delta)
     clip = clip_of(config, schema)
+    config.check(schema)
     pure = getattr(config, "pure", False)
     mu = mu_of(epsilon, delta, "laplace" if pure else config.calibration)
     outline = config.outline(schema.domain, public=public is not False, user=schema.user is not None)
@@ -126,6 +129,7 @@ def plan(
         seconds,
         rows,
         outline.notes,
+        0.0 if not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / mu),
         *_clip(public, clip, mu, outline, rows),
     )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .domain import Clique, Domain, maximal
+from .domain import Clique, Domain, batches, maximal
 from .errors import DataError, UsageError
 from .ids import Habits
 
@@ -40,6 +40,24 @@ class PublicTable:
         from .truth import marginals
 
         return marginals(self.table, list(cliques), clip=None)
+
+    def associations(
+        self, recode: Mapping[str, np.ndarray] | None = None, max_cells: int = 1_000_000
+    ) -> dict[Clique, float]:
+        """Mutual information in nats of every pair of columns with at most `max_cells` cells, less what independent columns would
+        show by chance, (r - 1)(c - 1) / 2n for r and c values that occur; `recode`: of recoded columns."""
+        from .truth import marginals
+
+        domain = self.schema.domain.recoded(recode or {})
+        pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_cells]
+        found: dict[Clique, float] = {}
+        for start, stop in batches([domain.cells(p) for p in pairs]):
+            counts = marginals(self.table, pairs[start:stop], clip=None, sparse=False, recode=recode)
+            for pair, table in counts.items():
+                rows, columns = (np.count_nonzero(table.sum(axis=k)) for k in (1, 0))
+                chance = (rows - 1) * (columns - 1) / (2 * max(1, int(table.sum())))
+                found[pair] = max(0.0, mutual_information(table) - chance)
+        return found
 
     def habits(self, columns: Sequence[str]) -> Habits:
         """What each public user does, over these columns."""

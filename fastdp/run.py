@@ -81,6 +81,7 @@ def synthesize(
     configs = [recipe.config(e).settled(schema, e, float(delta)) for e in epsilons]
     for config in configs:
         clip_of(config, schema)
+        config.check(schema)
     work = Work(
         schema=schema,
         recipe=recipe,

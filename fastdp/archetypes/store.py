@@ -176,6 +176,9 @@ class Saved:
     def marginals(self, cliques) -> dict:
         raise UsageError(f"{self.folder} is an archetype model; this mechanism needs the public data itself")
 
+    def associations(self, recode=None, max_cells: int = 0) -> dict:
+        raise UsageError(f"{self.folder} is an archetype model; this mechanism needs the public data itself")
+
     def habits(self, columns) -> Habits:
         raise UsageError(f"{self.folder} is an archetype model; this mechanism needs the public data itself")
 

@@ -67,6 +67,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The config with what depends on schema, epsilon and delta filled in, before anything is reserved or read."""
         return self
 
+    def check(self, schema: Schema) -> None:
+        """UsageError where fields do not fit the schema; called before anything is reserved or read."""
+
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         """What a run would measure, from public facts alone."""
         raise NotImplementedError

@@ -109,16 +109,19 @@ class Expansion:
         self._fallback: dict[Clique, np.ndarray] = {}
 
     def __call__(self, rows: Mapping[str, np.ndarray], shard: int = 0) -> dict[str, np.ndarray]:
-        """The rows in full codes; the same for the same rows, seed and shard."""
-        out: dict[str, np.ndarray] = {}
+        """The rows in full codes (smallest unsigned type); the same for the same rows, seed and shard."""
+        full = self._compression.full
+        out: dict[str, np.ndarray] = dict.fromkeys(full)  # type: ignore[assignment]  # filled below
         joined = {name for group in self._joined for name in group}
-        for i, name in enumerate(self._compression.full):
+        for i, name in enumerate(full):
             if name not in joined:
-                out[name] = self._groups[name].draw(np.asarray(rows[name]), self._rng(shard, i))
+                codes = self._groups[name].draw(np.asarray(rows[name]), self._rng(shard, i))
+                out[name] = codes.astype(np.min_scalar_type(full[name] - 1))
         for i, group in enumerate(self._joined):
-            codes = self._together(group, rows, self._rng(shard, len(self._groups) + i))
-            out.update(zip(group, codes.T))
-        return {name: out[name] for name in self._compression.full}
+            table = self._together(group, rows, self._rng(shard, len(full) + i))
+            for name, codes in zip(group, table.T):
+                out[name] = codes.astype(np.min_scalar_type(full[name] - 1))
+        return out
 
     def _rng(self, shard: int, stream: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, shard, stream])))
@@ -127,15 +130,13 @@ class Expansion:
         self, group: Clique, rows: Mapping[str, np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
         """int64 [rows, columns of the group]: one possible combination per row."""
-        given = np.stack([np.asarray(rows[name]).astype(np.int64) for name in group], axis=1)
-        kinds, at = np.unique(given, axis=0, return_inverse=True)
-        order = np.argsort(at.reshape(-1), kind="stable")
-        ends = np.cumsum(np.bincount(at.reshape(-1), minlength=len(kinds)))
-        out = np.empty_like(given)
+        given = [np.asarray(rows[name]) for name in group]
+        order, ends = _sorted(given, self._compression.domain.shape(group))
+        out = np.empty((len(order), len(group)), np.int64)
         stuck: list[np.ndarray] = []
-        for k, kind in enumerate(kinds):
-            mine = order[ends[k - 1] if k else 0 : ends[k]]
-            members = [self._groups[name].members(code) for name, code in zip(group, kind)]
+        for start, end in zip([0, *ends[:-1]], ends):
+            mine = order[start:end]
+            members = [self._groups[name].members(codes[mine[0]]) for name, codes in zip(group, given)]
             found, weight = self._possible(group, members, rng)
             if len(found):
                 out[mine] = found[rng.choice(len(found), len(mine), p=weight)]
@@ -144,7 +145,7 @@ class Expansion:
         if stuck:
             # The codes are possible constraint by constraint but not all together: take what another row has.
             lost = np.concatenate(stuck)
-            good = np.setdiff1d(np.arange(len(given)), lost)
+            good = np.setdiff1d(np.arange(len(order)), lost)
             pool = out[good] if len(good) else self._any(group, rng)
             out[lost] = pool[rng.integers(0, len(pool), len(lost))]
         return out
@@ -210,6 +211,19 @@ class _Groups:
             spot = np.searchsorted(self._ends, at, side="right")
             out[merged] = self._order[np.clip(spot, first, last)]
         return out
+
+
+def _sorted(columns: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(rows in an order that brings equal combinations together, where each combination's rows end)."""
+    key, size = np.zeros(len(columns[0]), np.int64), 1
+    for codes, n in zip(columns, shape):
+        if size * n >= 1 << 62:
+            found, key = np.unique(key, return_inverse=True)
+            size = len(found)
+        key, size = key * n + codes, size * n
+    order = np.argsort(key, kind="stable")
+    edges = np.flatnonzero(np.diff(key[order])) + 1
+    return order, np.append(edges, len(order)) if len(order) else edges
 
 
 def _components(domain: Domain, cliques: Mapping[Clique, np.ndarray]) -> list[Clique]:

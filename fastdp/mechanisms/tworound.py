@@ -103,7 +103,6 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [m if isinstance(m, Marginal) else Marginal(clique=m) for m in self.round2 or ()]
 
     def run(self, door: Door, job: Job) -> Outcome:
-        self.check(door.schema)
         users, spent = measure_users(self.ids, door, job)
         first, second = ((1 - spent) * s / sum(self.shares) for s in self.shares)
 

@@ -35,8 +35,8 @@ class Swap:
     def __init__(self, content=None):
         self.content = content
 
-    def marginals(self, cliques, clip):
-        return local(self.content, 1).marginals(cliques, clip)
+    def marginals(self, cliques, clip, **recoding):
+        return local(self.content, 1).marginals(cliques, clip, **recoding)
 
     def user_histogram(self, key, cap):
         return local(self.content, 1).user_histogram(key, cap)
