@@ -20,7 +20,7 @@ from ..measurement import Measurement
 from ..userkeys import Groups, RowsPerUser
 from .base import Config, Job, Outcome, Outline, Planned
 from .common import ids_share, size_edges
-from .usercounts_cells import Cells, codes_of, from_public, project, whole_grid
+from .usercounts_cells import Cells, codes_of, from_public, project, starts, whole_grid
 from .usercounts_fit import Level, Noise, above, collapse, hierarchy, hold_back, nearest, to_total, whole
 from .usercounts_output import EventRows, Histogram, TidyRows, wide
 
@@ -175,10 +175,10 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return cells.people() if self.method == "hierarchy" else cells
 
     def counts_of(self, people, variance, block, rows: float | None) -> np.ndarray:
-        """Whole counts of rows from numbers of people, `block` being the groups that differ in their kind alone."""
+        """Whole counts of rows from numbers of people, `block` (ascending) being what differs in kind alone."""
         factor = 1.0 if rows is None else rows / max(1.0, float(people.sum()))
         counts, variance = people * factor, variance * factor**2
-        block = np.unique(block, return_inverse=True)[1]
+        block = np.cumsum(starts(block)) - 1
         if self.presence:
             counts = hold_back(counts, variance, block, self.presence, self.false_presence)
         return whole(counts, block)

@@ -169,12 +169,10 @@ def _shared(level: Level, other: Level, found: np.ndarray) -> Margin | None:
     both = [c for c in level.columns if c in other.columns]
     if not both:
         return None
-    here, there = (
-        np.stack([lv.codes[lv.columns.index(c)] for c in both]).T.astype(np.int64) for lv in (level, other)
-    )
-    _, at = np.unique(np.concatenate([here, there]), axis=0, return_inverse=True)
-    at = at.reshape(-1)
-    return at[: len(here)], np.bincount(at[len(here) :], weights=found, minlength=int(at.max(initial=0)) + 1)
+    here, there = ([lv.codes[lv.columns.index(c)] for c in both] for lv in (level, other))
+    sizes = [1 + max(int(a.max(initial=0)), int(b.max(initial=0))) for a, b in zip(here, there, strict=True)]
+    at, from_at = (np.ravel_multi_index(codes, sizes) for codes in (here, there))
+    return at, np.bincount(from_at, weights=found, minlength=math.prod(sizes))
 
 
 def hold_back(
