@@ -76,6 +76,7 @@ typedef struct {
 typedef struct {
     int64_t size;   /* P */
     int64_t shared; /* the first so many take messages or host tables; own potentials behind them do not */
+    int32_t large;  /* worth a team of threads */
     int64_t n_stages;
     const fdp_stage *stages; /* root first */
     const fdp_node *nodes;
@@ -88,12 +89,15 @@ typedef struct {
 /* Marginals of the tree at potentials theta, scaled to `total`.
  * IN: theta[P]. WORK: up[P], rowsum and message[sum of J each], buffer (doubles: all lane buffers of a stage).
  * OUT: tables (all nodes), m[P], log_z (sum over components of the log partition function).
- * FDP_ERR_IMPOSSIBLE where no cell of a component is possible. */
+ * Before a table is overwritten, average = (1 - weight) average + weight table (nothing where weight is 0): the
+ * optimiser's running average costs no pass of its own. FDP_ERR_IMPOSSIBLE where no cell of a component is possible. */
 int fdp_infer_f64(const fdp_tree *tree, const double *theta, double total, int threads, double *up, double *rowsum,
-                  double *message, double *buffer, double *tables, double *m, double *log_z);
+                  double *message, double *buffer, double weight, double *tables, double *average,
+                  double *m, double *log_z);
 /* The same with float32 tables; sums stay float64. WORK: up32[P] besides. */
 int fdp_infer_f32(const fdp_tree *tree, const double *theta, double total, int threads, double *up, float *up32,
-                  double *rowsum, double *message, double *buffer, float *tables, double *m, double *log_z);
+                  double *rowsum, double *message, double *buffer, double weight, float *tables, float *average,
+                  double *m, double *log_z);
 
 /* g = w * (m - t); returns the sum of w * (m - t)^2 / 2 in *loss. w may hold zeros. */
 int fdp_quadratic(int64_t n, const double *m, const double *w, const double *t, int threads, double *g, double *loss);

@@ -10,6 +10,13 @@ FDP_CLONES void NAME(tile_store)(int64_t n, const REAL *restrict block, double *
         dst[i] = block[i];
 }
 
+/* average = (1 - weight) average + weight block */
+FDP_CLONES void NAME(tile_average)(int64_t n, double weight, const REAL *restrict block, REAL *restrict average) {
+    const REAL new = (REAL)weight, old = (REAL)(1 - weight);
+    for (int64_t i = 0; i < n; i++)
+        average[i] = new *block[i] + old * average[i];
+}
+
 /* block[r, :] = src[base[r] + pattern] for a pattern of at most two merged dimensions, r = 0..rows-1 */
 FDP_CLONES void NAME(tile_set)(int64_t rows, int64_t cells, const REAL *restrict src, const fdp_link *link,
                                const int32_t *restrict base, REAL *restrict block) {
@@ -177,13 +184,15 @@ static int64_t NAME(tile_rows)(const fdp_node *node) {
 
 /* Upward pass of rows [from, to) of a node; potential[] is the vector of summed potentials (as REAL). */
 static void NAME(lane_up)(const fdp_node *node, const double *own_potential, const REAL *potential, int64_t from, int64_t to,
-                          double *message, double *rowsum, REAL *tables) {
+                          double weight, double *message, double *rowsum, REAL *tables, REAL *average) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
     double top[512];
     for (int64_t j = from; j < to; j += step) {
         const int64_t rows = FDP_MIN(step, to - j);
         REAL *block = tables + node->table + j * cells;
         int64_t l = 0;
+        if (weight > 0)
+            NAME(tile_average)(rows * cells, weight, block, average + node->table + j * cells);
         if (node->own == FDP_OWN_DENSE) {
             NAME(tile_load)(rows * cells, own_potential + node->own_at + j * cells, block);
         } else if (node->n_links && node->links[0].nd <= 2) {
@@ -244,52 +253,113 @@ static void NAME(lane_down)(const fdp_node *node, int64_t from, int64_t to, cons
     }
 }
 
-static void NAME(pass_up)(const fdp_tree *tree, const fdp_stage *stage, const double *theta, int threads, double *up,
-                          REAL *potential, double *rowsum, double *message, REAL *tables) {
-#pragma omp parallel num_threads(threads) if (stage->large)
-    {
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t k = 0; k < stage->n_nests; k++) {
-            const fdp_nest *nest = tree->nests + stage->first_nest + k;
-            for (int64_t f = 0; f < nest->n_folds; f++)
-                fold_up(tree->folds + nest->first_fold + f, up);
-            if ((void *)potential != (void *)up)
-                for (int64_t i = nest->at; i < nest->at + nest->size; i++)
-                    potential[i] = (REAL)up[i];
-        }
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t k = stage->first_item; k < stage->first_item + stage->n_items; k++) {
-            const fdp_node *node = tree->nodes + tree->item_node[k];
-            const int64_t *rows = node->lane_at + tree->item_lane[k];
-            NAME(lane_up)(node, node->own_at >= tree->shared ? theta : up, potential, rows[0], rows[1], message + node->row_at, rowsum + node->row_at, tables);
-        }
+/* Everything one inference needs, shared by the team. `next` holds one counter per loop, all zero at the start. */
+typedef struct {
+    const fdp_tree *tree;
+    const double *theta;
+    double total, weight;
+    double *up, *rowsum, *message, *buffer, *m, *log_z;
+    REAL *potential, *tables, *average;
+    atomic_llong *next;
+    int code;
+} NAME(job);
+
+/* Hosted tables of a stage take in the smaller ones inside them. */
+static void NAME(nests_up)(const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
+    for (int64_t k; (k = fdp_team_next(next)) < stage->n_nests;) {
+        const fdp_nest *nest = job->tree->nests + stage->first_nest + k;
+        for (int64_t f = 0; f < nest->n_folds; f++)
+            fold_up(job->tree->folds + nest->first_fold + f, job->up);
+        if ((void *)job->potential != (void *)job->up)
+            for (int64_t i = nest->at; i < nest->at + nest->size; i++)
+                job->potential[i] = (REAL)job->up[i];
     }
 }
 
-static void NAME(pass_down)(const fdp_tree *tree, const fdp_stage *stage, double total, int threads,
-                            const double *rowsum, double *buffer, REAL *tables, double *m) {
-#pragma omp parallel num_threads(threads) if (stage->large)
-    {
-#pragma omp for schedule(static)
-        for (int64_t k = stage->first_nest; k < stage->first_nest + stage->n_nests; k++)
-            memset(m + tree->nests[k].at, 0, (size_t)tree->nests[k].size * sizeof(double));
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t k = stage->first_item; k < stage->first_item + stage->n_items; k++) {
-            const fdp_node *node = tree->nodes + tree->item_node[k];
-            const int64_t lane = tree->item_lane[k];
-            NAME(lane_down)(node, node->lane_at[lane], node->lane_at[lane + 1],
-                            node->separator >= 0 ? m + node->separator : NULL, total,
-                            rowsum ? rowsum + node->row_at : NULL, buffer + node->buffer_at + lane * node->lane_buffer,
-                            tables, m);
-        }
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t k = stage->first_link; k < stage->first_link + stage->n_links; k++)
-            gather_lanes(tree->nodes + tree->link_node[k], tree->link_number[k], buffer, m);
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t k = stage->first_nest; k < stage->first_nest + stage->n_nests; k++) {
-            const fdp_nest *nest = tree->nests + k;
-            for (int64_t f = nest->n_folds - 1; f >= 0; f--)
-                fold_down(tree->folds + nest->first_fold + f, m);
-        }
+static void NAME(lanes_up)(const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
+    for (int64_t k; (k = fdp_team_next(next)) < stage->n_items;) {
+        const int64_t item = stage->first_item + k;
+        const fdp_node *node = job->tree->nodes + job->tree->item_node[item];
+        const int64_t *rows = node->lane_at + job->tree->item_lane[item];
+        NAME(lane_up)(node, node->own_at >= job->tree->shared ? job->theta : job->up, job->potential, rows[0], rows[1],
+                      job->weight, job->message + node->row_at, job->rowsum + node->row_at, job->tables, job->average);
     }
+}
+
+static void NAME(lanes_down)(const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
+    for (int64_t k; (k = fdp_team_next(next)) < stage->n_items;) {
+        const int64_t item = stage->first_item + k;
+        const fdp_node *node = job->tree->nodes + job->tree->item_node[item];
+        const int64_t lane = job->tree->item_lane[item];
+        NAME(lane_down)(node, node->lane_at[lane], node->lane_at[lane + 1],
+                        node->separator >= 0 ? job->m + node->separator : NULL, job->total,
+                        job->rowsum + node->row_at, job->buffer + node->buffer_at + lane * node->lane_buffer,
+                        job->tables, job->m);
+    }
+}
+
+/* One member's part of an inference: up from the deepest stage, down from the roots. A small stage is one thread's. */
+static void NAME(work)(fdp_team *team, int number, void *ctx) {
+    NAME(job) *job = ctx;
+    const fdp_tree *tree = job->tree;
+    atomic_llong *next = job->next;
+    for (int64_t s = tree->n_stages - 1; s >= 0; s--, next += 2) {
+        const fdp_stage *stage = tree->stages + s;
+        if (stage->large || number == 0)
+            NAME(nests_up)(job, stage, next);
+        if (stage->large)
+            fdp_team_wait(team);
+        if (stage->large || number == 0)
+            NAME(lanes_up)(job, stage, next + 1);
+        if (stage->large)
+            fdp_team_wait(team);
+        if (number == 0 && job->code == FDP_OK)
+            job->code = deliver(tree, stage, job->message, job->up, job->log_z);
+        fdp_team_wait(team);
+    }
+    if (job->code != FDP_OK)
+        return;
+    for (int64_t s = 0; s < tree->n_stages; s++, next += 4) {
+        const fdp_stage *stage = tree->stages + s;
+        if (stage->large || number == 0)
+            for (int64_t k; (k = fdp_team_next(next)) < stage->n_nests;) {
+                const fdp_nest *nest = tree->nests + stage->first_nest + k;
+                memset(job->m + nest->at, 0, (size_t)nest->size * sizeof(double));
+            }
+        if (stage->large)
+            fdp_team_wait(team);
+        if (stage->large || number == 0)
+            NAME(lanes_down)(job, stage, next + 1);
+        if (stage->large)
+            fdp_team_wait(team);
+        if (stage->large || number == 0)
+            for (int64_t k; (k = fdp_team_next(next + 2)) < stage->n_links;)
+                gather_lanes(tree->nodes + tree->link_node[stage->first_link + k],
+                             tree->link_number[stage->first_link + k], job->buffer, job->m);
+        if (stage->large)
+            fdp_team_wait(team);
+        if (stage->large || number == 0)
+            for (int64_t k; (k = fdp_team_next(next + 3)) < stage->n_nests;) {
+                const fdp_nest *nest = tree->nests + stage->first_nest + k;
+                for (int64_t f = nest->n_folds - 1; f >= 0; f--)
+                    fold_down(tree->folds + nest->first_fold + f, job->m);
+            }
+        fdp_team_wait(team);
+    }
+}
+
+/* As declared in infer.h; `potential` is `up` itself for float64. */
+static int NAME(infer_any)(const fdp_tree *tree, const double *theta, double total, int threads, double *up,
+                           REAL *potential, double *rowsum, double *message, double *buffer, double weight,
+                           REAL *tables, REAL *average, double *m, double *log_z) {
+    atomic_llong *next = calloc((size_t)tree->n_stages * 6 + 1, sizeof *next);
+    if (!next)
+        return FDP_ERR_MEMORY;
+    NAME(job) job = {tree, theta, total, weight, up, rowsum, message, buffer, m, log_z, potential, tables, average, next,
+                     FDP_OK};
+    *log_z = 0;
+    memcpy(up, theta, (size_t)tree->shared * sizeof(double));
+    fdp_team_run(tree->large ? threads : 1, NAME(work), &job);
+    free(next);
+    return job.code;
 }

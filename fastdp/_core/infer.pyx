@@ -53,6 +53,7 @@ cdef extern from "infer.h" nogil:
     ctypedef struct fdp_tree:
         int64_t size
         int64_t shared
+        int32_t large
         int64_t n_stages
         const fdp_stage *stages
         const fdp_node *nodes
@@ -62,10 +63,10 @@ cdef extern from "infer.h" nogil:
         const int64_t *item_lane
         const int64_t *link_node
         const int64_t *link_number
-    int fdp_infer_f64(const fdp_tree *, const double *, double, int, double *, double *, double *, double *, double *,
-                      double *, double *)
+    int fdp_infer_f64(const fdp_tree *, const double *, double, int, double *, double *, double *, double *, double,
+                      double *, double *, double *, double *)
     int fdp_infer_f32(const fdp_tree *, const double *, double, int, double *, float *, double *, double *, double *,
-                      float *, double *, double *)
+                      double, float *, float *, double *, double *)
     int fdp_quadratic(int64_t, const double *, const double *, const double *, int, double *, double *)
     int fdp_form(int64_t, const double *, const double *, int, double *)
     int fdp_axpby_f64(int64_t, double, const double *, double, int, double *)
@@ -129,6 +130,7 @@ cdef class Engine:
                 nest - out.first_nest, len(items) - out.first_item, len(pairs) - out.first_link)
         self.tree.size = self.size = plan.size
         self.tree.shared = plan.shared
+        self.tree.large = any(self.stages[s].large for s in range(len(plan.stages)))
         self.cells = plan.cells
         self.tree.n_stages = len(plan.stages)
         self.tree.stages, self.tree.nodes = self.stages, self.nodes
@@ -184,25 +186,28 @@ cdef class Engine:
             out.ts[d] = link.ts[d]
         return 0
 
-    def infer(self, const double[::1] theta, double total, tables, double[::1] m):
-        """Fills `tables` (float64 or float32) and `m`; returns log Z, or None where nothing is possible."""
+    def infer(self, const double[::1] theta, double total, tables, double[::1] m, double weight=0.0, average=None):
+        """Fills `tables` (float64 or float32) and `m`; returns log Z, or None where nothing is possible. With a weight,
+        `average` first takes in what the tables held: (1 - weight) average + weight tables."""
         cdef double log_z = 0
         cdef double[::1] up = self.up, rowsum = self.rowsum, message = self.message, buffer = self.buffer
-        cdef double[::1] t64
-        cdef float[::1] t32, up32
+        cdef double[::1] t64, a64
+        cdef float[::1] t32, a32, up32
         cdef int code
+        if average is None:
+            average, weight = tables, 0.0
         if tables.dtype == np.float64:
-            t64 = tables
+            t64, a64 = tables, average
             with nogil:
                 code = fdp_infer_f64(&self.tree, &theta[0], total, self.threads, &up[0], &rowsum[0], &message[0],
-                                     &buffer[0], &t64[0], &m[0], &log_z)
+                                     &buffer[0], weight, &t64[0], &a64[0], &m[0], &log_z)
         else:
             if self.up32 is None:
                 self.up32 = np.empty(max(1, self.tree.shared), np.float32)
-            t32, up32 = tables, self.up32
+            t32, a32, up32 = tables, average, self.up32
             with nogil:
                 code = fdp_infer_f32(&self.tree, &theta[0], total, self.threads, &up[0], &up32[0], &rowsum[0],
-                                     &message[0], &buffer[0], &t32[0], &m[0], &log_z)
+                                     &message[0], &buffer[0], weight, &t32[0], &a32[0], &m[0], &log_z)
         return None if code == FDP_ERR_IMPOSSIBLE else log_z
 
 

@@ -73,17 +73,18 @@ def fit(
     plan = make_plan(domain, tree, used)
     quadratic = lower(plan, parts)
     rows = total if total is not None else estimate_total(domain, measurements)[0]
-    theta = _start(plan, quadratic) if warm_start is None else warm_start.potentials(plan)
+    precision, target = _spread(plan, quadratic)
+    theta = _start(plan, precision, target) if warm_start is None else warm_start.potentials(plan)
     for clique, mask in banned.items():
         place = plan.places[frozenset(clique)]
         cells = permute_cells(domain, clique, np.flatnonzero(mask), place.axes)
         theta[place.at + cells] = IMPOSSIBLE
     workers = resolve(threads)
-    oracle = Oracle(Engine(plan, workers), float(rows), workers)
+    oracle = Oracle(Engine(plan, workers), theta, quadratic.active, float(rows), workers)
     rule = Stop(stop, quadratic, 1e-6 if tol is None else tol, iters if iters is not None else 10_000)
     if stop == "noise" and tol is None:
         rule.tol = 1e-4
-    found = METHODS[method](oracle, quadratic, theta, np.dtype(tables), rule, callback)
+    found = METHODS[method](oracle, quadratic, theta[quadratic.active], np.dtype(tables), rule, callback)
     return Model.from_plan(
         plan,
         found.tables,
@@ -92,7 +93,7 @@ def fit(
         iterations=found.iterations,
         ended=found.ended,
         trace=found.trace,
-        measured=errors_of(plan, quadratic),
+        measured=errors_of(plan, precision),
     )
 
 
@@ -137,24 +138,30 @@ def _same_domain(domain: Domain, model: Model) -> None:
             raise UsageError(f"warm_start: attribute {name!r} has {n} codes there, {domain.get(name)} here")
 
 
-def _start(plan: Plan, quadratic: Quadratic) -> np.ndarray:
+def _spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
+    """Precision and target of every entry of the plan's vector (0 where nothing was measured)."""
+    w, t = np.zeros(max(plan.size, 1)), np.zeros(max(plan.size, 1))
+    w[quadratic.active], t[quadratic.active] = quadratic.w, quadratic.t
+    return w, t
+
+
+def _start(plan: Plan, w: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Potentials of the independent fit of the measured single attributes; 0 where none was measured."""
     theta = np.zeros(max(plan.size, 1))
     for attrs, place in plan.places.items():
         if len(attrs) > 1:
             continue
         span = slice(place.at, place.at + place.size)
-        if place.cells is None and (quadratic.w[span] > 0).all():
-            noise = 1 / np.sqrt(quadratic.w[span])
-            theta[span] = np.log(np.maximum(quadratic.t[span], 0.1 * noise))
+        if place.cells is None and (w[span] > 0).all():
+            theta[span] = np.log(np.maximum(t[span], 0.1 / np.sqrt(w[span])))
     return theta
 
 
-def errors_of(plan: Plan, quadratic: Quadratic) -> dict[Clique, np.ndarray]:
+def errors_of(plan: Plan, w: np.ndarray) -> dict[Clique, np.ndarray]:
     """Standard error of every cell measured by itself, per measured clique (inf where a cell was not)."""
     out = {}
     for place in plan.places.values():
-        error = _errors(plan, place, quadratic.w)
+        error = _errors(plan, place, w)
         if error is not None:
             out[place.axes] = error
     return out

@@ -37,37 +37,36 @@ GROW, SHRINK, MARGIN = 1.2, 0.7, 1.3
 
 @dataclass
 class Fitted:
-    """What an optimiser hands back: node tables, their vector of marginals, the loss, and how it ended."""
+    """What an optimiser hands back: node tables, the loss, and how it ended."""
 
     tables: np.ndarray
-    m: np.ndarray
     loss: float
     iterations: int = 0
     ended: str = ""
     trace: list[tuple[int, float, float]] = field(default_factory=list)
 
 
-@dataclass
 class Oracle:
-    """Belief propagation at given potentials, with its calls counted."""
+    """Belief propagation at given active potentials, with its calls counted. Inactive potentials stay as they began."""
 
-    engine: Engine
-    total: float
-    threads: int
-    calls: int = 0
+    def __init__(self, engine: Engine, start: np.ndarray, active: np.ndarray, total: float, threads: int):
+        self.engine, self.total, self.threads, self.calls = engine, total, threads, 0
+        self._whole = active.size == start.size
+        self._active, self._theta, self._m = active, start.copy(), np.empty(start.size)
 
-    def __call__(self, theta: np.ndarray, tables: np.ndarray, m: np.ndarray) -> float:
-        log_z = self.engine.infer(theta, self.total, tables, m)
+    def __call__(self, theta: np.ndarray, tables: np.ndarray, m: np.ndarray, weight=0.0, average=None) -> None:
+        """Fills `tables` and the active marginals `m`; see `Engine.infer` for the running average."""
+        if self._whole:
+            log_z = self.engine.infer(theta, self.total, tables, m, weight, average)
+        else:
+            self._theta[self._active] = theta
+            log_z = self.engine.infer(self._theta, self.total, tables, self._m, weight, average)
+            np.take(self._m, self._active, out=m)
         self.calls += 1
         if log_z is None:
-            raise MeasurementError(
-                "structural zeros leave no possible row: check `zeros` for a contradiction"
-            )
+            raise MeasurementError("structural zeros leave no possible row: check `zeros` for a contradiction")
         if not math.isfinite(log_z):
-            raise MeasurementError(
-                "the fit diverged: potentials are no longer finite; check values and sigma"
-            )
-        return log_z
+            raise MeasurementError("the fit diverged: potentials are no longer finite; check values and sigma")
 
 
 class Stop:
@@ -118,7 +117,8 @@ def accelerated(
     loss = quadratic.gradient(x, g, threads)
     smooth = max(float(np.abs(g).max(initial=0.0)), 1e-300)
     t = 1.0
-    out = Fitted(averaged, x, loss)
+    out = Fitted(averaged, loss)
+    pending = 0.0  # weight with which the tables still have to enter the average
     while True:
         elapsed = time.perf_counter() - started
         out.trace.append((oracle.calls, loss, elapsed))
@@ -132,7 +132,8 @@ def accelerated(
         stuck = False
         while True:
             combine(1.0, theta, -1 / (t * smooth), g, theta_next, threads)
-            oracle(theta_next, tables, z_next)
+            oracle(theta_next, tables, z_next, pending, averaged)
+            pending = 0.0
             ahead, _ = diff_dot(theta_next, theta, z_next, threads)
             back, _ = diff_dot(theta_next, theta, z, threads)
             distance = 0.5 * (ahead - back)  # symmetrised: log Z cancels
@@ -148,7 +149,7 @@ def accelerated(
             break
         theta, theta_next, z, z_next = theta_next, theta, z_next, z
         axpby(t, z, 1 - t, x, threads)
-        axpby(t, tables, 1 - t, averaged, threads)
+        pending = t
         smooth = max(SHRINK * smooth, MARGIN * need)
         previous, loss = loss, quadratic.gradient(x, g, threads)
         if distance <= 0 and loss >= previous:
@@ -159,6 +160,8 @@ def accelerated(
             t = (math.sqrt(t**4 + 4 * t * t) - t * t) / 2
         else:
             t = min(1.0, 2 * t)
+    if pending:
+        axpby(pending, tables, 1 - pending, averaged, threads)
     out.loss, out.iterations = loss, oracle.calls
     return out
 
@@ -175,7 +178,7 @@ def mirror_descent(
     oracle(theta, tables, x)
     loss = quadratic.gradient(x, g, threads)
     step = 1 / max(float(np.abs(g).max(initial=0.0)), 1e-300)
-    out = Fitted(tables, x, loss)
+    out = Fitted(tables, loss)
     while True:
         elapsed = time.perf_counter() - started
         out.trace.append((oracle.calls, loss, elapsed))
@@ -197,8 +200,7 @@ def mirror_descent(
             break
         theta, theta_next, x, x_next, g, scratch = theta_next, theta, x_next, x, scratch, g
         loss = loss_next
-        out.m = x
         step *= 2
-    oracle.engine.infer(theta, oracle.total, tables, x)
-    out.loss, out.iterations, out.m = loss, oracle.calls, x
+    out.loss, out.iterations = loss, oracle.calls
+    oracle(theta, tables, x)
     return out
