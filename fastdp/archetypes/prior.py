@@ -11,26 +11,33 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from .._core.infer import Engine
 from ..domain import Clique, Domain
 from ..errors import UsageError
 from ..model import Model
 from ..model.layout import make_plan
 from ..model.model import Node
 from ..model.tree import junction_tree
+from ..threads import resolve
 
 Counts = Mapping[Clique, tuple[np.ndarray, np.ndarray]]
 
 
-def prior_model(domain: Domain, counts: Counts, total: float = 1.0) -> Model:
+def prior_model(domain: Domain, counts: Counts, total: float = 1.0, threads: int | None = None) -> Model:
     """The model of public marginals given as (cells, counts). Its cliques must contain those of their junction tree, as
     `tree_cliques` makes sure of."""
-    cliques = list(counts)
-    plan = make_plan(domain, junction_tree(domain, cliques), {frozenset(c): None for c in cliques})
+    tree = junction_tree(domain, list(counts))
+    plan = make_plan(domain, tree, {frozenset(c): None for c in counts})
     nodes = []
     for node in plan.nodes:
         sep, res = tuple(node.sep), tuple(node.res)
         nodes.append(Node(sep, res, smoothed(domain, _joint(domain, counts, (*sep, *res)), sep, res)))
-    return Model(domain, nodes, total=total, ended="public counts")
+    # A model's tables are joint marginals: one pass over the tree turns the conditionals into them.
+    plan = make_plan(domain, tree, {frozenset(node.axes): None for node in nodes})
+    tables, marginals = np.empty(plan.cells), np.empty(max(plan.size, 1))
+    theta = Model(domain, nodes, total=total).potentials(plan)
+    Engine(plan, resolve(threads)).infer(theta, total, tables, marginals)
+    return Model.from_plan(plan, tables, total=total, ended="public counts")
 
 
 def tree_cliques(domain: Domain, cliques: Sequence[Clique], max_cells: int | None = None) -> list[Clique]:

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`share` of mu^2 for marginals of up to `ways` attributes: all those inside the public cliques, or `measured` ones."""
+    """`share` of mu^2 for marginals of up to `ways` attributes: all those inside the public cliques, or only the `measured` ones
+    (one named twice is measured twice)."""
 
     share: float = 0.95
     ways: int = 2
     measured: tuple[tuple[str, ...], ...] | None = None
-    stop: Literal["noise", "tol"] = "noise"
 
     def __post_init__(self):
         if not 0 < self.share < 1:
@@ -104,8 +104,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         mu = part_mu(door, how.share / len(sets))
         ways = door.measure([Request(s, mu) for s in sets], label="marginals to refine by")
         job.check()
-        prior = prior_model(door.domain, public.prior)
-        model = job.fit(door.domain, ways, warm_start=prior, stop=how.stop)
+        prior = prior_model(door.domain, public.prior, threads=job.threads)
+        model = job.fit(door.domain, ways, warm_start=prior, stop="noise")
         total = min(max(0, round(model.total)), limit)
 
         def draw(i: int) -> dict[str, np.ndarray]:

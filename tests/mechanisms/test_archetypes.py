@@ -1,0 +1,436 @@
+"""Archetypes from end to end: what is asked and paid for, users first, the chain, refinement, and what never gets out."""
+
+import json
+import logging
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp.archetypes import fit as fitting
+from fastdp.archetypes import store
+from fastdp.archetypes.options import options_of
+from fastdp.archetypes.users import CastRows, cast, rake, whole
+from fastdp.engines.users import histogram
+from fastdp.errors import UsageError
+from fastdp.measurement import Measurement
+from fastdp.mechanisms import recipe as recipes
+from fastdp.mechanisms.archetypes import Archetypes
+from fastdp.mechanisms.base import Job
+from fastdp.privacy.calibrate import mu_of_method
+from fastdp.publicfit import fit_folder
+from fastdp.userkeys import MostCommon
+from tests.reference import archetypes as twin
+
+FEATURES = ("shift", "pickup_community_area", "dropoff_community_area")
+BUDGET = {"epsilon": 2.0, "delta": 1e-5, "seed": 3, "sample_seed": 4}
+
+
+def recipe(**fields):
+    return {"mechanism": "archetypes", **recipes.load("taxi-archetypes").fields, "archetypes": 4, **fields}
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return fastdp.Schema.load("taxi-deid2")
+
+
+@pytest.fixture(scope="module")
+def public(schema):
+    return fastdp.read(fastdp.simulate.taxi(20_000, seed=2, year=2019), schema, public=True)
+
+
+@pytest.fixture(scope="module")
+def trips():
+    return fastdp.simulate.taxi(20_000, seed=1, year=2020)
+
+
+@pytest.fixture(scope="module")
+def table(schema, trips):
+    return fastdp.read(trips, schema)
+
+
+@pytest.fixture(scope="module")
+def model(public):
+    config = recipes.load(recipe()).config(1.0)
+    return fitting.fit(public, options_of(config.wanted()))
+
+
+@pytest.fixture(scope="module")
+def folder(model, schema, tmp_path_factory):
+    return store.save(model, schema, tmp_path_factory.mktemp("archetypes") / "A")
+
+
+class Door:
+    """Answers histograms of users with given numbers; remembers what each cost."""
+
+    def __init__(self, schema, answers, mu=1.0, epsilon=2.0, delta=1e-5):
+        self.schema, self.domain, self.mu = schema, schema.domain, mu
+        self.epsilon, self.delta, self._answers, self.asked = epsilon, delta, list(answers), []
+
+    def user_histogram(self, key, cap=1, *, mu, label):
+        self.asked.append((key.bind(self.domain), mu, label))
+        return Measurement(("users",), np.asarray(self._answers.pop(0), float), 1 / mu, label=label)
+
+
+class Public:
+    def __init__(self, model):
+        self.model = model
+
+    def archetypes(self, wanted):
+        return self.model
+
+
+def outcome(model, schema, users, companies, *, rows=None, config=None, **door):
+    config = config or Archetypes()
+    given = Door(schema, [users, companies], **door)
+    job = Job(schema=schema, epsilon=2.0, fit=None, rows=rows, public=Public(model), seed=5)
+    return config.run(given, job), given
+
+
+def whole_table(rows):
+    parts = [rows.shard(i) for i in range(-(-rows.total // rows.shard_rows))]
+    return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+
+
+def test_two_histograms_a_tenth_and_nine_tenths_of_the_budget(model, schema):
+    _, door = outcome(model, schema, [50] * 4, [4] * 57, mu=0.8)
+    (first, mu_first, _), (second, mu_second, _) = door.asked
+    assert (first.size, second.size) == (4, 57)
+    assert first.columns == FEATURES
+    assert mu_first**2 == pytest.approx(0.1 * 0.8**2)
+    assert mu_first**2 + mu_second**2 == pytest.approx(0.8**2)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0])
+def test_the_published_calibration_splits_epsilon_and_delta(model, schema, epsilon):
+    config = Archetypes(calibration="classic-gaussian")
+    whole_mu = mu_of_method(epsilon, 1e-5, "classic-gaussian")
+    _, door = outcome(model, schema, [50] * 4, [4] * 57, config=config, mu=whole_mu, epsilon=epsilon)
+    capped = min(epsilon, 0.999999999)
+    for (_, mu, _), share in zip(door.asked, (0.1, 0.9)):
+        sigma = math.sqrt(2 * math.log(1.25 / (share * 1e-5))) / (share * capped)
+        assert 1 / mu == pytest.approx(sigma, rel=1e-9)
+    assert sum(mu**2 for _, mu, _ in door.asked) <= whole_mu**2
+
+
+def test_private_users_get_the_label_the_scaled_mixture_gives_their_rows(model, table):
+    """The lookup over cells says what the mixture says of each row, through the same scaler."""
+    points = np.stack([table.codes[c] for c in FEATURES], axis=1)
+    label = model.mixture.labels(points)
+    usual = twin.most_common(table.user.tolist(), label.tolist())
+    found = histogram(table, MostCommon(FEATURES, labels=model.labels, keys=4), 1, 1)
+    sure = np.bincount([min(v) for v in usual.values() if len(v) == 1], minlength=4)
+    could = np.bincount([x for v in usual.values() for x in v], minlength=4)
+    assert found.sum() == table.users
+    assert (sure <= found).all()
+    assert (found <= could).all()
+
+
+def test_users_come_first(model, schema):
+    """Archetypes, companies and rows of the users follow the answers; a user has one company and one archetype's places."""
+    users, companies = [100, 0, 300, 50], np.zeros(57)
+    companies[[3, 20]] = 150, 300
+    found, _ = outcome(model, schema, users, companies)
+    rows = found.rows
+    owner = np.concatenate([found.owners(i) for i in range(-(-rows.total // rows.shard_rows))])
+    codes = whole_table(rows)
+    people = rows.people
+    assert owner.size == rows.total == codes["fare"].size
+    assert (np.unique(owner) == np.arange(people.archetype.size)).all()
+    assert np.abs(np.bincount(people.archetype, minlength=4) - users).max() <= 2
+    assert np.abs(np.bincount(people.trait, minlength=57) - companies).max() <= 4
+    assert (codes["company_id"] == people.trait[owner]).all()
+    assert np.bincount(owner).max() <= 200
+    cell = np.ravel_multi_index([codes[c] for c in FEATURES], schema.domain.shape(FEATURES))
+    for a in (0, 2, 3):
+        at = slice(*model.places.start[a : a + 2])
+        assert np.isin(cell[people.archetype[owner] == a], model.places.values[at]).all()
+    for name, n in schema.domain.items():
+        assert codes[name].max() < n
+
+
+def test_both_answers_matter(model, schema):
+    one = np.eye(57)[1] * 200
+    a, _ = outcome(model, schema, [200, 0, 0, 0], one)
+    b, _ = outcome(model, schema, [0, 0, 200, 0], one)
+    c, _ = outcome(model, schema, [200, 0, 0, 0], one[::-1])
+    assert set(a.rows.people.archetype) == {0} != set(b.rows.people.archetype)
+    assert set(a.rows.people.trait) == {1}
+    assert set(c.rows.people.trait) == {55}
+
+
+def test_at_most_the_rows_asked_for_in_proportion(model, schema):
+    users = [400, 100, 300, 200]
+    full, _ = outcome(model, schema, users, [1000 / 57] * 57)
+    for rows in (0, 1, 500, 5000):
+        part, _ = outcome(model, schema, users, [1000 / 57] * 57, rows=rows)
+        assert rows - 200 <= part.rows.total <= rows
+    share = [
+        np.bincount(o.rows.people.archetype, minlength=4) / o.rows.people.archetype.size for o in (full, part)
+    ]
+    # 5 standard deviations of a share of about 150 users
+    assert np.abs(share[0] - share[1]).max() < 5 * 0.5 / math.sqrt(part.rows.people.archetype.size)
+    capped, _ = outcome(model, schema, users, [1000 / 57] * 57, config=Archetypes(max_rows=1000))
+    assert 800 <= capped.rows.total <= 1000
+
+
+def test_no_users_no_rows(model, schema):
+    found, _ = outcome(model, schema, [-5, -1, -3, 0], [-2] * 57)
+    assert found.rows.total == 0
+
+
+def test_mean_trips_as_published(model, schema):
+    found, _ = outcome(model, schema, [50] * 4, [4] * 57, config=Archetypes(trips="mean"))
+    people = found.rows.people
+    rows = np.diff(people.ends, prepend=0)
+    assert (rows == np.maximum(1, np.rint(model.mean_rows))[people.archetype]).all()
+
+
+def test_shards_can_be_drawn_alone(model):
+    users = np.full((4, 57), 2.0)
+    people = cast(model, users, 10**9, 200, False, 1)
+    rows = CastRows(model, people, 7, shard_rows=1000)
+    whole_owner = np.repeat(np.arange(people.archetype.size), np.diff(people.ends, prepend=0))
+    for i in (3, 0, 3):
+        assert (rows.owners(i) == whole_owner[i * 1000 : (i + 1) * 1000]).all()
+    a, b = rows.shard(2), CastRows(model, people, 7, shard_rows=1000).shard(2)
+    assert all((a[name] == b[name]).all() for name in a)
+    last = rows.total // 1000
+    assert rows.owners(last).size == rows.total - last * 1000 == rows.shard(last)["fare"].size
+
+
+def test_raking_keeps_the_public_pattern_and_takes_the_private_sums():
+    start = np.array([[40.0, 10.0], [5.0, 45.0]]) * 1e6
+    found = rake(start, np.array([30.0, 10.0]), np.array([25.0, 15.0]))
+    assert np.allclose(found.sum(axis=1), [30, 10])
+    assert np.allclose(found.sum(axis=0), [25, 15])
+    odds = start[0, 0] * start[1, 1] / (start[0, 1] * start[1, 0])
+    assert found[0, 0] * found[1, 1] / (found[0, 1] * found[1, 0]) == pytest.approx(odds, rel=1e-4)
+    # A combination that public data lacks is still possible; sums of 0 are kept.
+    found = rake(np.zeros((2, 2)), np.array([5.0, 0.0]), np.array([2.0, 3.0]))
+    assert np.allclose(found, [[2, 3], [0, 0]])
+    assert rake(start, np.zeros(2), np.zeros(2)).sum() == 0
+
+
+def test_whole_numbers_are_near_and_unbiased():
+    weights = np.array([0.3, 2.5, 0.0, 7.2])
+    drawn = np.array([whole(weights, np.random.default_rng(s)) for s in range(4000)])
+    assert (np.abs(drawn - weights) < 1).all()
+    assert np.abs(drawn.sum(axis=1) - weights.sum()).max() < 1
+    assert np.allclose(drawn.mean(axis=0), weights, atol=0.05)
+
+
+def test_a_whole_run_from_a_saved_model_equals_one_from_the_public_table(table, public, folder):
+    runs = [fastdp.synthesize(table, recipe(), public=p, **BUDGET) for p in (public, str(folder))]
+    assert runs[0].data.equals(runs[1].data)
+    data = runs[0].data
+    assert data.num_rows > 10_000
+    one = data.group_by("taxi_id").aggregate([("company_id", "count_distinct")])
+    assert set(one["company_id_count_distinct"].to_pylist()) == {1}
+    assert len(runs[0].measurements) == 2
+    assert runs[0].privacy["mechanism"]["public_model_sha256"] == store.load(folder).digest()
+
+
+def test_the_bare_mechanism_takes_everything_from_the_folder(trips, folder):
+    run = fastdp.synthesize(trips, "archetypes", rows=500, public=str(folder), **BUDGET)
+    assert 300 <= run.data.num_rows <= 500
+
+
+def test_clear_errors(table, public, folder, tmp_path):
+    with pytest.raises(UsageError, match="need public data"):
+        fastdp.synthesize(table, recipe(), **BUDGET)
+    with pytest.raises(UsageError, match="other archetypes"):
+        fastdp.synthesize(table, recipe(archetypes=5), public=str(folder), **BUDGET)
+    with pytest.raises(UsageError, match="features"):
+        fastdp.synthesize(table, "archetypes", public=public, **BUDGET)
+    with pytest.raises(UsageError, match="refine"):
+        recipes.load(recipe(calibration="classic-gaussian", refine={})).config(1.0)
+    with pytest.raises(UsageError, match="public data itself"):
+        fastdp.synthesize(table, "taxi-adagrid", public=str(folder), **BUDGET)
+    with pytest.raises(UsageError, match="no recipe of the archetypes"):
+        fit_folder("x.parquet", tmp_path / "B", "taxi-adagrid")
+    lacking = fastdp.simulate.taxi(500, seed=5).drop_columns(["tips"])
+    with pytest.raises(fastdp.errors.DataError, match="tips"):
+        fit_folder(lacking, tmp_path / "B", recipe())
+    assert not (tmp_path / "B").exists()
+
+
+def test_values_outside_the_public_lists_change_nothing_visible(trips, schema, folder, tmp_path):
+    """Rows with an unlisted company: the same bytes come out as without them, everywhere."""
+    odd = fastdp.simulate.taxi(300, seed=77, year=2020)
+    at = odd.schema.get_field_index("company_id")
+    odd = odd.set_column(at, "company_id", pa.array(np.full(300, 120), odd.schema.field(at).type))
+    outs = []
+    for name, data in (("with", pa.concat_tables([trips, odd])), ("without", trips)):
+        run = fastdp.synthesize(
+            data, recipe(), public=str(folder), schema=schema, out=tmp_path / name, **BUDGET
+        )
+        outs.append({p.name: p.read_bytes() for p in run.out.iterdir() if p.name != "privacy.json"})
+    assert outs[0] == outs[1]
+
+
+def numbers_in(path):
+    """Every number a file tells, however it is kept."""
+    if path.suffix == ".parquet":
+        found = pq.read_table(path)
+        columns = [
+            c
+            for c in found.column_names
+            if pa.types.is_integer(found[c].type) or pa.types.is_floating(found[c].type)
+        ]
+        return {float(v) for c in columns for v in found[c].drop_null().to_numpy()}
+    if path.suffix == ".npy":
+        return set(np.load(path).ravel().astype(float).tolist())
+    text = path.read_bytes().decode("latin-1")
+    return {float(x) for x in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text)}
+
+
+@pytest.mark.parametrize("refine", [None, {"share": 0.5, "ways": 1}])
+def test_no_count_without_noise_gets_out(refine, schema, folder, model, tmp_path, caplog, capfd):
+    """Private users in telling numbers: none of the true counts is in any output, log or progress text."""
+    caplog.set_level(logging.DEBUG)
+    rng = np.random.default_rng(0)
+    sizes = {5: 3169, 11: 4517}
+    users = np.repeat(np.arange(sum(sizes.values())) + 1_000_000, 2)
+    base = fastdp.simulate.taxi(users.size, seed=3, year=2020)
+    company = np.repeat(rng.permutation(np.repeat(list(sizes), list(sizes.values()))), 2)
+    private = base.set_column(0, "taxi_id", pa.array(users)).set_column(
+        base.schema.get_field_index("company_id"), "company_id", pa.array(company.astype(np.int8))
+    )
+    table = fastdp.read(private, schema)
+    true = {int(n) for n in histogram(table, MostCommon(FEATURES, labels=model.labels, keys=4), 1, 1)}
+    true |= set(sizes.values()) | {table.rows, table.users}
+    true = {float(n) for n in true if n > 300}
+    told = []
+    run = fastdp.synthesize(
+        private,
+        recipe(refine=refine),
+        public=str(folder),
+        schema=schema,
+        out=tmp_path / "run",
+        progress=lambda p: told.append(str(p)),
+        rows=2000,
+        **BUDGET,
+    )
+    files = [p for place in (run.out, tmp_path / "run.private") for p in place.rglob("*") if p.is_file()]
+    assert {"privacy.json", "measurements.parquet", "synthetic.parquet"} <= {p.name for p in files}
+    for path in files:
+        # Synthetic values may be any number of their domain.
+        if not path.name.startswith("synthetic"):
+            assert not true & numbers_in(path), path.name
+    seen = capfd.readouterr()
+    for text in (*told, caplog.text, seen.out, seen.err, json.dumps(run.privacy), repr(run)):
+        assert not true & {float(x) for x in re.findall(r"(?<![\w.])\d+(?![\w.])", text)}
+    # The scan can fail: it finds a true count that is written down.
+    (tmp_path / "leak.json").write_text(json.dumps({"users": [int(next(iter(true)))]}))
+    assert true & numbers_in(tmp_path / "leak.json")
+
+
+def test_refining_moves_the_public_distribution_to_the_private_one(table, trips, schema, public, folder):
+    run = fastdp.synthesize(
+        table, recipe(refine={"ways": 1}), public=str(folder), **(BUDGET | {"epsilon": 500.0})
+    )
+    truth = fastdp.marginals(table.as_truth(), [("payment_type",), ("fare",)])
+    known = fastdp.marginals(public, [("payment_type",), ("fare",)])
+    for clique, counts in truth.items():
+        gap = [
+            np.abs(x / x.sum() - counts / counts.sum()).sum()
+            for x in (run.model.marginal(clique), known[clique])
+        ]
+        assert gap[0] < 0.5 * gap[1] + 0.002
+    data = run.data
+    assert abs(data.num_rows - table.rows) < 100
+    users = data.group_by("taxi_id").aggregate([("company_id", "count_distinct"), ("fare", "count")])
+    assert set(users["company_id_count_distinct"].to_pylist()) == {1}
+    assert max(users["fare_count"].to_pylist()) <= 200
+    assert 0.7 < users.num_rows / table.users < 1.4
+    releases = run.privacy["epsilon"]
+    assert releases <= 500.0 * (1 + 1e-9)
+
+
+def test_refined_shares_add_up_and_little_noise_budget_leaves_the_public_distribution(table, folder):
+    plan = fastdp.plan(None, "taxi-archetypes-refined", 1.0, 2.5e-5, public=True)
+    assert len(plan.lines) == 11
+    made = (
+        recipes.load("taxi-archetypes-refined").config(1.0).outline(fastdp.Schema.load("taxi-deid2").domain)
+    )
+    total = sum(p.share * p.times for p in made.measurements) + sum(s for _, s in made.charges)
+    assert total == pytest.approx(1)
+    run = fastdp.synthesize(table, recipe(refine={"share": 1e-9}), public=str(folder), rows=5000, **BUDGET)
+    assert run.model.iterations <= 3
+    assert run.data.num_rows <= 5000
+
+
+def test_a_plan_needs_no_data(folder):
+    plan = fastdp.plan(None, "taxi-archetypes", 1.0, 2.5e-5, public=True)
+    assert dict(plan.charges) == pytest.approx({"users per archetype": 0.1, "users per company_id": 0.9})
+
+
+def test_incidents(tmp_path):
+    """Another table, without a trait: the whole budget counts residents per archetype."""
+    calls = [fastdp.simulate.incidents(20_000, seed=s, year=2019) for s in (1, 2)]
+    fit_folder(calls[0], tmp_path / "A", {**fields("incidents-archetypes"), "archetypes": 5})
+    mechanism = {**fields("incidents-archetypes"), "archetypes": 5}
+    run = fastdp.synthesize(calls[1], mechanism, public=str(tmp_path / "A"), **BUDGET)
+    assert [m.label for m in run.measurements] == ["users per archetype"]
+    data = run.data
+    assert abs(data.num_rows - 20_000) < 2_000
+    assert set(data["year"].to_pylist()) == {2019}
+    top = [t["neighborhood"].value_counts().to_pylist() for t in (data, calls[1])]
+    best = [{v["values"] for v in sorted(t, key=lambda v: -v["counts"])[:20]} for t in top]
+    assert len(best[0] & best[1]) >= 12
+    refined = fastdp.synthesize(calls[1], {**mechanism, "refine": {}}, public=str(tmp_path / "A"), **BUDGET)
+    per = refined.data.group_by("sim_resident").aggregate([("year", "count")])["year_count"].to_pylist()
+    assert max(per) <= 20
+
+
+def fields(name):
+    made = recipes.load(name)
+    return {"mechanism": made.mechanism, "schema": made.schema, **made.fields}
+
+
+def test_the_verb(tmp_path, capsys):
+    from fastdp.cli import main
+
+    pq.write_table(fastdp.simulate.taxi(5_000, seed=2), tmp_path / "public.parquet")
+    out = tmp_path / "A"
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "archetypes",
+                "fit",
+                str(tmp_path / "public.parquet"),
+                "--out",
+                str(out),
+                "--archetypes",
+                "3",
+                "--json",
+            ]
+        )
+    assert ended.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["archetypes"]) == 3
+    assert found["sha256"] == store.load(out).digest()
+    with pytest.raises(SystemExit) as ended:
+        main(["archetypes", "fit", str(tmp_path / "public.parquet"), "--out", str(out), "--archetypes", "3"])
+    assert ended.value.code == 2
+    with pytest.raises(SystemExit):
+        main(
+            [
+                "archetypes",
+                "fit",
+                str(tmp_path / "public.parquet"),
+                "--out",
+                str(tmp_path / "B"),
+                "--archetypes",
+                "2",
+            ]
+        )
+    assert "public users" in capsys.readouterr().out
+    assert not list(Path(tmp_path).glob("*.tmp-*"))

@@ -1,0 +1,48 @@
+"""Slow, obvious twins of what archetypes compute."""
+
+from collections import Counter
+
+import numpy as np
+
+
+def draw(start, counts, values, group, uniform):
+    """One value per group asked for: walk along the counts until the target is used up."""
+    out = []
+    for g, u in zip(group, uniform):
+        entries = range(start[g], start[g + 1])
+        total = sum(int(counts[e]) for e in entries)
+        target = min(int(u * total), total - 1)
+        for e in entries:
+            target -= int(counts[e])
+            if target < 0:
+                out.append(int(values[e]))
+                break
+    return out
+
+
+def conditional(rows, levels, target):
+    """[{condition: Counter of targets}] by level, from rows given as mappings."""
+    return [
+        {key: Counter(r[target] for r in rows if tuple(r[c] for c in level) == key)
+         for key in {tuple(r[c] for c in level) for r in rows}}
+        for level in levels
+    ]  # fmt: skip
+
+
+def log_density(point, weights, means, covariances):
+    """log sum of weight * normal density, from the formula."""
+    total = 0.0
+    for w, m, c in zip(weights, means, covariances):
+        d = point - m
+        power = -0.5 * d @ np.linalg.solve(c, d)
+        total += w * np.exp(power) / np.sqrt((2 * np.pi) ** len(m) * np.linalg.det(c))
+    return np.log(total)
+
+
+def most_common(users, values):
+    """{user: set of its most common values}."""
+    out = {}
+    for u in set(users):
+        seen = Counter(v for w, v in zip(users, values) if w == u)
+        out[u] = {v for v, n in seen.items() if n == max(seen.values())}
+    return out
