@@ -102,12 +102,13 @@ static int64_t chunk_of(int64_t n) {
 }
 
 typedef struct vector_job {
-    void (*kernel)(const struct vector_job *job, int64_t n, int64_t at, double *part, double *top);
+    void (*kernel)(const struct vector_job *job, int64_t n, int64_t at, double *part, double *second);
     int64_t n, chunk, chunks;
     double a, b;
-    const void *x, *y, *z;
+    const double *in[6];
+    const float *in32;
     void *out;
-    double part[MAX_CHUNKS], top[MAX_CHUNKS];
+    double part[MAX_CHUNKS], second[MAX_CHUNKS];
     atomic_llong next;
 } vector_job;
 
@@ -116,11 +117,12 @@ static void vector_work(fdp_team *team, int number, void *ctx) {
     (void)team, (void)number;
     for (int64_t c; (c = fdp_team_next(&job->next)) < job->chunks;) {
         const int64_t at = c * job->chunk;
-        job->kernel(job, FDP_MIN(job->chunk, job->n - at), at, job->part + c, job->top + c);
+        job->kernel(job, FDP_MIN(job->chunk, job->n - at), at, job->part + c, job->second + c);
     }
 }
 
-static double vector_run(vector_job *job, int threads) {
+/* The sum of the chunks' first numbers; of their second ones in *second where asked. */
+static double vector_run(vector_job *job, int threads, double *second) {
     job->chunk = chunk_of(job->n);
     job->chunks = (job->n + job->chunk - 1) / job->chunk;
     memset(job->part, 0, sizeof job->part);
@@ -128,114 +130,111 @@ static double vector_run(vector_job *job, int threads) {
     double sum = 0;
     for (int64_t c = 0; c < job->chunks; c++)
         sum += job->part[c];
+    if (second)
+        *second = 0;
+    for (int64_t c = 0; second && c < job->chunks; c++)
+        *second += job->second[c];
     return sum;
 }
 
-FDP_CLONES static double quadratic_loop(int64_t n, const double *restrict m, const double *restrict w,
-                                        const double *restrict t, double *restrict g) {
+FDP_CLONES static void step_loop(int64_t n, double a, double b, const double *restrict dx, const double *restrict dz,
+                                 const double *restrict w, const double *restrict theta, double *restrict out) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = theta[i] - w[i] * (a * dx[i] + b * dz[i]);
+}
+
+static void step_kernel(const vector_job *job, int64_t n, int64_t at, double *part, double *second) {
+    (void)part, (void)second;
+    step_loop(n, job->a, job->b, job->in[0] + at, job->in[1] + at, job->in[2] + at, job->in[3] + at,
+              (double *)job->out + at);
+}
+
+int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, const double *w, const double *theta,
+             int threads, double *out) {
+    vector_job job = {.kernel = step_kernel, .n = n, .a = a, .b = b, .in = {dx, dz, w, theta}, .out = out};
+    vector_run(&job, threads, NULL);
+    return FDP_OK;
+}
+
+FDP_CLONES static double arrive_loop(int64_t n, const double *restrict m, const double *restrict t,
+                                     const double *restrict dz, const double *restrict w,
+                                     const double *restrict theta_new, const double *restrict theta,
+                                     double *restrict out, double *second) {
+    double distance = 0, curvature = 0;
+#pragma omp simd reduction(+ : distance, curvature)
+    for (int64_t i = 0; i < n; i++) {
+        const double fresh = m[i] - t[i], gap = fresh - dz[i];
+        out[i] = fresh;
+        distance += (theta_new[i] - theta[i]) * gap;
+        curvature += w[i] * gap * gap;
+    }
+    *second = 0.5 * curvature;
+    return 0.5 * distance;
+}
+
+static void arrive_kernel(const vector_job *job, int64_t n, int64_t at, double *part, double *second) {
+    *part = arrive_loop(n, job->in[0] + at, job->in[1] + at, job->in[2] + at, job->in[3] + at, job->in[4] + at,
+                        job->in[5] + at, (double *)job->out + at, second);
+}
+
+int fdp_arrive(int64_t n, const double *m, const double *t, const double *dz, const double *w, const double *theta_new,
+               const double *theta, int threads, double *out, double *distance, double *curvature) {
+    vector_job job = {.kernel = arrive_kernel, .n = n, .in = {m, t, dz, w, theta_new, theta}, .out = out};
+    *distance = vector_run(&job, threads, curvature);
+    return FDP_OK;
+}
+
+FDP_CLONES static double blend_loop(int64_t n, double a, const double *restrict new, const double *restrict w,
+                                    double *restrict d) {
     double loss = 0;
+    const double b = 1 - a;
 #pragma omp simd reduction(+ : loss)
     for (int64_t i = 0; i < n; i++) {
-        const double gap = m[i] - t[i];
-        g[i] = w[i] * gap;
-        loss += g[i] * gap;
+        d[i] = a * new[i] + b * d[i];
+        loss += w[i] * d[i] * d[i];
     }
     return 0.5 * loss;
 }
 
-static void quadratic_kernel(const vector_job *job, int64_t n, int64_t at, double *part, double *top) {
-    (void)top;
-    *part = quadratic_loop(n, (const double *)job->x + at, (const double *)job->y + at, (const double *)job->z + at,
-                           (double *)job->out + at);
+static void blend_kernel(const vector_job *job, int64_t n, int64_t at, double *part, double *second) {
+    (void)second;
+    *part = blend_loop(n, job->a, job->in[0] + at, job->in[1] + at, (double *)job->out + at);
 }
 
-int fdp_quadratic(int64_t n, const double *m, const double *w, const double *t, int threads, double *g, double *loss) {
-    vector_job job = {.kernel = quadratic_kernel, .n = n, .x = m, .y = w, .z = t, .out = g};
-    *loss = vector_run(&job, threads);
+int fdp_blend(int64_t n, double a, const double *new, const double *w, int threads, double *d, double *loss) {
+    vector_job job = {.kernel = blend_kernel, .n = n, .a = a, .in = {new, w}, .out = d};
+    *loss = vector_run(&job, threads, NULL);
     return FDP_OK;
 }
 
-FDP_CLONES static double form_loop(int64_t n, const double *restrict d, const double *restrict w) {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
+FDP_CLONES static void average_loop_f64(int64_t n, double a, const double *restrict x, double *restrict y) {
     for (int64_t i = 0; i < n; i++)
-        sum += w[i] * d[i] * d[i];
-    return 0.5 * sum;
+        y[i] = a * x[i] + (1 - a) * y[i];
 }
 
-static void form_kernel(const vector_job *job, int64_t n, int64_t at, double *part, double *top) {
-    (void)top;
-    *part = form_loop(n, (const double *)job->x + at, (const double *)job->y + at);
-}
-
-int fdp_form(int64_t n, const double *d, const double *w, int threads, double *value) {
-    vector_job job = {.kernel = form_kernel, .n = n, .x = d, .y = w};
-    *value = vector_run(&job, threads);
-    return FDP_OK;
-}
-
-FDP_CLONES static void combine_loop_f64(int64_t n, double a, const double *x, double b, const double *y, double *out) {
-#pragma omp simd
+FDP_CLONES static void average_loop_f32(int64_t n, float a, const float *restrict x, float *restrict y) {
     for (int64_t i = 0; i < n; i++)
-        out[i] = a * x[i] + b * y[i];
+        y[i] = a * x[i] + (1 - a) * y[i];
 }
 
-FDP_CLONES static void combine_loop_f32(int64_t n, float a, const float *x, float b, const float *y, float *out) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        out[i] = a * x[i] + b * y[i];
+static void average_kernel_f64(const vector_job *job, int64_t n, int64_t at, double *part, double *second) {
+    (void)part, (void)second;
+    average_loop_f64(n, job->a, job->in[0] + at, (double *)job->out + at);
 }
 
-static void combine_kernel_f64(const vector_job *job, int64_t n, int64_t at, double *part, double *top) {
-    (void)part, (void)top;
-    combine_loop_f64(n, job->a, (const double *)job->x + at, job->b, (const double *)job->y + at,
-                     (double *)job->out + at);
+static void average_kernel_f32(const vector_job *job, int64_t n, int64_t at, double *part, double *second) {
+    (void)part, (void)second;
+    average_loop_f32(n, (float)job->a, job->in32 + at, (float *)job->out + at);
 }
 
-static void combine_kernel_f32(const vector_job *job, int64_t n, int64_t at, double *part, double *top) {
-    (void)part, (void)top;
-    combine_loop_f32(n, (float)job->a, (const float *)job->x + at, (float)job->b, (const float *)job->y + at,
-                     (float *)job->out + at);
-}
-
-int fdp_combine(int64_t n, double a, const double *x, double b, const double *y, int threads, double *out) {
-    vector_job job = {.kernel = combine_kernel_f64, .n = n, .a = a, .b = b, .x = x, .y = y, .out = out};
-    vector_run(&job, threads);
+int fdp_average_f64(int64_t n, double a, const double *x, int threads, double *y) {
+    vector_job job = {.kernel = average_kernel_f64, .n = n, .a = a, .in = {x}, .out = y};
+    vector_run(&job, threads, NULL);
     return FDP_OK;
 }
 
-int fdp_axpby_f64(int64_t n, double a, const double *x, double b, int threads, double *y) {
-    return fdp_combine(n, a, x, b, y, threads, y);
-}
-
-int fdp_axpby_f32(int64_t n, double a, const float *x, double b, int threads, float *y) {
-    vector_job job = {.kernel = combine_kernel_f32, .n = n, .a = a, .b = b, .x = x, .y = y, .out = y};
-    vector_run(&job, threads);
-    return FDP_OK;
-}
-
-FDP_CLONES static double diff_dot_loop(int64_t n, const double *restrict x, const double *restrict y,
-                                       const double *restrict z, double *peak) {
-    double sum = 0, top = 0;
-#pragma omp simd reduction(+ : sum) reduction(max : top)
-    for (int64_t i = 0; i < n; i++) {
-        const double gap = x[i] - y[i], size = fabs(gap);
-        sum += gap * z[i];
-        top = size > top ? size : top;
-    }
-    *peak = top;
-    return sum;
-}
-
-static void diff_dot_kernel(const vector_job *job, int64_t n, int64_t at, double *part, double *top) {
-    *part = diff_dot_loop(n, (const double *)job->x + at, (const double *)job->y + at, (const double *)job->z + at, top);
-}
-
-int fdp_diff_dot(int64_t n, const double *x, const double *y, const double *z, int threads, double *dot, double *peak) {
-    vector_job job = {.kernel = diff_dot_kernel, .n = n, .x = x, .y = y, .z = z};
-    *dot = vector_run(&job, threads);
-    *peak = 0;
-    for (int64_t c = 0; c < job.chunks; c++)
-        *peak = FDP_MAX(*peak, job.top[c]);
+int fdp_average_f32(int64_t n, double a, const float *x, int threads, float *y) {
+    vector_job job = {.kernel = average_kernel_f32, .n = n, .a = a, .in32 = x, .out = y};
+    vector_run(&job, threads, NULL);
     return FDP_OK;
 }

@@ -99,16 +99,17 @@ int fdp_infer_f32(const fdp_tree *tree, const double *theta, double total, int t
                   double *rowsum, double *message, double *buffer, double weight, float *tables, float *average,
                   double *m, double *log_z);
 
-/* g = w * (m - t); returns the sum of w * (m - t)^2 / 2 in *loss. w may hold zeros. */
-int fdp_quadratic(int64_t n, const double *m, const double *w, const double *t, int threads, double *g, double *loss);
-/* sum of w * d^2 / 2 */
-int fdp_form(int64_t n, const double *d, const double *w, int threads, double *value);
-/* y = a x + b y */
-int fdp_axpby_f64(int64_t n, double a, const double *x, double b, int threads, double *y);
-int fdp_axpby_f32(int64_t n, double a, const float *x, double b, int threads, float *y);
-/* out = a x + b y */
-int fdp_combine(int64_t n, double a, const double *x, double b, const double *y, int threads, double *out);
-/* sum of (x - y) * z, and the largest |x - y| */
-int fdp_diff_dot(int64_t n, const double *x, const double *y, const double *z, int threads, double *dot, double *peak);
+/* The optimiser's passes over residuals d = m - t, one read of each array per pass.
+ * step:   out = theta - w (a dx + b dz), a step against the gradient at a mixture of x and z.
+ * arrive: out = m - t; *distance = sum of (theta_new - theta) (out - dz) / 2, *curvature = sum of w (out - dz)^2 / 2.
+ * blend:  d = a new + (1 - a) d; *loss = sum of w d^2 / 2 of the result (a = 0: only the loss).
+ * average: y = a x + (1 - a) y. */
+int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, const double *w, const double *theta,
+             int threads, double *out);
+int fdp_arrive(int64_t n, const double *m, const double *t, const double *dz, const double *w, const double *theta_new,
+               const double *theta, int threads, double *out, double *distance, double *curvature);
+int fdp_blend(int64_t n, double a, const double *new, const double *w, int threads, double *d, double *loss);
+int fdp_average_f64(int64_t n, double a, const double *x, int threads, double *y);
+int fdp_average_f32(int64_t n, double a, const float *x, int threads, float *y);
 
 #endif

@@ -67,12 +67,12 @@ cdef extern from "infer.h" nogil:
                       double *, double *, double *, double *)
     int fdp_infer_f32(const fdp_tree *, const double *, double, int, double *, float *, double *, double *, double *,
                       double, float *, float *, double *, double *)
-    int fdp_quadratic(int64_t, const double *, const double *, const double *, int, double *, double *)
-    int fdp_form(int64_t, const double *, const double *, int, double *)
-    int fdp_axpby_f64(int64_t, double, const double *, double, int, double *)
-    int fdp_axpby_f32(int64_t, double, const float *, double, int, float *)
-    int fdp_combine(int64_t, double, const double *, double, const double *, int, double *)
-    int fdp_diff_dot(int64_t, const double *, const double *, const double *, int, double *, double *)
+    int fdp_step(int64_t, double, const double *, double, const double *, const double *, const double *, int, double *)
+    int fdp_arrive(int64_t, const double *, const double *, const double *, const double *, const double *,
+                   const double *, int, double *, double *, double *)
+    int fdp_blend(int64_t, double, const double *, const double *, int, double *, double *)
+    int fdp_average_f64(int64_t, double, const double *, int, double *)
+    int fdp_average_f32(int64_t, double, const float *, int, float *)
 
 
 cdef class Engine:
@@ -211,28 +211,39 @@ cdef class Engine:
         return None if code == FDP_ERR_IMPOSSIBLE else log_z
 
 
-def quadratic(const double[::1] m, const double[::1] w, const double[::1] t, double[::1] g, int threads):
-    """g = w (m - t); returns sum of w (m - t)^2 / 2."""
-    cdef double loss = 0
-    cdef int64_t n = m.shape[0]
+def step(double a, const double[::1] dx, double b, const double[::1] dz, const double[::1] w,
+         const double[::1] theta, double[::1] out, int threads):
+    """out = theta - w (a dx + b dz)."""
+    cdef int64_t n = w.shape[0]
     if n:
         with nogil:
-            fdp_quadratic(n, &m[0], &w[0], &t[0], threads, &g[0], &loss)
+            fdp_step(n, a, &dx[0], b, &dz[0], &w[0], &theta[0], threads, &out[0])
+
+
+def arrive(const double[::1] m, const double[::1] t, const double[::1] dz, const double[::1] w,
+           const double[::1] theta_new, const double[::1] theta, double[::1] out, int threads):
+    """out = m - t; returns (sum of (theta_new - theta) (out - dz) / 2, sum of w (out - dz)^2 / 2)."""
+    cdef double distance = 0, curvature = 0
+    cdef int64_t n = w.shape[0]
+    if n:
+        with nogil:
+            fdp_arrive(n, &m[0], &t[0], &dz[0], &w[0], &theta_new[0], &theta[0], threads, &out[0], &distance,
+                       &curvature)
+    return distance, curvature
+
+
+def blend(double a, const double[::1] new, const double[::1] w, double[::1] d, int threads):
+    """d = a new + (1 - a) d in place; returns the sum of w d^2 / 2."""
+    cdef double loss = 0
+    cdef int64_t n = w.shape[0]
+    if n:
+        with nogil:
+            fdp_blend(n, a, &new[0], &w[0], threads, &d[0], &loss)
     return loss
 
 
-def form(const double[::1] d, const double[::1] w, int threads):
-    """Sum of w d^2 / 2."""
-    cdef double value = 0
-    cdef int64_t n = d.shape[0]
-    if n:
-        with nogil:
-            fdp_form(n, &d[0], &w[0], threads, &value)
-    return value
-
-
-def axpby(double a, x, double b, y, int threads):
-    """y = a x + b y in place; float64 or float32, both alike."""
+def average(double a, x, y, int threads):
+    """y = a x + (1 - a) y in place; float64 or float32, both alike."""
     cdef double[::1] y64
     cdef const double[::1] x64
     cdef float[::1] y32
@@ -243,26 +254,8 @@ def axpby(double a, x, double b, y, int threads):
     if x.dtype == np.float64:
         x64, y64 = x, y
         with nogil:
-            fdp_axpby_f64(n, a, &x64[0], b, threads, &y64[0])
+            fdp_average_f64(n, a, &x64[0], threads, &y64[0])
     else:
         x32, y32 = x, y
         with nogil:
-            fdp_axpby_f32(n, a, &x32[0], b, threads, &y32[0])
-
-
-def combine(double a, const double[::1] x, double b, const double[::1] y, double[::1] out, int threads):
-    """out = a x + b y."""
-    cdef int64_t n = x.shape[0]
-    if n:
-        with nogil:
-            fdp_combine(n, a, &x[0], b, &y[0], threads, &out[0])
-
-
-def diff_dot(const double[::1] x, const double[::1] y, const double[::1] z, int threads):
-    """(sum of (x - y) z, largest |x - y|)."""
-    cdef double dot = 0, peak = 0
-    cdef int64_t n = x.shape[0]
-    if n:
-        with nogil:
-            fdp_diff_dot(n, &x[0], &y[0], &z[0], threads, &dot, &peak)
-    return dot, peak
+            fdp_average_f32(n, a, &x32[0], threads, &y32[0])

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
-from .._core.infer import combine as _combine
-from .._core.infer import form as _form
-from .._core.infer import quadratic as _quadratic
+from .._core.infer import arrive as _arrive
+from .._core.infer import blend as _blend
+from .._core.infer import step as _step
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError
 from ..queries import Block, Identity, Query, Sparse
@@ -48,6 +48,18 @@ class Order:
 
 
 @dataclass
+class Residual:
+    """Marginals minus targets: of the active cells, and of the rows that are not single cells. Affine in the marginals,
+    so averages of marginals are averages of residuals."""
+
+    cells: np.ndarray
+    rows: np.ndarray
+
+    def copy(self) -> Residual:
+        return Residual(self.cells.copy(), self.rows.copy())
+
+
+@dataclass
 class Quadratic:
     """The fused loss over the `active` entries of the plan's vector: those that some measurement looks at.
 
@@ -66,35 +78,66 @@ class Quadratic:
     orders: list[Order]
     _transpose: sp.csr_array | None = None
 
-    def gradient(self, m: np.ndarray, g: np.ndarray, threads: int) -> float:
-        """Fills g with the gradient at m; returns the loss."""
-        loss = _quadratic(m, self.w, self.t, g, threads) + self.constant
+    def residual(self, m: np.ndarray) -> Residual:
+        """What is left of the measurements at the active marginals m."""
+        rows = self.matrix @ m - self.b if self.matrix is not None else self.b
+        return Residual(m - self.t, rows)
+
+    def marginals(self, at: Residual) -> np.ndarray:
+        """The active marginals a residual stands for."""
+        return at.cells + self.t
+
+    def loss(self, at: Residual, threads: int = 1) -> float:
+        return self.blend(at, at, 0.0, threads)
+
+    def gradient(self, at: Residual) -> np.ndarray:
+        """Gradient of the loss by the active marginals."""
+        g = self.w * at.cells
         if self.matrix is not None:
-            gap = self.matrix @ m - self.b
-            g += self._transpose @ (self.v * gap)
-            loss += _form(gap, self.v, threads)
+            g += self._transpose @ (self.v * at.rows)
+        return g
+
+    def step(self, theta, x: Residual, z: Residual, t: float, size: float, out, threads: int) -> None:
+        """out = theta - size * gradient at (1 - t) x + t z."""
+        _step(size * (1 - t), x.cells, size * t, z.cells, self.w, theta, out, threads)
+        if self.matrix is not None:
+            out -= self._transpose @ (self.v * (size * (1 - t) * x.rows + size * t * z.rows))
+
+    def arrive(self, m, z: Residual, theta_new, theta, out: Residual, threads: int) -> tuple[float, float]:
+        """Fills `out` with the residual at m. Returns the symmetrised Bregman distance between the potentials
+        theta_new (whose marginals m are) and theta (whose residual z is), and 1/2 |Q (m - m_z) / sigma|^2."""
+        distance, curvature = _arrive(m, self.t, z.cells, self.w, theta_new, theta, out.cells, threads)
+        if self.matrix is not None:
+            out.rows = self.matrix @ m - self.b
+            gap = out.rows - z.rows
+            curvature += _blend(0.0, gap, self.v, gap, 1)
+        return distance, curvature
+
+    def blend(self, x: Residual, z: Residual, t: float, threads: int) -> float:
+        """x = (1 - t) x + t z in place; returns its loss."""
+        loss = self.constant + _blend(t, z.cells, self.w, x.cells, threads)
+        if self.matrix is not None:
+            loss += _blend(t, z.rows, self.v, x.rows, 1)
         return loss
 
-    def curvature(self, a: np.ndarray, b: np.ndarray, scratch: np.ndarray, threads: int) -> float:
-        """1/2 |Q (a - b) / sigma|^2, the quadratic's own distance between two vectors of marginals."""
-        _combine(1.0, a, -1.0, b, scratch, threads)
-        total = _form(scratch, self.w, threads)
-        if self.matrix is not None:
-            total += _form(self.matrix @ scratch, self.v, threads)
-        return total
-
-    def by_order(self, m: np.ndarray) -> list[tuple[int, float, int]]:
+    def by_order(self, at: Residual) -> list[tuple[int, float, int]]:
         """(k, loss, measured rows) for every order k that was measured."""
-        answers = self.matrix @ m if self.matrix is not None else None
+        m = self.marginals(at)
+        answers = at.rows + self.b
         out = []
         for order in self.orders:
             loss = order.constant
             for where, w, t in order.cells:
-                loss += _form(m[where] - t, w, 1)
+                loss += _form(m[where] - t, w)
             for where, v, b in order.functionals:
-                loss += _form(answers[where] - b, v, 1)
+                loss += _form(answers[where] - b, v)
             out.append((order.k, loss, order.rows))
         return out
+
+
+def _form(gap: np.ndarray, weight: np.ndarray) -> float:
+    """Sum of weight * gap^2 / 2."""
+    return _blend(0.0, gap, np.ascontiguousarray(weight), gap, 1)
 
 
 def check(domain: Domain, measurements: Sequence) -> list[Part]:
@@ -190,6 +233,8 @@ def lower(plan: Plan, parts: Sequence[Part]) -> Quadratic:
             rows.setdefault(part.block.key, []).append(part)
     for (k, attrs), group in per_set.items():
         place = plan.places[attrs]
+        if not place.size:
+            continue
         mine_w, mine_wt = np.zeros(place.size), np.zeros(place.size)
         squares = 0.0
         for part in group:
@@ -203,14 +248,14 @@ def lower(plan: Plan, parts: Sequence[Part]) -> Quadratic:
         constant += 0.5 * squares
         some = mine_w > 0
         t = np.divide(mine_wt, mine_w, out=np.zeros_like(mine_wt), where=some)
-        orders[k].constant += 0.5 * squares - _form(t, mine_w, 1)
+        orders[k].constant += 0.5 * squares - _form(t, mine_w)
         if some.all():
             orders[k].cells.append((span, mine_w, t))
         else:
             at = np.flatnonzero(some)
             orders[k].cells.append((at + place.at, mine_w[at], t[at]))
     t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
-    constant -= _form(t, w, 1)
+    constant -= _form(t, w)
     matrix, v, b, extra = _functionals(plan, rows, orders)
     used = w > 0
     if matrix is not None:
@@ -224,7 +269,9 @@ def lower(plan: Plan, parts: Sequence[Part]) -> Quadratic:
     transpose = matrix.T.tocsr() if matrix is not None else None
     total_rows = sum(order.rows for order in orders.values())
     found = list(orders.values())
-    return Quadratic(active, w[active], t[active], constant + extra, total_rows, matrix, v, b, found, transpose)
+    return Quadratic(
+        active, w[active], t[active], constant + extra, total_rows, matrix, v, b, found, transpose
+    )
 
 
 def _shift(where: slice | np.ndarray, position: np.ndarray) -> slice | np.ndarray:
@@ -259,13 +306,13 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
                 mine_vb += part.weight * part.y
                 mine_squares += _squares(part)
             b = np.divide(mine_vb, mine_v, out=np.zeros(n), where=mine_v > 0)
-            orders[k].constant += 0.5 * mine_squares - _form(b, mine_v, 1)
+            orders[k].constant += 0.5 * mine_squares - _form(b, mine_v)
             orders[k].functionals.append((span, mine_v, b))
             v += mine_v
             vb += mine_vb
             squares += mine_squares
         b = np.divide(vb, v, out=np.zeros(n), where=v > 0)
-        constant += 0.5 * squares - _form(b, v, 1)
+        constant += 0.5 * squares - _form(b, v)
         stack.append(matrix)
         vs.append(v)
         bs.append(b)

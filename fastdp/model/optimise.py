@@ -14,8 +14,9 @@ The loss is quadratic, so the upper bound that L must give is exactly
     1/2 |Q (z' - z) / sigma|^2  <=  L * D(z', z)        (D symmetrised),
 
 whatever t is: the failed side of the inequality says which L would have done, so L follows the curvature instead of
-being guessed by doubling. Only x's answers are needed for the loss, and they are averages of z's; its tables are
-averaged beside.
+being guessed by doubling. Everything but the oracle happens in residuals (marginals minus targets), which are affine, so
+that x's residuals are averages of z's and a step costs three passes over them. x's tables are averaged inside the oracle's
+next call, which has them in cache anyway.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.infer import Engine, axpby, combine, diff_dot
+from .._core.infer import Engine, average
 from ..errors import MeasurementError
-from .lower import Quadratic
+from .lower import Quadratic, Residual
 
 Callback = Callable[[int, float, float], object]
 GROW, SHRINK, MARGIN = 1.2, 0.7, 1.3
@@ -41,9 +42,23 @@ class Fitted:
 
     tables: np.ndarray
     loss: float
-    iterations: int = 0
-    ended: str = ""
-    trace: list[tuple[int, float, float]] = field(default_factory=list)
+    iterations: int
+    ended: str
+    trace: list[tuple[int, float, float]]
+
+
+class Clock:
+    """Keeps (oracle calls, loss, seconds) and tells the caller."""
+
+    def __init__(self, callback: Callback | None):
+        self.trace: list[tuple[int, float, float]] = []
+        self._started, self._callback = time.perf_counter(), callback
+
+    def tick(self, calls: int, loss: float) -> None:
+        elapsed = time.perf_counter() - self._started
+        self.trace.append((calls, loss, elapsed))
+        if self._callback is not None:
+            self._callback(calls, loss, elapsed)
 
 
 class Oracle:
@@ -54,7 +69,9 @@ class Oracle:
         self._whole = active.size == start.size
         self._active, self._theta, self._m = active, start.copy(), np.empty(start.size)
 
-    def __call__(self, theta: np.ndarray, tables: np.ndarray, m: np.ndarray, weight=0.0, average=None) -> None:
+    def __call__(
+        self, theta: np.ndarray, tables: np.ndarray, m: np.ndarray, weight=0.0, average=None
+    ) -> None:
         """Fills `tables` and the active marginals `m`; see `Engine.infer` for the running average."""
         if self._whole:
             log_z = self.engine.infer(theta, self.total, tables, m, weight, average)
@@ -64,9 +81,13 @@ class Oracle:
             np.take(self._m, self._active, out=m)
         self.calls += 1
         if log_z is None:
-            raise MeasurementError("structural zeros leave no possible row: check `zeros` for a contradiction")
+            raise MeasurementError(
+                "structural zeros leave no possible row: check `zeros` for a contradiction"
+            )
         if not math.isfinite(log_z):
-            raise MeasurementError("the fit diverged: potentials are no longer finite; check values and sigma")
+            raise MeasurementError(
+                "the fit diverged: potentials are no longer finite; check values and sigma"
+            )
 
 
 class Stop:
@@ -85,13 +106,16 @@ class Stop:
         self.rule, self.quadratic, self.tol, self.iters = rule, quadratic, tol, iters
         self.seen: list[float] = []
 
-    def __call__(self, loss: float, m: np.ndarray, calls: int) -> str:
+    def spent(self, calls: int) -> str:
+        return "iterations" if self.iters is not None and calls >= self.iters else ""
+
+    def __call__(self, loss: float, at: Residual, calls: int) -> str:
         self.seen.append(loss)
-        if self.iters is not None and calls >= self.iters:
+        if self.spent(calls):
             return "iterations"
         if self.rule == "iters":
             return ""
-        if self.rule == "noise" and loss <= self.quadratic.rows / 2 and self._orders_fit(m):
+        if self.rule == "noise" and loss <= self.quadratic.rows / 2 and self._orders_fit(at):
             return "noise level"
         if len(self.seen) > self.WINDOW:
             before = min(self.seen[: -self.WINDOW])
@@ -99,108 +123,87 @@ class Stop:
                 return "tolerance"
         return ""
 
-    def _orders_fit(self, m: np.ndarray) -> bool:
-        return all(loss <= n / 2 + 3 * math.sqrt(n / 2) for _, loss, n in self.quadratic.by_order(m))
+    def _orders_fit(self, at: Residual) -> bool:
+        return all(loss <= n / 2 + 3 * math.sqrt(n / 2) for _, loss, n in self.quadratic.by_order(at))
 
 
 def accelerated(
     oracle: Oracle, quadratic: Quadratic, theta: np.ndarray, dtype, stop: Stop, callback: Callback | None
 ) -> Fitted:
-    threads, size, cells = oracle.threads, theta.size, oracle.engine.cells
-    started = time.perf_counter()
-    tables, averaged = np.empty(cells, dtype), np.empty(cells, dtype)
-    z, z_next, x, y, g = (np.empty(size) for _ in range(5))
-    theta_next = np.empty(size)
-    oracle(theta, tables, z)
-    averaged[:] = tables
-    x[:] = z
-    loss = quadratic.gradient(x, g, threads)
-    smooth = max(float(np.abs(g).max(initial=0.0)), 1e-300)
+    threads = oracle.threads
+    clock = Clock(callback)
+    tables, m, theta_next = np.empty(oracle.engine.cells, dtype), np.empty(theta.size), np.empty(theta.size)
+    oracle(theta, tables, m)
+    averaged = tables.copy()
+    z = quadratic.residual(m)
+    x, z_next = z.copy(), z.copy()
+    loss = quadratic.loss(x, threads)
+    smooth = max(float(np.abs(quadratic.gradient(x)).max(initial=0.0)), 1e-300)
     t = 1.0
-    out = Fitted(averaged, loss)
     pending = 0.0  # weight with which the tables still have to enter the average
     while True:
-        elapsed = time.perf_counter() - started
-        out.trace.append((oracle.calls, loss, elapsed))
-        if callback is not None:
-            callback(oracle.calls, loss, elapsed)
-        out.ended = stop(loss, x, oracle.calls)
-        if out.ended:
+        clock.tick(oracle.calls, loss)
+        ended = stop(loss, x, oracle.calls)
+        if ended:
             break
-        combine(1 - t, x, t, z, y, threads)
-        quadratic.gradient(y, g, threads)
-        stuck = False
         while True:
-            combine(1.0, theta, -1 / (t * smooth), g, theta_next, threads)
-            oracle(theta_next, tables, z_next, pending, averaged)
+            quadratic.step(theta, x, z, t, 1 / (t * smooth), theta_next, threads)
+            oracle(theta_next, tables, m, pending, averaged)
             pending = 0.0
-            ahead, _ = diff_dot(theta_next, theta, z_next, threads)
-            back, _ = diff_dot(theta_next, theta, z, threads)
-            distance = 0.5 * (ahead - back)  # symmetrised: log Z cancels
-            need = quadratic.curvature(z_next, z, y, threads) / distance if distance > 0 else 0.0
+            distance, curvature = quadratic.arrive(m, z, theta_next, theta, z_next, threads)
+            need = curvature / distance if distance > 0 else 0.0
             if need <= smooth * (1 + 1e-9):
                 break
-            if stop.iters is not None and oracle.calls >= stop.iters:
-                stuck = True
+            ended = stop.spent(oracle.calls)
+            if ended:
                 break
-            smooth = max(GROW * smooth, GROW * need)
-        if stuck:
-            out.ended = "iterations"
+            smooth = GROW * max(smooth, need)
+        if ended:
             break
         theta, theta_next, z, z_next = theta_next, theta, z_next, z
-        axpby(t, z, 1 - t, x, threads)
         pending = t
+        previous, loss = loss, quadratic.blend(x, z, t, threads)
         smooth = max(SHRINK * smooth, MARGIN * need)
-        previous, loss = loss, quadratic.gradient(x, g, threads)
         if distance <= 0 and loss >= previous:
-            out.ended = "tolerance"
-            out.trace.append((oracle.calls, loss, time.perf_counter() - started))
+            ended = "tolerance"
             break
-        if loss <= previous:
-            t = (math.sqrt(t**4 + 4 * t * t) - t * t) / 2
-        else:
-            t = min(1.0, 2 * t)
+        t = (math.sqrt(t**4 + 4 * t * t) - t * t) / 2 if loss <= previous else min(1.0, 2 * t)
     if pending:
-        axpby(pending, tables, 1 - pending, averaged, threads)
-    out.loss, out.iterations = loss, oracle.calls
-    return out
+        average(pending, tables, averaged, threads)
+    return Fitted(averaged, loss, oracle.calls, ended, clock.trace)
 
 
 def mirror_descent(
     oracle: Oracle, quadratic: Quadratic, theta: np.ndarray, dtype, stop: Stop, callback: Callback | None
 ) -> Fitted:
     """Plain mirror descent: the step doubles after a success and halves until the loss falls enough. Monotone."""
-    threads, size, cells = oracle.threads, theta.size, oracle.engine.cells
-    started = time.perf_counter()
-    tables = np.empty(cells, dtype)
-    x, x_next, g, scratch = (np.empty(size) for _ in range(4))
-    theta_next = np.empty(size)
-    oracle(theta, tables, x)
-    loss = quadratic.gradient(x, g, threads)
-    step = 1 / max(float(np.abs(g).max(initial=0.0)), 1e-300)
-    out = Fitted(tables, loss)
+    threads = oracle.threads
+    clock = Clock(callback)
+    tables, m, theta_next = np.empty(oracle.engine.cells, dtype), np.empty(theta.size), np.empty(theta.size)
+    oracle(theta, tables, m)
+    x = quadratic.residual(m)
+    x_next = x.copy()
+    loss = quadratic.loss(x, threads)
+    step = 1 / max(float(np.abs(quadratic.gradient(x)).max(initial=0.0)), 1e-300)
     while True:
-        elapsed = time.perf_counter() - started
-        out.trace.append((oracle.calls, loss, elapsed))
-        if callback is not None:
-            callback(oracle.calls, loss, elapsed)
-        out.ended = stop(loss, x, oracle.calls)
-        if out.ended:
+        clock.tick(oracle.calls, loss)
+        ended = stop(loss, x, oracle.calls)
+        if ended:
             break
         for _ in range(60):
-            combine(1.0, theta, -step, g, theta_next, threads)
-            oracle(theta_next, tables, x_next)
-            fall, _ = diff_dot(x, x_next, g, threads)
-            loss_next = quadratic.gradient(x_next, scratch, threads)
-            if loss - loss_next >= 0.5 * fall and fall >= 0:
+            quadratic.step(theta, x, x, 1.0, step, theta_next, threads)
+            oracle(theta_next, tables, m)
+            distance, _ = quadratic.arrive(m, x, theta_next, theta, x_next, threads)
+            loss_next = quadratic.loss(x_next, threads)
+            # <gradient, x - x_next> = 2 distance / step: the fall a linear loss would bring
+            if distance >= 0 and loss - loss_next >= distance / step:
                 break
             step /= 2
         else:
-            out.ended = "tolerance"
+            ended = "tolerance"
             break
-        theta, theta_next, x, x_next, g, scratch = theta_next, theta, x_next, x, scratch, g
-        loss = loss_next
+        theta, theta_next, x, x_next, loss = theta_next, theta, x_next, x, loss_next
         step *= 2
-    out.loss, out.iterations = loss, oracle.calls
-    oracle(theta, tables, x)
-    return out
+    calls = oracle.calls
+    oracle(theta, tables, m)
+    return Fitted(tables, loss, calls, ended, clock.trace)
