@@ -13,6 +13,7 @@ _WHERE = {
     "Schema": "schema",
     "Table": "table",
     "read": "table",
+    "select_keys": "keyselect",
     "synthesize": "run",
     "Run": "result",
     "load_run": "result",

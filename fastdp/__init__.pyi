@@ -4,6 +4,7 @@ from . import privacy as privacy
 from . import queries as queries
 from . import simulate as simulate
 from .evaluate import evaluate as evaluate
+from .keyselect import select_keys as select_keys
 from .measurement import Measurement as Measurement
 from .model import Model as Model
 from .model import fit as fit

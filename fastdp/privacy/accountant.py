@@ -1,14 +1,14 @@
 """Privacy events and what they cost together.
 
-An event is the law of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)` or `BoundedRange(epsilon)`
-(a selection). `compose` adds them up. What a composition costs at delta is the smaller of two bounds:
+An event is the law of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)`, `BoundedRange(epsilon)`
+(a selection) or `Threshold(mu, delta)` (keys found in the data). `compose` adds them up. What a composition costs at delta is the smaller of two bounds:
 
 - the sum of the pure epsilons (a bounded range counts with its full epsilon), plus the epsilon at delta of
   the Gaussian events' mu = sqrt(sum mu_i^2);
 - the epsilon at delta of sqrt(sum mu_i^2) over all events, a pure epsilon being mu-GDP with
   mu = -2 Phi^-1(1/(1+e^epsilon)) and an epsilon-bounded range with mu = -2 Phi^-1(1/(1+e^(epsilon/2))).
 
-Sums are rounded up. docs/privacy-accounting.md has the proofs. Budgets that later runs may
+Deltas of thresholds are taken off delta first. Sums are rounded up. docs/privacy-accounting.md has the proofs. Budgets that later runs may
 spend as earlier answers suggest are kept by `budget`, not by comparing with this figure.
 """
 
@@ -75,11 +75,32 @@ class BoundedRange:
         return {"law": self.law, "epsilon": self.epsilon}
 
 
-Event = Gaussian | Pure | BoundedRange
-_LAWS: dict[str, tuple[type, str]] = {
-    Gaussian.law: (Gaussian, "mu"),
-    Pure.law: (Pure, "epsilon"),
-    BoundedRange.law: (BoundedRange, "epsilon"),
+@dataclass(frozen=True)
+class Threshold:
+    """A release within total variation delta of a mu-GDP one: keys of unknown range, kept by a noisy threshold."""
+
+    mu: float
+    delta: float
+
+    law = "threshold"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", _number("Threshold mu", self.mu))
+        object.__setattr__(self, "delta", _delta(self.delta))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as JSON values."""
+        return {"law": self.law, "mu": self.mu, "delta": self.delta}
+
+
+Event = Gaussian | Pure | BoundedRange | Threshold
+GAUSSIAN = (Gaussian, Threshold)
+"""Events whose loss is that of Gaussian noise (a threshold's but for its delta)."""
+_LAWS: dict[str, tuple[type, tuple[str, ...]]] = {
+    Gaussian.law: (Gaussian, ("mu",)),
+    Pure.law: (Pure, ("epsilon",)),
+    BoundedRange.law: (BoundedRange, ("epsilon",)),
+    Threshold.law: (Threshold, ("mu", "delta")),
 }
 
 
@@ -88,15 +109,15 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
     law = data.get("law") if isinstance(data, Mapping) else None
     if not isinstance(law, str) or law not in _LAWS:
         raise UsageError(f"unknown privacy law {law!r}; known: {', '.join(_LAWS)}")
-    kind, field = _LAWS[law]
-    if set(data) != {"law", field}:
-        raise UsageError(f"a {law} event has exactly the fields law and {field}")
-    return kind(data[field])
+    kind, fields = _LAWS[law]
+    if set(data) != {"law", *fields}:
+        raise UsageError(f"a {law} event has exactly the fields law and {' and '.join(fields)}")
+    return kind(*(data[field] for field in fields))
 
 
 def mu_of(event: Event) -> float:
     """The GDP parameter that bounds one event, rounded up."""
-    if isinstance(event, Gaussian):
+    if isinstance(event, GAUSSIAN):
         return event.mu
     if isinstance(event, Pure):
         return gdp.mu_of_pure(event.epsilon)
@@ -109,17 +130,22 @@ def mu_of(event: Event) -> float:
 class Composition:
     """Sums over events, each rounded up.
 
-    `gaussian_mu` covers the Gaussian events, `pure_epsilon` the others, `mu` all of them.
+    `gaussian_mu` covers the Gaussian events, `pure_epsilon` the others, `mu` all of them, `lost` the thresholds' deltas.
     """
 
     events: int
     gaussian_mu: float
     pure_epsilon: float
     mu: float
+    lost: float = 0.0
 
     def routes(self, delta: float) -> dict[str, float]:
         """Epsilon at delta by each bound; a delta of 0 is infinite unless nothing is Gaussian."""
         delta = _delta(delta)
+        if self.lost:
+            delta = math.nextafter(delta - self.lost, -math.inf)
+            if delta <= 0.0:
+                return dict.fromkeys(_ROUTES, math.inf)
         if delta == 0.0:
             pure = self.pure_epsilon if self.gaussian_mu == 0.0 else math.inf
             return dict(zip(_ROUTES, (pure, 0.0 if self.mu == 0.0 else math.inf), strict=True))
@@ -134,24 +160,25 @@ class Composition:
     def delta(self, epsilon: float) -> float:
         """The smallest proven delta at epsilon, rounded up."""
         epsilon = _number("epsilon", epsilon)
-        joint = gdp.delta_of(self.mu, epsilon)
-        if epsilon < self.pure_epsilon:
-            return joint
-        rest = max(0.0, math.nextafter(epsilon - self.pure_epsilon, -math.inf))
-        return min(joint, gdp.delta_of(self.gaussian_mu, rest))
+        found = gdp.delta_of(self.mu, epsilon)
+        if epsilon >= self.pure_epsilon:
+            rest = max(0.0, math.nextafter(epsilon - self.pure_epsilon, -math.inf))
+            found = min(found, gdp.delta_of(self.gaussian_mu, rest))
+        return min(1.0, _sum_up([found, self.lost])) if self.lost else found
 
 
 def compose(events: Iterable[Event]) -> Composition:
     """The cost of all events together (adaptive choice of the queries is covered)."""
     listed = list(events)
     every = [mu_of(event) for event in listed]
-    gaussian = [event.mu for event in listed if isinstance(event, Gaussian)]
-    pure = [event.epsilon for event in listed if not isinstance(event, Gaussian)]
+    gaussian = [event.mu for event in listed if isinstance(event, GAUSSIAN)]
+    pure = [event.epsilon for event in listed if not isinstance(event, GAUSSIAN)]
     return Composition(
         events=len(listed),
         gaussian_mu=_norm_up(gaussian),
         pure_epsilon=_sum_up(pure),
         mu=_norm_up(every),
+        lost=_sum_up([event.delta for event in listed if isinstance(event, Threshold)]),
     )
 
 

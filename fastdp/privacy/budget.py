@@ -9,7 +9,8 @@ and an event is admitted if one of them holds (proofs in docs/privacy-ledger.md)
 * split: where the budget set a part `pure` aside when it was opened, the pure events fit in that part and the Gaussian
   ones in the mu of what is left.
 
-All sums are exact, so no rounding can let an event in.
+A `Threshold` event counts with its mu among the Gaussian ones; its delta must fit in the part `keys` of delta that the budget set
+aside when it was opened, and mu is that of the delta left. All sums are exact, so no rounding can let an event in.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fractions import Fraction
 
 from ..errors import LedgerError, UsageError
 from . import accountant, gdp
-from .accountant import Event, Gaussian, mu_of
+from .accountant import GAUSSIAN, Event, Gaussian, Threshold, mu_of
 
 
 def to_dict(event: Event) -> dict:
@@ -50,7 +51,7 @@ def pure_epsilon(events: Iterable[Event]) -> Fraction | None:
     """
     total = Fraction(0)
     for event in events:
-        if isinstance(event, Gaussian):
+        if isinstance(event, GAUSSIAN):
             return None
         total += decimal(event.epsilon)
     return total
@@ -92,20 +93,22 @@ class Totals:
     """What a filter needs to know of events: exact sums, so that a long history need not be added up again.
 
     `mu2` is over all events (pure ones at their Gaussian equivalent), `gaussian2` over the Gaussian ones, `pure` the epsilons
-    of the others.
+    of the others, `delta` of thresholds.
     """
 
     mu2: Fraction = Fraction(0)
     gaussian2: Fraction = Fraction(0)
     pure: Fraction = Fraction(0)
     gaussians: int = 0
+    delta: Fraction = Fraction(0)
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Totals:
         events = list(events)
-        gaussian = [e for e in events if isinstance(e, Gaussian)]
-        pure = sum((decimal(e.epsilon) for e in events if not isinstance(e, Gaussian)), Fraction(0))
-        return cls(mu2(events), mu2(gaussian), pure, len(gaussian))
+        gaussian = [e for e in events if isinstance(e, GAUSSIAN)]
+        pure = sum((decimal(e.epsilon) for e in events if not isinstance(e, GAUSSIAN)), Fraction(0))
+        delta = sum((Fraction(e.delta) for e in events if isinstance(e, Threshold)), Fraction(0))
+        return cls(mu2(events), mu2(gaussian), pure, len(gaussian), delta)
 
     def plus(self, other: Totals) -> Totals:
         return Totals(
@@ -113,6 +116,7 @@ class Totals:
             self.gaussian2 + other.gaussian2,
             self.pure + other.pure,
             self.gaussians + other.gaussians,
+            self.delta + other.delta,
         )
 
     def minus(self, other: Totals) -> Totals:
@@ -121,17 +125,20 @@ class Totals:
             self.gaussian2 - other.gaussian2,
             self.pure - other.pure,
             self.gaussians - other.gaussians,
+            self.delta - other.delta,
         )
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent: (epsilon, delta), optionally with a part `pure` of epsilon set aside, or mu; or no limit."""
+    """What may be spent: (epsilon, delta), optionally with parts set aside, `pure` of epsilon for pure releases and `keys` of delta
+    for thresholds; or mu; or no limit."""
 
     epsilon: float | None = None
     delta: float | None = None
     mu: float | None = None
     pure: float = 0.0
+    keys: float = 0.0
 
     def __post_init__(self):
         if self.epsilon is None:
@@ -139,6 +146,8 @@ class Budget:
                 raise UsageError("a budget is epsilon and delta, or mu")
             if self.mu is not None and not 0 < self.mu < math.inf:
                 raise UsageError(f"a budget's mu must be positive and finite, got {self.mu!r}")
+            if not 0 <= self.keys < 1 or (self.keys and self.mu is None):
+                raise UsageError("the delta set aside for keys must be in [0, 1), within a budget")
             return
         if not 0 < self.epsilon < math.inf:
             raise UsageError(f"epsilon must be positive and finite, got {self.epsilon!r}")
@@ -146,21 +155,27 @@ class Budget:
             raise UsageError(f"delta must be in [0, 1), got {self.delta!r}")
         if not 0 <= self.pure < self.epsilon:
             raise UsageError("the pure part must be at least 0 and less than epsilon")
+        if not (self.keys == 0 or 0 < self.keys < self.delta):
+            raise UsageError("the delta set aside for keys must be at least 0 and less than delta")
         if self.delta == 0 and (self.mu is not None or self.pure):
             raise UsageError("a budget with delta 0 admits pure events only; it has no mu and no pure part")
 
     @classmethod
-    def of(cls, epsilon=None, delta=None, mu=None, pure=0.0) -> Budget:
-        """A budget from what the user gave; the mu of (epsilon - pure, delta) is worked out here, once."""
+    def of(cls, epsilon=None, delta=None, mu=None, pure=0.0, keys=0.0) -> Budget:
+        """A budget from what the user gave; the mu of (epsilon - pure, delta - keys) is worked out here, once."""
         if (epsilon is None) == (mu is None):
             raise UsageError("give a budget as epsilon and delta, or as mu, not both")
         if mu is not None:
             if delta is not None:
                 raise UsageError("a budget in mu has no delta")
-            return cls(mu=float(mu))
+            return cls(mu=float(mu), keys=float(keys))
         epsilon, delta, pure = float(epsilon), float(0.0 if delta is None else delta), float(pure)
-        checked = cls(epsilon=epsilon, delta=delta, pure=pure)
-        return checked if delta == 0 else cls(epsilon, delta, gdp.mu_from(epsilon - pure, delta), pure)
+        keys = float(keys)
+        checked = cls(epsilon=epsilon, delta=delta, pure=pure, keys=keys)
+        if delta == 0:
+            return checked
+        rest = math.nextafter(delta - keys, 0.0) if keys else delta
+        return cls(epsilon, delta, gdp.mu_from(epsilon - pure, rest), pure, keys)
 
     @property
     def unlimited(self) -> bool:
@@ -171,6 +186,8 @@ class Budget:
         total = events if isinstance(events, Totals) else Totals.of(events)
         if self.unlimited:
             return True
+        if total.delta > Fraction(self.keys):
+            return False
         if self.pure and self.mu is not None:
             within = total.pure <= decimal(self.pure)
             return within and total.gaussian2 <= Fraction(self.mu) ** 2
@@ -193,11 +210,14 @@ class Budget:
             pure = float(max(Fraction(0), decimal(self.epsilon) - total.pure))
         elif mu > 0:
             pure = gdp.pure_epsilon_from(mu)
-        epsilon = epsilon_at([Gaussian(mu)], self.delta) if mu > 0 and self.delta else pure
-        return {"mu": mu, "pure_epsilon": pure, "epsilon": epsilon, "delta": self.delta}
+        rest = self.delta - self.keys if self.delta else self.delta
+        epsilon = epsilon_at([Gaussian(mu)], rest) if mu > 0 and rest else pure
+        found = {"mu": mu, "pure_epsilon": pure, "epsilon": epsilon, "delta": self.delta}
+        return found | ({"keys_delta": float(Fraction(self.keys) - total.delta)} if self.keys else {})
 
     def to_dict(self) -> dict:
-        fields = {"epsilon": self.epsilon, "delta": self.delta, "mu": self.mu, "pure": self.pure or None}
+        fields = {"epsilon": self.epsilon, "delta": self.delta, "mu": self.mu}
+        fields |= {"pure": self.pure or None, "keys": self.keys or None}
         return {k: v for k, v in fields.items() if v is not None}
 
     @classmethod

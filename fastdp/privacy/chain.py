@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import BudgetError, LedgerError
-from .accountant import Event, Gaussian
+from .accountant import Event, Gaussian, Threshold
 from .budget import (
     Budget,
     Totals,
@@ -92,6 +92,8 @@ def part_left(cap: Event, events: Totals | Sequence[Event]) -> dict:
 def _part_budget(cap: Event) -> Budget:
     if isinstance(cap, Gaussian):
         return Budget(mu=cap.mu)
+    if isinstance(cap, Threshold):
+        return Budget(mu=cap.mu, keys=cap.delta)
     return Budget(epsilon=cap.epsilon, delta=0.0)
 
 
@@ -244,7 +246,8 @@ def _say(events: Sequence[Event]) -> str:
     pure = pure_epsilon(events)
     if pure is not None:
         return f"a pure epsilon of {float(pure):.6g}"
-    return f"mu {float(mu2(events)) ** 0.5:.6g}"
+    lost = sum(e.delta for e in events if isinstance(e, Threshold))
+    return f"mu {float(mu2(events)) ** 0.5:.6g}" + (f" and a delta of {lost:.6g} for keys" if lost else "")
 
 
 def _left(left: Mapping) -> str:
@@ -253,4 +256,6 @@ def _left(left: Mapping) -> str:
         said.append(f"epsilon {left['epsilon']:.6g} at delta {left['delta']:.6g}")
     elif left["pure_epsilon"]:
         said.append(f"a pure epsilon of {left['pure_epsilon']:.6g}")
+    if "keys_delta" in left:
+        said.append(f"a delta of {left['keys_delta']:.6g} for keys")
     return ", ".join(said) or "nothing"

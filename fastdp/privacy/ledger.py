@@ -69,15 +69,17 @@ class Ledger:
         delta: float | None = None,
         mu: float | None = None,
         pure: float = 0.0,
+        keys: float = 0.0,
     ) -> None:
         """Open a data set with a budget: epsilon and delta, or mu. A budget can be set once and never changed.
 
         `pure` sets a part of epsilon aside for pure (Laplace) releases; only such a budget takes pure and Gaussian
-        releases side by side at the sum of their epsilons. Opening again with the same budget does nothing.
+        releases side by side at the sum of their epsilons. `keys` sets a part of delta aside for `select_keys`; without it no
+        keys can be taken from the data set. Opening again with the same budget does nothing.
         """
         if not isinstance(dataset, str) or not dataset.strip():
             raise UsageError("a data set's name is a non-empty string")
-        budget = Budget.of(epsilon, delta, mu, pure)
+        budget = Budget.of(epsilon, delta, mu, pure, keys)
         with self._store.transaction(create=True) as work:
             known = work.state.budgets.get(dataset)
             if known is None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from fastdp.errors import PrivacyError
 from fastdp.privacy import accountant
-from fastdp.privacy.accountant import BoundedRange, Event, Gaussian, Pure
+from fastdp.privacy.accountant import GAUSSIAN, BoundedRange, Event, Pure, Threshold
 
 TOLERANCE = 1e-6  # relative difference that counts as agreement
 OVER = 1e-9  # relative excess of the first accountant over the stated epsilon that is still rounding
@@ -50,7 +50,8 @@ def evaluate(events: Sequence[Event], delta: float, expected: float | None = Non
 
     `expected` (the first accountant's figure) only decides whether autodp's range covers the case.
     """
-    mus = [event.mu for event in events if isinstance(event, Gaussian)]
+    delta -= sum(event.delta for event in events if isinstance(event, Threshold))
+    mus = [event.mu for event in events if isinstance(event, GAUSSIAN)]
     covered = (
         len(mus) == len(events)
         and any(mus)
@@ -90,7 +91,7 @@ def _mpmath(events: Sequence[Event], delta: float) -> tuple[str, float]:
         joint = mp.mpf(0)
         pure = mp.mpf(0)
         for event in events:
-            if isinstance(event, Gaussian):
+            if isinstance(event, GAUSSIAN):
                 square = mp.mpf(event.mu) ** 2
                 gaussian += square
             elif isinstance(event, Pure | BoundedRange):
@@ -102,6 +103,8 @@ def _mpmath(events: Sequence[Event], delta: float) -> tuple[str, float]:
             else:
                 raise PrivacyError(f"not a privacy event: {type(event).__name__}")
             joint += square
+        if delta < 0.0:
+            return name, math.inf
         if delta == 0.0:
             return name, float(pure) if gaussian == 0 else math.inf
         split = pure + _epsilon(mp.sqrt(gaussian), mp.mpf(delta))
