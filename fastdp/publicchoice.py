@@ -73,6 +73,13 @@ class PublicTable:
         counts = self.marginals(pairs)
         return grow(domain, {p: mutual_information(counts[p]) for p in pairs}, ways, max_cells)
 
+    def check_archetypes(self, wanted: Mapping[str, Any]) -> None:
+        from .archetypes.options import options_of
+
+        if self.table.user is None:
+            raise DataError("archetypes are kinds of users: the schema needs a user column")
+        options_of(wanted).resolve(self.schema.domain)
+
     def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
         """Archetypes of the public users; see `archetypes.fit`."""
         from .archetypes.fit import fit

@@ -111,6 +111,8 @@ class Work:
         with self.reporter.stage("read", "reading and encoding"):
             table, mine = self._table(source)
             known = self._public(public)
+        for config in self.configs:
+            config.ready(self.schema, known)
         doors = reserved.doors(local(table, self.threads))
         seeds = np.random.SeedSequence(sample_seed).generate_state(len(doors), np.uint64) >> np.uint64(1)
         outcomes, outputs = [], []

@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,17 +162,23 @@ class Saved:
             raise DataError(f"{self.folder} is no archetype model: {HEAD} is missing")
         self.schema: Schema = found
 
-    def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
-        """The model; UsageError where it was fitted with other options than the recipe sets."""
-        model = load(self.folder)
-        fitted = msgspec.to_builtins(model.options)
-        asked = msgspec.to_builtins(options_of({"features": model.options.features, **wanted}))
+    @cached_property
+    def model(self) -> PublicModel:
+        return load(self.folder)
+
+    def check_archetypes(self, wanted: Mapping[str, Any]) -> None:
+        """UsageError where the model was fitted with other options than the recipe sets."""
+        fitted = msgspec.to_builtins(self.model.options)
+        asked = msgspec.to_builtins(options_of({"features": self.model.options.features, **wanted}))
         wrong = [name for name in wanted if asked[name] != fitted[name]]
         if wrong:
             raise UsageError(
                 f"{self.folder} was fitted with other {', '.join(wrong)} than the recipe's; fit it again with the recipe"
             )
-        return model
+
+    def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
+        self.check_archetypes(wanted)
+        return self.model
 
     def marginals(self, cliques) -> dict:
         raise UsageError(f"{self.folder} is an archetype model; this mechanism needs the public data itself")

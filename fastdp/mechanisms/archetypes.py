@@ -24,12 +24,13 @@ from ..errors import UsageError
 from ..measurement import Measurement, Request
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ..userkeys import MostCommon
-from .base import Config, Job, Outcome, Outline, Planned
+from .base import Config, Job, Outcome, Outline, Planned, Public
 from .tree import estimate_total, onto_simplex, part_mu
 
 if TYPE_CHECKING:
     from ..archetypes.model import PublicModel
     from ..measure import Door
+    from ..schema import Schema
 
 
 class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,7 +79,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             self.options()
 
     def run(self, door: Door, job: Job) -> Outcome:
-        public = self.learnt(job)
+        public = job.public.archetypes(self.wanted())
         answers = self.count_users(door, public)
         users = self.users(answers, public)
         limit = self.max_rows if job.rows is None else job.rows
@@ -146,18 +147,14 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return margins[0][:, None]
         return rake(public.users, *margins)
 
-    def learnt(self, job: Job) -> PublicModel:
-        """The public model: as saved, or fitted now on the public data given."""
-        if job.public is None:
+    def ready(self, schema: Schema, public: Public | None) -> None:
+        if public is None:
             raise UsageError(
                 "archetypes need public data: give public= (--public), data or a folder made by `fastdp archetypes fit`"
             )
-        public = job.public.archetypes(self.wanted())
-        if public.schema_digest != job.schema.digest():
-            raise UsageError(
-                "the archetype model was fitted under another schema; fit it again with this one"
-            )
-        return public
+        if public.schema.digest() != schema.digest():
+            raise UsageError("the archetypes were fitted under another schema; fit them again with this one")
+        public.check_archetypes(self.wanted())
 
     def wanted(self) -> dict[str, Any]:
         """The fields of a public model that the recipe sets."""

@@ -74,6 +74,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """What a run would measure, from public facts alone."""
         raise NotImplementedError
 
+    def ready(self, schema: Schema, public: Public | None) -> None:
+        """Raises what can be known to be wrong before anything is asked of the private data."""
+
     def run(self, door: Door, job: Job) -> Outcome:
         raise NotImplementedError
 
@@ -119,6 +122,9 @@ class Public(Protocol):
 
     def choose_outer(self) -> list[Clique]:
         """Outer marginals by the associations seen in the public data."""
+
+    def check_archetypes(self, wanted: Mapping[str, Any]) -> None:
+        """UsageError where `archetypes` could not follow these options."""
 
     def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
         """Archetypes of the public users, fitted with (or saved under) these options."""

@@ -257,8 +257,14 @@ def test_clear_errors(table, public, folder, tmp_path):
         fit_folder("x.parquet", tmp_path / "B", "taxi-adagrid")
     lacking = fastdp.simulate.taxi(500, seed=5).drop_columns(["tips"])
     with pytest.raises(fastdp.errors.DataError, match="tips"):
-        fit_folder(lacking, tmp_path / "B", recipe())
+        fit_folder(lacking, tmp_path / "B", recipe(), schema="taxi-deid2")
     assert not (tmp_path / "B").exists()
+    # Nothing was asked of the private data, so no run is left to be resumed.
+    with pytest.raises(UsageError, match="need public data"):
+        fastdp.synthesize(table, recipe(), out=tmp_path / "run", **BUDGET)
+    assert not list(tmp_path.glob("run*"))
+    with pytest.raises(UsageError, match="another schema"):
+        recipes.load(recipe()).config(1.0).ready(fastdp.Schema.load("incidents-deid2"), store.Saved(folder))
 
 
 def test_values_outside_the_public_lists_change_nothing_visible(trips, schema, folder, tmp_path):
@@ -362,7 +368,7 @@ def test_refined_shares_add_up_and_little_noise_budget_leaves_the_public_distrib
     )
     total = sum(p.share * p.times for p in made.measurements) + sum(s for _, s in made.charges)
     assert total == pytest.approx(1)
-    run = fastdp.synthesize(table, recipe(refine={"share": 1e-9}), public=str(folder), rows=5000, **BUDGET)
+    run = fastdp.synthesize(table, recipe(refine={"share": 1e-5}), public=str(folder), rows=5000, **BUDGET)
     assert run.model.iterations <= 3
     assert run.data.num_rows <= 5000
 
