@@ -5,8 +5,9 @@ Everything here is post-processing of released numbers and public data, and depe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -117,23 +118,14 @@ class DealtRows:
     """Rows of a model, shard by shard, each dealt to users modelled on public ones: a row goes to a user of its own trait who
     wants a row in its cell of the habit columns, as far as there is one. Users never span two shards."""
 
-    shard_rows = 1 << 20
-
-    def __init__(
-        self,
-        draw: Callable[[int], Codes],
-        total: int,
-        public: PublicModel,
-        users: np.ndarray,
-        bound: int | None,
-        seed: int,
-    ):
-        self.total, self._draw, self._public, self._bound, self._seed = total, draw, public, bound, seed
+    def __init__(self, rows: Any, public: PublicModel, users: np.ndarray, bound: int | None, seed: int):
+        self.total, self.shard_rows = rows.total, rows.shard_rows
+        self._rows, self._public, self._bound, self._seed = rows, public, bound, seed
         self._wanted = models(public, users, generator(seed, 0))
         self._kept: dict[int, np.ndarray] = {}
 
     def shard(self, i: int) -> Codes:
-        codes = self._draw(i)
+        codes = self._rows.shard(i)
         self._kept[i] = self._deal(codes, i)
         return codes
 
@@ -150,7 +142,8 @@ class DealtRows:
         mine = np.zeros(rows, np.int64) if trait is None else codes[trait]
         order = np.argsort(mine, kind="stable")
         edges = np.searchsorted(mine[order], np.arange(len(self._wanted) + 1))
-        first = i * self.shard_rows
+        # Each deal may take a user or two more than it has rows.
+        first = i * (self.shard_rows + 4 * len(self._wanted))
         for value, habits in enumerate(self._wanted):
             at = order[edges[value] : edges[value + 1]]
             if at.size == 0:

@@ -24,7 +24,8 @@ from ..errors import UsageError
 from ..measurement import Measurement, Request
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ..userkeys import MostCommon
-from .base import Config, Job, Outcome, Outline, Planned, Public
+from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
+from .common import ModelRows
 from .tree import estimate_total, onto_simplex, part_mu
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         bound = job.schema.max_rows_per_user
         people = cast(public, users, limit, bound, self.trips == "mean", job.seed)
         rows = CastRows(public, people, job.seed)
-        return Outcome(rows, tuple(answers), owners=self.owners(rows), details=details)
+        owners = None if self.ids.source == "none" else rows.owners
+        return Outcome(rows, tuple(answers), owners=owners, details=details)
 
     def refined(self, how: Refine, door, job, public, users, answers, limit: int, details) -> Outcome:
         from ..archetypes.prior import prior_model
@@ -107,14 +109,13 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         job.check()
         prior = prior_model(door.domain, public.prior, threads=job.threads)
         model = job.fit(door.domain, ways, warm_start=prior, stop="noise")
-        total = min(max(0, round(model.total)), limit)
-
-        def draw(i: int) -> dict[str, np.ndarray]:
-            return model.sample(total, seed=job.seed, shard=i, shard_rows=DealtRows.shard_rows)
-
-        rows = DealtRows(draw, total, public, users, job.schema.max_rows_per_user, job.seed)
+        rows: Rows = ModelRows(model, min(max(0, round(model.total)), limit), job.seed)
+        owners = None
+        if self.ids.source != "none":
+            rows = dealt = DealtRows(rows, public, users, job.schema.max_rows_per_user, job.seed)
+            owners = dealt.owners
         details = {**details, "refined_by": [list(s) for s in sets]}
-        return Outcome(rows, (*answers, *ways), model, owners=self.owners(rows), details=details)
+        return Outcome(rows, (*answers, *ways), model, owners=owners, details=details)
 
     def count_users(self, door: Door, public: PublicModel) -> list[Measurement]:
         """Noisy users per archetype and per value of the trait; the keys are public and fixed."""
@@ -164,9 +165,6 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def options(self) -> Options:
         """What to fit on public data; UsageError where the recipe does not say."""
         return options_of(self.wanted())
-
-    def owners(self, rows):
-        return None if self.ids.source == "none" else rows.owners
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         left = 1.0 if self.refine is None else 1 - self.refine.share

@@ -234,7 +234,49 @@ def test_a_whole_run_from_a_saved_model_equals_one_from_the_public_table(table, 
     one = data.group_by("taxi_id").aggregate([("company_id", "count_distinct")])
     assert set(one["company_id_count_distinct"].to_pylist()) == {1}
     assert len(runs[0].measurements) == 2
+    again = fastdp.read(data, table.schema, public=True)
+    assert again.rows == data.num_rows  # every value is inside its domain
     assert runs[0].privacy["mechanism"]["public_model_sha256"] == store.load(folder).digest()
+
+
+def test_the_published_noise_is_selectable_and_the_statement_says_what_it_spent(table, folder):
+    spent = {}
+    for calibration in ("gdp", "classic-gaussian"):
+        run = fastdp.synthesize(
+            table,
+            recipe(calibration=calibration),
+            public=str(folder),
+            rows=100,
+            **(BUDGET | {"epsilon": 10.0}),
+        )
+        spent[calibration] = run.measurements[1].sigma
+        assert run.privacy["epsilon"] <= 10.0
+    assert spent["classic-gaussian"] > 5 * spent["gdp"]
+
+
+@pytest.mark.parametrize("refine", [None, {"ways": 1}])
+def test_ids_can_be_left_out(refine, table, folder):
+    run = fastdp.synthesize(
+        table, recipe(refine=refine, ids={"source": "none"}), public=str(folder), rows=300, **BUDGET
+    )
+    assert "taxi_id" not in run.data.column_names
+    assert 100 <= run.data.num_rows <= 300
+
+
+def test_an_interrupted_run_goes_on_with_its_noise(table, folder, tmp_path):
+    """Stopped while rows are drawn; resumed, nothing is measured anew."""
+    stop = {"at": "write"}
+
+    def told(p):
+        if p.stage == stop["at"]:
+            raise KeyboardInterrupt
+
+    given = {"public": str(folder), "out": tmp_path / "run", "epsilon": 2.0, "delta": 1e-5, "rows": 500}
+    with pytest.raises(KeyboardInterrupt):
+        fastdp.synthesize(table, recipe(refine={"ways": 1}), progress=told, **given)
+    run = fastdp.synthesize(table, recipe(refine={"ways": 1}), resume=True, **given)
+    assert run.out.exists()
+    fastdp.verify(run.out)
 
 
 def test_the_bare_mechanism_takes_everything_from_the_folder(trips, folder):
