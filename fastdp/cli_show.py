@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from .progress import Progress
     from .run import Run
 
-console = Console(highlight=False, soft_wrap=True)
+# Lines are as long as they need to be; in a pipe, tables too.
+console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 WORDS = {
     "read": "reading and encoding",
     "measure": "measuring with noise",

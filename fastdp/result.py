@@ -67,7 +67,8 @@ class Run:
 
     def __repr__(self) -> str:
         where = f", out={str(self.out)!r}" if self.out else ""
-        return f"<fastdp.Run epsilon={self.privacy.get('epsilon')} delta={self.privacy.get('delta')}{where}>"
+        epsilon, delta = self.privacy.get("epsilon", 0.0), self.privacy.get("delta", 0.0)
+        return f"<fastdp.Run epsilon={epsilon:.6g} delta={delta:.6g}{where}>"
 
 
 def synthetic_path(folder: Path) -> Path:
