@@ -27,8 +27,8 @@ def shape(text):
     return re.sub(r"\s+", " ", re.sub(r"[\d,.]*\d", "#", text)).strip()
 
 
-def test_the_first_program_prints_what_is_shown(tmp_path):
-    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True)
+def test_the_first_program_prints_what_is_shown():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert shape(done.stdout) == shape(PRINTED)
 
@@ -37,7 +37,9 @@ def test_the_first_program_prints_what_is_shown(tmp_path):
 def test_every_command_and_option_exists(command):
     words = shlex.split(command, comments=True)[1:]
     verb = words[:2] if words[0] in ("ledger", "schema", "archetypes") else words[:1]
-    done = subprocess.run([sys.executable, "-m", "fastdp", *verb, "--help"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "fastdp", *verb, "--help"], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for option in (w for w in words if w.startswith("--")):
         assert option in done.stdout, f"{verb} has no {option}"
