@@ -9,27 +9,39 @@ from fastdp.domain import Clique, Domain
 from .measurements import OUT, Measured, Problem, load, save
 
 
-def build(rows: int, columns: int = 110, sigma: float = 200.0, seed: int = 0) -> Problem:
-    """Columns of 2 to 60 codes; each depends on one of the six before it."""
+def codes(
+    rows: int, columns: int = 110, seed: int = 0, rows_seed: int | None = None
+) -> tuple[Domain, dict[str, np.ndarray], list[Clique]]:
+    """(domain, codes, pairs of the tree): columns of 2 to 60 codes; each depends on one of the six before it. `rows_seed`: other rows
+    of the same law."""
     rng = np.random.default_rng(seed)
+    draw = rng if rows_seed is None else np.random.default_rng((seed, rows_seed))
     names = [f"c{i:03}" for i in range(columns)]
     domain = Domain({name: int(rng.integers(2, 61)) for name in names})
-    codes = [rng.choice(domain[names[0]], rows, p=rng.dirichlet(np.ones(domain[names[0]])))]
+    out = [draw.choice(domain[names[0]], rows, p=rng.dirichlet(np.ones(domain[names[0]])))]
     pairs: list[Clique] = []
-    truth: list[np.ndarray] = []
     for i in range(1, columns):
         parent, size = int(rng.integers(max(0, i - 6), i)), domain[names[i]]
         law = rng.dirichlet(np.full(size, 0.3), domain[names[parent]])
         law = np.minimum(law.cumsum(axis=1), 1.0)
         law[:, -1] = 1.0
-        step = np.searchsorted((law + np.arange(len(law))[:, None]).ravel(), codes[parent] + rng.random(rows))
-        codes.append(step - size * codes[parent])
+        step = np.searchsorted((law + np.arange(len(law))[:, None]).ravel(), out[parent] + draw.random(rows))
+        out.append(step - size * out[parent])
         pairs.append((names[parent], names[i]))
-        counts = np.bincount(step, minlength=domain.cells(pairs[-1]))
-        truth.append(counts.astype(float))
+    return domain, dict(zip(names, out)), pairs
+
+
+def build(rows: int, columns: int = 110, sigma: float = 200.0, seed: int = 0) -> Problem:
+    """Every 1-way and the pairs of the tree, measured."""
+    domain, coded, pairs = codes(rows, columns, seed)
+    rng = np.random.default_rng((seed, 1))
+    truth = []
+    for parent, name in pairs:
+        cell = coded[parent] * domain[name] + coded[name]
+        truth.append(np.bincount(cell, minlength=domain.cells((parent, name))).astype(float))
     measured = []
-    for i, name in enumerate(names):
-        counts = np.bincount(codes[i], minlength=domain[name])
+    for name in domain:
+        counts = np.bincount(coded[name], minlength=domain[name])
         measured.append(_noisy((name,), counts, sigma, rng))
     measured += [_noisy(pair, x, sigma, rng) for pair, x in zip(pairs, truth, strict=True)]
     return Problem("wide", domain, measured, pairs, truth, truth, rows)

@@ -9,8 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from .errors import SchemaError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Clique = tuple[str, ...]
 
@@ -57,7 +61,7 @@ class Domain(Mapping[str, int]):
         """Number of cells of a marginal over the clique (1 for the empty clique); exact, never overflows."""
         return math.prod(self.shape(clique))
 
-    def recoded(self, recode: Mapping[str, Sequence[int]]) -> Domain:
+    def recoded(self, recode: Mapping[str, Sequence[int] | np.ndarray]) -> Domain:
         """The domain after each named attribute's code c became recode[name][c]: its size is the largest new code + 1."""
         sizes = dict(self._sizes)
         for name, codes in recode.items():
@@ -87,8 +91,18 @@ def downward_closure(cliques: Iterable[Sequence[str]]) -> list[Clique]:
 
 def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
     """The cliques that are not contained in another one, each once, in order of appearance."""
-    unique = list({frozenset(c): tuple(c) for c in cliques}.values())
-    return [c for c in unique if not any(set(c) < set(d) for d in unique)]
+    unique = {frozenset(c): tuple(c) for c in cliques}
+    holding: dict[str, list[frozenset[str]]] = {}
+    for names in unique:
+        for name in names:
+            holding.setdefault(name, []).append(names)
+
+    def inside_another(names: frozenset[str]) -> bool:
+        # Whatever contains it holds each of its attributes; look among those that hold the rarest.
+        rivals = min((holding[name] for name in names), key=len) if names else unique
+        return any(names < other for other in rivals)
+
+    return [clique for names, clique in unique.items() if not inside_another(names)]
 
 
 def batches(cells: Sequence[int], limit: int = 1 << 25) -> Iterator[tuple[int, int]]:

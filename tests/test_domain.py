@@ -1,0 +1,32 @@
+"""Domains and cliques: maximal sets, recodings, batches."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastdp.domain import Domain, batches, maximal
+from fastdp.errors import SchemaError
+
+cliques = st.lists(st.lists(st.sampled_from("abcde"), unique=True, max_size=4).map(tuple), max_size=12)
+
+
+@given(cliques)
+def test_maximal_against_every_pair(given_cliques):
+    unique = list({frozenset(c): c for c in given_cliques}.values())
+    slow = [c for c in unique if not any(set(c) < set(d) for d in unique)]
+    assert maximal(given_cliques) == slow
+
+
+@given(st.lists(st.integers(1, 50), max_size=20), st.integers(1, 60))
+def test_batches_cover_everything_once(cells, limit):
+    found = list(batches(cells, limit))
+    assert [i for start, stop in found for i in range(start, stop)] == list(range(len(cells)))
+    assert all(stop - start == 1 or sum(cells[start:stop]) <= limit for start, stop in found)
+
+
+def test_recoded_sizes():
+    domain = Domain({"a": 4, "b": 2})
+    assert dict(domain.recoded({"a": [0, 1, 1, 1]})) == {"a": 2, "b": 2}
+    for wrong in ({"c": [0]}, {"a": [0, 1]}, {"a": [0, 1, -1, 0]}):
+        with pytest.raises(SchemaError, match="recoding"):
+            domain.recoded(wrong)
