@@ -45,7 +45,7 @@ class Groups:
         from .._core import draw
 
         wanted = np.ascontiguousarray(group, np.int64)
-        return draw.draw(self.start, self.upto, self.values, wanted, rng.random(wanted.shape[0]))
+        return draw.draw(self.start, self.upto, self.values, wanted, rng.random(wanted.shape))
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"keys": self.keys, "start": self.start, "values": self.values, "counts": self.counts}

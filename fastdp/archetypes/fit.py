@@ -42,7 +42,7 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
 
     counts = np.bincount(cell, minlength=domain.cells(told.features))
     points = np.stack(np.unravel_index(np.arange(counts.size), shape), axis=1)
-    size, evidence = options.archetypes, ()
+    size, evidence = options.archetypes, list[dict]()
     if size == "auto":
         size, evidence = choose(points, cell, user, users, options.seed)
     seen = np.flatnonzero(counts)

@@ -79,6 +79,11 @@ class PublicModel:
         table[self.members == 0] = table.sum(axis=0)
         return Groups.of(np.arange(table.size), table.ravel(), width)
 
+    def clip_factor(self, clip: int) -> float:
+        """Public rows by public rows that count when a user's count at most `clip`."""
+        rows = self.rows_per_user
+        return float(rows.sum() / np.minimum(rows, clip).sum())
+
     def expected(self, column: str) -> np.ndarray:
         """Rows of an average user of each archetype by value of a column, [k, codes]; 0 where there is no such user."""
         return self.ways[column] / np.maximum(self.members, 1)[:, None]

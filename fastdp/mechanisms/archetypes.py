@@ -109,7 +109,9 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         job.check()
         prior = prior_model(door.domain, public.prior, threads=job.threads)
         model = job.fit(door.domain, ways, warm_start=prior, stop="noise")
-        rows: Rows = ModelRows(model, min(max(0, round(model.total)), limit), job.seed)
+        # Rows beyond the clip were not counted; public users tell how many those are.
+        total = round(model.total * public.clip_factor(door.clip))
+        rows: Rows = ModelRows(model, min(max(0, total), limit), job.seed)
         owners = None
         if self.ids.source != "none":
             rows = dealt = DealtRows(rows, public, users, job.schema.max_rows_per_user, job.seed)

@@ -202,3 +202,10 @@ def test_smoothing_falls_back_on_the_condition_that_tells_most():
     assert np.allclose(found.sum(axis=2), 1)
     assert found[1, 1, 1] > 0.85
     assert found[0, 0, 0] == pytest.approx(0.9, abs=0.02)
+
+
+def test_the_clip_factor_is_rows_by_rows_that_count():
+    model, _, _, user, _ = make()
+    rows = np.bincount(user)
+    assert model.clip_factor(3) == pytest.approx(rows.sum() / np.minimum(rows, 3).sum())
+    assert model.clip_factor(100) == 1
