@@ -194,6 +194,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 f"{law} noise; unit is event: one user's rows of one group are protected; for a user with rows in "
                 "n groups the epsilon is n times as large"
             ]
+        places = tuple(c for c in histogram.columns[:-1] if c not in (self.year, self.month))
         tidy = TidyRows(histogram)
         events = self.output == "events"
         bound = job.schema.max_rows_per_user
@@ -202,7 +203,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             counts=None if events else tidy.counts,
             measurements=tuple(released),
             users=None if sizes is None or bound is None else in_bins(sizes, bound),
-            id_columns=self.ids.columns or histogram.columns[:1],
+            id_columns=self.ids.columns or places,
             tables={} if layout is None else {"wide": layout},
             notes=tuple(notes),
             details={"cells": len(released[0].values), "groups": len(histogram.groups)},

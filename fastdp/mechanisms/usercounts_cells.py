@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..schema import Schema
     from .base import Public
 
-MAX_GRID = 1 << 27
+MAX_GRID = 1 << 25
 """Cells of a whole grid at most: each of them is asked about and answered with noise."""
 
 

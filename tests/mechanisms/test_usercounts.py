@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ import fastdp
 from fastdp import simulate
 from fastdp.engines.local import local
 from fastdp.errors import DataError, FastdpError, UsageError
+from fastdp.evaluate.inputs import as_arrow
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms import usercounts_cells as cells_of
@@ -186,6 +188,22 @@ def test_removing_one_user_changes_at_most_cap_cells_by_one(seed, cap, t_max, re
     ]
     change = counts[0] - counts[1]
     assert set(change.tolist()) <= {0, 1} and change.sum() <= cap
+
+
+@pytest.mark.parametrize("method", ["clip", "hierarchy"])
+def test_removing_one_user_changes_a_whole_run_by_the_cap_at_most(method):
+    s = schema()
+    private, public = calls(600, 4, users=30), calls(100, 5)
+    fields = {"mechanism": "usercounts", "method": method, "cap": 4, "noise": "laplace"}
+    both = [
+        fastdp.synthesize(read(f, s), fields, 1.0, DELTA, public=read(public, s, True), seed=3).measurements
+        for f in (private, private[private["who"] != 7])
+    ]
+    assert len(both[0]) == (1 if method == "clip" else 4)
+    for one, other in zip(*both, strict=True):
+        change = one.values - other.values
+        assert set(change.tolist()) == {0.0, 1.0}
+        assert change.sum() <= (1 if one.label == "rows per user" else 4)
 
 
 def test_the_door_is_asked_for_no_more_than_the_budget():
@@ -385,6 +403,20 @@ def test_a_histogram_is_scored_like_its_events(tmp_path):
 
 def read_table(table, s):
     return fastdp.read(table, s, public=True)
+
+
+def test_only_tables_marked_as_histograms_are_taken_for_their_events(tmp_path):
+    plain = pa.table({"a": [0, 1], "count": [3, 0]})
+    marked = plain.replace_schema_metadata({"fastdp.count": "count"})
+    (tmp_path / "parts").mkdir()
+    for i in range(2):
+        pq.write_table(marked, tmp_path / "parts" / f"part-{i}.parquet")
+    assert as_arrow(plain, "it").num_rows == 2
+    assert as_arrow(marked, "it").to_pydict() == {"a": [0, 0, 0]}
+    assert as_arrow(tmp_path / "parts", "it").to_pydict() == {"a": [0] * 6}
+    wrong = pa.table({"a": [0], "count": [-1]}).replace_schema_metadata({"fastdp.count": "count"})
+    with pytest.raises(DataError, match="whole numbers"):
+        as_arrow(wrong, "it")
 
 
 @pytest.mark.parametrize("public", [True, False])
