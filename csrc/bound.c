@@ -1,5 +1,6 @@
 /* Rows of one user together, and a cap on them that depends on that user alone. */
 #include "bound.h"
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,20 +61,45 @@ static int by_hash(const void *a, const void *b)
     return (x->row > y->row) - (x->row < y->row);
 }
 
-int fdp_cap(int64_t users, const int64_t *start, const uint64_t *order, const uint64_t *content,
-            const uint64_t *user_hash, int64_t k, int threads, uint8_t *keep)
-{
-    int status = FDP_OK;
-#pragma omp parallel num_threads(threads)
-    {
-        ranked *rows = NULL;
-        int64_t room = 0;
-#pragma omp for schedule(dynamic, 1024)
-        for (int64_t u = 0; u < users; u++) {
-            int64_t n = start[u + 1] - start[u];
-            const uint64_t *mine = order + start[u];
-            if (n <= k) {
-                for (int64_t i = 0; i < n; i++) keep[mine[i]] = 1;
+typedef struct {
+    int64_t users, k;
+    const int64_t *start;
+    const uint64_t *order, *content, *user_hash;
+    uint8_t *keep;
+    atomic_llong next;
+    atomic_int status;
+} cap_job;
+
+/* Keeps at most k rows of one user; `rows` is room for all of them. */
+static void cap_user(const cap_job *job, int64_t u, ranked *rows) {
+    const int64_t n = job->start[u + 1] - job->start[u];
+    const uint64_t *mine = job->order + job->start[u];
+    for (int64_t i = 0; i < n; i++)
+        rows[i] = (ranked){job->content[mine[i]], mine[i]};
+    qsort(rows, (size_t)n, sizeof *rows, by_hash);
+    /* Equal rows are told apart by their number among equals, so the multiset kept is order-free. */
+    uint64_t content_before = 0, among = 0;
+    for (int64_t i = 0; i < n; i++) {
+        among = i && rows[i].hash == content_before ? among + 1 : 0;
+        content_before = rows[i].hash;
+        rows[i].hash = fdp_mix2(fdp_mix2(job->user_hash[u], content_before), among);
+    }
+    qsort(rows, (size_t)n, sizeof *rows, by_hash);
+    for (int64_t i = 0; i < job->k; i++)
+        job->keep[rows[i].row] = 1;
+}
+
+static void cap_work(fdp_team *team, int number, void *ctx) {
+    cap_job *job = ctx;
+    ranked *rows = NULL;
+    int64_t room = 0;
+    (void)team, (void)number;
+    for (int64_t from; (from = USERS_AT_ONCE * fdp_team_next(&job->next)) < job->users;)
+        for (int64_t u = from; u < FDP_MIN(from + USERS_AT_ONCE, job->users); u++) {
+            const int64_t n = job->start[u + 1] - job->start[u];
+            if (n <= job->k) {
+                for (int64_t i = job->start[u]; i < job->start[u + 1]; i++)
+                    job->keep[job->order[i]] = 1;
                 continue;
             }
             if (n > room) {
@@ -82,24 +108,19 @@ int fdp_cap(int64_t users, const int64_t *start, const uint64_t *order, const ui
                 rows = malloc(sizeof *rows * (size_t)room);
                 if (rows == NULL) {
                     room = 0;
-#pragma omp atomic write
-                    status = FDP_ERR_MEMORY;
+                    atomic_store(&job->status, FDP_ERR_MEMORY);
                     continue;
                 }
             }
-            for (int64_t i = 0; i < n; i++) rows[i] = (ranked){content[mine[i]], mine[i]};
-            qsort(rows, (size_t)n, sizeof *rows, by_hash);
-            /* Equal rows are told apart by their number among equals, so the multiset kept is order-free. */
-            uint64_t content_before = 0, among = 0;
-            for (int64_t i = 0; i < n; i++) {
-                among = i && rows[i].hash == content_before ? among + 1 : 0;
-                content_before = rows[i].hash;
-                rows[i].hash = fdp_mix2(fdp_mix2(user_hash[u], content_before), among);
-            }
-            qsort(rows, (size_t)n, sizeof *rows, by_hash);
-            for (int64_t i = 0; i < k; i++) keep[rows[i].row] = 1;
+            cap_user(job, u, rows);
         }
-        free(rows);
-    }
-    return status;
+    free(rows);
+}
+
+int fdp_cap(int64_t users, const int64_t *start, const uint64_t *order, const uint64_t *content,
+            const uint64_t *user_hash, int64_t k, int threads, uint8_t *keep) {
+    cap_job job = {.users = users, .k = k, .start = start, .order = order, .content = content,
+                   .user_hash = user_hash, .keep = keep};
+    fdp_team_run(threads, cap_work, &job);
+    return atomic_load(&job.status);
 }

@@ -4,6 +4,8 @@
 
 #include "fdp.h"
 
+#define USERS_AT_ONCE 1024 /* users a thread takes at a time */
+
 /* A bijection of 64-bit words with good diffusion (the finaliser of splitmix64). */
 static inline uint64_t fdp_mix(uint64_t x)
 {

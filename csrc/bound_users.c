@@ -1,5 +1,6 @@
 /* Histograms of users: each user's keys are sorted among themselves, then one or few of them are counted. */
 #include "bound.h"
+#include "team.h"
 
 #include <stdlib.h>
 
@@ -23,33 +24,57 @@ static void sort_keys(uint64_t *key, int64_t n)
     }
 }
 
+typedef struct {
+    int64_t users;
+    const int64_t *start;
+    uint64_t *sorted;
+    const uint64_t *user_hash;
+    uint64_t keys;                            /* most common: keys of the public set */
+    const fdp_cellset *set;                   /* groups: the public cells */
+    int64_t t_max, cap;
+    int64_t *out;
+    atomic_llong next;
+    atomic_int status;
+} users_job;
+
+/* Users are added one at a time to a shared histogram: whole numbers, so the order does not matter. */
+static inline void add_one(int64_t *cell) {
+    __atomic_fetch_add(cell, 1, __ATOMIC_RELAXED);
+}
+
+static void most_common_user(const users_job *job, int64_t u) {
+    uint64_t *key = job->sorted + job->start[u], best = 0, best_tie = 0;
+    int64_t n = job->start[u + 1] - job->start[u], most = 0;
+    sort_keys(key, n);
+    for (int64_t i = 0; i < n && key[i] < job->keys;) {
+        int64_t j = i;
+        while (j < n && key[j] == key[i]) j++;
+        if (j - i >= most) {
+            uint64_t tie = fdp_mix2(job->user_hash[u], key[i]);
+            if (j - i > most || tie < best_tie) {
+                most = j - i;
+                best = key[i];
+                best_tie = tie;
+            }
+        }
+        i = j;
+    }
+    if (most > 0) add_one(job->out + best);
+}
+
+static void most_common_work(fdp_team *team, int number, void *ctx) {
+    users_job *job = ctx;
+    (void)team, (void)number;
+    for (int64_t from; (from = USERS_AT_ONCE * fdp_team_next(&job->next)) < job->users;)
+        for (int64_t u = from; u < FDP_MIN(from + USERS_AT_ONCE, job->users); u++) most_common_user(job, u);
+}
+
 int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
                     uint64_t keys, int threads, int64_t *out)
 {
     if (threads < 1) return FDP_ERR_ARGUMENT;
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1024)
-    for (int64_t u = 0; u < users; u++) {
-        uint64_t *key = sorted + start[u], best = 0, best_tie = 0;
-        int64_t n = start[u + 1] - start[u], most = 0;
-        sort_keys(key, n);
-        for (int64_t i = 0; i < n && key[i] < keys;) {
-            int64_t j = i;
-            while (j < n && key[j] == key[i]) j++;
-            if (j - i >= most) {
-                uint64_t tie = fdp_mix2(user_hash[u], key[i]);
-                if (j - i > most || tie < best_tie) {
-                    most = j - i;
-                    best = key[i];
-                    best_tie = tie;
-                }
-            }
-            i = j;
-        }
-        if (most > 0) {
-#pragma omp atomic
-            out[best]++;
-        }
-    }
+    users_job job = {.users = users, .start = start, .sorted = sorted, .user_hash = user_hash, .keys = keys, .out = out};
+    fdp_team_run(threads, most_common_work, &job);
     return FDP_OK;
 }
 
@@ -81,48 +106,56 @@ static inline int64_t place(const fdp_cellset *set, int64_t cell)
     return lo < set->count && set->cells[lo] == cell ? lo : -1;
 }
 
-int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
-               const fdp_cellset *set, int64_t t_max, int64_t cap, int threads, int64_t *out)
+/* Counts at most `cap` groups of one user; `found` is room for all of them. */
+static void groups_user(const users_job *job, int64_t u, group *found)
 {
-    int status = FDP_OK;
-    if (threads < 1 || t_max < 1 || cap < 1) return FDP_ERR_ARGUMENT;
-#pragma omp parallel num_threads(threads)
-    {
-        group *found = NULL;
-        int64_t room = 0;
-#pragma omp for schedule(dynamic, 1024)
-        for (int64_t u = 0; u < users; u++) {
-            uint64_t *key = sorted + start[u];
-            int64_t n = start[u + 1] - start[u], groups = 0;
+    uint64_t *key = job->sorted + job->start[u];
+    int64_t n = job->start[u + 1] - job->start[u], groups = 0;
+    sort_keys(key, n);
+    for (int64_t i = 0; i < n;) {
+        int64_t j = i;
+        while (j < n && key[j] == key[i]) j++;
+        int64_t at = place(job->set, (int64_t)key[i] * job->t_max + FDP_MIN(j - i, job->t_max) - 1);
+        if (at >= 0) found[groups++] = (group){fdp_mix2(job->user_hash[u], key[i]), at};
+        i = j;
+    }
+    if (groups > job->cap) {
+        qsort(found, (size_t)groups, sizeof *found, by_hash);
+        groups = job->cap;
+    }
+    for (int64_t g = 0; g < groups; g++) add_one(job->out + found[g].place);
+}
+
+static void groups_work(fdp_team *team, int number, void *ctx)
+{
+    users_job *job = ctx;
+    group *found = NULL;
+    int64_t room = 0;
+    (void)team, (void)number;
+    for (int64_t from; (from = USERS_AT_ONCE * fdp_team_next(&job->next)) < job->users;)
+        for (int64_t u = from; u < FDP_MIN(from + USERS_AT_ONCE, job->users); u++) {
+            const int64_t n = job->start[u + 1] - job->start[u];
             if (n > room) {
                 free(found);
                 room = n * 2;
                 found = malloc(sizeof *found * (size_t)room);
                 if (found == NULL) {
                     room = 0;
-#pragma omp atomic write
-                    status = FDP_ERR_MEMORY;
+                    atomic_store(&job->status, FDP_ERR_MEMORY);
                     continue;
                 }
             }
-            sort_keys(key, n);
-            for (int64_t i = 0; i < n;) {
-                int64_t j = i;
-                while (j < n && key[j] == key[i]) j++;
-                int64_t at = place(set, (int64_t)key[i] * t_max + FDP_MIN(j - i, t_max) - 1);
-                if (at >= 0) found[groups++] = (group){fdp_mix2(user_hash[u], key[i]), at};
-                i = j;
-            }
-            if (groups > cap) {
-                qsort(found, (size_t)groups, sizeof *found, by_hash);
-                groups = cap;
-            }
-            for (int64_t g = 0; g < groups; g++) {
-#pragma omp atomic
-                out[found[g].place]++;
-            }
+            groups_user(job, u, found);
         }
-        free(found);
-    }
-    return status;
+    free(found);
+}
+
+int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
+               const fdp_cellset *set, int64_t t_max, int64_t cap, int threads, int64_t *out)
+{
+    if (threads < 1 || t_max < 1 || cap < 1) return FDP_ERR_ARGUMENT;
+    users_job job = {.users = users, .start = start, .sorted = sorted, .user_hash = user_hash,
+                     .set = set, .t_max = t_max, .cap = cap, .out = out};
+    fdp_team_run(threads, groups_work, &job);
+    return atomic_load(&job.status);
 }

@@ -13,13 +13,11 @@
  * flight at once. Threads have tables of their own, added up at the end; where those would be larger than the
  * budget, threads divide the cells instead of the rows. All sums are integers: no order can change a bit. */
 #include "count.h"
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #define BLOCK 4096
 
@@ -113,6 +111,39 @@ FDP_CLONES static void add_up(const int64_t *restrict from, int64_t n, int64_t *
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
 
+typedef struct {
+    const fdp_rows *rows;
+    const fdp_plan *plan;
+    int shares, private_tables;
+    int64_t blocks, total;
+    size_t words;
+    uint32_t *scratch;
+    int64_t **own, *tables;
+    atomic_llong next[2];
+} count_job;
+
+/* Each share is a fixed part of the work, whatever number of threads the system really grants. */
+static void count_work(fdp_team *team, int number, void *ctx)
+{
+    count_job *job = ctx;
+    const fdp_rows *rows = job->rows;
+    const int64_t total = job->total, n = job->shares;
+    (void)number;
+    for (int64_t t; (t = fdp_team_next(&job->next[0])) < n;) {
+        uint32_t *scratch = job->scratch + job->words * (size_t)t;
+        if (job->private_tables)
+            count_rows(rows, job->plan, FDP_MIN(rows->rows, job->blocks * t / n * BLOCK),
+                       FDP_MIN(rows->rows, job->blocks * (t + 1) / n * BLOCK), 0, total, 1, scratch, job->own[t]);
+        else
+            count_rows(rows, job->plan, 0, rows->rows, total * t / n, total * (t + 1) / n, 0, scratch, job->tables);
+    }
+    fdp_team_wait(team);
+    for (int64_t t; job->private_tables && (t = fdp_team_next(&job->next[1])) < n;) {
+        int64_t lo = total * t / n, hi = total * (t + 1) / n;
+        for (int64_t u = 1; u < n; u++) add_up(job->own[u] + lo, hi - lo, job->tables + lo);
+    }
+}
+
 int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t budget, int64_t total,
               int64_t *tables)
 {
@@ -122,9 +153,6 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t b
         leaves += plan->offset[s] >= 0;
     }
     if (depth > FDP_MAX_DEPTH) return FDP_ERR_ARGUMENT;
-#ifndef _OPENMP
-    threads = 1;
-#endif
     int64_t blocks = (rows->rows + BLOCK - 1) / BLOCK;
     threads = (int)FDP_MAX(1, FDP_MIN(threads, blocks));
     int private_tables = total <= budget / 8 / FDP_MAX(1, threads - 1);
@@ -145,25 +173,9 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t b
             goto out;
         }
     }
-    /* Each t is one share of the work, whatever number of threads the system really grants. */
-#pragma omp parallel num_threads(threads)
-    {
-#pragma omp for schedule(static, 1)
-        for (int t = 0; t < threads; t++) {
-            if (private_tables)
-                count_rows(rows, plan, FDP_MIN(rows->rows, blocks * t / threads * BLOCK),
-                           FDP_MIN(rows->rows, blocks * (t + 1) / threads * BLOCK), 0, total, 1,
-                           scratch + words * (size_t)t, own[t]);
-            else
-                count_rows(rows, plan, 0, rows->rows, total * t / threads, total * (t + 1) / threads, 0,
-                           scratch + words * (size_t)t, tables);
-        }
-#pragma omp for schedule(static, 1)
-        for (int t = 0; t < threads; t++) {
-            int64_t lo = total * t / threads, hi = total * (t + 1) / threads;
-            for (int u = 1; private_tables && u < threads; u++) add_up(own[u] + lo, hi - lo, tables + lo);
-        }
-    }
+    count_job job = {.rows = rows, .plan = plan, .shares = threads, .private_tables = private_tables, .blocks = blocks,
+                     .total = total, .words = words, .scratch = scratch, .own = own, .tables = tables};
+    fdp_team_run(threads, count_work, &job);
 out:
     for (int t = 1; own != NULL && t < threads; t++) free(own[t]);
     free(own);

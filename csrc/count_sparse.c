@@ -4,6 +4,7 @@
  * 16 written a row. A pass whose digit is the same in all rows is skipped. The sort is stable and the sums are
  * integers: the result depends on the multiset of rows alone. */
 #include "count.h"
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,24 +22,39 @@ EXTEND64(extend8, uint8_t)
 EXTEND64(extend16, uint16_t)
 EXTEND64(extend32, uint32_t)
 
-int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, int threads, uint64_t *cell)
+typedef struct {
+    const fdp_rows *rows;
+    int columns;
+    const uint64_t *size;
+    uint64_t *cell;
+    atomic_llong next;
+} cells_job;
+
+static void cells_work(fdp_team *team, int number, void *ctx)
 {
-    int64_t blocks = (rows->rows + BLOCK - 1) / BLOCK;
-    if (threads < 1) return FDP_ERR_ARGUMENT;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t b = 0; b < blocks; b++) {
-        int64_t row = b * BLOCK;
+    cells_job *job = ctx;
+    const fdp_rows *rows = job->rows;
+    (void)team, (void)number;
+    for (int64_t row; (row = BLOCK * fdp_team_next(&job->next)) < rows->rows;) {
         int n = (int)FDP_MIN(BLOCK, rows->rows - row);
-        memset(cell + row, 0, sizeof *cell * (size_t)n);
-        for (int c = 0; c < columns; c++) {
+        uint64_t *cell = job->cell + row;
+        memset(cell, 0, sizeof *cell * (size_t)n);
+        for (int c = 0; c < job->columns; c++) {
             if (rows->width[c] == 1)
-                extend8((const uint8_t *)rows->column[c] + row, size[c], n, cell + row);
+                extend8((const uint8_t *)rows->column[c] + row, job->size[c], n, cell);
             else if (rows->width[c] == 2)
-                extend16((const uint16_t *)rows->column[c] + row, size[c], n, cell + row);
+                extend16((const uint16_t *)rows->column[c] + row, job->size[c], n, cell);
             else
-                extend32((const uint32_t *)rows->column[c] + row, size[c], n, cell + row);
+                extend32((const uint32_t *)rows->column[c] + row, job->size[c], n, cell);
         }
     }
+}
+
+int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, int threads, uint64_t *cell)
+{
+    if (threads < 1) return FDP_ERR_ARGUMENT;
+    cells_job job = {.rows = rows, .columns = columns, .size = size, .cell = cell};
+    fdp_team_run(threads, cells_work, &job);
     return FDP_OK;
 }
 
@@ -49,21 +65,25 @@ int fdp_row_weights(const fdp_rows *rows, int64_t *sums)
     return FDP_OK;
 }
 
-/* One stable pass by the digit at `shift`, in `threads` contiguous shares. Returns 1 if all rows share the digit
- * (nothing moved), 0 otherwise. count: threads x BUCKETS. */
-static int pass(int64_t n, const uint64_t *key, const int64_t *sum, int shift, int threads, int64_t *count,
-                uint64_t *key_out, int64_t *sum_out)
+typedef struct {
+    int64_t n;
+    const uint64_t *key;
+    const int64_t *sum;
+    int shift, shares;
+    int64_t *count; /* shares x BUCKETS */
+    uint64_t *key_out;
+    int64_t *sum_out;
+    int same; /* all rows share the digit: nothing moves */
+    atomic_llong next[2];
+} pass_job;
+
+/* Turns counts into the first place of every (share, digit); returns whether one digit has all rows. */
+static int first_places(int64_t n, int shares, int64_t *count)
 {
-    memset(count, 0, sizeof *count * BUCKETS * (size_t)threads);
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int t = 0; t < threads; t++) {
-        int64_t *mine = count + (size_t)t * BUCKETS;
-        for (int64_t i = n * t / threads; i < n * (t + 1) / threads; i++) mine[(key[i] >> shift) & (BUCKETS - 1)]++;
-    }
     int64_t next = 0;
     for (int d = 0; d < BUCKETS; d++) {
         int64_t whole = 0;
-        for (int t = 0; t < threads; t++) {
+        for (int t = 0; t < shares; t++) {
             int64_t here = count[(size_t)t * BUCKETS + d];
             count[(size_t)t * BUCKETS + d] = next + whole;
             whole += here;
@@ -71,16 +91,41 @@ static int pass(int64_t n, const uint64_t *key, const int64_t *sum, int shift, i
         if (whole == n) return 1;
         next += whole;
     }
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int t = 0; t < threads; t++) {
-        int64_t *place = count + (size_t)t * BUCKETS;
-        for (int64_t i = n * t / threads; i < n * (t + 1) / threads; i++) {
-            int64_t to = place[(key[i] >> shift) & (BUCKETS - 1)]++;
-            key_out[to] = key[i];
-            sum_out[to] = sum[i];
+    return 0;
+}
+
+static void pass_work(fdp_team *team, int number, void *ctx)
+{
+    pass_job *job = ctx;
+    const int64_t n = job->n, shares = job->shares;
+    for (int64_t t; (t = fdp_team_next(&job->next[0])) < shares;) {
+        int64_t *mine = job->count + (size_t)t * BUCKETS;
+        memset(mine, 0, sizeof *mine * BUCKETS);
+        for (int64_t i = n * t / shares; i < n * (t + 1) / shares; i++)
+            mine[(job->key[i] >> job->shift) & (BUCKETS - 1)]++;
+    }
+    fdp_team_wait(team);
+    if (number == 0) job->same = first_places(n, job->shares, job->count);
+    fdp_team_wait(team);
+    for (int64_t t; !job->same && (t = fdp_team_next(&job->next[1])) < shares;) {
+        int64_t *place = job->count + (size_t)t * BUCKETS;
+        for (int64_t i = n * t / shares; i < n * (t + 1) / shares; i++) {
+            int64_t to = place[(job->key[i] >> job->shift) & (BUCKETS - 1)]++;
+            job->key_out[to] = job->key[i];
+            job->sum_out[to] = job->sum[i];
         }
     }
-    return 0;
+}
+
+/* One stable pass by the digit at `shift`, in `threads` contiguous shares. Returns 1 if all rows share the digit
+ * (nothing moved), 0 otherwise. count: threads x BUCKETS. */
+static int pass(int64_t n, const uint64_t *key, const int64_t *sum, int shift, int threads, int64_t *count,
+                uint64_t *key_out, int64_t *sum_out)
+{
+    pass_job job = {.n = n, .key = key, .sum = sum, .shift = shift, .shares = threads, .count = count,
+                    .key_out = key_out, .sum_out = sum_out};
+    fdp_team_run(threads, pass_work, &job);
+    return job.same;
 }
 
 int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, int threads, int64_t *distinct)

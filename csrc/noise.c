@@ -4,17 +4,15 @@
  * Both draw a positive real x = (strip + u) / 16 by rejection: the strip from a table of 128-bit cumulative
  * weights, u uniform on [0, 1) with as many bits as are asked for, accepted with probability exp(-z). The
  * sample is an integer, so only as many bits of u are drawn as decide it. All arithmetic is on integers. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "noise.h"
 #include "noise_table.h"
+#include "team.h"
 
 typedef unsigned __int128 u128;
 
 #define TAYLOR_TERMS 34
-#define MAX_THREADS 256
 #define DOMAIN_GAUSSIAN 1u
 #define DOMAIN_LAPLACE 2u
 #define DOMAIN_BYTES 3u
@@ -202,10 +200,11 @@ typedef struct {
     uint32_t key[8];
 } noise_job;
 
-static void *work(void *argument)
+static void work(fdp_team *team, int number, void *ctx)
 {
-    noise_job *job = argument;
+    noise_job *job = ctx;
     fdp_stream stream;
+    (void)team, (void)number;
     for (;;) {
         int64_t chunk = atomic_fetch_add(&job->next, 1);
         int64_t first = chunk * FDP_NOISE_CHUNK;
@@ -224,14 +223,12 @@ static void *work(void *argument)
         }
     }
     fdp_wipe(&stream, sizeof stream);
-    return NULL;
 }
 
 static int run(uint32_t domain, const double *scale, int per_row, int64_t n, const uint32_t *key, int threads,
                int64_t *out)
 {
-    pthread_t helpers[MAX_THREADS];
-    int started = 0, code = FDP_OK;
+    int code = FDP_OK;
     noise_job job = {.scale = scale, .out = out, .n = n, .per_row = per_row, .domain = domain};
     if (n <= 0)
         return n < 0 ? FDP_ERR_ARGUMENT : FDP_OK;
@@ -246,12 +243,7 @@ static int run(uint32_t domain, const double *scale, int per_row, int64_t n, con
     if (code != FDP_OK)
         goto out;
     int64_t chunks = (n + FDP_NOISE_CHUNK - 1) / FDP_NOISE_CHUNK;
-    int64_t wanted = FDP_MIN(FDP_MIN((int64_t)threads, chunks), MAX_THREADS);
-    while (started < wanted - 1 && pthread_create(&helpers[started], NULL, work, &job) == 0)
-        started++; /* fewer helpers than wanted only means that the others do more */
-    work(&job);
-    for (int i = 0; i < started; i++)
-        pthread_join(helpers[i], NULL);
+    fdp_team_run((int)FDP_MIN((int64_t)threads, chunks), work, &job);
 out:
     fdp_wipe(job.key, sizeof job.key);
     return code;

@@ -2,6 +2,7 @@
  * sum |a*B - b*A| / (A*B). One int64 table of a*B - b*A per pair of columns is therefore enough; every row of the first
  * table adds B, every row of the second subtracts A, and nothing is rounded before the last division. */
 #include "score.h"
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,46 +95,66 @@ FDP_CLONES static int64_t take_all(int64_t *cells, int32_t count) {
     return sum;
 }
 
+#define GROUPS_AT_ONCE 8
+
+typedef struct {
+    const uint64_t *packed[2];
+    const int64_t *start[2];
+    int64_t groups;
+    const int32_t *sizes;
+    int32_t columns, pairs;
+    int32_t offset[FDP_SCORE_COLUMNS * (FDP_SCORE_COLUMNS - 1) / 2 + 1];
+    double *distance;
+    atomic_llong next;
+    atomic_int status;
+} pairs_job;
+
+/* Distances of one group's pairs; `cells` comes and goes all zero. */
+static void score_group(const pairs_job *job, int64_t g, int64_t *cells) {
+    const int32_t *sizes = job->sizes, *offset = job->offset, columns = job->columns, pairs = job->pairs;
+    const uint64_t *a = job->packed[0] + job->start[0][g], *b = job->packed[1] + job->start[1][g];
+    const int64_t rows_a = job->start[0][g + 1] - job->start[0][g], rows_b = job->start[1][g + 1] - job->start[1][g];
+    double *out = job->distance + g * pairs;
+    if (rows_a == 0 || rows_b == 0) {
+        for (int32_t p = 0; p < pairs; p++) out[p] = rows_a + rows_b ? 2.0 : 0.0;
+        return;
+    }
+    const double scale = 1.0 / ((double)rows_a * (double)rows_b);
+    add_rows(a, rows_a, rows_b, sizes, columns, offset, cells);
+    add_rows(b, rows_b, -rows_a, sizes, columns, offset, cells);
+    if ((rows_a + rows_b) * pairs < offset[pairs]) {
+        int64_t sum[FDP_SCORE_COLUMNS * (FDP_SCORE_COLUMNS - 1) / 2] = {0};
+        take_rows(a, rows_a, sizes, columns, offset, cells, sum);
+        take_rows(b, rows_b, sizes, columns, offset, cells, sum);
+        for (int32_t p = 0; p < pairs; p++) out[p] = (double)sum[p] * scale;
+    } else {
+        for (int32_t p = 0; p < pairs; p++)
+            out[p] = (double)take_all(cells + offset[p], offset[p + 1] - offset[p]) * scale;
+    }
+}
+
+static void pairs_work(fdp_team *team, int number, void *ctx) {
+    pairs_job *job = ctx;
+    int64_t *cells = calloc((size_t)job->offset[job->pairs], sizeof *cells);
+    (void)team, (void)number;
+    if (cells == NULL) {
+        atomic_store(&job->status, FDP_ERR_MEMORY);
+        return;
+    }
+    for (int64_t from; (from = GROUPS_AT_ONCE * fdp_team_next(&job->next)) < job->groups;)
+        for (int64_t g = from; g < FDP_MIN(from + GROUPS_AT_ONCE, job->groups); g++) score_group(job, g, cells);
+    free(cells);
+}
+
 int fdp_score_grouped_pairs(const uint64_t *packed_a, const int64_t *start_a, const uint64_t *packed_b,
                             const int64_t *start_b, int64_t groups, const int32_t *sizes, int32_t column_count,
                             int32_t threads, double *distance) {
     if (column_count < 2 || column_count > FDP_SCORE_COLUMNS) return FDP_ERR_ARGUMENT;
-    int32_t offset[FDP_SCORE_COLUMNS * (FDP_SCORE_COLUMNS - 1) / 2 + 1];
-    const int32_t pairs = lay_out(sizes, column_count, offset);
-    int failed = 0;
-#pragma omp parallel num_threads(threads)
-    {
-        int64_t *cells = calloc((size_t)offset[pairs], sizeof *cells);
-        if (cells == NULL) {
-#pragma omp atomic write
-            failed = 1;
-        }
-#pragma omp for schedule(dynamic, 8)
-        for (int64_t g = 0; g < groups; g++) {
-            if (cells == NULL) continue;
-            const uint64_t *a = packed_a + start_a[g], *b = packed_b + start_b[g];
-            const int64_t rows_a = start_a[g + 1] - start_a[g], rows_b = start_b[g + 1] - start_b[g];
-            double *out = distance + g * pairs;
-            if (rows_a == 0 || rows_b == 0) {
-                for (int32_t p = 0; p < pairs; p++) out[p] = rows_a + rows_b ? 2.0 : 0.0;
-                continue;
-            }
-            const double scale = 1.0 / ((double)rows_a * (double)rows_b);
-            add_rows(a, rows_a, rows_b, sizes, column_count, offset, cells);
-            add_rows(b, rows_b, -rows_a, sizes, column_count, offset, cells);
-            if ((rows_a + rows_b) * pairs < offset[pairs]) {
-                int64_t sum[FDP_SCORE_COLUMNS * (FDP_SCORE_COLUMNS - 1) / 2] = {0};
-                take_rows(a, rows_a, sizes, column_count, offset, cells, sum);
-                take_rows(b, rows_b, sizes, column_count, offset, cells, sum);
-                for (int32_t p = 0; p < pairs; p++) out[p] = (double)sum[p] * scale;
-            } else {
-                for (int32_t p = 0; p < pairs; p++)
-                    out[p] = (double)take_all(cells + offset[p], offset[p + 1] - offset[p]) * scale;
-            }
-        }
-        free(cells);
-    }
-    return failed ? FDP_ERR_MEMORY : FDP_OK;
+    pairs_job job = {.packed = {packed_a, packed_b}, .start = {start_a, start_b}, .groups = groups, .sizes = sizes,
+                     .columns = column_count, .distance = distance};
+    job.pairs = lay_out(sizes, column_count, job.offset);
+    fdp_team_run(threads, pairs_work, &job);
+    return atomic_load(&job.status);
 }
 
 int fdp_score_distance(const uint32_t *cells_a, int64_t rows_a, const uint32_t *cells_b, int64_t rows_b,
