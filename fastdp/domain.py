@@ -68,7 +68,9 @@ class Domain(Mapping[str, int]):
             if name not in sizes:
                 raise SchemaError(f"recoding: no attribute {name!r}; there are {', '.join(self)}")
             if len(codes) != sizes[name] or min(codes) < 0:
-                raise SchemaError(f"recoding {name!r}: give one code >= 0 for each of its {sizes[name]} codes")
+                raise SchemaError(
+                    f"recoding {name!r}: give one code >= 0 for each of its {sizes[name]} codes"
+                )
             sizes[name] = int(max(codes)) + 1
         return Domain(sizes)
 

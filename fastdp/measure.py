@@ -51,6 +51,7 @@ class Door:
         "__engine",
         "__lock",
         "__part",
+        "__prepared",
         "__releases",
         "__reservation",
         "__scores",
@@ -99,6 +100,7 @@ class Door:
         self.__step = 0
         self.__releases: list[dict] = []
         self.__scores: tuple[str, np.ndarray] | None = None
+        self.__prepared: tuple = (None, None, [], [], [])
         self.__lock = threading.Lock()
         self.__trace = _trace or (lambda point: None)
 
@@ -246,14 +248,14 @@ class Door:
             raise UsageError(f"{label!r}: no candidate to select from, or one out of range")
         event = BoundedRange(_positive(epsilon, "epsilon"))
         factor = _weights(weights, len(cliques), label)
-        grids = [_grid(domain, c, estimates, label) for c in cliques]
+        grids, hashes = self.__prepare(domain, cliques, estimates, label)
         off = [0] * len(cliques) if penalties is None else [_grid_number(p, label) for p in penalties]
         if len(off) != len(cliques):
             raise UsageError(f"{label!r}: {len(off)} penalties for {len(cliques)} cliques")
         sensitivity = max(factor[i] for i in allowed) * self.clip * SCALE
         asked = {
             "cliques": [list(c) for c in cliques],
-            "estimates": [array_digest(g) for g in grids],
+            "estimates": hashes,
             "weights": factor,
             "penalties": off,
             **recoding,
@@ -283,6 +285,22 @@ class Door:
         """`select_l1` by another name: the one score the door knows how to bound per user."""
         return self.select_l1(candidates, estimates, epsilon=epsilon, label=label, **options)
 
+    def __prepare(
+        self, domain: Domain, cliques: list[Clique], estimates: Mapping[Clique, np.ndarray], label: str
+    ) -> tuple[list[np.ndarray], list[str]]:
+        """(estimates on the grid, their digests). A mechanism that picks a tree asks with the same estimates round after round:
+        they are compared with those of the call before, which is cheaper than preparing them again."""
+        size, asked, copies, grids, hashes = self.__prepared
+        same = (size, asked) == (dict(domain), cliques) and all(
+            c in estimates and np.array_equal(estimates[c], copy) for c, copy in zip(cliques, copies)
+        )
+        if not same:
+            grids = [_grid(domain, c, estimates, label) for c in cliques]
+            hashes = [array_digest(g) for g in grids]
+            copies = [np.array(estimates[c]) for c in cliques]
+            self.__prepared = (dict(domain), cliques, copies, grids, hashes)
+        return grids, hashes
+
     def __distances(self, cliques, grids, factor, off, codes) -> np.ndarray:
         """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows, cut off at +-2^61 (which cannot raise how much
         one user changes them)."""
@@ -306,7 +324,7 @@ class Door:
         self, recode: Mapping[str, np.ndarray] | None
     ) -> tuple[dict[str, np.ndarray], Domain, dict]:
         """(code -> code of each recoded column, the domain after it, what the step's digest says of it)."""
-        codes = {name: np.array(recode[name]) for name in sorted(recode or {})}
+        codes = {name: np.array(column) for name, column in sorted((recode or {}).items())}
         for name, column in codes.items():
             if column.ndim != 1 or column.dtype.kind not in "iu":
                 raise UsageError(f"recoding {name!r}: codes are a 1-D array of whole numbers")

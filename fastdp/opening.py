@@ -174,7 +174,7 @@ class Reserved:
         self._doors = []
         for i, (ask, clip, cap) in enumerate(zip(self.asks, self.clips, self.caps, strict=True)):
             mu = cap.mu * (1 - SLACK) if isinstance(cap, Gaussian) else None
-            pure = None if isinstance(cap, Gaussian) else cap.epsilon * (1 - SLACK)
+            pure = cap.epsilon * (1 - SLACK) if isinstance(cap, Pure) else None
             asked = {"epsilon": ask.epsilon, "delta": ask.delta, "method": "pure" if ask.pure else ask.method}
             self._doors.append(
                 Door(

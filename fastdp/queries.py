@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Block:
     minus: Clique | None = None
     fine: np.ndarray | None = None
     at: np.ndarray | None = None
-    matrix: object | None = None
+    matrix: Any = None
 
 
 @runtime_checkable
@@ -65,6 +65,9 @@ class _Base:
 
     cells: int
     rows: int
+
+    def transpose(self, r: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
 
     @property
     def coef2(self) -> Coef2:
@@ -188,7 +191,7 @@ class Sparse(_Base):
 class Binned(_Base):
     """Aggregates: axis i of the marginal is grouped by `maps[i]` (code -> bin), None leaves an axis as it is."""
 
-    def __init__(self, shape: Sequence[int], maps: Sequence[Sequence[int] | None]):
+    def __init__(self, shape: Sequence[int], maps: Sequence[Sequence[int] | np.ndarray | None]):
         if len(maps) != len(shape):
             raise MeasurementError(f"Binned: {len(shape)} axes but {len(maps)} maps")
         axes, sizes = [], []

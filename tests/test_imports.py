@@ -19,10 +19,20 @@ FLOORS = [
     {"threads", "progress", "dtypes", "toml_write"},
     {"columns", "derive", "bins", "moments", "textvalues"},
     {"schema", "schema_io", "importers"},
-    {"bound", "encode", "encode_maps", "encode_policy", "encode_text", "sources", "userids", "table", "ingest"},
+    {
+        "bound",
+        "encode",
+        "encode_maps",
+        "encode_policy",
+        "encode_text",
+        "sources",
+        "userids",
+        "table",
+        "ingest",
+    },
     {"queries", "userkeys", "privacy", "engines", "measurement", "simulate"},
     {"releases", "measure", "truth", "model", "ids", "decode", "verify", "runfolder"},
-    {"opening", "keyselect", "evaluate", "mechanisms", "archetypes", "publicchoice", "archetypes", "output", "result"},
+    {"opening", "keyselect", "evaluate", "mechanisms", "archetypes", "publicchoice", "output", "result"},
     {"plan"},
     {"run", "runwork", "publicfit"},
     {"cli", "cli_show", "__main__"},
@@ -30,7 +40,18 @@ FLOORS = [
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
 
 # What sees, or leads to, private rows and counts.
-BEHIND = {"engines", "table", "bound", "ingest", "encode", "truth", "sources", "userids", "opening", "keyselect"}
+BEHIND = {
+    "engines",
+    "table",
+    "bound",
+    "ingest",
+    "encode",
+    "truth",
+    "sources",
+    "userids",
+    "opening",
+    "keyselect",
+}
 BEHIND_CORE = {"count", "bound"}
 IN_FRONT = ("mechanisms", "model", "ids", "decode", "measurement", "queries")
 # Counters may be held by these alone.

@@ -41,10 +41,8 @@ class Comparison:
         for source in (truth, synthetic):
             if isinstance(source, Table) and self.schema is None:
                 self.schema = source.schema
-        self.truth, self.synthetic = (
-            s if isinstance(s, Table) else as_arrow(s, w)
-            for s, w in ((truth, "truth"), (synthetic, "synthetic"))
-        )
+        self.truth: Any = truth if isinstance(truth, Table) else as_arrow(truth, "truth")
+        self.synthetic: Any = synthetic if isinstance(synthetic, Table) else as_arrow(synthetic, "synthetic")
         self.in_values = not any(isinstance(s, Table) for s in (self.truth, self.synthetic))
 
     @property

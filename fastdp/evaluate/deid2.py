@@ -113,9 +113,9 @@ class Prepared:
         }
         for name, known in values.items():
             known += [None] * (pair.sizes[name] - len(known))
+        pickup, shift, dropoff = ([s[n] for s in sides] for n in (PICKUP, SHIFT, DROPOFF))
         return cls(
-            values[PICKUP], values[SHIFT], *([s[n] for s in sides] for n in (PICKUP, SHIFT, DROPOFF)), columns,
-            np.array(sizes, np.int32), users, threads,
+            values[PICKUP], values[SHIFT], pickup, shift, dropoff, columns, np.array(sizes, np.int32), users, threads,
         )  # fmt: skip
 
     @property
@@ -149,9 +149,10 @@ class Prepared:
         return out
 
     def _side(self, side: int, sample: np.ndarray | None) -> dict[str, Any]:
-        def cut(values: np.ndarray | None) -> np.ndarray | None:
-            return values if sample is None or values is None else values[sample]
+        def cut(values: np.ndarray) -> np.ndarray:
+            return values if sample is None else values[sample]
 
+        taxi = self.taxi[side]
         pickup, shift = cut(self.pickup[side]), cut(self.shift[side])
         group = pickup.astype(np.uint32)
         group *= np.uint32(max(1, len(self.shifts)))
@@ -162,31 +163,33 @@ class Prepared:
             "pickup": pickup,
             "shift": shift,
             "dropoff": cut(self.dropoff[side]),
-            "taxi": cut(self.taxi[side]),
+            "taxi": None if taxi is None else cut(taxi),
         }
 
     def _pickup_dropoff(self, truth: dict, other: dict) -> float:
         from .._core import score as kernel
 
         size = 1 + max((int(s["dropoff"].max()) for s in (truth, other) if len(s["dropoff"])), default=0)
-        cells = []
-        for side in (truth, other):
+
+        def cells(side: dict) -> np.ndarray:
             cell = side["pickup"].astype(np.uint32)
             cell *= np.uint32(size)
             cell += side["dropoff"]
-            cells.append(cell)
-        return (2.0 - kernel.distance(*cells, max(1, len(self.pickups)) * size)) / 2.0
+            return cell
+
+        gap = kernel.distance(cells(truth), cells(other), max(1, len(self.pickups)) * size)
+        return (2.0 - gap) / 2.0
 
     def _conjunction(self, truth: dict, other: dict) -> float | None:
         from . import conjunction
 
         if truth["taxi"] is None or other["taxi"] is None:
             return None
-        counts = [
+        mine, theirs = (
             conjunction.habits(s["taxi"], s["shift"], s["pickup"], self.shifts, self.pickups)
             for s in (truth, other)
-        ]
-        return conjunction.score(*counts, threads=self.threads)
+        )
+        return conjunction.score(mine, theirs, threads=self.threads)
 
 
 def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:

@@ -61,7 +61,8 @@ def strongest(
             a = group[a]
         return a
 
-    chosen, rest = [], []
+    chosen: list[Clique] = []
+    rest: list[Clique] = []
     for a, b in order:
         if root(a) == root(b):
             rest.append((a, b))

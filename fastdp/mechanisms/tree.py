@@ -64,7 +64,6 @@ def spanning_tree(
     """Pairs that join the attributes, chosen with `share` of mu^2. A forest where the joining pairs are too large.
     With `recode` the pairs are judged over recoded columns, and so are the 1-ways."""
     domain = door.domain.recoded(recode) if recode else door.domain
-    more = {"recode": recode} if recode else {}
     total = estimate_total(ones)
     shape_of = {m.clique[0]: onto_simplex(m.values, total) for m in ones}
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= MAX_PAIR_CELLS]
@@ -82,7 +81,7 @@ def spanning_tree(
         allowed = [k for k, (a, b) in enumerate(pairs) if root(a) != root(b)]
         epsilon = selection_epsilon(part_mu(door, share / rounds))
         label = f"pair {i + 1} of the tree"
-        k = door.select_l1(pairs, estimates, epsilon=epsilon, allowed=allowed, label=label, **more)
+        k = door.select_l1(pairs, estimates, epsilon=epsilon, allowed=allowed, label=label, recode=recode)
         a, b = pairs[k]
         group[root(a)] = root(b)
         chosen.append(pairs[k])

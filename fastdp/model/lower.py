@@ -93,14 +93,14 @@ class Quadratic:
     def gradient(self, at: Residual) -> np.ndarray:
         """Gradient of the loss by the active marginals."""
         g = self.w * at.cells
-        if self.matrix is not None:
+        if self._transpose is not None:
             g += self._transpose @ (self.v * at.rows)
         return g
 
     def step(self, theta, x: Residual, z: Residual, t: float, size: float, out, threads: int) -> None:
         """out = theta - size * gradient at (1 - t) x + t z."""
         _step(size * (1 - t), x.cells, size * t, z.cells, self.w, theta, out, threads)
-        if self.matrix is not None:
+        if self._transpose is not None:
             out -= self._transpose @ (self.v * (size * (1 - t) * x.rows + size * t * z.rows))
 
     def arrive(self, m, z: Residual, theta_new, theta, out: Residual, threads: int) -> tuple[float, float]:
@@ -198,10 +198,11 @@ def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarra
 
     def look(clique: Clique, cells: np.ndarray | None) -> None:
         key = frozenset(clique)
+        seen = used.setdefault(key, [])
         if cells is None:
             used[key] = None
-        elif used.setdefault(key, []) is not None:
-            used[key].append((clique, cells))
+        elif seen is not None:
+            seen.append((clique, cells))
 
     for part in parts:
         block = part.block
@@ -328,6 +329,8 @@ def _matrix(plan: Plan, block: Block, size: int) -> sp.csr_array:
         entries = sp.coo_array(block.matrix)
         columns = place.at + _where(plan.domain, place, block.plus, entries.coords[1].astype(np.int64))
         return sp.csr_array((entries.data, (entries.coords[0], columns)), shape=(block.matrix.shape[0], size))
+    if block.cells is None or block.minus is None or block.fine is None:
+        raise MeasurementError("a block of rows needs its cells and what is taken away from them")
     n = block.cells.size
     below = plan.places[frozenset(block.minus)]
     columns = np.concatenate(

@@ -26,8 +26,8 @@ def estimate_total(domain, measurements: Sequence) -> tuple[float, float]:
             estimates.append(found)
     if not estimates:
         return 1.0, float("inf")
-    total, variance = _average(estimates)
-    return max(total, 1.0), float(np.sqrt(variance))
+    total, spread = _average(estimates)
+    return max(total, 1.0), float(np.sqrt(spread))
 
 
 def _average(estimates: list[tuple[float, float]]) -> tuple[float, float]:

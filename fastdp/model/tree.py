@@ -40,11 +40,12 @@ def junction_tree(
     Raises ModelTooLargeError, naming the size, the largest clique and the measured cliques that caused it.
     """
     wanted = [domain.canonical(c) for c in maximal([c for c in cliques if c])]
-    graph = {a: set() for a in domain}
+    graph: dict[str, set[str]] = {a: set() for a in domain}
     for clique in wanted:
         for a in clique:
             graph[a].update(b for b in clique if b != a)
-    best, best_cells = None, math.inf
+    best: list[Clique] = []
+    best_cells = math.inf
     for cost in (_weight, _fill, _weighted_fill):
         found = _eliminate(domain, graph, cost)
         cells = sum(domain.cells(c) for c in found)

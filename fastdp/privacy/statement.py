@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FastdpError, RunError
 from . import noise
-from .accountant import Event, Gaussian, event_from_dict
+from .accountant import Event, Gaussian, Pure, event_from_dict
 from .budget import combined_mu, epsilon_at, pure_epsilon
 from .chain import part_admits
 
@@ -259,7 +259,7 @@ def _release_problems(i: int, release: Mapping, clip: int) -> Iterator[str]:
         if Fraction(release["sigma"]) ** 2 * Fraction(event.mu) ** 2 < squared:
             yield f"{where}: its noise is too small for its sensitivity and mu"
     elif law == "discrete-laplace":
-        if isinstance(event, Gaussian):
+        if not isinstance(event, Pure):
             yield f"{where}: charged by another law than its noise"
             return
         least = math.sqrt(2 * math.exp(-event.epsilon / release["sensitivity"]))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastdp.errors import UsageError
 
@@ -14,7 +15,7 @@ BITS = 15
 CHUNK = 1 << 17  # rows of one chunk; the output depends on it, so it is a constant
 
 
-def lookup(weights: np.ndarray) -> np.ndarray:
+def lookup(weights: ArrayLike) -> np.ndarray:
     """Tables that turn 15 random bits into a draw: [groups, 2**15] from weights [groups, n].
 
     uint8, or uint16 where n > 256.

@@ -80,7 +80,7 @@ def incidents(rows: int, seed: int = 0, year: int = 2019, *, threads: int | None
     who = np.repeat(np.arange(people, dtype=np.uint32), sizes)
     rng.shuffle(who)
 
-    out = {
+    out: dict[str, np.ndarray] = {
         "sim_resident": np.empty(rows, np.int64),
         "year": np.full(rows, year, np.int16),
         "month": np.empty(rows, np.int8),

@@ -7,6 +7,7 @@ way of paying follows taxi and fare, and tips follow the way of paying.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -102,11 +103,15 @@ class World:
         day, block = np.divmod(np.arange(SHIFTS), 3)
         out = np.repeat(zones[None], SHIFTS, axis=0)
         weekend = np.isin(day, (0, 6))
-        out[np.ix_(block == 1, range(ZONES), (32,))] *= 1.5
-        out[np.ix_(weekend, range(ZONES), (32, 28))] *= 0.55
-        out[np.ix_(block == 2, range(ZONES), (8, 6, 7, 24))] *= 1.5
-        out[np.ix_(block == 0, range(ZONES), (76,))] *= 0.7
-        out[np.ix_(day == 0, range(ZONES), city.AIRPORTS)] *= 1.4
+
+        def scale(when: np.ndarray, areas: Sequence[int], by: float) -> None:
+            out[np.ix_(when, np.arange(ZONES), np.array(areas))] *= by
+
+        scale(block == 1, [32], 1.5)
+        scale(weekend, [32, 28], 0.55)
+        scale(block == 2, [8, 6, 7, 24], 1.5)
+        scale(block == 0, [76], 0.7)
+        scale(day == 0, city.AIRPORTS, 1.4)
         out[:, :, list(city.AIRPORTS)] *= np.exp(0.02 * t)
         return out
 

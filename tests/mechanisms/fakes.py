@@ -39,7 +39,7 @@ class FakeDoor:
             out.append(Measurement(r.clique, values.astype(float), sigma, r.query, label=label))
         return out
 
-    def select_l1(self, cliques, estimates, *, epsilon, label, allowed):
+    def select_l1(self, cliques, estimates, *, epsilon, label, allowed, recode=None):
         self.steps.append(label)
         self.asked.append(epsilon)
         return max(
