@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ import numpy as np
 
 from . import dtypes, sources, textvalues
 from . import threads as _threads
-from .errors import DataError
+from .errors import DataError, FastdpError
 from .table import Table, as_schema, code_dtype
 from .userids import Prepared, UserIndex
 
@@ -86,9 +86,43 @@ def read(
     progress: Any = None,
 ) -> Table:
     """See `fastdp.read`."""
+    schema = as_schema(schema)
+    if public:
+        return _read(source, schema, public, columns, spool, threads, progress)
+    return guarded(lambda: _read(source, schema, public, columns, spool, threads, progress))
+
+
+def guarded(call: Callable[[], Any]) -> Any:
+    """Runs code that sees private rows. Its errors are outputs too: texts that are not ours could quote a value, and a
+    lack of memory the number of rows, so they are replaced, and the originals are dropped."""
+    failed = ""
+    try:
+        return call()
+    except FastdpError as error:
+        error.__cause__ = error.__context__ = None
+        raise
+    except MemoryError:
+        pass
+    except Exception as error:
+        failed = type(error).__name__
+    if failed:
+        raise DataError(
+            f"reading the private data failed ({failed}); read it with public=True to see why, if it is"
+        )
+    raise MemoryError("not enough memory for the private data")
+
+
+def _read(
+    source: Any,
+    schema: Schema,
+    public: bool,
+    columns: Sequence[str] | None,
+    spool: Any,
+    threads: int | None,
+    progress: Any,
+) -> Table:
     from . import encode
 
-    schema = as_schema(schema)
     if columns is not None:
         schema = schema.select(columns)
     count = _threads.resolve(threads)
@@ -218,7 +252,9 @@ def _encode(
             array = batch.column(name)
             if name in part.text:
                 own = name in types
-                array = textvalues.parse(array, types[name]) if own else textvalues.to_text(array)
+                array = (
+                    textvalues.parse(array, types[name]) if own else textvalues.ids(array, schema.user_dtype)
+                )
             arrays.append(array)
         batch = pa.record_batch(arrays, names=batch.schema.names)
     codes, keep = encode.encode_batch(schema, batch)

@@ -1,7 +1,7 @@
 """Text to values, for sources that have only text (CSV, Hive folders): by the schema's types, never by guessing.
 
 Text that is no value of its column's type reads as null and follows the column's null policy; whole numbers too large for 64
-bits read as floats, and so end up outside the domain.
+bits end up outside the domain. What one text reads as never depends on the others.
 """
 
 from __future__ import annotations
@@ -35,8 +35,27 @@ def to_text(raw: pa.Array) -> pa.Array:
         return pa.array(mended, pa.large_string())
 
 
+# Spellings of one whole number: signs, leading zeros, blanks, a point without digits that count.
+_WHOLE = r"^[ \t]*(?:\+|(-))?0*([0-9]+)(?:\.0*)?[ \t]*$"
+
+
+def ids(raw: pa.Array, dtype: str | None) -> pa.Array:
+    """User ids as bytes, which need not be UTF-8: ids that differ stay apart. Of one whole number, where the schema
+    says that ids are such, all spellings are one id; anything else is an id as it is written."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    raw = raw.cast(pa.large_binary())
+    if dtype is None or dtypes.family(dtype) != "int":
+        return raw
+    return pc.replace_substring_regex(raw, _WHOLE, r"\1\2")
+
+
 def parse(raw: pa.Array, dtype: str) -> pa.Array:
-    """The values of a column of the given type (`dtypes`), leniently."""
+    """The values of a column of the given type (`dtypes`), leniently; each by itself, whatever else is in the array.
+
+    Whole numbers come back as text where one of them is none: floats would change others beyond 2^53.
+    """
     import polars as pl
 
     text = to_text(raw)
@@ -52,9 +71,9 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
 
     if family == "int":
         whole = text.cast(pl.Int64, strict=False)
-        if (whole.is_null() & text.is_not_null()).any():
-            return text.cast(pl.Float64, strict=False)
-        return whole
+        if not (whole.is_null() & text.is_not_null()).any():
+            return whole
+        return text.set(text.cast(pl.Float64, strict=False).is_null(), None)
     if family == "float":
         return text.cast(pl.Float64, strict=False)
     if family == "decimal":

@@ -69,7 +69,10 @@ class UserIndex:
             small = kind.bit_width == 32
             view = ids.view(pa.int32()).cast(pa.int64()) if small else ids.view(pa.int64())
             return self._words(f"{kind}", _values(view, np.uint64), valid)
-        if pa.types.is_decimal(kind) or pa.types.is_string_view(kind):
+        if pa.types.is_decimal(kind):
+            # 7.0 and 7.00 are one number and two texts: decimals of another scale, and texts, are another kind.
+            return self._strings(ids.cast(pa.large_string()), valid, f"decimal with {kind.scale} places")
+        if pa.types.is_string_view(kind):
             ids = ids.cast(pa.large_string())
         elif pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
             ids = ids.cast(pa.large_binary())
@@ -90,7 +93,7 @@ class UserIndex:
         words = np.ascontiguousarray(words)
         return Prepared(kind, words, bound.hash_words(words), valid)
 
-    def _strings(self, ids: pa.Array, valid: np.ndarray | None) -> Prepared:
+    def _strings(self, ids: pa.Array, valid: np.ndarray | None, kind: str = "string") -> Prepared:
         import pyarrow as pa
 
         from ._core import bound
@@ -104,7 +107,7 @@ class UserIndex:
             offset = np.frombuffer(offsets, dtype, count=len(ids) + 1, offset=ids.offset * dtype.itemsize)
         content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         offset = np.ascontiguousarray(offset, np.int64)
-        return Prepared("string", *bound.hash_strings(offset, content, self._secret), valid)
+        return Prepared(kind, *bound.hash_strings(offset, content, self._secret), valid)
 
     def _prepare_dictionary(self, ids: pa.DictionaryArray) -> Prepared:
         """Hashes each dictionary value that occurs once; one that does not occur is no user."""
@@ -129,7 +132,7 @@ class UserIndex:
 
         if self.kind is None:
             self.kind = batch.kind
-            words = 2 if batch.kind == "string" else 1
+            words = 2 if batch.kind.startswith(("string", "decimal")) else 1
             self._ids = bound.Ids(words, int(self._secret[0]))
         elif batch.kind != self.kind:
             raise DataError(

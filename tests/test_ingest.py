@@ -341,8 +341,9 @@ def test_the_chicago_file_equals_pandas():
 @pytest.mark.parametrize(
     ("dtype", "text", "want"),
     [
-        ("int64", ["1", " 2 ", "x", None], [1, 2, None, None]),
-        ("int64", ["1", "99999999999999999999"], [1.0, 1e20]),
+        ("int64", ["1", " 2 ", None], [1, 2, None]),
+        ("int64", ["1", " 2 ", "x", None], ["1", "2", None, None]),
+        ("int64", ["1", "99999999999999999999"], ["1", "99999999999999999999"]),
         ("float64", ["1.5", "nope", "inf"], [1.5, None, float("inf")]),
         ("bool", ["true", "F", "1", "maybe"], [True, False, True, None]),
         ("string", ["a", ""], ["a", ""]),

@@ -1,0 +1,126 @@
+"""Attacks on reading: one user's rows must not change, merge, split or stop anybody else's."""
+
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastdp
+from fastdp.engines.local import local
+from fastdp.errors import DataError
+from fastdp.schema import Schema
+
+BIG = 2**53 + 1
+
+
+def schema(user_dtype=None, **columns):
+    plain = {
+        "name": "s",
+        "columns": columns or {"a": integer(0, 3)},
+        "user": {"column": "who", "max_rows": 2},
+    }
+    if user_dtype:
+        plain["user"]["dtype"] = user_dtype
+    return Schema.from_dict(plain)
+
+
+def integer(low, high):
+    return {"kind": "integer", "dtype": "int64", "min": low, "max": high, "null": "code", "overflow": "code"}
+
+
+def write(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def test_ids_that_are_not_utf8_stay_apart(tmp_path):
+    """Two such ids once became the same replacement character: removing one user then changed the other's weight."""
+    rows = [b"\xff,1"] * 4 + [b"\xfe,2"] * 2
+    source = write(tmp_path / "x.csv", b"who,a\n" + b"\n".join(rows) + b"\n")
+    table = fastdp.read(source, schema())
+    assert table.users == 2
+    alone = fastdp.read(write(tmp_path / "y.csv", b"who,a\n" + b"\n".join(rows[4:]) + b"\n"), schema())
+    both = local(table).marginals([("a",)], 2)["a",]
+    assert both[2] == local(alone).marginals([("a",)], 2)["a",][2] == 2 << 20
+
+
+def test_one_users_text_does_not_change_anothers_whole_numbers(tmp_path):
+    """A text that is no whole number once made its whole batch floats, in which 2^53 + 1 is 2^53."""
+    wanted = schema(a={**integer(BIG - 1, BIG + 2)})
+    for spoiler in ("no number", "1.5", "1e30", "nan", "", "99999999999999999999"):
+        found = [
+            fastdp.read(write(tmp_path / "x.csv", f"who,a\n1,{BIG}\n1,{BIG + 2}\n{more}"), wanted)
+            for more in ("", f"2,{spoiler}\n")
+        ]
+        mine = [t.codes["a"][:2].tolist() for t in found]
+        assert mine[0] == mine[1] == [1, 3]
+
+
+def test_whole_numbers_as_text_keep_their_meaning_beside_bad_ones(tmp_path):
+    texts = ["0", " 1 ", "+2", "003", "-1", "4", "2.0", "2.5", "1e0", "x", "", "1e99", "-1e99", "inf", "nan"]
+    domain = schema()
+    codes = {}
+    for text in texts:
+        alone = fastdp.read(write(tmp_path / "x.csv", f'who,a\n1,"{text}"\n'), domain)
+        codes[text] = int(alone.codes["a"][0])
+    together = fastdp.read(
+        write(tmp_path / "x.csv", "who,a\n" + "".join(f'1,"{t}"\n' for t in texts)), domain
+    )
+    assert together.codes["a"].tolist() == list(codes.values())
+    assert [codes[t] for t in ("0", " 1 ", "+2", "003", "2.0", "1e0")] == [0, 1, 2, 3, 2, 1]
+
+
+def test_one_user_is_not_split_by_the_spelling_of_a_whole_number(tmp_path):
+    """Where the schema says that ids are whole numbers, 7, 07, +7, 7.0 and ' 7' are one user."""
+    source = write(tmp_path / "x.csv", 'who,a\n7,1\n07,1\n" 7 ",1\n+7,1\n7.0,1\n8,1\n-7,1\nx7,1\n')
+    assert fastdp.read(source, schema("int64")).users == 4
+    assert fastdp.read(source, schema("string")).users == 8
+    assert fastdp.read(source, schema()).users == 8
+
+
+def test_decimal_ids_of_another_scale_do_not_split_a_user():
+    parts = [
+        pa.table({"who": pa.array([decimal.Decimal(n)] * 2, pa.decimal128(9, scale)), "a": [1, 1]})
+        for n, scale in (("7.0", 1), ("7.00", 2))
+    ]
+    with pytest.raises(DataError, match="cast it to one type"):
+        fastdp.read(parts, schema())
+    text = pa.table({"who": ["7.0", "7.0"], "a": [1, 1]})
+    with pytest.raises(DataError, match="cast it to one type"):
+        fastdp.read([parts[0], text], schema())
+    same = fastdp.read([parts[0], parts[0]], schema())
+    assert same.users == 1 and (same.rows_per_user() == [4]).all()
+
+
+def test_errors_of_a_source_show_no_value():
+    """A source may compute its rows while they are read; what it says of a row that fails is not passed on."""
+
+    def batches():
+        yield pa.record_batch({"who": pa.array([1]), "a": pa.array([1])})
+        raise ValueError("row 4711: 'Erika' is no number")
+
+    kind = pa.schema([("who", pa.int64()), ("a", pa.int64())])
+    for public in (False, True):
+        with pytest.raises(DataError if not public else Exception) as caught:
+            fastdp.read(pa.RecordBatchReader.from_batches(kind, batches()), schema(), public=public)
+        if not public:
+            assert "Erika" not in str(caught.value) and "4711" not in str(caught.value)
+            assert caught.value.__cause__ is None and caught.value.__context__ is None
+    with pytest.raises(DataError) as caught:
+        fastdp.read({"who": [1, "Erika"], "a": [1, 2]}, schema())
+    assert "Erika" not in str(caught.value)
+
+
+def test_a_lack_of_memory_does_not_tell_the_number_of_rows(monkeypatch):
+    """numpy's own error says how long the array would have been."""
+    from fastdp import ingest
+
+    def concatenate(chunks):
+        raise MemoryError("Unable to allocate 1.2 GiB for an array with shape (150000007,)")
+
+    monkeypatch.setattr(ingest.np, "concatenate", concatenate)
+    rows = pa.table({"who": np.arange(300_000), "a": np.zeros(300_000, np.int64)})
+    with pytest.raises(MemoryError) as caught:
+        fastdp.read(rows, schema())
+    assert "150000007" not in str(caught.value) and caught.value.__context__ is None
