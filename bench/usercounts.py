@@ -3,8 +3,7 @@
     python -m bench.usercounts                    scores at epsilon 1, 2, 10: 5 seeds of data and noise
     python -m bench.usercounts reach              the whole command, Parquet to run folder: time, memory, ratio to Polars
 
-Public data is a simulated year before, of the same size and relabelled; the hierarchy makes no use of it. The challenge's
-delta is 1/n^2 for n = 285,786 people; the simulator has as many in 800,000 calls.
+Public data is a simulated year before, of the same size and relabelled. The challenge's delta is 1/n^2 for n = 285,786 people; the simulator has as many in 800,000 calls.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from fastdp.mechanisms import recipe as recipes
 
 from . import machine
 
-RESULTS = Path(__file__).parent / "results"
 EPSILONS = (1.0, 2.0, 10.0)
 DELTA = 1.2244024187236405e-11
 COLUMNS = ("neighborhood", "year", "month", "incident_type")
@@ -41,8 +39,9 @@ WAYS = {
     "per user, at most 3 groups": ("incidents-usercounts", {"cap": 3}),
     "... non-negative, total kept": ("incidents-usercounts", {"cap": 3, "method": "nonneg"}),
     "... threshold, rate 0.05": ("incidents-usercounts", {"cap": 3, "method": "threshold"}),
-    "hierarchy, groups measured alone": ("incidents-hierarchy", {"totals": "unmeasured"}),
-    "hierarchy": ("incidents-hierarchy", {}),
+    "hierarchy, groups measured alone": ("incidents-hierarchy", {"prior": False, "totals": "unmeasured"}),
+    "hierarchy": ("incidents-hierarchy", {"prior": False}),
+    "hierarchy with public data": ("incidents-hierarchy", {}),
 }
 
 
@@ -178,15 +177,15 @@ def main() -> None:
     parser.add_argument("what", nargs="?", default="scores", choices=("scores", "reach"))
     parser.add_argument("--rows", type=int)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     if options.what == "scores":
         found = scores(options.rows or 800_000, options.seeds)
     else:
         rows = options.rows or 10_000_000
         found = reach(rows, rows // 10)
-    RESULTS.mkdir(exist_ok=True)
-    kept = {"machine": machine.describe(), **found}
-    (RESULTS / f"usercounts-{options.what}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    if not options.no_save:
+        machine.keep(f"usercounts-{options.what}", found)
 
 
 if __name__ == "__main__":

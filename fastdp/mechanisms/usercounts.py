@@ -20,7 +20,7 @@ from ..measurement import Measurement
 from ..userkeys import Groups, RowsPerUser
 from .base import Config, Job, Outcome, Outline, Planned
 from .common import ids_share, size_edges
-from .usercounts_cells import Cells, codes_of, from_public, project, starts, whole_grid
+from .usercounts_cells import Cells, codes_of, from_public, project, public_people, starts, whole_grid
 from .usercounts_fit import Level, Noise, above, collapse, hierarchy, hold_back, nearest, to_total, whole
 from .usercounts_output import EventRows, Histogram, TidyRows, wide
 
@@ -54,6 +54,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `method`: "clip" (as published), "threshold", "nonneg", or "hierarchy"; see docs/usercounts.md. `false_presence`: for
     "threshold", how often an empty group may show; for "hierarchy", how often a kind shown with a share of `presence`
     or more may truly have less. `totals`: the levels of "hierarchy" (None: by place and kind, by time and kind).
+    `prior`: "hierarchy" expects what public data shows, where it is given.
     `output`: what the run's rows are, the tidy histogram or synthetic events of synthetic people.
     """
 
@@ -74,6 +75,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     false_presence: float = 0.05
     presence: float = 0.0
     totals: tuple[Total, ...] | None = None
+    prior: bool = True
     output: Literal["histogram", "events"] = "histogram"
 
     def __post_init__(self):
@@ -140,7 +142,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                     released.append(noise.ask(door, key, part, f"users by {', '.join(total.columns)}"))
                     level = level.measured(released[-1].values, noise.std(part) ** 2)
                 levels.append(level)
-            found, variance = hierarchy(users.values, noise.std(share) ** 2, levels)
+            seen = self.expectations(job, groups)
+            found, variance = hierarchy(users.values, noise.std(share) ** 2, levels, seen)
             counts = self.counts_of(found, variance, groups // cells.shape[-1], total_rows(sizes, job))
         else:
             values = users.values
@@ -173,6 +176,13 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             t_max=self.t_max,
         )
         return cells.people() if self.method == "hierarchy" else cells
+
+    def expectations(self, job: Job, groups: np.ndarray) -> np.ndarray | None:
+        """People per group in public data, where it is given and wanted."""
+        if job.public is None or not self.prior:
+            return None
+        seen = public_people(job.public, job.schema, self.columns or (), groups)
+        return seen if seen.any() else None
 
     def counts_of(self, people, variance, block, rows: float | None) -> np.ndarray:
         """Whole counts of rows from numbers of people, `block` (ascending) being what differs in kind alone."""

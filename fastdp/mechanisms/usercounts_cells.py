@@ -124,6 +124,14 @@ def from_public(
     return Cells(tuple(columns), shape, top, distinct(np.concatenate([pairs, *always])))
 
 
+def public_people(public: Public, schema: Schema, columns: Sequence[str], groups: np.ndarray) -> np.ndarray:
+    """How many people of the public data have rows in each of the sorted groups."""
+    seen, _ = _seen(public, schema, tuple(columns), schema.domain.shape(tuple(columns)))
+    place = np.minimum(np.searchsorted(groups, seen), max(0, len(groups) - 1))
+    there = groups[place] == seen if len(groups) else np.zeros(len(seen), bool)
+    return np.bincount(place[there], minlength=len(groups)).astype(np.float64)
+
+
 def _seen(public: Public, schema: Schema, columns: tuple[str, ...], shape) -> tuple[np.ndarray, np.ndarray]:
     """Groups of the public users and how many rows they have in them (with repetitions)."""
     if math.prod(shape) >= 1 << 32:

@@ -92,20 +92,27 @@ def rake(start: np.ndarray, margins: Sequence[Margin], sweeps: int = SWEEPS) -> 
     return out
 
 
-def shrink(answers: np.ndarray, variance: float | np.ndarray, prior: np.ndarray) -> np.ndarray:
+def shrink(
+    answers: np.ndarray, variance: float | np.ndarray, prior: np.ndarray, poisson: float = 1.0
+) -> np.ndarray:
     """Bayes linear estimate of counts whose noisy answers have this variance, given their prior means.
 
-    A count varies around its prior mean p with variance p + rho p^2; rho >= 0 is the same for all and taken from the answers
-    by moments. Never negative.
+    A count varies around its prior mean p with variance `poisson` p + rho p^2; rho >= 0 is the same for all and taken from
+    the answers by moments. Never negative.
     """
     square = prior * prior
-    noise = 1 / np.square(variance + prior)
-    spread = np.square(answers - prior) - variance - prior
+    noise = 1 / np.square(np.maximum(variance + poisson * prior, 1e-9))
+    spread = np.square(answers - prior) - variance - poisson * prior
     rho = max(
         0.0, float((spread * square * noise).sum() / max(1e-300, float((square * square * noise).sum())))
     )
-    own = prior + rho * square
-    return np.maximum(prior + own / (own + variance) * (answers - prior), 0.0)
+    own = poisson * prior + rho * square
+    return np.maximum(prior + own / np.maximum(own + variance, 1e-300) * (answers - prior), 0.0)
+
+
+def rates(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """What public counts say to expect: their Poisson noise is shrunk toward the prior means. Above 0 where those are."""
+    return shrink(counts, prior, prior, poisson=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +130,13 @@ class Level:
     def measured(self, answers: np.ndarray, variance: float) -> Level:
         return replace(self, answers=answers, variance=variance)
 
+    def expected(self, public: np.ndarray) -> np.ndarray:
+        """Totals to expect by the public number of people in each group."""
+        counts = np.bincount(self.at, weights=public, minlength=len(self.groups))
+        ones = [(c, np.bincount(c, weights=counts) + 0.5) for c in self.codes]
+        total = counts.sum()
+        return rates(counts, rake(np.ones(len(counts)), [(c, m * (total / m.sum())) for c, m in ones]))
+
     def estimate(self, fine: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
         """(totals, variances): what was measured and what the groups add up to, weighted by precision.
 
@@ -138,28 +152,41 @@ class Level:
         return (summed * own + self.answers * factor * around) / (own + around), own * around / (own + around)
 
 
-def hierarchy(fine: np.ndarray, variance: float, levels: Sequence[Level]) -> tuple[np.ndarray, np.ndarray]:
+def hierarchy(
+    fine: np.ndarray, variance: float, levels: Sequence[Level], public: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """(counts, their variances) of the groups from their own answers and those of the levels above, consistent.
 
     Each level is shrunk toward independence of its columns and made to agree with the levels before it; the product of the
     levels (raking from uniform) is the prior of the groups, toward which their answers are shrunk; last, the groups are
-    raked to the levels, so that places and months add up to what is known of them.
+    raked to the levels, so that places and months add up to what is known of them. With people per group in `public` data
+    (not none at all), both priors are raked from what these say to expect instead of from uniform.
     """
     margins: list[Margin] = []
     done: list[tuple[Level, np.ndarray]] = []
     total = max(1.0, float(fine.sum()))
-    for level in levels:
+    start = (
+        [np.ones(len(lv.groups)) for lv in levels]
+        if public is None
+        else [lv.expected(public) for lv in levels]
+    )
+    poisson = 1.0 if public is None else 1 + total / float(public.sum())
+    for level, first in zip(levels, start, strict=True):
         totals, around = level.estimate(fine, variance)
         ones = [(c, np.maximum(np.bincount(c, weights=totals), 0.5)) for c in level.codes]
         ones = [(c, m * (total / m.sum())) for c, m in ones]
         shared = [_shared(level, other, found) for other, found in done]
         agreed = [m for m in shared if m is not None]
-        prior = rake(np.ones(len(totals)), [*ones, *agreed])
-        found = shrink(totals, around, prior)
+        prior = rake(first, [*ones, *agreed])
+        found = shrink(totals, around, prior, poisson)
         found = rake(found, agreed or [(np.zeros(len(found), np.int64), np.array([total]))])
         done.append((level, found))
         margins.append((level.at, found))
-    prior = rake(np.ones(len(fine)), margins)
+    prior = np.ones(len(fine))
+    if public is not None:
+        seen = [(lv.at, first) for lv, first in zip(levels, start, strict=True)]
+        prior = rates(public, rake(prior, seen))
+    prior = rake(prior, margins)
     found = rake(shrink(fine, variance, prior), margins)
     return found, prior * variance / (prior + variance)
 

@@ -372,6 +372,39 @@ def test_the_hierarchy_is_consistent_and_better_than_clipping():
     assert kinds[0] == pytest.approx(kinds[1], rel=1e-9)
 
 
+def test_public_data_of_the_same_law_help_the_hierarchy():
+    rng, truth, levels = crossed(2)
+    noisy = truth + rng.normal(0, 60, truth.size)
+    x, with_public = (
+        fit.hierarchy(noisy, 3600.0, levels, p)[0] for p in (None, rng.poisson(truth).astype(float))
+    )
+    assert np.abs(with_public - truth).sum() < 0.8 * np.abs(x - truth).sum()
+    wrong = rng.permutation(truth)  # public data of another world may harm a little, not ruin
+    misled = fit.hierarchy(noisy, 3600.0, levels, wrong)[0]
+    assert np.abs(misled - truth).sum() < 1.5 * np.abs(x - truth).sum()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_rates_lie_between_counts_and_prior(seed):
+    rng = np.random.default_rng(seed)
+    prior = rng.exponential(5, 50)
+    counts = rng.poisson(prior * rng.gamma(2, 0.5, 50)).astype(float)
+    found = fit.rates(counts, prior)
+    low, high = np.minimum(counts, prior), np.maximum(counts, prior)
+    assert ((low - 1e-9 <= found) & (found <= high + 1e-9)).all() and (found > 0).all()
+
+
+def test_public_people_are_counted_once_per_group():
+    s = schema()
+    public = calls(300, 8, users=20)
+    groups = np.arange(0, 4 * 2 * 12 * 3, 2)
+    found = cells_of.public_people(PublicTable(read(public, s, True)), s, COLUMNS, groups)
+    want = public.groupby(COLUMNS)["who"].nunique()
+    flat = {((a * 2 + y - 2018) * 12 + m - 1) * 3 + i: n for (a, y, m, i), n in want.items()}
+    assert found.tolist() == [flat.get(g, 0) for g in groups.tolist()]
+
+
 def test_raking_meets_its_margins():
     _, truth, levels = crossed(1)
     margins = [(lv.at, np.bincount(lv.at, weights=truth)) for lv in levels]
