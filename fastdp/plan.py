@@ -119,7 +119,7 @@ def plan(
         config.calibration,
         mu,
         clip,
-        schema.user or "row",
+        "event" if getattr(config, "unit", "user") == "event" else schema.user or "row",
         tuple(lines),
         outline.charges,
         outline.cliques,
@@ -129,14 +129,15 @@ def plan(
         seconds,
         rows,
         outline.notes,
-        0.0 if not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / mu),
+        0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / mu),
         *_clip(public, clip, mu, outline, rows),
     )
 
 
 def _clip(public, clip: int, mu: float, outline, rows: int) -> tuple[float | None, int | None]:
     """(share of the public rows lost at this clip, the clip suggested). Noise is that of a typical cell of the pairs."""
-    if isinstance(public, bool) or public.user is None:
+    by_rows = any(p.cap is None for p in outline.measurements) or not outline.measurements
+    if isinstance(public, bool) or public.user is None or not by_rows:
         return None, None
     from .publicchoice import PublicTable
 

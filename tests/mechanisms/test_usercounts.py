@@ -500,6 +500,14 @@ def test_the_plan_is_what_the_run_does(delta, method):
     assert [ln.cells for ln in planned.lines] == [r["count"] for r in done]
 
 
+def test_the_plan_tells_nothing_that_does_not_matter_here():
+    s = schema()
+    public = read(calls(), s, True)
+    told = plan(s, {"mechanism": "usercounts", "unit": "event"}, 1.0, DELTA, public=public)
+    assert told.clip_bias is None and told.less_noise == 0.0 and told.unit == "event"
+    assert plan(s, "usercounts", 1.0, DELTA).unit == "who"
+
+
 def test_recipes_of_incidents():
     for name in ("incidents-usercounts", "incidents-hierarchy"):
         recipe = recipes.load(name)
