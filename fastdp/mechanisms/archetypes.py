@@ -5,9 +5,8 @@ questions are put to the private data, each of which one user changes by 1: how 
 most common label of their rows), and how many have each value of the trait (a taxi's company). Users are made first, then
 their rows, then the remaining columns one after another from public conditionals.
 
-With `refine`, small private marginals correct the public distribution: it is the prior of a graphical model, fitted to the
-answers from there and stopped at the noise level, which leaves it as near to the public one (in relative entropy) as the answers
-allow. Its rows are dealt to users of the measured kinds who want such rows.
+With `refine`, small private marginals correct the public distribution: it is the prior of a graphical model, moved towards the
+answers until the noise explains the rest. Rows of the result are dealt to users of the measured kinds who want such rows.
 """
 
 from __future__ import annotations
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
     from ..archetypes.model import PublicModel
     from ..measure import Door
     from ..schema import Schema
+
+NEEDS_PUBLIC = (
+    "archetypes need public data: give public= (--public), data or a folder made by `fastdp archetypes fit`"
+)
 
 
 class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,6 +83,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             self.options()
 
     def run(self, door: Door, job: Job) -> Outcome:
+        if job.public is None:
+            raise UsageError(NEEDS_PUBLIC)
         public = job.public.archetypes(self.wanted())
         answers = self.count_users(door, public)
         users = self.users(answers, public)
@@ -108,7 +113,9 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ways = door.measure([Request(s, mu) for s in sets], label="marginals to refine by")
         job.check()
         prior = prior_model(door.domain, public.prior, threads=job.threads)
-        model = job.fit(door.domain, ways, warm_start=prior, stop="noise")
+        # Mirror descent from the prior multiplies it by factors of measured cells and nothing else: of all distributions with the
+        # same measured marginals, the result is the one nearest to the prior in relative entropy.
+        model = job.fit(door.domain, ways, warm_start=prior, stop="noise", method="mirror-descent")
         # Rows beyond the clip were not counted; public users tell how many those are.
         total = round(model.total * public.clip_factor(door.clip))
         rows: Rows = ModelRows(model, min(max(0, total), limit), job.seed)
@@ -148,13 +155,11 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         margins = [onto_simplex(m.values, total) for m in answers]
         if len(margins) == 1:
             return margins[0][:, None]
-        return rake(public.users, *margins)
+        return rake(public.users, margins[0], margins[1])
 
     def ready(self, schema: Schema, public: Public | None) -> None:
         if public is None:
-            raise UsageError(
-                "archetypes need public data: give public= (--public), data or a folder made by `fastdp archetypes fit`"
-            )
+            raise UsageError(NEEDS_PUBLIC)
         if public.schema.digest() != schema.digest():
             raise UsageError("the archetypes were fitted under another schema; fit them again with this one")
         public.check_archetypes(self.wanted())

@@ -22,6 +22,7 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms.archetypes import Archetypes
 from fastdp.mechanisms.base import Job
+from fastdp.model import store as model_store
 from fastdp.privacy.calibrate import mu_of_method
 from fastdp.publicfit import fit_folder
 from fastdp.userkeys import MostCommon
@@ -333,8 +334,12 @@ def numbers_in(path):
             if pa.types.is_integer(found[c].type) or pa.types.is_floating(found[c].type)
         ]
         return {float(v) for c in columns for v in found[c].drop_null().to_numpy()}
-    if path.suffix == ".npy":
-        return set(np.load(path).ravel().astype(float).tolist())
+    if path.suffix == ".fastdp":
+        arrays, manifest = model_store.load(path)
+        told = set().union(*(a.ravel().astype(float).tolist() for a in arrays.values()))
+        return told | {
+            float(x) for x in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", json.dumps(manifest))
+        }
     text = path.read_bytes().decode("latin-1")
     return {float(x) for x in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text)}
 
