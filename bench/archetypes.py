@@ -12,9 +12,7 @@ sampling alone costs; no mechanism has them).
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -28,7 +26,6 @@ from fastdp.userkeys import MostCommon
 
 from . import machine
 
-RESULTS = Path(__file__).parent / "results"
 KEYS = ("overall", "k_marginal_score", "pickup_dropoff_score", "higher_order_conjunction")
 DELTA = 2.5e-5
 # Two-sided 95 % points of Student's t by degrees of freedom.
@@ -183,6 +180,7 @@ def main() -> None:
     parser.add_argument("--year", type=int, default=2017, help="year of the public trips")
     parser.add_argument("--epsilons", default="1,10")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     if options.what == "speed":
         found = speed(options.public_rows or 1_000_000, options.rows or 10_000_000, 2_000_000, 500_000)
@@ -194,9 +192,8 @@ def main() -> None:
         found = {"rows": rows} | scores(
             rows, options.public_rows or rows, options.year, epsilons, options.seeds
         )
-    RESULTS.mkdir(exist_ok=True)
-    kept = {"machine": machine.describe(), "found": found}
-    (RESULTS / f"archetypes-{options.what}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    if not options.no_save:
+        machine.keep(f"archetypes-{options.what}", {"found": found})
 
 
 if __name__ == "__main__":

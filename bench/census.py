@@ -26,7 +26,6 @@ from fastdp.table import Table
 
 from . import machine, wide
 
-RESULTS = Path(__file__).parent / "results"
 DELTA = 2.28e-12
 PARTS = ("score", "three_way", "conjunctions", "income")
 
@@ -132,6 +131,7 @@ def main() -> None:
     parser.add_argument("--calibration", nargs="+", default=["gdp"])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     options.rows = options.rows or (20_000 if options.what == "wide" else 660_000)
     if options.what == "one":
@@ -139,9 +139,8 @@ def main() -> None:
         print(json.dumps(run))
         return
     found = scores(options) if options.what == "scores" else wide_table(options)
-    RESULTS.mkdir(exist_ok=True)
-    kept = {"machine": machine.describe(), "rows": options.rows, "found": found}
-    (RESULTS / f"census-{options.what}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    if not options.no_save:
+        machine.keep(f"census-{options.what}", {"rows": options.rows, "found": found})
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .machine import describe, peak_mb
+from .machine import describe, keep, peak_mb
 
 BASE = ("pickup_community_area", "shift")
 OUTER = [
@@ -35,7 +35,6 @@ OUTER = [
         ("tips", "trip_total"),
     )
 ]
-RESULTS = Path(__file__).with_name("results")
 CHICAGO = Path(__file__).parents[1] / "../shared/data/taxi-chicago-2022/trips.parquet"
 
 
@@ -139,8 +138,7 @@ def main() -> None:
     if given.child:
         child(given.child, Path(given.folder), given.job, given.repeat)
         return
-    machine = describe()
-    print(json.dumps(machine))
+    print(json.dumps(describe()))
     peers = [p for p in given.peers.split(",") if p]
     results = []
     sizes = [int(r) for r in given.rows.split(",")]
@@ -154,9 +152,7 @@ def main() -> None:
             title = f"Chicago trips tiled to {max(sizes):,} rows"
             results.append(compare(title, Path(folder), peers, given.repeat))
     if not given.no_save:
-        RESULTS.mkdir(exist_ok=True)
-        report = {"machine": machine, "results": results}
-        (RESULTS / "counting.json").write_text(json.dumps(report, indent=1) + "\n")
+        keep("counting", {"results": results})
 
 
 if __name__ == "__main__":

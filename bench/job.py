@@ -29,7 +29,6 @@ from fastdp.mechanisms.recipe import load as recipe_of
 from . import machine
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = Path(__file__).parent / "results"
 CHICAGO = ROOT.parent / "shared" / "data" / "taxi-chicago-2022" / "trips.parquet"
 
 
@@ -52,9 +51,9 @@ def show(name: str, found: dict) -> None:
     print(f"{name:<28} {found['seconds']:6.1f} s  {found['peak_gb']:5.2f} GB   {stages}", flush=True)
 
 
-def times(folder: Path) -> dict:
+def times(folder: Path, most: int) -> dict:
     found = {}
-    for rows in (1_000_000, 10_000_000):
+    for rows in (most // 10, most):
         data, public = folder / f"trips-{rows}.parquet", folder / f"public-{rows}.parquet"
         pq.write_table(fastdp.simulate.taxi(rows, seed=1, year=2020), data)
         pq.write_table(fastdp.simulate.taxi(rows // 4, seed=2, year=2019), public)
@@ -120,6 +119,7 @@ def main() -> None:
     parser.add_argument("what", nargs="?", default="times", choices=("times", "scores", "chicago"))
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="fastdp-job-"))
     try:
@@ -127,12 +127,11 @@ def main() -> None:
             print("mean and half of the 95 % interval of " + ", ".join(KEYS))
             found = scores(folder, options.rows, options.seeds)
         else:
-            found = times(folder) if options.what == "times" else chicago(folder)
+            found = times(folder, options.rows) if options.what == "times" else chicago(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    RESULTS.mkdir(exist_ok=True)
-    kept = {"machine": machine.describe(), "rows": options.rows, "found": found}
-    (RESULTS / f"job-{options.what}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    if not options.no_save:
+        machine.keep(f"job-{options.what}", {"rows": options.rows, "found": found})
     print(f"peak of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
 from importlib import metadata
 from pathlib import Path
 
+RESULTS = Path(__file__).with_name("results")
 PACKAGES = ("fastdp", "numpy", "pyarrow", "polars", "duckdb", "pandas", "mbi", "jax", "numba")
 
 
@@ -64,3 +66,9 @@ def peak_mb() -> float:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def keep(name: str, found: dict) -> None:
+    """Puts figures into bench/results/NAME.json, with the machine they came from."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": describe(), **found}, indent=1) + "\n")

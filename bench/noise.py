@@ -10,15 +10,13 @@ import json
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 
 from fastdp.privacy import noise
 
-from .machine import describe
+from .machine import describe, keep
 
-RESULTS = Path(__file__).with_name("results")
 SCALES = (1e-3, 0.3, 1.0, 100.0, 1e6, 1e12)
 
 
@@ -54,8 +52,8 @@ def main() -> None:
     options = parser.parse_args()
     n = options.samples
     rng = np.random.default_rng(0)
-    machine, results = describe(), []
-    print(json.dumps(machine))
+    print(json.dumps(describe()))
+    results = []
     print(f"ns a sample, {n} samples, {options.threads} thread(s) for fastdp, best of 5\n")
     print(f"{'law':9} {'scale':>8} {'fastdp':>8} {'numpy':>8} {'OpenDP':>9} {'OpenDP / fastdp':>16}")
     for scale in SCALES:
@@ -77,9 +75,7 @@ def main() -> None:
             )
             print(row)
     if not options.no_save:
-        RESULTS.mkdir(exist_ok=True)
-        report = {"machine": machine, "threads": options.threads, "samples": n, "results": results}
-        (RESULTS / "noise.json").write_text(json.dumps(report, indent=1) + "\n")
+        keep("noise", {"threads": options.threads, "samples": n, "results": results})
 
 
 if __name__ == "__main__":

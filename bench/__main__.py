@@ -1,0 +1,149 @@
+"""Every benchmark by name: `python -m bench` lists them and runs all of them in small.
+
+    python -m bench --list                 what there is
+    python -m bench counting noise         these, in small: minutes, and nothing is kept
+    python -m bench --full                 as quoted: hours with all peers, kept in bench/results/
+
+Each is a module with options of its own: `python -m bench.counting --help`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What it shows, its arguments in small and in full, and the data it needs beside the repository."""
+
+    shows: str
+    small: tuple[tuple[str, ...], ...]
+    full: tuple[tuple[str, ...], ...] = ((),)
+    needs: str | None = None
+
+
+BENCHES = {
+    "noise": Bench(
+        "time per exact noise sample, beside numpy's inexact ones and OpenDP",
+        (("--samples", "100000", "--no-save"),),
+    ),
+    "counting": Bench(
+        "AdaGrid's marginals against numpy, mbi, Polars, DuckDB and pandas",
+        (("--rows", "300000", "--repeat", "2", "--no-save"),),
+    ),
+    "estimator": Bench(
+        "fits against mbi's estimators and Private-PGM's mirror descent on the same measurements",
+        (
+            (
+                "--rows",
+                "300000",
+                "--seconds",
+                "3",
+                "--iterations",
+                "20",
+                "--only",
+                "adagrid-eps1",
+            ),
+        ),
+    ),
+    "stopping": Bench(
+        "where a fit should stop: scores by stopping rule",
+        (
+            (
+                "--rows",
+                "300000",
+                "--seeds",
+                "2",
+                "--epsilon",
+                "1",
+                "--rules",
+                "noise",
+                "tol",
+                "--out",
+                os.devnull,
+            ),
+        ),
+    ),
+    "sampling": Bench(
+        "seconds to sample from AdaGrid's tree, by method and threads",
+        (("--rows", "300000", "--repeat", "2"),),
+    ),
+    "evaluate": Bench(
+        "seconds of the scores, beside plain numpy",
+        (("--rows", "100000", "--numpy-rows", "100000", "--repeat", "2"),),
+        (("--rows", "10000000"),),
+    ),
+    "job": Bench(
+        "the whole job, Parquet to Parquet: time by stage, memory, scores",
+        (("times", "--rows", "300000", "--no-save"),),
+        (("times",), ("scores",)),
+    ),
+    "adult": Bench("MST on adult against published figures", (("1",),), (("5",),), needs="adult"),
+    "census": Bench(
+        "the two-round mechanism: nist2018 scores, and a table of 110 columns",
+        (("scores", "--rows", "10000", "--epsilon", "1", "--no-save"),),
+        (("scores",), ("wide",)),
+    ),
+    "archetypes": Bench(
+        "archetypes: speed, scores over drifted years, evidence for their number",
+        (("scores", "--rows", "50000", "--epsilons", "1", "--seeds", "2", "--no-save"),),
+        (("speed",), ("scores",), ("number",)),
+    ),
+    "usercounts": Bench(
+        "user counts: sprint 1 scores, and reach beside Polars",
+        (
+            ("scores", "--rows", "50000", "--seeds", "2", "--no-save"),
+            ("reach", "--rows", "300000", "--no-save"),
+        ),
+        (("scores",), ("reach",)),
+    ),
+}
+
+
+def run(name: str, arguments: tuple[str, ...]) -> int:
+    """One benchmark in a process of its own; its exit code."""
+    print(f"\n== {name} {' '.join(arguments)}".rstrip(), flush=True)
+    start = time.perf_counter()
+    code = subprocess.run([sys.executable, "-m", f"bench.{name}", *arguments], cwd=ROOT).returncode
+    ended = "done" if code == 0 else f"FAILED with {code}"
+    print(f"== {name}: {time.perf_counter() - start:.0f} s, {ended}", flush=True)
+    return code
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which ones; none: all")
+    parser.add_argument("--list", action="store_true", help="only list them")
+    parser.add_argument("--full", action="store_true", help="full sizes, results kept")
+    options = parser.parse_args()
+    if unknown := [n for n in options.names if n not in BENCHES]:
+        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHES)}")
+    print(*(f"{name:<12} {bench.shows}" for name, bench in BENCHES.items()), sep="\n", flush=True)
+    if options.list:
+        return
+    failed = []
+    for name in options.names or BENCHES:
+        bench = BENCHES[name]
+        if bench.needs is not None and not (SHARED / bench.needs).is_dir():
+            print(f"\n== {name}: skipped, its data is not at ../shared/data/{bench.needs}", flush=True)
+            continue
+        failed += [
+            name for arguments in (bench.full if options.full else bench.small) if run(name, arguments)
+        ]
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

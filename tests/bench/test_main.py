@@ -1,0 +1,36 @@
+"""`python -m bench` knows every benchmark, and each takes the arguments it is given there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.__main__ import BENCHES
+
+ROOT = Path(__file__).parents[2]
+HELPERS = {"__main__", "__init__", "machine", "demo"}
+
+
+def test_every_module_with_a_command_line_is_listed():
+    runnable = {
+        p.stem for p in (ROOT / "bench").glob("*.py") if 'if __name__ == "__main__"' in p.read_text("utf-8")
+    }
+    assert runnable - HELPERS == set(BENCHES)
+
+
+def test_options_exist():
+    for name, bench in BENCHES.items():
+        text = (ROOT / "bench" / f"{name}.py").read_text("utf-8")
+        for arguments in (*bench.small, *bench.full):
+            for word in arguments:
+                if word.startswith("--"):
+                    assert f'"{word}"' in text, f"bench.{name} has no {word}"
+
+
+def test_the_list_is_printed_and_unknown_names_are_refused():
+    done = subprocess.run([sys.executable, "-m", "bench", "--list"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(BENCHES)
+    wrong = subprocess.run(
+        [sys.executable, "-m", "bench", "nothing"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert wrong.returncode == 2 and "nothing" in wrong.stderr
