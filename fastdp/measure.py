@@ -13,21 +13,31 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .domain import Clique, Domain, batches
 from .engines import SCALE
-from .errors import FastdpError, MeasurementError, PrivacyError, UsageError
+from .errors import FastdpError, PrivacyError, UsageError
 from .measurement import Measurement, Request
 from .privacy import noise, scale, select
 from .privacy.accountant import BoundedRange, Event, Gaussian, Pure
 from .privacy.budget import to_dict
 from .privacy.chain import digest
 from .privacy.ledger import Reservation
-from .releases import array_digest, plan_marginal, release_of
-from .userkeys import Groups, UserKey
+from .releases import (
+    SCORE_LIMIT,
+    WEIGHT_UNITS,
+    array_digest,
+    plan_marginal,
+    release_of,
+    score_grid,
+    score_grid_number,
+    score_weights,
+)
+from .userkeys import Groups, MostCommon, RowsPerUser, UserKey
 
 if TYPE_CHECKING:
     from .engines import Counter
@@ -35,8 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Door", "Measurement", "Request"]
 
-SCORE_LIMIT = 1 << 61
-WEIGHT_UNITS = 1 << 10
+DOOR_KEYS = (RowsPerUser, MostCommon, Groups)
 
 
 class Door:
@@ -49,6 +58,7 @@ class Door:
 
     __slots__ = (
         "__engine",
+        "__event",
         "__lock",
         "__part",
         "__prepared",
@@ -90,10 +100,11 @@ class Door:
         self.domain: Domain = engine.schema.domain
         self.clip, self.unit, self.cap = clip, unit, cap
         self.mu, self.pure = mu, pure
-        self.asked = dict(asked)
+        self.asked = MappingProxyType(dict(asked))
         self.epsilon, self.delta = asked["epsilon"], asked["delta"]
         self.private = seed is None
         self.__engine = engine
+        self.__event: frozenset[str] | None = None
         self.__reservation = reservation
         self.__part = part
         self.__seed = seed
@@ -108,6 +119,11 @@ class Door:
         return (
             f"<fastdp.Door epsilon={self.epsilon:g} delta={self.delta:g} clip={self.clip} unit={self.unit}>"
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and hasattr(self, name):
+            raise PrivacyError(f"a door's facts are fixed before data is read; {name!r} cannot be changed")
+        object.__setattr__(self, name, value)
 
     def __reduce__(self):
         raise PrivacyError("a door cannot be pickled or copied: it leads to private data")
@@ -136,7 +152,9 @@ class Door:
         if not requests:
             return []
         codes, domain, asked = self.__recoding(recode)
-        plans = [plan_marginal(domain, self.clip, r) for r in requests]
+        self.__one_unit(frozenset())
+        known: dict[int, tuple] = {}
+        plans = [plan_marginal(domain, self.clip, r, known) for r in requests]
         question = {"kind": "marginals", "clip": self.clip, "asked": [p.question for p in plans], **asked}
         events = [Gaussian(p.mu) for p in plans]
 
@@ -151,8 +169,8 @@ class Door:
             sizes = {name: merged[name] for name in p.clique if name in merged}
             self.__releases.append(p.describe(label) | ({"recoded": sizes} if sizes else {}))
         return [
-            Measurement(p.clique, a.astype(np.float64) / SCALE, p.sigma_rows, p.query, label=label)
-            for p, a in zip(plans, arrays, strict=True)
+            Measurement(p.clique, a.astype(np.float64) / SCALE, p.sigma_rows, r.query, label=label)
+            for p, a, r in zip(plans, arrays, requests, strict=True)
         ]
 
     def user_histogram(
@@ -174,11 +192,14 @@ class Door:
             raise UsageError(f"{label!r}: give mu (Gaussian noise) or epsilon (Laplace noise)")
         if isinstance(cap, bool) or int(cap) != cap or cap < 1:
             raise UsageError(f"{label!r}: cap must be a whole number >= 1, got {cap!r}")
+        if type(key) not in DOOR_KEYS:
+            raise PrivacyError(f"{label!r}: the door takes the user keys of fastdp.userkeys only")
         key = key.bind(self.domain)
         size = int(key.size)
         if self.unit == "event":
             if not isinstance(key, Groups):
                 raise UsageError(f"{label!r}: {type(key).__name__} has no meaning per event; use unit 'user'")
+            self.__one_unit(frozenset(key.columns))
             bound, cap = 1, size
         else:
             bound = cap = min(int(cap), size) if isinstance(key, Groups) else 1
@@ -242,14 +263,15 @@ class Door:
         `recode`: as in `measure`.
         """
         codes, domain, recoding = self.__recoding(recode)
+        self.__one_unit(frozenset())
         cliques = [domain.check(c) for c in cliques]
         allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]
         if not allowed or not all(0 <= i < len(cliques) for i in allowed):
             raise UsageError(f"{label!r}: no candidate to select from, or one out of range")
         event = BoundedRange(_positive(epsilon, "epsilon"))
-        factor = _weights(weights, len(cliques), label)
+        factor = score_weights(weights, len(cliques), label)
         grids, hashes = self.__prepare(domain, cliques, estimates, label)
-        off = [0] * len(cliques) if penalties is None else [_grid_number(p, label) for p in penalties]
+        off = [0] * len(cliques) if penalties is None else [score_grid_number(p, label) for p in penalties]
         if len(off) != len(cliques):
             raise UsageError(f"{label!r}: {len(off)} penalties for {len(cliques)} cliques")
         sensitivity = max(factor[i] for i in allowed) * self.clip * SCALE
@@ -295,7 +317,7 @@ class Door:
             c in estimates and np.array_equal(estimates[c], copy) for c, copy in zip(cliques, copies)
         )
         if not same:
-            grids = [_grid(domain, c, estimates, label) for c in cliques]
+            grids = [score_grid(domain, c, estimates, label) for c in cliques]
             hashes = [array_digest(g) for g in grids]
             copies = [np.array(estimates[c]) for c in cliques]
             self.__prepared = (dict(domain), cliques, copies, grids, hashes)
@@ -360,6 +382,20 @@ class Door:
             self.__step = number + 1
             return stored
 
+    def __one_unit(self, groups: frozenset[str]) -> None:
+        """PrivacyError where an event run with users would promise two units at once: a row (no `groups`), or one user's
+        rows of one group over these columns. A row is not a unit of the groups' counts (it moves its user from one T to
+        another), nor are the rows of one group a unit of anything else."""
+        if self.unit != "event" or self.schema.user is None:
+            return
+        if self.__event is None:
+            self.__event = groups
+        elif self.__event != groups:
+            raise PrivacyError(
+                "a run with unit 'event' protects one row, or one user's rows of one group: it cannot release both, nor "
+                "histograms over different columns"
+            )
+
     def __draw_seed(self, position: int) -> int | None:
         """None (the operating system's randomness), or for tests a seed of its own for every draw."""
         if self.__seed is None:
@@ -370,13 +406,18 @@ class Door:
     def __private(self, call: Callable[[], Any]) -> Any:
         """Run code that sees private data. Its errors are outputs too: those that are not ours, whose texts might
         quote a value, are replaced by one that says nothing."""
-        failed = None
+        failed = ""
         try:
             return call()
-        except (FastdpError, MemoryError):
+        except FastdpError as error:
+            error.__cause__ = error.__context__ = None
             raise
+        except MemoryError:
+            pass
         except Exception as error:
             failed = type(error).__name__
+        if not failed:
+            raise MemoryError("not enough memory to count; the step stays charged and can be resumed")
         raise PrivacyError(
             f"counting failed inside the door ({failed}); nothing was released. The step stays charged and can be resumed"
         )
@@ -396,31 +437,3 @@ def _positive(value: Any, what: str) -> float:
     if not 0 < value < np.inf:
         raise UsageError(f"{what} must be positive and finite, got {value!r}")
     return value
-
-
-def _weights(weights: Sequence[float] | None, count: int, label: str) -> list[int]:
-    """Weights in whole units of 1/WEIGHT_UNITS, at least one unit each."""
-    if weights is None:
-        return [WEIGHT_UNITS] * count
-    if len(weights) != count or not all(0 < float(w) < 2**20 for w in weights):
-        raise UsageError(f"{label!r}: one positive weight per clique, below 2^20")
-    return [max(1, round(float(w) * WEIGHT_UNITS)) for w in weights]
-
-
-def _grid(domain: Domain, clique: Clique, estimates: Mapping, label: str) -> np.ndarray:
-    """A public estimate rounded to the grid, so that the distance to it is a whole number."""
-    if clique not in estimates:
-        raise UsageError(f"{label!r}: no estimate for {clique!r}")
-    estimate = np.asarray(estimates[clique], np.float64).reshape(-1)
-    if estimate.size != domain.cells(clique) or not np.isfinite(estimate).all():
-        raise MeasurementError(f"{label!r}: the estimate of {clique!r} must be finite, one number per cell")
-    if float(np.abs(estimate).sum()) * SCALE >= SCORE_LIMIT:
-        raise UsageError(f"{label!r}: the estimate of {clique!r} is too large to compare exactly")
-    return np.rint(estimate * SCALE).astype(np.int64)
-
-
-def _grid_number(value: float, label: str) -> int:
-    value = float(value)
-    if not abs(value) * SCALE < SCORE_LIMIT:
-        raise UsageError(f"{label!r}: a penalty is not finite or too large")
-    return round(value * SCALE)

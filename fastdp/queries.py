@@ -121,8 +121,8 @@ class Weighted(Identity):
     """Every cell by itself, cell i scaled by sqrt(num[i] / den[i])."""
 
     def __init__(self, num: Sequence[int], den: Sequence[int] | int = 1):
-        self._num = np.asarray(num, np.int64).reshape(-1)
-        self._den = np.broadcast_to(np.asarray(den, np.int64), self._num.shape)
+        self._num = np.array(num, np.int64).reshape(-1)
+        self._den = np.broadcast_to(np.array(den, np.int64), self._num.shape)
         if (self._num <= 0).any() or (self._den <= 0).any():
             raise MeasurementError("Weighted: squared scalars must be positive fractions")
         super().__init__(self._num.shape[0])
@@ -201,7 +201,7 @@ class Binned(_Base):
                 raise MeasurementError(f"Binned: axis {i} needs {n} bin numbers >= 0")
             axes.append(axis)
             sizes.append(int(axis.max()) + 1)
-        self.shape, self.bins = tuple(shape), tuple(sizes)
+        self.shape, self.bins, self.maps = tuple(shape), tuple(sizes), tuple(axes)
         self.cells, self.rows = math.prod(shape), math.prod(sizes)
         index = np.zeros((), np.int64)
         for axis, size in zip(axes, sizes):
@@ -256,6 +256,8 @@ class Grid:
         for child in self.children:
             if not set(child.clique) < set(self.clique):
                 raise MeasurementError(f"Grid {self.clique}: {child.clique} is not a part of it")
+            if tuple(child.shape) != tuple(self.shape[self.clique.index(a)] for a in child.clique):
+                raise MeasurementError(f"Grid {self.clique}: {child.clique} has an attribute of another size")
             below = self.project(fine, child)
             spot = np.searchsorted(child.fine, below)
             if (spot >= child.fine.size).any() or (child.fine[spot] != below).any():
@@ -340,6 +342,32 @@ class AdaGrid(_Base):
 
     def __repr__(self):
         return f"AdaGrid({self.grid.clique}: {self.grid.fine.size} fine, {self.rows} rows)"
+
+
+def fresh(query, known: dict[int, tuple]):
+    """A query made anew from the data of one of these classes, so that what was checked when it was made holds, and nothing
+    that happens to the original afterwards, or happened to its methods, matters. `known` remembers what was made."""
+    if id(query) not in known:
+        known[id(query)] = (query, _remade(query, known))
+    return known[id(query)][1]
+
+
+def _remade(query, known: dict[int, tuple]):
+    kind = type(query)
+    if kind is Identity:
+        return Identity(query.cells)
+    if kind is Weighted:
+        return Weighted(query._num, query._den)
+    if kind is Sparse:
+        return Sparse(query.matrix.copy())
+    if kind is Binned:
+        return Binned(query.shape, [np.array(axis) for axis in query.maps])
+    if kind is AdaGrid:
+        return AdaGrid(fresh(query.grid, known))
+    if kind is Grid:
+        children = tuple(fresh(child, known) for child in query.children)
+        return Grid(tuple(query.clique), tuple(query.shape), np.array(query.fine), children)
+    raise MeasurementError(f"{kind.__name__} is no query of fastdp.queries")
 
 
 def _fine_block(grid: Grid) -> Block:

@@ -6,7 +6,7 @@ Only public facts come in: domain, clip, query and mu. Nothing here can reach th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,15 +15,18 @@ import numpy as np
 
 from .bound import SCALE
 from .domain import Clique, Domain
-from .errors import MeasurementError, PrivacyError
+from .errors import MeasurementError, PrivacyError, UsageError
 from .measurement import Request
 from .privacy import scale
 from .privacy.accountant import Event, Gaussian
 from .privacy.budget import to_dict
-from .queries import AdaGrid, Binned, Identity, Sparse, Weighted
+from .queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
 
 # A query's `product` runs behind the door, on private counts; so no other class, nor a subclass, is let in.
 DOOR_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
+
+SCORE_LIMIT = 1 << 61
+WEIGHT_UNITS = 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,19 +63,24 @@ class MarginalPlan:
         return found if self.query is None else found | {"query": type(self.query).__name__}
 
 
-def plan_marginal(domain: Domain, clip: int, request: Request) -> MarginalPlan:
+def plan_marginal(
+    domain: Domain, clip: int, request: Request, known: dict[int, tuple] | None = None
+) -> MarginalPlan:
     """Sensitivity and noise of one request, or PrivacyError if its query is not bounded by 1.
+
+    The query is made anew from its data (`known`: queries made so before), so that it cannot change once it was checked.
 
     A user's rows weigh at most clip * SCALE in all, so the weighted cell vector they add has L1 norm at most that; every column of the
     scaled query has L2 norm at most 1 (checked here, exactly), so by the triangle inequality the scaled answers change by at
     most clip * SCALE in L2.
     """
-    clique = domain.check(request.clique)
-    cells, query = domain.cells(clique), request.query
+    clique, mu, query = domain.check(request.clique), float(request.mu), request.query
+    cells = domain.cells(clique)
     coef2, rows = None, cells
     if query is not None:
         if type(query) not in DOOR_QUERIES:
             raise PrivacyError(f"request for {clique!r}: the door takes queries of fastdp.queries only")
+        query = fresh(query, {} if known is None else known)
         if query.cells != cells:
             raise MeasurementError(
                 f"request for {clique!r}: the query is over {query.cells} cells, not {cells}"
@@ -85,15 +93,15 @@ def plan_marginal(domain: Domain, clip: int, request: Request) -> MarginalPlan:
         rows, coef2 = int(query.rows), query.coef2
         check_columns(query, clique)
     sensitivity2 = (clip * SCALE) ** 2
-    sigma = scale.row_sigmas(scale.gaussian_sigma(sensitivity2, request.mu), coef2)
-    scale.check_gaussian(sigma, coef2, sensitivity2, request.mu)
+    sigma = scale.row_sigmas(scale.gaussian_sigma(sensitivity2, mu), coef2)
+    scale.check_gaussian(sigma, coef2, sensitivity2, mu)
     question = {
         "clique": list(clique),
         "cells": cells,
-        "mu": request.mu,
+        "mu": mu,
         "query": None if query is None else query_digest(query),
     }
-    return MarginalPlan(clique, query, rows, request.mu, clip, sensitivity2, coef2, sigma, question)
+    return MarginalPlan(clique, query, rows, mu, clip, sensitivity2, coef2, sigma, question)
 
 
 def check_columns(query, clique: Clique) -> None:
@@ -149,3 +157,31 @@ def release_of(
         if np.max(sigma) > np.min(sigma):
             found["sigma_max"] = float(np.max(sigma))
     return found
+
+
+def score_weights(weights: Sequence[float] | None, count: int, label: str) -> list[int]:
+    """Weights in whole units of 1/WEIGHT_UNITS, at least one unit each."""
+    if weights is None:
+        return [WEIGHT_UNITS] * count
+    if len(weights) != count or not all(0 < float(w) < 2**20 for w in weights):
+        raise UsageError(f"{label!r}: one positive weight per clique, below 2^20")
+    return [max(1, round(float(w) * WEIGHT_UNITS)) for w in weights]
+
+
+def score_grid(domain: Domain, clique: Clique, estimates: Mapping, label: str) -> np.ndarray:
+    """A public estimate rounded to the grid, so that the distance to it is a whole number."""
+    if clique not in estimates:
+        raise UsageError(f"{label!r}: no estimate for {clique!r}")
+    estimate = np.asarray(estimates[clique], np.float64).reshape(-1)
+    if estimate.size != domain.cells(clique) or not np.isfinite(estimate).all():
+        raise MeasurementError(f"{label!r}: the estimate of {clique!r} must be finite, one number per cell")
+    if float(np.abs(estimate).sum()) * SCALE >= SCORE_LIMIT:
+        raise UsageError(f"{label!r}: the estimate of {clique!r} is too large to compare exactly")
+    return np.rint(estimate * SCALE).astype(np.int64)
+
+
+def score_grid_number(value: float, label: str) -> int:
+    value = float(value)
+    if not abs(value) * SCALE < SCORE_LIMIT:
+        raise UsageError(f"{label!r}: a penalty is not finite or too large")
+    return round(value * SCALE)

@@ -289,9 +289,10 @@ def test_who_is_a_user(engine):
 def test_events_are_protected_one_by_one_and_the_statement_says_so(engine):
     reserved = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=1e-5, unit="event")])
     (door,) = reserved.doors(engine)
+    (other,) = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=1e-5, unit="event")]).doors(engine)
     with no_noise():
         (found,) = door.measure([Request(("a",), 0.1)], "rows")
-        groups = door.user_histogram(Groups(("a", "b"), t_max=3), mu=0.1, label="groups")
+        groups = other.user_histogram(Groups(("a", "b"), t_max=3), mu=0.1, label="groups")
     assert found.values.sum() == 300 and groups.sigma == pytest.approx(10.0)
     assert reserved.statement()["unit"]["kind"] == "event"
     with pytest.raises(UsageError, match="per event"):

@@ -40,8 +40,8 @@ def test_c_halved():
     """Noise for half the clip, counts for the whole one."""
     real = releases.plan_marginal
 
-    def planted(domain, clip, request):
-        return real(domain, clip // 2, request)
+    def planted(domain, clip, request, known):
+        return real(domain, clip // 2, request, known)
 
     with patch.object(measure, "plan_marginal", planted):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
