@@ -16,7 +16,7 @@ from .options import Options
 if TYPE_CHECKING:
     from ..table import Table
 
-CANDIDATES = (1, 2, 4, 6, 8, 10, 12, 16, 20)
+CANDIDATES = (1, 2, 4, 6, 8, 10, 14, 20, 30)
 """Numbers of archetypes that "auto" compares."""
 
 
@@ -92,7 +92,7 @@ def choose(
     rows = np.bincount(test_user, minlength=users)[held]
     sums = []
     for k in candidates:
-        found = mixtures.fit(points[seen], train[seen], k, seed=seed, starts=1)
+        found = mixtures.fit(points[seen], train[seen], k, seed=seed, starts=1, tol=1e-3)
         density = found.log_density(points)
         sums.append(np.bincount(test_user, density[test_cell], minlength=users)[held])
     means = [float(s.sum() / rows.sum()) for s in sums]

@@ -92,10 +92,10 @@ def climb(phi, share, state, extra, tol: float, iterations: int):
     """Iterates from `state`; (state, mean log likelihood of the last but one)."""
     last = -np.inf
     for _ in range(iterations):
-        joint = phi @ coefficients(*state)
-        total = log_sum(joint)
+        belongs = phi @ coefficients(*state)
+        total = log_sum(belongs)
         now = float(share @ total)
-        state = maximise(phi, share, np.exp(joint - total[:, None]), extra)
+        state = maximise(phi, share, belongs, extra)
         if now - last < tol:
             break
         last = now
@@ -142,8 +142,13 @@ def coefficients(weights, means, covariances) -> np.ndarray:
 
 
 def log_sum(joint: np.ndarray) -> np.ndarray:
+    """log of the sum of exp over each row; `joint` itself becomes each entry's share of that sum."""
     top = joint.max(axis=1)
-    return top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
+    joint -= top[:, None]
+    np.exp(joint, out=joint)
+    sums = joint.sum(axis=1)
+    joint /= sums[:, None]
+    return top + np.log(sums)
 
 
 def kmeans(x, share, size: int, rng, iterations: int = 15) -> np.ndarray:
