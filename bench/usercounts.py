@@ -3,7 +3,8 @@
     python -m bench.usercounts                    scores at epsilon 1, 2, 10: 5 seeds of data and noise
     python -m bench.usercounts reach              the whole command, Parquet to run folder: time, memory, ratio to Polars
 
-Public data is a simulated year before, of the same size and relabelled. The challenge's delta is 1/n^2 for n = 285,786 people; the simulator has as many in 800,000 calls.
+Public data is a simulated year before, relabelled, of the same size or as `--public` says. The challenge's delta is 1/n^2
+for n = 285,786 people; the simulator has as many in 800,000 calls.
 """
 
 from __future__ import annotations
@@ -67,18 +68,19 @@ def fields_of(name: str, more: dict) -> dict:
     return fields
 
 
-def scores(rows: int, seeds: int) -> dict:
+def scores(rows: int, seeds: int, part: float) -> dict:
     schema = fastdp.Schema.load("incidents-deid2")
     got: dict[str, list] = {}
     for seed in range(seeds):
         calls = simulate.incidents(rows, seed=seed, year=2019)
-        before = simulate.incidents(rows, seed=seed + 100, year=2018)
+        before = simulate.incidents(round(part * rows), seed=seed + 100, year=2018)
         year = before.column_names.index("year")
         before = before.set_column(year, "year", pa.array(np.full(before.num_rows, 2019, np.int16)))
         table, public = fastdp.read(calls, schema), fastdp.read(before, schema, public=True)
         truth = counts(calls)
         got.setdefault("last year's data as they are", []).append(
-            [[rows_score(truth, counts(before)).mean(), false_share(truth, counts(before))]] * len(EPSILONS)
+            [[rows_score(truth, np.rint(counts(before) / part)).mean(), false_share(truth, counts(before))]]
+            * len(EPSILONS)
         )
         for name, (recipe, more) in WAYS.items():
             runs = fastdp.synthesize(
@@ -177,15 +179,19 @@ def main() -> None:
     parser.add_argument("what", nargs="?", default="scores", choices=("scores", "reach"))
     parser.add_argument("--rows", type=int)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument(
+        "--public", type=float, default=1.0, help="rows of public data, as a part of the private"
+    )
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     if options.what == "scores":
-        found = scores(options.rows or 800_000, options.seeds)
+        found = scores(options.rows or 800_000, options.seeds, options.public)
     else:
         rows = options.rows or 10_000_000
         found = reach(rows, rows // 10)
     if not options.no_save:
-        machine.keep(f"usercounts-{options.what}", found)
+        part = "" if options.what == "reach" or options.public == 1.0 else f"-public-{options.public:g}"
+        machine.keep(f"usercounts-{options.what}{part}", found)
 
 
 if __name__ == "__main__":
