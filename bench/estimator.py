@@ -1,17 +1,22 @@
 """The estimator against its peers on the same measurements of simulated taxi rows.
 
-    python -m bench.estimator [--rows 10000000] [--seconds 60] [--only adagrid-eps1] [--calibration gdp|classic]
+    python -m bench.estimator [--rows 10000000] [--seconds 60] [--only adagrid-eps1] [--no-sampling]
 
-Each contestant runs in a process of its own (peak memory is that process's), one after another, on one problem at
-a time: identity queries at epsilon 10, AdaGrid queries at epsilon 1 and 10, a tree of 110 columns. Losses are
-evaluated by `Problem.loss` for all. The last table times sampling. Results go to `bench/out/estimator.json`.
+Each contestant runs in a process of its own with all cores, one after another, on one problem at a time: identity queries
+of the seven outer marginals at epsilon 10, AdaGrid queries at epsilon 1 and 10, a tree of 110 columns. Losses are those of
+`Problem.loss` for all. Then the loss that Private-PGM's published fit has after 600 iterations, and sampling.
+
+What the columns mean: *set-up* is everything before the first iteration but compiling (building matrices, planning the
+tree); a *call* is one belief propagation with its gradient, for fastdp the best of several fits' medians, for the peers
+the median after compilation; *memory* is the process's peak before anything is evaluated; *time to a loss* counts
+set-up, and compilation is left out in the peer's favour.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,94 +25,106 @@ from pathlib import Path
 
 import numpy as np
 
-from . import measurements, wide
-from .measurements import OUT, Problem, load, prepare
+from . import machine, measurements, reference_pgm, wide
+from .measurements import Problem, load, prepare, to_fastdp
 
-__all__ = ["Problem", "load", "prepare", "run_fastdp", "to_fastdp"]
-
-PEERS = ["mbi accelerated", "mbi mirror descent", "mbi interior gradient", "mbi dual averaging"]
+RESULTS = Path(__file__).parent / "results"
+OURS = ["fastdp", "fastdp float32"]
+PEERS = ["mbi accelerated", "mbi mirror descent", "private-pgm"]
+EXTRA = ["mbi interior gradient", "mbi dual averaging"]
 PATIENCE = 900  # seconds for one contestant with all its building and compiling
-CONTESTANTS = ["fastdp", "private-pgm", *PEERS]
+FITS, CALLS = 5, 40  # fits timed, and oracle calls of each
+PUBLISHED = 600  # iterations of the published fit at epsilon 1
 
 
-def to_fastdp(problem: Problem) -> list:
-    """The problem as `fastdp.Measurement`s: identity, or structured AdaGrid queries."""
-    import fastdp
-    from fastdp.queries import AdaGrid, Grid
-
-    from .adagrid_queries import children
-
-    grids: dict[tuple[str, ...], Grid] = {}
-    out = []
-    for m in problem.measured:
-        query = None
-        if m.fine is not None:
-            below = tuple(grids[c] for c in children(m.clique))
-            shape = problem.domain.shape(m.clique)
-            grids[m.clique] = Grid(m.clique, shape, np.flatnonzero(m.fine), below)
-            query = AdaGrid(grids[m.clique])
-        out.append(fastdp.Measurement(m.clique, m.y, m.sigma, query))
-    return out
-
-
-def run_fastdp(problem: Problem, total: float, iterations: int, seconds: float):
-    """(model, record) of `fastdp.fit`, run to convergence (`stop="tol"`) like the peers."""
+def run_fastdp(problem: Problem, total: float, tables: str) -> dict:
+    """Seconds by oracle call from several short fits, then one fit to convergence."""
     import fastdp
 
     started = time.perf_counter()
     asked = to_fastdp(problem)
     build = time.perf_counter() - started
-    losses: list[float] = []
-    times: list[float] = []
-    begin = time.perf_counter()
 
-    def callback(iteration, loss, elapsed):
-        losses.append(float(loss))
-        times.append(time.perf_counter() - begin)
+    def fit(**options):
+        begin = time.perf_counter()
+        model = fastdp.fit(problem.domain, asked, total=total, tables=tables, **options)
+        return model, time.perf_counter() - begin
 
-    model = fastdp.fit(problem.domain, asked, total=total, stop="tol", iters=iterations, callback=callback)
-    spent = time.perf_counter() - begin
-    tables = {c: np.asarray(model.marginal(c)).ravel() for c in problem.outer}
-    losses.append(problem.loss(tables))
-    times.append(spent)
-    return model, {
-        "method": "fastdp",
-        "build": build,
+    per_call, setups, peak = [], [], 0.0
+    for _ in range(FITS):
+        model, spent = fit(stop="iters", iters=CALLS)
+        peak = peak or machine.peak_mb()
+        steps = np.diff(np.array(model.trace), axis=0)
+        per_call.append(float(np.median(steps[:, 2] / steps[:, 0])))
+        setups.append(spent - model.trace[-1][2])
+    model, spent = fit(stop="tol")
+    own = [loss for _, loss, _ in model.trace]
+    common = problem.loss({c: np.asarray(model.marginal(c)).ravel() for c in problem.outer})
+    noise, noise_spent = fit(stop="noise")
+    setup = build + min(setups)
+    return {
+        "setup": setup,
         "compile": 0.0,
-        "per_iteration": spent / max(1, model.iterations),
-        "iterations": model.iterations,
-        "loss": losses,
-        "seconds": times,
+        "per_call": min(per_call),
+        "per_call_all": per_call,
+        "calls": model.iterations,
+        "calls_per_iteration": model.iterations / len(model.trace),
+        "ended": model.ended,
+        "loss": [*own, common],
+        "seconds": [*(setup + s for _, _, s in model.trace), setup + model.trace[-1][2]],
+        "to_noise": {"calls": noise.iterations, "seconds": build + noise_spent, "loss": noise.loss},
+        "whole_fit": build + spent,
+        "peak_mb": peak,
     }
 
 
-def run_private_pgm(problem: Problem, total: float, iterations: int, seconds: float):
-    from . import reference_pgm
-
+def run_private_pgm(problem: Problem, total: float, iterations: int, seconds: float) -> dict:
+    """The numpy twin, for as long as it may; and where the same rule leads in `PUBLISHED` iterations."""
+    started = time.perf_counter()
     objective = reference_pgm.Objective(problem)
-    _, trace = reference_pgm.mirror_descent(problem, total, iterations, seconds, objective)
-    return None, {
-        "method": "private-pgm",
-        "build": objective.build_seconds,
+    start = reference_pgm.one_ways(problem, total)
+    slow = reference_pgm.Slow(objective, total, start)
+    setup = time.perf_counter() - started
+    trace = reference_pgm.descend(slow, iterations, seconds)
+    peak = machine.peak_mb()
+    del slow, objective
+    per_call = [
+        (b - a) / n
+        for a, b, n in zip(trace.seconds, trace.seconds[1:], np.diff(trace.calls).tolist(), strict=False)
+    ]
+    record = {
+        "setup": setup,
         "compile": 0.0,
-        "per_iteration": trace.seconds[-1] / (trace.calls - 1),
-        "iterations": trace.calls - 1,
+        "per_call": statistics.median(per_call),
+        "per_iteration": trace.seconds[-1] / len(trace.loss),
+        "calls": trace.calls[-1],
+        "calls_per_iteration": trace.calls[-1] / len(trace.loss),
         "loss": trace.loss,
-        "seconds": trace.seconds,
+        "seconds": [setup + s for s in trace.seconds],
+        "peak_mb": peak,
     }
+    if problem.fine:
+        far = reference_pgm.descend(reference_pgm.Fast(problem, total, start), PUBLISHED)
+        n = min(20, len(trace.loss))
+        record["published"] = {
+            "iterations": PUBLISHED,
+            "loss": far.loss[-1],
+            "calls": far.calls[-1],
+            "seconds": setup + far.calls[-1] * record["per_call"],
+            "twins_differ_by": max(abs(a / b - 1) for a, b in zip(trace.loss[:n], far.loss[:n], strict=True)),
+        }
+    return record
 
 
 def run_one(contestant: str, problem: Problem, iterations: int, seconds: float) -> dict:
     total = float(problem.weighted[0].sum())
-    if contestant == "fastdp":
-        _, record = run_fastdp(problem, total, iterations, seconds)
-    elif contestant == "private-pgm":
-        _, record = run_private_pgm(problem, total, iterations, seconds)
-    else:
-        from . import peers_mbi
+    if contestant in OURS:
+        return run_fastdp(problem, total, "float32" if contestant.endswith("32") else "float64")
+    if contestant == "private-pgm":
+        return run_private_pgm(problem, total, iterations, seconds)
+    from . import peers_mbi
 
-        _, record = peers_mbi.fit(problem, contestant.removeprefix("mbi "), total, iterations, seconds)
-    return record
+    return peers_mbi.fit(problem, contestant.removeprefix("mbi "), total, iterations, seconds)[1]
 
 
 def sample_one(contestant: str, problem: Problem, rows: int) -> dict:
@@ -118,9 +135,10 @@ def sample_one(contestant: str, problem: Problem, rows: int) -> dict:
         return peers_mbi.sample(problem, total, rows, contestant == "mbi extension")
     import fastdp
 
-    model = fastdp.fit(problem.domain, to_fastdp(problem), total=total, stop="iters", iters=20)
+    model = fastdp.fit(problem.domain, to_fastdp(problem), total=total, stop="iters", iters=CALLS)
+    model.sample(1000, seed=0)
     best = float("inf")
-    for seed in range(3):
+    for seed in range(FITS):
         started = time.perf_counter()
         model.sample(rows, seed=seed)
         best = min(best, time.perf_counter() - started)
@@ -128,19 +146,28 @@ def sample_one(contestant: str, problem: Problem, rows: int) -> dict:
 
 
 def in_child(arguments: list[str]) -> dict:
-    """Run this module in a child; its record, with the child's peak memory in MB."""
+    """Run this module in a child; its record, with its peak memory in MB and the load when it began."""
+    load_average = machine.describe()["load_average"]
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "record.json")
-        command = [sys.executable, "-m", "bench.estimator", "--child", str(answer), *arguments]
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "bench.estimator",
+            "--child",
+            str(answer),
+            *arguments,
+        ]
+        root = Path(__file__).parents[1]
         try:
-            done = subprocess.run(
-                command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=PATIENCE
-            )
+            done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             return {"error": f"not done after {PATIENCE} s"}
         if done.returncode != 0:
             return {"error": done.stderr.strip().splitlines()[-1:]}
-        return json.loads(answer.read_text())
+        return json.loads(answer.read_text()) | {"load": load_average}
 
 
 def child(options: argparse.Namespace) -> None:
@@ -149,35 +176,89 @@ def child(options: argparse.Namespace) -> None:
         record = sample_one(options.one, problem, options.sample)
     else:
         record = run_one(options.one, problem, options.iterations, options.seconds)
-    record["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    record.setdefault("peak_mb", machine.peak_mb())
     Path(options.child).write_text(json.dumps(record))
 
 
 def time_to(record: dict, target: float) -> float | None:
-    """Seconds until the loss was at most `target`."""
+    """Seconds, with set-up, until the loss was at most `target`."""
     reached = (s for s, value in zip(record["seconds"], record["loss"], strict=True) if value <= target)
     return next(reached, None)
 
 
-def report(name: str, truth: float, records: dict[str, dict]) -> None:
-    peers = [r for c, r in records.items() if c != "fastdp" and "error" not in r]
-    target = min((r["loss"][-1] for r in peers), default=float("inf"))
-    print(f"\n{name}: loss of the true marginals {truth:.4g}, best peer's last loss {target:.4g}")
-    print(f"{'':24}{'s/iteration':>12}{'compile':>9}{'build':>8}{'last loss':>12}{'after s':>9}", end="")
-    print(f"{'s to own target':>17}{'s of fastdp to it':>19}{'peak MB':>9}")
-    ours = records.get("fastdp", {"error": "not run"})
+def compare(truth: float, records: dict[str, dict]) -> dict:
+    """The ratios of one problem: peer over fastdp, so more is better."""
+    ok = {c: r for c, r in records.items() if "error" not in r}
+    out: dict = {"loss_of_the_truth": truth}
+    mbi = {c: r for c, r in ok.items() if c.startswith("mbi")}
+    for name in (c for c in OURS if c in ok):
+        ours, found = ok[name], {}
+        if mbi:
+            fastest = min(mbi, key=lambda c: mbi[c]["per_call"])
+            found["per iteration, mbi's fastest"] = mbi[fastest]["per_call"] / ours["per_call"]
+            found["memory, mbi's least"] = min(r["peak_mb"] for r in mbi.values()) / ours["peak_mb"]
+            best = min(mbi, key=lambda c: mbi[c]["loss"][-1])
+            mine, theirs = time_to(ours, mbi[best]["loss"][-1]), mbi[best]["seconds"][-1]
+            found["to mbi's best loss"] = theirs / mine if mine else None
+            found["to mbi's best loss, with its compilation"] = (
+                (theirs + mbi[best]["compile"]) / mine if mine else None
+            )
+        pgm = ok.get("private-pgm")
+        if pgm:
+            found["per call, Private-PGM"] = pgm["per_call"] / ours["per_call"]
+            found["memory, Private-PGM"] = pgm["peak_mb"] / ours["peak_mb"]
+            if "published" in pgm:
+                mine = time_to(ours, pgm["published"]["loss"])
+                found["to the published fit's loss"] = pgm["published"]["seconds"] / mine if mine else None
+                found["seconds to the published fit's loss"] = mine
+        out[name] = found
+    return out
+
+
+def report(name: str, records: dict[str, dict], ratios: dict) -> None:
+    print(f"\n{name}: loss of the true marginals {ratios['loss_of_the_truth']:.5g}")
+    print(
+        f"{'':24}{'ms/call':>9}{'set-up':>8}{'compile':>9}{'calls':>7}{'last loss':>12}{'after s':>9}", end=""
+    )
+    print(f"{'peak MB':>9}{'load':>6}")
     for contestant, r in records.items():
         if "error" in r:
             print(f"{contestant:24}  failed: {r['error']}")
             continue
-        last = r["loss"][-1]
-        own, mine = time_to(r, last), None if "error" in ours else time_to(ours, last)
         print(
-            f"{contestant:24}{r['per_iteration']:12.4f}{r['compile']:9.1f}{r['build']:8.1f}{last:12.5g}"
-            f"{r['seconds'][-1]:9.1f}{own:17.2f}{mine if mine is not None else float('nan'):19.3f}"
-            f"{r['peak_mb']:9.0f}",
-            flush=True,
+            f"{contestant:24}{1e3 * r['per_call']:9.1f}{r['setup']:8.2f}{r['compile']:9.1f}{r['calls']:7}"
+            f"{r['loss'][-1]:12.5g}{r['seconds'][-1]:9.1f}{r['peak_mb']:9.0f}{r['load']:6.1f}"
         )
+        if "published" in r:
+            p = r["published"]
+            print(
+                f"{'':24}as published, {p['iterations']} iterations: {p['calls']} calls, loss {p['loss']:.5g}, "
+                f"{p['seconds']:.0f} s (calls times seconds a call); twins differ by {p['twins_differ_by']:.1e}"
+            )
+        if "to_noise" in r:
+            p = r["to_noise"]
+            print(
+                f"{'':24}to the noise level: {p['calls']} calls, {p['seconds']:.2f} s, loss {p['loss']:.5g}"
+            )
+    for ours in (o for o in OURS if o in ratios):
+        print(f"  {ours}, times better: ", end="")
+        shown = {k: v for k, v in ratios[ours].items() if not k.startswith("seconds")}
+        print("; ".join(f"{k} {v:.1f}" if v else f"{k} not reached" for k, v in shown.items()), flush=True)
+
+
+def sampling(path: Path, limits: list[str]) -> dict:
+    found: dict[str, dict] = {}
+    print("\nsampling, seconds")
+    for rows in (1_000_000, 10_000_000):
+        for contestant in ("fastdp", "mbi", "mbi extension"):
+            if rows > 1_000_000 and contestant == "mbi":
+                continue  # over two minutes
+            record = in_child([f"--one={contestant}", f"--problem={path}", f"--sample={rows}", *limits])
+            found[f"{rows} {contestant}"] = record
+            ours = found[f"{rows} fastdp"].get("seconds", float("nan"))
+            ratio = record.get("seconds", float("nan")) / ours
+            print(f"{rows:>12,} {contestant:14} {ratio:8.1f} x  {record}", flush=True)
+    return found
 
 
 def main() -> None:
@@ -186,9 +267,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="time of each peer's fit")
     parser.add_argument("--iterations", type=int, default=600)
     parser.add_argument("--calibration", choices=measurements.SIGMA, default="gdp")
-    parser.add_argument("--only", help="one problem, e.g. adagrid-eps1")
-    parser.add_argument("--contestants", nargs="*", default=CONTESTANTS)
-    parser.add_argument("--no-sampling", action="store_true")
+    parser.add_argument("--only", nargs="*", help="problems by name, e.g. adagrid-eps1, or sampling")
+    parser.add_argument("--contestants", nargs="*", default=[*OURS, *PEERS])
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--problem", help=argparse.SUPPRESS)
@@ -197,30 +277,43 @@ def main() -> None:
     if options.child:
         child(options)
         return
-    wanted = [
-        (k, e, options.calibration) for k, e in (("identity", 10.0), ("adagrid", 1.0), ("adagrid", 10.0))
-    ]
     limits = [f"--seconds={options.seconds}", f"--iterations={options.iterations}"]
-    results: dict[str, dict] = {}
-    for path in [*prepare(options.rows, wanted), wide.prepare()]:
-        if options.only and not path.stem.startswith(options.only):
+    kept = RESULTS / "estimator.json"
+    results: dict = json.loads(kept.read_text()) if kept.exists() else {}
+    RESULTS.mkdir(exist_ok=True)
+
+    def keep(name: str, found: dict) -> None:
+        results[name] = {"machine": machine.describe(), "rows": options.rows, **found}
+        kept.write_text(json.dumps(results, indent=1) + "\n")
+
+    wanted = [("identity", 10.0), ("adagrid", 1.0), ("adagrid", 10.0)]
+    names = {measurements.path_of(k, e, options.calibration, options.rows).stem: (k, e) for k, e in wanted}
+    for name in [*names, "wide"]:
+        if options.only and name not in options.only:
             continue
+        if name == "wide":
+            path = wide.prepare()
+        else:
+            path = prepare(options.rows, [(*names[name], options.calibration)])[0]
         problem = load(path)
         truth = problem.loss(dict(zip(problem.outer, problem.weighted, strict=True)))
-        results[path.stem] = {
-            c: in_child([f"--one={c}", f"--problem={path}", *limits]) for c in options.contestants
-        }
-        report(path.stem, truth, results[path.stem])
-    if not options.no_sampling:
-        print("\nsampling, seconds")
-        for rows in (1_000_000, 10_000_000):
-            for contestant in ("fastdp", "mbi", "mbi extension"):
-                path = measurements.path_of("identity", 10.0, options.calibration, options.rows)
-                record = in_child([f"--one={contestant}", f"--problem={path}", f"--sample={rows}", *limits])
-                results[f"sample {rows} {contestant}"] = record
-                print(f"{rows:>12,} {contestant:14} {record}", flush=True)
-    OUT.mkdir(exist_ok=True)
-    (OUT / "estimator.json").write_text(json.dumps(results, indent=1))
+        records = {c: in_child([f"--one={c}", f"--problem={path}", *limits]) for c in options.contestants}
+        ratios = compare(truth, records)
+        report(name, records, ratios)
+        for r in records.values():
+            _thin(r)
+        keep(name, {"contestants": records, "times_better": ratios})
+    if not options.only or "sampling" in options.only:
+        path = prepare(options.rows, [("identity", 10.0, options.calibration)])[0]
+        keep("sampling", {"contestants": sampling(path, limits)})
+
+
+def _thin(record: dict, points: int = 40) -> None:
+    """Keeps some points of a long trace, the first and the last among them."""
+    for key in ("loss", "seconds"):
+        if key in record:
+            at = np.unique(np.linspace(0, len(record[key]) - 1, points).round().astype(int))
+            record[key] = [round(record[key][i], 4) for i in at]
 
 
 if __name__ == "__main__":

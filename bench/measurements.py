@@ -95,6 +95,25 @@ class Problem:
         return float(total)
 
 
+def to_fastdp(problem: Problem) -> list:
+    """The problem as `fastdp.Measurement`s: identity, or structured AdaGrid queries."""
+    from fastdp.measurement import Measurement
+    from fastdp.queries import AdaGrid, Grid
+
+    grids: dict[Clique, Grid] = {}
+    out = []
+    for m in problem.measured:
+        query = None
+        if m.fine is not None:
+            below = tuple(grids[c] for c in grid.children(m.clique))
+            shape = problem.domain.shape(m.clique)
+            grids[m.clique] = Grid(m.clique, shape, np.flatnonzero(m.fine), below)
+            query = AdaGrid(grids[m.clique])
+        sigma = float(m.sigma[0]) if m.fine is None else m.sigma
+        out.append(Measurement(m.clique, m.y, sigma, query))
+    return out
+
+
 def taxi_codes(table) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Codes of a taxi table in the DeID2 columns (values as in `sprint3_parameters.json`), and its taxi ids."""
     codes = {}
@@ -123,8 +142,12 @@ def count(codes: dict[str, np.ndarray], clique: Clique, weights: np.ndarray | No
 
 
 def measure(weighted: list[np.ndarray], sigma: float, kind: str, seed: int, threshold: float = 5.0):
-    """All 59 marginals with noise; the copies of pickup-dropoff come as their average (sigma / sqrt(8))."""
+    """Noisy marginals: "identity" the seven outer ones, "closure" all 59 cell by cell, "adagrid" all 59 with AdaGrid's
+    queries. In the latter two the eight copies of pickup-dropoff come as their average (sigma / sqrt(8))."""
     rng = np.random.default_rng(seed)
+    if kind == "identity":
+        noisy = [x + rng.normal(0, sigma, x.size) for x in weighted]
+        return [Measured(c, y, np.full(y.size, sigma), None) for c, y in zip(OUTER, noisy, strict=True)]
     fine: dict[Clique, np.ndarray] = {}
     above: dict[Clique, np.ndarray] = {}
     measured = []
@@ -132,7 +155,7 @@ def measure(weighted: list[np.ndarray], sigma: float, kind: str, seed: int, thre
         source = next(i for i, c in enumerate(OUTER) if set(clique) <= set(c))
         x = grid.project(DOMAIN, OUTER[source], weighted[source], clique)
         noise = sigma / np.sqrt(COPIES) if clique == COPIED else sigma
-        if kind == "identity":
+        if kind == "closure":
             y = x + rng.normal(0, noise, x.size)
             measured.append(Measured(clique, y, np.full(x.size, noise), None))
             continue
@@ -189,25 +212,42 @@ def load(path: str | Path) -> Problem:
     return Problem(Path(path).stem, Domain(about["domain"]), measured, outer, truth, weighted, about["rows"])
 
 
-def prepare(rows: int, wanted: list[tuple[str, float, str]], seed: int = 0, table=None) -> list[Path]:
-    """Make the cached files that are missing; `wanted` holds (kind, epsilon, calibration)."""
-    missing = [w for w in wanted if not path_of(*w, rows).exists()]
-    if missing:
-        if table is None:
-            from fastdp import simulate
+def counts(rows: int, seed: int = 0) -> dict[str, list[np.ndarray]]:
+    """Outer marginals of simulated trips: "truth" as they are, and with weights min(1, C/R) by the clip; cached."""
+    path = OUT / f"counts-{rows}-{seed}.npz"
+    names = ["truth", *map(str, sorted(set(CLIP.values())))]
+    if not path.exists():
+        from fastdp import simulate
 
-            table = simulate.taxi(rows, seed=seed)
-        codes, taxi = taxi_codes(table)
-        del table
+        codes, taxi = taxi_codes(simulate.taxi(rows, seed=seed))
         user = np.unique(taxi, return_inverse=True)[1]
         trips = np.bincount(user)
-        truth = [count(codes, c, None) for c in OUTER]
-        for epsilon in sorted({w[1] for w in missing}):
-            clip = CLIP[epsilon]
-            weights = np.minimum(1.0, clip / trips)[user]
-            weighted = [count(codes, c, weights) for c in OUTER]
-            for kind, _, calibration in (w for w in missing if w[1] == epsilon):
-                noisy = measure(weighted, SIGMA[calibration][epsilon], kind, seed + 1)
-                path = path_of(kind, epsilon, calibration, rows)
-                save(path, Problem(path.stem, DOMAIN, noisy, OUTER, truth, weighted, rows))
-    return [path_of(*w, rows) for w in wanted]
+        arrays = {}
+        for name in names:
+            weights = None if name == "truth" else np.minimum(1.0, int(name) / trips)[user]
+            arrays.update({f"{name}_{i}": count(codes, c, weights) for i, c in enumerate(OUTER)})
+        OUT.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}.npz")
+        np.savez(part, **arrays)
+        part.replace(path)
+    with np.load(path, allow_pickle=False) as file:
+        return {name: [file[f"{name}_{i}"] for i in range(len(OUTER))] for name in names}
+
+
+def make(
+    kind: str, epsilon: float, calibration: str, rows: int, noise_seed: int = 1, seed: int = 0
+) -> Problem:
+    """One problem: `noise_seed` fixes the noise, `seed` the simulated rows."""
+    known = counts(rows, seed)
+    weighted = known[str(CLIP[epsilon])]
+    noisy = measure(weighted, SIGMA[calibration][epsilon], kind, noise_seed)
+    name = path_of(kind, epsilon, calibration, rows).stem
+    return Problem(name, DOMAIN, noisy, OUTER, known["truth"], weighted, rows)
+
+
+def prepare(rows: int, wanted: list[tuple[str, float, str]]) -> list[Path]:
+    """Make the cached files that are missing; `wanted` holds (kind, epsilon, calibration)."""
+    for one in wanted:
+        if not path_of(*one, rows).exists():
+            save(path_of(*one, rows), make(*one, rows))
+    return [path_of(*one, rows) for one in wanted]

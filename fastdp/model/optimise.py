@@ -97,7 +97,8 @@ class Stop:
     is below fits noise. It ends when the loss is down to rows / 2 in all, and for every order k of marginals to
     rows_k / 2 + 3 sqrt(rows_k / 2), so that many noise cells of high order cannot hide a wrong low-order
     marginal; where that is not reachable, by tolerance.
-    "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations. "iters": after `iters` oracle calls.
+    "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations and stands at its best. "iters": after
+    `iters` oracle calls.
     """
 
     WINDOW = 10
@@ -117,11 +118,20 @@ class Stop:
             return ""
         if self.rule == "noise" and loss <= self.quadratic.rows / 2 and self._orders_fit(at):
             return "noise level"
-        if len(self.seen) > self.WINDOW:
-            before = min(self.seen[: -self.WINDOW])
-            if before - min(self.seen[-self.WINDOW :]) <= self.tol * max(abs(loss), 1e-300):
-                return "tolerance"
-        return ""
+        return "tolerance" if self._stalled(loss) else ""
+
+    def _stalled(self, loss: float) -> bool:
+        """No progress over the window, and not on the way down from a momentum overshoot: there the loss stands above
+        its best for a while before it falls below. Where it never does, the patience ends with half the iterations."""
+        if len(self.seen) <= self.WINDOW:
+            return False
+        small = self.tol * max(abs(loss), 1e-300)
+        before = min(self.seen[: -self.WINDOW])
+        if before - min(self.seen[-self.WINDOW :]) > small:
+            return False
+        best = min(self.seen)
+        since = len(self.seen) - self.seen.index(best)
+        return loss <= best + small or since > max(10 * self.WINDOW, len(self.seen) // 2)
 
     def _orders_fit(self, at: Residual) -> bool:
         return all(loss <= n / 2 + 3 * math.sqrt(n / 2) for _, loss, n in self.quadratic.by_order(at))

@@ -105,11 +105,27 @@ def test_objective_gradient_and_descent(kind):
     way = {c: rng.normal(size=t.shape) for c, t in x.items()}
     ahead, behind = (objective({c: x[c] + h * way[c] for c in x})[0] for h in (1e-3, -1e-3))
     assert np.isclose((ahead - behind) / 2e-3, sum(np.vdot(slope[c], way[c]) for c in x), rtol=1e-6)
-    fitted, trace = reference_pgm.mirror_descent(problem, 1000.0, 300, objective=objective)
+    fitted, trace = reference_pgm.mirror_descent(problem, 1000.0, 300)
     assert all(b <= a + 1e-9 * abs(a) for a, b in zip(trace.loss, trace.loss[1:], strict=False))
     truth = problem.loss(dict(zip(problem.outer, problem.truth, strict=True)))
     assert trace.loss[-1] < truth  # the fit explains the noise at least as well as the truth does
     assert np.isclose(sum(fitted[problem.outer[0]].ravel()), 1000)
+
+
+@pytest.mark.parametrize("kind", ["identity", "adagrid"])
+@pytest.mark.parametrize("seed", range(3))
+def test_both_oracles_take_the_same_way(kind, seed):
+    problem = small_problem(kind, np.random.default_rng(seed), sigma=20.0)
+    start = reference_pgm.one_ways(problem, 1000.0, 50)
+    assert set(start) == {(a,) for a in problem.domain}
+    slow = reference_pgm.Slow(reference_pgm.Objective(problem), 1000.0, start)
+    fast = reference_pgm.Fast(problem, 1000.0, start, threads=1)
+    mine, theirs = (reference_pgm.descend(p, 40) for p in (slow, fast))
+    assert np.allclose(mine.loss, theirs.loss, rtol=1e-9)
+    assert mine.calls == theirs.calls
+    model = fast.model()
+    for c, table in slow.marginals.items():
+        assert np.allclose(model.marginal(c), table, rtol=1e-7, atol=1e-9)
 
 
 def test_cached_problems_come_back(tmp_path):

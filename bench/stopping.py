@@ -1,0 +1,201 @@
+"""Where should a fit stop? Scores of 10M sampled rows against the truth, by stopping rule, over seeds of the noise.
+
+    python -m bench.stopping [--rows 10000000] [--seeds 5] [--epsilon 1 10] [--calibration gdp classic]
+
+The rules, all on the same AdaGrid measurements of simulated trips:
+
+    noise      the default: the loss that the noise explains (discrepancy principle)
+    twice      the same optimiser for twice as many oracle calls
+    tol        on towards convergence (tolerance 1e-6, at most 600 calls)
+    entropy    plain mirror descent stopped at the noise level: among the points that fit as well, one nearer to the
+               independent start (an early stop of mirror descent is an entropy regulariser)
+    published  the doubling-step mirror descent of the published method, 600 iterations (`reference_pgm`)
+
+Scores are deid2's k-marginal and pickup-dropoff scores of as many sampled rows as the measurements say there are. Means
+with 95 % intervals (Student's t over the seeds), and the same of the difference to `published` seed by seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+import fastdp
+from fastdp.model.total import estimate_total
+
+from . import machine, measurements, reference_pgm
+from .measurements import DOMAIN, OUT, Problem, to_fastdp
+
+RESULTS = Path(__file__).parent / "results"
+RULES = ("noise", "twice", "tol", "entropy", "published")
+SCORES = ("k_marginal_score", "pickup_dropoff_score")
+
+
+def truth_codes(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Codes of the simulated trips, cached."""
+    path = OUT / f"codes-{rows}-{seed}.npz"
+    if not path.exists():
+        from fastdp import simulate
+
+        codes, _ = measurements.taxi_codes(simulate.taxi(rows, seed=seed))
+        OUT.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}.npz")
+        np.savez(part, **codes)
+        part.replace(path)
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in DOMAIN}
+
+
+def score(truth: dict[str, np.ndarray], model, rows: int, seed: int) -> list[float]:
+    """deid2's two scores of rows sampled from the model."""
+    from fastdp.evaluate import deid2
+    from fastdp.threads import resolve
+
+    rows_of = (truth, model.sample(rows, seed=seed))
+    pickup, shift, dropoff = (
+        [side[n] for side in rows_of] for n in (deid2.PICKUP, deid2.SHIFT, deid2.DROPOFF)
+    )
+    prepared = deid2.Prepared(
+        pickups=list(range(DOMAIN[deid2.PICKUP])),
+        shifts=list(range(DOMAIN[deid2.SHIFT])),
+        pickup=pickup,
+        shift=shift,
+        dropoff=dropoff,
+        columns=[[side[n] for n in deid2.PAIRED] for side in rows_of],
+        sizes=np.array([DOMAIN[n] for n in deid2.PAIRED], np.int32),
+        taxi=(None, None),
+        threads=resolve(None),
+    )
+    found = prepared.score(detail=False)
+    return [found[k] for k in SCORES]
+
+
+def fit_by(rule: str, problem: Problem, asked: list, total: float, noise_calls: int):
+    """The model a rule ends at."""
+    if rule == "published":
+        point = reference_pgm.Fast(problem, total, reference_pgm.one_ways(problem, total))
+        reference_pgm.descend(point, 600)
+        return point.model()
+    options = {
+        "noise": {"stop": "noise"},
+        "twice": {"stop": "iters", "iters": max(1, 2 * noise_calls)},
+        "tol": {"stop": "tol", "iters": 600},
+        "entropy": {"stop": "noise", "method": "mirror-descent", "iters": 1500},
+    }[rule]
+    return fastdp.fit(problem.domain, asked, total=total, **options)
+
+
+def one(problem: Problem, truth: dict[str, np.ndarray], seed: int, rules) -> dict[str, dict]:
+    """Scores, loss, calls and seconds of every rule on one problem."""
+    asked = to_fastdp(problem)
+    total = estimate_total(problem.domain, asked)[0]
+    found, calls = {}, 0
+    for rule in rules:
+        started = time.perf_counter()
+        model = fit_by(rule, problem, asked, total, calls)
+        spent = time.perf_counter() - started
+        calls = model.iterations if rule == "noise" else calls
+        scores = score(truth, model, round(total), seed)
+        found[rule] = {
+            "scores": scores,
+            "loss": model.loss,
+            "rows_measured_half": sum(m.y.size for m in problem.measured) / 2,
+            "calls": model.iterations,
+            "ended": model.ended,
+            "seconds": spent,
+        }
+        print(
+            f"  seed {seed} {rule:10} loss {model.loss:9.0f} {model.iterations:5} calls {spent:6.1f} s   "
+            + "  ".join(f"{s:.4f}" for s in scores),
+            flush=True,
+        )
+    return found
+
+
+def interval(values: np.ndarray) -> tuple[list[float], list[float]]:
+    """Mean and half of the 95 % interval over the first axis."""
+    from scipy.stats import t
+
+    n = len(values)
+    half = t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(2, np.nan)
+    return values.mean(axis=0).tolist(), half.tolist()
+
+
+def summarise(runs: list[dict[str, dict]]) -> dict[str, dict]:
+    out = {}
+    for rule in runs[0]:
+        got = np.array([run[rule]["scores"] for run in runs])
+        mean, half = interval(got)
+        out[rule] = {"mean": mean, "half": half, "loss": float(np.mean([r[rule]["loss"] for r in runs]))}
+        if "published" in runs[0] and rule != "published":
+            gap = got - np.array([run["published"]["scores"] for run in runs])
+            out[rule]["above_published"], out[rule]["above_published_half"] = interval(gap)
+    return out
+
+
+def show(name: str, found: dict[str, dict]) -> None:
+    print(
+        f"\n{name}: mean and half of the 95 % interval of k-marginal, pickup-dropoff; difference to published"
+    )
+    for rule, f in found.items():
+        line = "   ".join(f"{m:.4f} +- {h:.4f}" for m, h in zip(f["mean"], f["half"], strict=True))
+        if "above_published" in f:
+            pairs = zip(f["above_published"], f["above_published_half"], strict=True)
+            line += "      " + "   ".join(f"{m:+.4f} +- {h:.4f}" for m, h in pairs)
+        print(f"  {rule:10} loss {f['loss']:9.0f}   {line}", flush=True)
+
+
+def across(results: dict, epsilon: float) -> None:
+    """The default calibration by the default rule against the published noise and method."""
+    ours, theirs = (results["settings"].get(f"{c}, epsilon {epsilon:g}") for c in ("gdp", "classic"))
+    if not (ours and theirs and "published" in theirs["runs"][0]):
+        return
+    n = min(len(ours["runs"]), len(theirs["runs"]))
+    gap = np.array(
+        [
+            np.subtract(ours["runs"][i]["noise"]["scores"], theirs["runs"][i]["published"]["scores"])
+            for i in range(n)
+        ]
+    )
+    mean, half = interval(gap)
+    results["default_above_published"][f"epsilon {epsilon:g}"] = {"mean": mean, "half": half, "seeds": n}
+    line = "   ".join(f"{m:+.4f} +- {h:.4f}" for m, h in zip(mean, half, strict=True))
+    print(f"\nepsilon {epsilon:g}: default (tight noise, noise stop) above published (classic noise): {line}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epsilon", type=float, nargs="*", default=[1.0, 10.0])
+    parser.add_argument("--calibration", nargs="*", default=["classic", "gdp"], choices=measurements.SIGMA)
+    parser.add_argument("--rules", nargs="*", default=list(RULES), choices=RULES)
+    parser.add_argument("--out", type=Path, default=RESULTS / "stopping.json")
+    options = parser.parse_args()
+    truth = truth_codes(options.rows)
+    results: dict = {"machine": machine.describe(), "rows": options.rows, "scores": SCORES}
+    results |= {"settings": {}, "default_above_published": {}}
+    for epsilon in options.epsilon:
+        for calibration in options.calibration:
+            name, runs = f"{calibration}, epsilon {epsilon:g}", []
+            print(name, flush=True)
+            for seed in range(options.seeds):
+                problem = measurements.make(
+                    "adagrid", epsilon, calibration, options.rows, noise_seed=seed + 1
+                )
+                runs.append(one(problem, truth, seed, options.rules))
+            results["settings"][name] = {"summary": summarise(runs), "runs": runs}
+            show(name, results["settings"][name]["summary"])
+            options.out.parent.mkdir(exist_ok=True)
+            options.out.write_text(json.dumps(results, indent=1) + "\n")
+        across(results, epsilon)
+        options.out.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
