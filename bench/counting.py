@@ -21,20 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from .machine import describe, keep, peak_mb
+from .measurements import PAIRS
 
 BASE = ("pickup_community_area", "shift")
-OUTER = [
-    (*BASE, *more)
-    for more in (
-        ("fare", "trip_total"),
-        ("trip_total", "trip_seconds"),
-        ("dropoff_community_area", "fare"),
-        ("payment_type", "trip_total"),
-        ("fare", "trip_miles"),
-        ("company_id",),
-        ("tips", "trip_total"),
-    )
-]
+OUTER = [(*BASE, *more) for more in PAIRS]
 CHICAGO = Path(__file__).parents[1] / "../shared/data/taxi-chicago-2022/trips.parquet"
 
 

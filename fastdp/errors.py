@@ -6,6 +6,9 @@ value, a count or a name that came from private data.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 
 class FastdpError(Exception):
     """Base of all errors raised on purpose."""
@@ -71,3 +74,20 @@ class Cancelled(FastdpError):
     """The caller's `cancel` said stop; nothing half-written is left behind."""
 
     exit_code = 130
+
+
+def discreet(call: Callable[[], Any], memory: str, other: Callable[[str], FastdpError]) -> Any:
+    """Runs code that sees private rows. Its errors are outputs too: texts that are not ours could quote a value, and a
+    lack of memory the number of rows. They are replaced, by MemoryError(memory) or by other(name of the class), and
+    the originals are dropped."""
+    failed = ""
+    try:
+        return call()
+    except FastdpError as error:
+        error.__cause__ = error.__context__ = None
+        raise
+    except MemoryError:
+        pass
+    except Exception as error:
+        failed = type(error).__name__
+    raise other(failed) if failed else MemoryError(memory)

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import dtypes, sources, textvalues
 from . import threads as _threads
-from .errors import DataError, FastdpError
+from .errors import DataError, discreet
 from .table import Table, as_schema, code_dtype
 from .userids import Prepared, UserIndex
 
@@ -93,23 +93,14 @@ def read(
 
 
 def guarded(call: Callable[[], Any]) -> Any:
-    """Runs code that sees private rows. Its errors are outputs too: texts that are not ours could quote a value, and a
-    lack of memory the number of rows, so they are replaced, and the originals are dropped."""
-    failed = ""
-    try:
-        return call()
-    except FastdpError as error:
-        error.__cause__ = error.__context__ = None
-        raise
-    except MemoryError:
-        pass
-    except Exception as error:
-        failed = type(error).__name__
-    if failed:
-        raise DataError(
+    """Runs code that reads private rows, whose errors must not tell of them."""
+    return discreet(
+        call,
+        "not enough memory for the private data",
+        lambda failed: DataError(
             f"reading the private data failed ({failed}); read it with public=True to see why, if it is"
-        )
-    raise MemoryError("not enough memory for the private data")
+        ),
+    )
 
 
 def _read(

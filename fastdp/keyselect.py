@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import DataError, FastdpError, PrivacyError, UsageError
+from .errors import DataError, PrivacyError, UsageError, discreet
 from .privacy import gdp, noise, scale, second
 from .privacy.accountant import Threshold
 from .privacy.budget import to_dict
@@ -149,20 +149,23 @@ def threshold(width: float, cap: int, delta: float) -> int:
 
 
 def _guarded(source, schema: Schema, name: str, dtype: str, cap: int, width, bar, seed) -> list[np.ndarray]:
-    """Counts, draws, keeps. Errors are outputs too: texts that are not ours could quote a value."""
-    failed = None
-    try:
+    """Counts, draws, keeps; errors tell nothing of the data."""
+
+    def keep() -> list[np.ndarray]:
         found, counts = count_keys(source, schema, name, dtype, cap)
         noisy = counts * GRID + noise.gaussian(width, len(counts), seed=seed)
         kept = sorted((found[i], i) for i in np.flatnonzero(noisy > bar))
         text = json.dumps([value for value, _ in kept]).encode()
         users = noisy[[i for _, i in kept]].astype(np.float64) / GRID
         return [np.frombuffer(text, np.uint8).copy(), users]
-    except (FastdpError, MemoryError):
-        raise
-    except Exception as error:
-        failed = type(error).__name__
-    raise PrivacyError(f"counting keys failed ({failed}); nothing was released. The step stays charged")
+
+    return discreet(
+        keep,
+        "not enough memory to count keys; the step stays charged",
+        lambda failed: PrivacyError(
+            f"counting keys failed ({failed}); nothing was released. The step stays charged"
+        ),
+    )
 
 
 def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> tuple[list, np.ndarray]:

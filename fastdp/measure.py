@@ -20,7 +20,7 @@ import numpy as np
 
 from .domain import Clique, Domain, batches
 from .engines import SCALE
-from .errors import FastdpError, PrivacyError, UsageError
+from .errors import PrivacyError, UsageError, discreet
 from .measurement import Measurement, Request
 from .privacy import noise, scale, select
 from .privacy.accountant import BoundedRange, Event, Gaussian, Pure
@@ -404,22 +404,14 @@ class Door:
         return int(digest(name)[:15], 16)
 
     def __private(self, call: Callable[[], Any]) -> Any:
-        """Run code that sees private data. Its errors are outputs too: those that are not ours, whose texts might
-        quote a value, are replaced by one that says nothing."""
-        failed = ""
-        try:
-            return call()
-        except FastdpError as error:
-            error.__cause__ = error.__context__ = None
-            raise
-        except MemoryError:
-            pass
-        except Exception as error:
-            failed = type(error).__name__
-        if not failed:
-            raise MemoryError("not enough memory to count; the step stays charged and can be resumed")
-        raise PrivacyError(
-            f"counting failed inside the door ({failed}); nothing was released. The step stays charged and can be resumed"
+        """Runs code that sees private data, whose errors must not tell of it."""
+        return discreet(
+            call,
+            "not enough memory to count; the step stays charged and can be resumed",
+            lambda failed: PrivacyError(
+                f"counting failed inside the door ({failed}); nothing was released. The step stays charged and can be "
+                "resumed"
+            ),
         )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import RunError, UsageError
+from .files import sync, write_atomic
 
 STATE_VERSION = 1
 
@@ -67,11 +68,21 @@ class RunFolder:
         except OSError as error:
             self._close_lock()
             raise RunError(f"another process is running in {self.private}") from error
+        if not self._holds_lock():
+            self._close_lock()
+            raise RunError(f"another process has just been running in {self.private}; try again")
         if self.resume:
             self._read_state(state)
             for name in self.state.get("staging", []):
                 shutil.rmtree(self.out.parent / name, ignore_errors=True)
         return self
+
+    def _holds_lock(self) -> bool:
+        """Whether the file that was locked is still the one of that name: the last run takes it away when it ends."""
+        try:
+            return os.path.samestat(os.fstat(self._lock), os.stat(self.private / "lock"))
+        except FileNotFoundError:
+            return False
 
     def _read_state(self, path: Path) -> None:
         try:
@@ -120,13 +131,13 @@ class RunFolder:
         staging = self.staging()
         for folder, _, files in os.walk(staging):
             for name in files:
-                _fsync(Path(folder, name))
-            _fsync(Path(folder))
+                sync(Path(folder, name))
+            sync(Path(folder))
         try:
             os.rename(staging, self.out)
         except OSError as error:
             raise RunError(f"cannot put the results at {self.out}: {error.strerror}") from error
-        _fsync(self.out.parent)
+        sync(self.out.parent)
         self._staging = None
 
     def forget(self) -> None:
@@ -171,27 +182,3 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise RunError(f"cannot write {path}: {error.strerror}") from error
     finally:
         part.unlink(missing_ok=True)
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """The file has its old content or the new, never a part, whenever the machine stops."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    other = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
-    try:
-        with open(other, "wb") as f:
-            f.write(data)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(other, path)
-    except BaseException:
-        other.unlink(missing_ok=True)
-        raise
-    _fsync(path.parent)
-
-
-def _fsync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

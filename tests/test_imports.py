@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "fastdp"
 # Lower floors may not import higher ones. A module not named here has the floor of its package's entry.
 FLOORS = [
     {"errors", "domain"},
-    {"threads", "progress", "dtypes", "toml_write"},
+    {"threads", "progress", "dtypes", "toml_write", "files"},
     {"columns", "derive", "bins", "moments", "textvalues"},
     {"schema", "schema_io", "importers"},
     {

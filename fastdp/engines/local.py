@@ -42,12 +42,6 @@ class SparseMarginal:
             out.append(code)
         return tuple(reversed(out))
 
-    def dense(self) -> np.ndarray:
-        """The whole array, where it fits."""
-        table = np.zeros(int(np.prod(self.shape, dtype=object)), np.int64)
-        table[self.keys.astype(np.int64)] = self.sums
-        return table.reshape(self.shape)
-
 
 class LocalCounter:
     """`Counter` over a `Table`. Holds no copy of the data."""

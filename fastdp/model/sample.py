@@ -114,23 +114,6 @@ class Sampler:
         return columns
 
 
-def sample_codes(
-    domain: Domain | Mapping[str, int],
-    nodes: Sequence[Node],
-    n: int,
-    *,
-    method: str = "round",
-    seed: int | None = None,
-    shard: int | None = None,
-    shard_rows: int = SHARD_ROWS,
-    threads: int | None = None,
-) -> dict[str, np.ndarray]:
-    """`Sampler(domain, nodes).draw(n, ...)`: columns of codes (u8, u16 or u32 by domain size)."""
-    return Sampler(domain, nodes).draw(
-        n, method=method, seed=seed, shard=shard, shard_rows=shard_rows, threads=threads
-    )
-
-
 def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tuple, np.ndarray]]:
     known: set[str] = set()
     checked = []

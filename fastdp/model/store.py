@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, RunError, UsageError
+from ..files import sync
 
 FORMAT = "fastdp-model"
 VERSION = 1
@@ -114,11 +115,7 @@ def _write(path: Path, members: list[tuple[str, bytes]]) -> None:
         os.chmod(part, 0o644)
         os.replace(part, path)
         part = None
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(path.parent)
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror}); check folder and space") from error
     finally:

@@ -36,7 +36,7 @@ class Gaussian:
     law = "gaussian"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", _number("Gaussian mu", self.mu))
+        object.__setattr__(self, "mu", gdp.nonnegative("Gaussian mu", self.mu))
 
     def to_dict(self) -> dict[str, Any]:
         """The event as JSON values."""
@@ -52,7 +52,7 @@ class Pure:
     law = "pure"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _number("Pure epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", gdp.nonnegative("Pure epsilon", self.epsilon))
 
     def to_dict(self) -> dict[str, Any]:
         """The event as JSON values."""
@@ -68,7 +68,7 @@ class BoundedRange:
     law = "bounded-range"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _number("BoundedRange epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", gdp.nonnegative("BoundedRange epsilon", self.epsilon))
 
     def to_dict(self) -> dict[str, Any]:
         """The event as JSON values."""
@@ -85,7 +85,7 @@ class Threshold:
     law = "threshold"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", _number("Threshold mu", self.mu))
+        object.__setattr__(self, "mu", gdp.nonnegative("Threshold mu", self.mu))
         object.__setattr__(self, "delta", _delta(self.delta))
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class Composition:
 
     def delta(self, epsilon: float) -> float:
         """The smallest proven delta at epsilon, rounded up."""
-        epsilon = _number("epsilon", epsilon)
+        epsilon = gdp.nonnegative("epsilon", epsilon)
         found = gdp.delta_of(self.mu, epsilon)
         if epsilon >= self.pure_epsilon:
             rest = max(0.0, math.nextafter(epsilon - self.pure_epsilon, -math.inf))
@@ -211,20 +211,8 @@ def _norm_up(values: list[float]) -> float:
     return scale * math.sqrt(squares) * (1.0 + 16.0 * _U)
 
 
-def _number(name: str, value: float) -> float:
-    if isinstance(value, bool):
-        raise UsageError(f"{name} must be a number, got {value!r}")
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a number, got {value!r}") from None
-    if not (math.isfinite(number) and number >= 0.0):
-        raise UsageError(f"{name} must be finite and not negative, got {value!r}")
-    return number
-
-
 def _delta(delta: float) -> float:
-    delta = _number("delta", delta)
+    delta = gdp.nonnegative("delta", delta)
     if delta >= 1.0:
         raise UsageError(f"delta must lie below 1, got {delta!r}")
     return delta

@@ -42,7 +42,7 @@ _MU_MAX = 1e6
 
 def delta_of(mu: float, epsilon: float) -> float:
     """The smallest delta for which mu-GDP implies (epsilon, delta)-DP, rounded up; at most 1."""
-    mu, epsilon = _mu(mu), _nonnegative("epsilon", epsilon)
+    mu, epsilon = _mu(mu), nonnegative("epsilon", epsilon)
     if mu == 0.0:
         return 0.0
     value, error = _log_delta(mu, epsilon)
@@ -70,7 +70,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 def mu_from(epsilon: float, delta: float) -> float:
     """The largest mu for which mu-GDP implies (epsilon, delta)-DP, rounded down (by 2^-42 relative)."""
-    epsilon, delta = _nonnegative("epsilon", epsilon), _delta(delta)
+    epsilon, delta = nonnegative("epsilon", epsilon), _delta(delta)
     target = _log_down(delta)
 
     def step(log_mu: float) -> tuple[float, float]:
@@ -95,7 +95,7 @@ def mu_from(epsilon: float, delta: float) -> float:
 
 def mu_of_pure(epsilon: float) -> float:
     """mu = -2 Phi^-1(1 / (1 + e^epsilon)): every epsilon-DP mechanism is mu-GDP. Rounded up."""
-    epsilon = _nonnegative("epsilon", epsilon)
+    epsilon = nonnegative("epsilon", epsilon)
     if epsilon == 0.0:
         return 0.0
     from scipy.special import erfinv, ndtri_exp
@@ -109,7 +109,7 @@ def mu_of_pure(epsilon: float) -> float:
 
 def mu_of_range(epsilon: float) -> float:
     """mu = -2 Phi^-1(1 / (1 + e^(epsilon/2))): every epsilon-bounded-range mechanism is mu-GDP. Rounded up."""
-    return mu_of_pure(0.5 * _nonnegative("epsilon", epsilon))
+    return mu_of_pure(0.5 * nonnegative("epsilon", epsilon))
 
 
 def pure_epsilon_from(mu: float) -> float:
@@ -230,13 +230,16 @@ def _log_down(delta: float) -> float:
 
 
 def _mu(mu: float) -> float:
-    mu = _nonnegative("mu", mu)
+    mu = nonnegative("mu", mu)
     if mu > _MU_MAX or 0.0 < mu < 1e-300:
         raise UsageError(f"mu must be 0 or lie within 1e-300 to {_MU_MAX:g}, got {mu}")
     return mu
 
 
-def _nonnegative(name: str, value: float) -> float:
+def nonnegative(name: str, value: float) -> float:
+    """The value as a finite float >= 0; UsageError names it otherwise."""
+    if isinstance(value, bool):
+        raise UsageError(f"{name} must be a number, got {value!r}")
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -247,7 +250,7 @@ def _nonnegative(name: str, value: float) -> float:
 
 
 def _delta(delta: float) -> float:
-    delta = _nonnegative("delta", delta)
+    delta = nonnegative("delta", delta)
     if not 1e-300 <= delta < 1.0:
         raise UsageError(f"delta must lie strictly between 0 and 1 for Gaussian noise, got {delta!r}")
     return delta

@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import LedgerError
+from ..files import sync
 from .chain import State, canonical, record_hash
 
 FORMAT = 1
@@ -311,11 +312,7 @@ class FileStore:
             finally:
                 os.close(handle)
             os.replace(aside, self.head)
-            folder = os.open(self.head.parent, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync(self.head.parent)
         except OSError as error:
             raise LedgerError(f"the head file {self.head} cannot be written: {error.strerror}") from None
         self._trace("head")

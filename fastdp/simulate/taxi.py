@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SHIFTS, COMPANIES, MAX_TRIPS = 21, 57, 200
 PAYMENTS = np.array([-1, 0, 1, 2, 3, 5, 6, 7, 8], dtype=np.int8)
 CASH, CARD, MOBILE = 1, 2, 3  # codes of PAYMENTS
-ZONES, ROSTERS, CARD_CLASSES, FARE_LEVELS = 6, 6, 4, 3
+ZONES, ROSTERS, FARE_LEVELS = 6, 6, 3
 LIMITS = {"fare": 9900, "tips": 407, "trip_total": 9900, "trip_seconds": 86400, "trip_miles": 1428}
 DTYPES = {
     "taxi_id": np.int64,
