@@ -54,6 +54,7 @@ class Output:
         seed: int,
         threads: int | None = None,
         extra: bool = False,
+        private: bool = True,
     ):
         self.schema, self.outcome, self.source = schema, outcome, source
         self.rows = outcome.rows
@@ -61,7 +62,7 @@ class Output:
             int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1)
         ]
         self._threads = resolve(threads)
-        self._extra = extra
+        self._extra, self._private = extra, private
         self._has_user = schema.user is not None and (source is not None or outcome.owners is not None)
 
     @property
@@ -176,6 +177,7 @@ class Output:
         from .decode import decode
 
         table = decode(self.schema, codes, self._seeds[0], offset, outputs=self._extra, threads=1)
+        table = stamped(table, self._private)
         if counts is not None:
             table = table.append_column("count", pa.array(counts, pa.int64()))
             return table.replace_schema_metadata({**(table.schema.metadata or {}), **HISTOGRAM})
@@ -186,6 +188,14 @@ class Output:
 
 HISTOGRAM = {b"fastdp.count": b"count"}
 """Metadata of a table whose rows stand for as many events as its column `count` says."""
+
+
+def stamped(table: pa.Table, private: bool) -> pa.Table:
+    """The table, with metadata that says so where a known seed fixed the noise: files get parted from their statement."""
+    if private:
+        return table
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"fastdp.private": b"false"})
+
 
 _PARQUET = {"compression": "zstd", "compression_level": 1, "write_statistics": True}
 
@@ -217,7 +227,7 @@ def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
     return numbers.cast(kind, safe=False)
 
 
-def write_measurements(folder: Path, measurements: Sequence[Measurement]) -> None:
+def write_measurements(folder: Path, measurements: Sequence[Measurement], private: bool = True) -> None:
     """Every released answer with its standard error: `measurements.parquet`, described in `measurements.json`.
 
     Columns: measurement (number), row (of its query), cell (flat cell number where the row is a single cell, else null), value and
@@ -254,8 +264,9 @@ def write_measurements(folder: Path, measurements: Sequence[Measurement]) -> Non
     cells = pa.array(columns.pop("cell"))
     table = pa.table({k: pa.array(v) for k, v in columns.items()})
     table = table.add_column(2, "cell", pa.compute.if_else(pa.compute.less(cells, 0), None, cells))
-    pq.write_table(table, folder / "measurements.parquet", **_PARQUET)
-    text = json.dumps({"format": 1, "unit": "rows", "measurements": described}, indent=1)
+    pq.write_table(stamped(table, private), folder / "measurements.parquet", **_PARQUET)
+    head = {"format": 1, "unit": "rows"} | ({} if private else {"private": False})
+    text = json.dumps(head | {"measurements": described}, indent=1)
     (folder / "measurements.json").write_text(text + "\n", "utf-8")
 
 

@@ -60,7 +60,13 @@ def synthesize(
     out: the run folder, which appears whole or not at all; resume: carry on a run that died there, with its noise.
     report: write DIR.private/report.html, which sees the truth and is not for release.
     """
-    several = isinstance(epsilon, Sequence) and not isinstance(epsilon, str)
+    if isinstance(epsilon, str | bytes):
+        raise UsageError(f"epsilon must be a number or a list of them, got {epsilon!r}")
+    if public is not None and _same(public, table):
+        raise UsageError(
+            "public= names the private data itself, which was not read with public=True: nothing would be protected"
+        )
+    several = isinstance(epsilon, Sequence)
     epsilons = [float(e) for e in epsilon] if isinstance(epsilon, Sequence) else [epsilon]
     if not epsilons or len(set(epsilons)) != len(epsilons):
         raise UsageError("epsilon: give at least one, each once")
@@ -109,3 +115,18 @@ def synthesize(
     except BaseException:
         folder.abandon(keep=work.drew)
         raise
+
+
+def _same(public: Any, private: Any) -> bool:
+    """Whether the public data is the private source, by mistake: the same object, or a file that both name."""
+    if public is private:
+        return not (is_table(public) and public.public)
+    mine, theirs = (
+        {
+            os.path.realpath(p)
+            for p in (x if isinstance(x, list | tuple) else [x])
+            if isinstance(p, str | os.PathLike)
+        }
+        for x in (private, public)
+    )
+    return bool(mine & theirs)

@@ -18,7 +18,7 @@ import numpy as np
 from .errors import UsageError
 from .mechanisms import recipe as recipes
 from .mechanisms.base import Config, Job, Outcome
-from .output import IdSource, Output, write_measurements
+from .output import IdSource, Output, stamped, write_measurements
 from .privacy.statement import write as write_statement
 from .progress import STAGES, Reporter
 from .result import Run, load_run, synthetic_path
@@ -130,8 +130,11 @@ class Work:
                     int(seeds[i]),
                     self.threads,
                     config.outputs,
+                    door.private,
                 )
             )
+            if outcome.model is not None:
+                outcome.model.private = door.private
         truth = table.as_truth() if self.report else None
         if mine and truth is None:
             table.close()
@@ -190,9 +193,10 @@ class Work:
 
         if run.model is not None:
             run.model.save(place / "model.fastdp")
-        write_measurements(place, run.measurements)
+        private = self.seed is None
+        write_measurements(place, run.measurements, private)
         for name, table in outcome.tables.items():
-            pq.write_table(table, place / f"{name}.released.parquet")
+            pq.write_table(stamped(table, private), place / f"{name}.released.parquet")
         run.schema.save(place / "schema.json")
         write_statement(place, run.privacy)
 

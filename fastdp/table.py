@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .domain import Domain
     from .schema import Schema
 
-MAX_ROWS = (1 << 43) - 1
-"""More rows than this could overflow an int64 sum of weights in units of 2^-20 rows."""
+MAX_ROWS = (1 << 42) - 1
+"""Up to this many rows no int64 sum of weights in units of 2^-20 rows can overflow, nor its distance to an estimate."""
 
 
 def code_dtype(size: int) -> np.dtype:

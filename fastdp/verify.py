@@ -84,6 +84,7 @@ def inspect(folder: str | os.PathLike, ledger: Ledger | str | os.PathLike | None
     for part in sorted(folder.glob("eps-*")):
         if part.is_dir():
             found += [f"{part.name}: {p}" for p in inspect(part).problems]
+            found += _part_problems(statement, part)
     if ledger is not None:
         found += _ledger_problems(ledger, statement)
     return Verdict(
@@ -108,6 +109,13 @@ def read_statement(folder: str | os.PathLike) -> dict:
     if not isinstance(statement, dict):
         raise RunError(f"{path} is not a statement")
     return statement
+
+
+def _part_problems(joint: dict, part: Path) -> list[str]:
+    """Where the statement of one epsilon's folder says anything else than the joint one about what was promised."""
+    mine = read_statement(part)
+    told = [k for k in ("epsilon", "delta", "mu", "private", "unit", "parts") if mine.get(k) != joint.get(k)]
+    return [f"{part.name}: its statement and the joint one differ in {', '.join(told)}"] if told else []
 
 
 def _inspect_parts(folder: Path, ledger) -> Verdict:

@@ -42,7 +42,8 @@ class Node:
 
 class Model:
     """A fitted graphical model. `total` rows; `loss` and `iterations` (oracle calls) of its fit; `ended` says what
-    ended it: "noise level", "tolerance" or "iterations"; `trace` holds (calls, loss, seconds)."""
+    ended it: "noise level", "tolerance" or "iterations"; `trace` holds (calls, loss, seconds). `private` is False, in the file
+    too, where a known seed fixed the noise of its measurements."""
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class Model:
         self.domain, self.nodes, self.total = domain, tuple(nodes), float(total)
         self.loss, self.iterations, self.ended = float(loss), int(iterations), ended
         self.trace = tuple(trace)
+        self.private = True
         self._measured = dict(measured or {})
         self._sampler: Sampler | None = None
 
@@ -217,7 +219,7 @@ class Model:
             "ended": self.ended,
             "trace": [[n, loss] for n, loss, _ in self.trace],
         }
-        store.save(path, arrays, manifest)
+        store.save(path, arrays, manifest if self.private else manifest | {"private": False})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Model:
@@ -236,7 +238,7 @@ class Model:
             measured = {tuple(c): arrays[f"error{i}"] for i, c in enumerate(manifest["measured"])}
             loss = manifest["loss"]
             trace = [(int(n), float(v), math.nan) for n, v in manifest["trace"]]
-            return cls(
+            found = cls(
                 domain,
                 nodes,
                 total=manifest["total"],
@@ -246,6 +248,8 @@ class Model:
                 trace=trace,
                 measured=measured,
             )
+            found.private = manifest.get("private", True) is True
+            return found
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: its manifest lacks or spoils {error}") from None
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FastdpError, RunError
 from . import noise
-from .accountant import Event, Gaussian, Pure, event_from_dict
+from .accountant import BoundedRange, Event, Gaussian, Pure, event_from_dict
 from .budget import combined_mu, epsilon_at, pure_epsilon
 from .chain import part_admits
 
@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 FORMAT = "fastdp-privacy/1"
 NAME = "privacy.json"
 GRID = 1 << 20
+
+LAWS: dict[tuple[str, str], type] = {
+    ("marginal", "gaussian"): Gaussian,
+    ("user_histogram", "gaussian"): Gaussian,
+    ("user_histogram", "discrete-laplace"): Pure,
+    ("select", "exponential"): BoundedRange,
+}
+"""What a run releases, and the law it is charged by."""
 
 NOT_PROTECTED = (
     "the schema, its code lists, bin edges and bounds, which must come from public sources",
@@ -130,10 +138,11 @@ def _unit(schema: Schema, unit: str) -> dict:
             "column": None,
             "adjacency": "add or remove one row; the schema has no user column, so each row is its own user",
         }
+    alone = "; a row without an id counts as a user of its own" if schema.null_user == "own" else ""
     return {
         "kind": "user",
         "column": schema.user,
-        "adjacency": "add or remove one user with all of their rows",
+        "adjacency": f"add or remove one user with all of their rows{alone}",
     }
 
 
@@ -239,35 +248,50 @@ def _problems(statement: Mapping) -> Iterator[str]:
             yield f"part {i}: another delta than the statement's"
         if not epsilon_at([cap], delta) <= entry["asked"]["epsilon"] * (1 + 1e-9):
             yield f"part {i}: its bound is above the epsilon that was asked for"
+        if not _close(entry["epsilon"], epsilon_at([cap], delta)):
+            yield f"part {i}: its epsilon is not that of its bound"
+        if events and not _close(entry["spent"]["mu"], combined_mu(events)):
+            yield f"part {i}: what it spent is not what its releases come to"
+        if not _whole(entry["clip"]) or (statement["unit"]["kind"] != "user" and entry["clip"] != 1):
+            yield f"part {i}: the clip must be a whole number of rows, and 1 where no user is protected"
         for release in entry["releases"]:
             yield from _release_problems(i, release, entry["clip"])
+    if statement["bound"]["clip"] != [p["clip"] for p in parts]:
+        yield "the bound and the parts name different clips"
     if statement["private"] is not ("NOT PRIVATE" not in statement["noise"]["source"]):
         yield "the statement calls itself private but its noise came from a seed"
 
 
 def _release_problems(i: int, release: Mapping, clip: int) -> Iterator[str]:
     where = f"part {i}, {release['label']!r}"
-    event, law = event_from_dict(release["event"]), release["law"]
-    if release["kind"] == "marginal" and release["sensitivity"] != clip:
+    event, law, kind = event_from_dict(release["event"]), release["law"], release["kind"]
+    if type(event) is not LAWS.get((kind, law)):
+        yield f"{where}: a {kind} under {law} noise charged as {event.law} is nothing that a run releases"
+        return
+    if kind == "marginal" and release["sensitivity"] != clip:
         yield f"{where}: a marginal's sensitivity must be the clip"
-    if law == "gaussian":
-        if not isinstance(event, Gaussian):
-            yield f"{where}: charged by another law than its noise"
+    if kind == "user_histogram":
+        bound = release["cap"] if law == "discrete-laplace" else math.sqrt(release["cap"])
+        if not _whole(release["cap"]) or not _close(release["sensitivity"], bound):
+            yield f"{where}: its sensitivity is not that of its cap"
             return
-        squared = release["cap"] if release["kind"] == "user_histogram" else release["sensitivity"] ** 2
+    if not release["sensitivity"] > 0:
+        yield f"{where}: its sensitivity must be positive"
+        return
+    if law == "gaussian":
+        squared = release["cap"] if kind == "user_histogram" else release["sensitivity"] ** 2
         # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least this
         if Fraction(release["sigma"]) ** 2 * Fraction(event.mu) ** 2 < squared:
             yield f"{where}: its noise is too small for its sensitivity and mu"
     elif law == "discrete-laplace":
-        if not isinstance(event, Pure):
-            yield f"{where}: charged by another law than its noise"
-            return
         least = math.sqrt(2 * math.exp(-event.epsilon / release["sensitivity"]))
         least /= -math.expm1(-event.epsilon / release["sensitivity"])
         if release["sigma"] < least * (1 - 1e-9):
             yield f"{where}: its noise is too small for its sensitivity and epsilon"
-    elif law != "exponential":
-        yield f"{where}: unknown law {law!r}"
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _close(stated: float, found: float) -> bool:

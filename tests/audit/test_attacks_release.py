@@ -1,0 +1,285 @@
+"""Attacks on what is released, and on runs: statements that lie, seeds that hide, arguments that slip, ledgers that are moved."""
+
+import copy
+import json
+import os
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp import opening
+from fastdp.errors import FastdpError, LedgerError, RunError, UsageError
+from fastdp.measure import Request
+from fastdp.model import store
+from fastdp.privacy import statement
+from fastdp.privacy.ledger import Ledger
+from fastdp.runfolder import RunFolder
+from fastdp.schema import Schema
+from fastdp.table import Table
+from fastdp.userkeys import Groups
+from fastdp.verify import inspect
+
+from .world import SCHEMA, SIZES, Swap, ask_everything, table
+
+RECIPE = {"mechanism": "mst"}
+KNOWN = Schema.from_dict(
+    {
+        "name": "s",
+        "columns": {n: {"kind": "integer", "min": 0, "max": k - 1} for n, k in SIZES.items()},
+        "user": {"column": "who", "max_rows": 5},
+    }
+)
+
+
+def content(seed=1, rows=200):
+    rng = np.random.default_rng(seed)
+    return table([rng.integers(0, n, rows) for n in SIZES.values()], np.arange(rows) % 13)
+
+
+def frame(seed=1, rows=300):
+    rng = np.random.default_rng(seed)
+    return pa.table({"who": np.arange(rows) // 3, **{n: rng.integers(0, k, rows) for n, k in SIZES.items()}})
+
+
+@pytest.fixture(scope="module")
+def told():
+    reserved = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=1e-5, clip=3)])
+    (door,) = reserved.doors(Swap(content()))
+    door.measure([Request(("a",), door.mu * 0.5)], "a")
+    door.user_histogram(Groups(("a",), t_max=2), cap=2, mu=door.mu * 0.5, label="groups")
+    door.user_histogram(Groups(("a",), t_max=2), cap=2, epsilon=0.05, label="pure")
+    door.select_l1([("b",), ("c",)], {("b",): np.zeros(4), ("c",): np.zeros(2)}, epsilon=0.1, label="pick")
+    return reserved.statement()
+
+
+FORGERIES = {
+    "an unknown kind without sensitivity": lambda p, r: r[0].update(kind="other", sensitivity=0, sigma=1e-9),
+    "users without a cap": lambda p, r: r[1].update(cap=0, sensitivity=0, sigma=1e-9),
+    "a cap that does not count": lambda p, r: r[1].update(sensitivity=0.1),
+    "a fraction of a user": lambda p, r: r[1].update(cap=0.5, sensitivity=0.5**0.5, sigma=10),
+    "a selection charged as noise": lambda p, r: r[3].update(event={"law": "gaussian", "mu": 1e-9}),
+    "a selection charged as pure": lambda p, r: r[3].update(event={"law": "pure", "epsilon": 1e-9}),
+    "no sensitivity of a score": lambda p, r: r[3].update(sensitivity=0),
+    "a marginal charged as pure": lambda p, r: r[0].update(event={"law": "pure", "epsilon": 1e-9}),
+    "laplace noise charged as a selection": lambda p, r: r[2].update(event={"law": "bounded-range", "epsilon": 0.05}),
+    "another clip": lambda p, r: (p.update(clip=1), r[0].update(sensitivity=1, sigma=r[0]["sigma"] / 3)),
+    "half a row": lambda p, r: p.update(clip=0.5),
+    "a smaller epsilon of the part": lambda p, r: p.update(epsilon=0.1),
+    "less spent": lambda p, r: p["spent"].update(mu=0.001),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forged_releases_are_seen(told, name):
+    assert statement.problems(told) == []
+    forged = copy.deepcopy(told)
+    part = forged["parts"][0]
+    FORGERIES[name](part, part["releases"])
+    assert statement.problems(forged)
+
+
+def test_rows_that_are_users_cannot_claim_a_clip(told):
+    forged = copy.deepcopy(told)
+    forged["unit"]["kind"] = "row"
+    assert any("clip" in p for p in statement.problems(forged))
+
+
+def test_the_statement_says_that_rows_without_an_id_are_users():
+    plain = KNOWN.to_dict()
+    plain["user"]["null"] = "own"
+    own = Schema.from_dict(plain)
+    ask = opening.Ask(epsilon=1.0, delta=1e-5)
+    reserved = opening.reserve(own, [ask])
+    reserved.doors(fastdp.engines.local.local(fastdp.read(frame(), own)))
+    assert "row without an id" in reserved.statement()["unit"]["adjacency"]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A run of two epsilons with a known seed."""
+    out = tmp_path_factory.mktemp("runs") / "both"
+    fastdp.synthesize(frame(), RECIPE, [1.0, 4.0], 1e-6, schema=KNOWN, seed=1, sample_seed=1, out=out)
+    return out
+
+
+def test_every_file_of_a_seeded_run_says_that_it_is_not_private(both):
+    for part in ("eps-1", "eps-4"):
+        for name in ("synthetic.parquet", "measurements.parquet"):
+            assert pq.read_schema(both / part / name).metadata[b"fastdp.private"] == b"false"
+        assert json.loads((both / part / "measurements.json").read_text())["private"] is False
+        assert store.load(both / part / "model.fastdp")[1]["private"] is False
+        assert fastdp.Model.load(both / part / "model.fastdp").private is False
+        assert json.loads((both / part / "privacy.json").read_text())["private"] is False
+    assert not inspect(both).private
+    run = fastdp.synthesize(frame(), RECIPE, 1.0, 1e-6, schema=KNOWN, seed=1)
+    assert run.data.schema.metadata[b"fastdp.private"] == b"false"
+    run = fastdp.synthesize(frame(), RECIPE, 1.0, 1e-6, schema=KNOWN, sample_seed=1)
+    assert b"fastdp.private" not in (run.data.schema.metadata or {}) and run.model.private
+
+
+def test_a_parts_statement_cannot_promise_something_else(both, tmp_path):
+    folder = shutil.copytree(both, tmp_path / "both")
+    assert inspect(folder).ok
+    path = folder / "eps-1" / "privacy.json"
+    alone = json.loads(path.read_text())
+    alone["parts"] = alone["parts"][:1]
+    alone["bound"]["clip"] = alone["bound"]["clip"][:1]
+    alone["epsilon"], alone["mu"] = alone["parts"][0]["epsilon"], alone["parts"][0]["event"]["mu"]
+    path.write_text(json.dumps(alone))
+    assert statement.problems(alone) == []
+    joint = json.loads((folder / "privacy.json").read_text())
+    joint["files"]["eps-1/privacy.json"] = statement.file_hash(path)
+    (folder / "privacy.json").write_text(json.dumps(joint))
+    assert any("joint" in p for p in inspect(folder).problems)
+
+
+def test_an_epsilon_in_text_is_not_taken_apart():
+    """Its characters were once read as several epsilons: "12" ran at 1 and at 2, and handed back the first."""
+    for wrong in ("12", "1", b"12"):
+        with pytest.raises(UsageError, match="epsilon"):
+            fastdp.synthesize(frame(), RECIPE, wrong, 1e-6, schema=KNOWN)
+
+
+def test_private_data_is_not_taken_for_public_by_mistake(tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(frame(), path)
+    os.symlink(path, tmp_path / "same.parquet")
+    data = frame()
+    for private, public in (
+        (data, data),
+        (str(path), str(path)),
+        (path, tmp_path / "same.parquet"),
+        ([str(path)], str(path)),
+    ):
+        with pytest.raises(UsageError, match="private data itself"):
+            fastdp.synthesize(private, RECIPE, 1.0, 1e-6, schema=KNOWN, public=public)
+    with pytest.raises(UsageError, match="public=True"):
+        fastdp.synthesize(data, RECIPE, 1.0, 1e-6, schema=KNOWN, public=fastdp.read(frame(2), KNOWN))
+
+
+def test_the_lock_of_a_run_that_has_just_ended_is_not_taken(tmp_path):
+    """The file is gone: whoever comes next would lock another one of the same name, and two would be in."""
+    first = RunFolder(tmp_path / "run")
+    first.open()
+    first.agree({}, {"run": "x"})
+    second = RunFolder(tmp_path / "run", resume=True)
+    real = os.open
+
+    def slow(path, flags, *more, **options):
+        found = real(path, flags, *more, **options)
+        if str(path).endswith("lock"):
+            first.close()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", slow)
+        with pytest.raises(RunError, match="just been running"):
+            second.open()
+    third = RunFolder(tmp_path / "run", resume=True)
+    third.open()
+    third.close()
+
+
+def test_a_resumed_run_with_other_rows_spends_nothing_more_and_keeps_its_answers(tmp_path):
+    """The first answers are the stored ones; what is drawn from the new rows is charged under the same reservation."""
+    ledger = Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=10.0, delta=1e-5)
+    ask = opening.Ask(epsilon=10.0, delta=1e-5, clip=3)
+
+    def again(rows):
+        return opening.reserve(SCHEMA, [ask], ledger=ledger, run="r", plan="p").doors(Swap(content(rows)))[0]
+
+    door = again(1)
+    first = door.measure([Request(("a",), door.mu * 0.6)], "first")
+    door = again(2)
+    stored = door.measure([Request(("a",), door.mu * 0.6)], "first")
+    assert (stored[0].values == first[0].values).all()
+    door.measure([Request(("b",), door.mu * 0.6)], "second")
+    with pytest.raises(FastdpError):
+        door.measure([Request(("b",), door.mu * 0.6)], "third")
+    assert ledger.spent("d")["epsilon"] <= 10.0 and len(ledger.entries("d")) == 1
+    for change in ({"epsilon": 9.0}, {"clip": 4}):
+        other = opening.Ask(**{"epsilon": 10.0, "delta": 1e-5, "clip": 3} | change)
+        with pytest.raises(LedgerError, match="other settings"):
+            opening.reserve(SCHEMA, [other], ledger=ledger, run="r", plan="p")
+    with pytest.raises(LedgerError, match="other settings"):
+        opening.reserve(SCHEMA, [ask], ledger=ledger, run="r", plan="other public data")
+
+
+def test_a_ledger_by_another_name_fails_closed(tmp_path):
+    """By a link its head and lock would be others; none are there, so nothing can be spent that way."""
+    ledger = Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=1.0, delta=1e-5)
+    for make, name in ((os.symlink, "soft.db"), (os.link, "hard.db")):
+        make(tmp_path / "b.db", tmp_path / name)
+        with pytest.raises(LedgerError, match="head"):
+            Ledger(tmp_path / name).spent("d")
+    assert ledger.spent("d")["events"] == 0
+
+
+def test_a_ledger_that_cannot_be_written_admits_nothing(tmp_path):
+    from fastdp.privacy import store as ledger_files
+
+    ledger = Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=10.0, delta=1e-5)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    class Blind(Swap):
+        def marginals(self, *_, **__):
+            raise AssertionError("counted though nothing was charged")
+
+    ask = opening.Ask(epsilon=1.0, delta=1e-5, clip=3)
+    (door,) = opening.reserve(SCHEMA, [ask], ledger=ledger).doors(Blind())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger_files.FileStore, "_write_head", full)
+        with pytest.raises((LedgerError, OSError)):
+            door.measure([Request(("a",), 0.01)], "x")
+        with pytest.raises((LedgerError, OSError)):
+            opening.reserve(SCHEMA, [ask], ledger=ledger)
+
+
+def test_nothing_of_the_truth_is_in_the_folder_of_a_run_with_a_report(tmp_path):
+    out = tmp_path / "run"
+    fastdp.synthesize(frame(), RECIPE, 1.0, 1e-6, schema=KNOWN, out=out, report=True)
+    assert (tmp_path / "run.private" / "report.html").exists()
+    assert {p.name for p in out.iterdir()} == {
+        "synthetic.parquet",
+        "privacy.json",
+        "model.fastdp",
+        "measurements.parquet",
+        "measurements.json",
+        "schema.json",
+    }
+    assert inspect(out).ok
+
+
+def test_files_of_runs_on_neighbours_have_the_same_names_and_columns(tmp_path):
+    """Odd rows of one user, or no rows at all: nothing but numbers may differ."""
+    odd = pa.table({"who": pa.array([None, 7, 7]), "a": [99, -1, 0], "b": [0, 0, 10**12], "c": [0, 1, 0]})
+    seen = set()
+    for i, rows in enumerate(([frame()], [frame(), odd.cast(frame().schema)], [frame().slice(0, 0)])):
+        out = tmp_path / f"run{i}"
+        fastdp.synthesize(rows, RECIPE, 1.0, 1e-6, schema=KNOWN, rows=50, out=out)
+        names = sorted(p.name for p in out.iterdir())
+        told = json.loads((out / "privacy.json").read_text())
+        shape = [(r["label"], r["kind"], r["law"]) for r in told["parts"][0]["releases"]]
+        seen.add(json.dumps([names, pq.read_schema(out / "synthetic.parquet").names, shape, told["notes"]]))
+    assert len(seen) == 1
+
+
+def test_more_rows_than_sums_hold_are_refused():
+    with pytest.raises(FastdpError, match="rows"):
+        Table(SCHEMA, {}, rows=1 << 42)
+
+
+def test_spending_everything_and_a_little_more(tmp_path):
+    (door,) = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=1e-5, clip=3)]).doors(Swap(content()))
+    ask_everything(door)
+    with pytest.raises(FastdpError):
+        door.measure([Request(("a",), door.mu * 1e-3)], "more")
