@@ -361,11 +361,12 @@ def ledger_open(
     delta: Annotated[float | None, typer.Option("--delta", "-d")] = None,
     mu: Annotated[float | None, typer.Option(help="Instead of epsilon and delta.")] = None,
     pure: Annotated[float, typer.Option(help="Part of epsilon set aside for pure releases.")] = 0.0,
+    keys: Annotated[float, typer.Option(help="Part of delta set aside for key selection.")] = 0.0,
 ) -> None:
     """Open a data set with a budget that can never be changed."""
     from .privacy.ledger import Ledger
 
-    Ledger(path).open(dataset, epsilon=epsilon, delta=delta, mu=mu, pure=pure)
+    Ledger(path).open(dataset, epsilon=epsilon, delta=delta, mu=mu, pure=pure, keys=keys)
 
 
 @ledger_app.command("show", epilog="Example:\n\n\b\n  fastdp ledger show budget.db trips-2020")

@@ -142,6 +142,19 @@ def test_without_a_recipe_and_public_data_the_choice_is_charged():
     assert (c == 7 * b).mean() > 0.8
 
 
+def test_associations_are_mutual_information_less_chance():
+    from fastdp.publicchoice import PublicTable, mutual_information
+
+    table = small(5000, public=True)
+    recode = {"c": (np.arange(60) > 10).astype(int)}
+    found = PublicTable(table).associations(recode)
+    counts = fastdp.marginals(table, [("b", "c"), ("a", "d")], recode=recode)
+    assert found["b", "c"] == pytest.approx(mutual_information(counts["b", "c"]) - 4 * 1 / 10_000)
+    # a and d are independent: chance explains what there is, up to its own spread (chi square with 6 degrees of freedom).
+    assert found["a", "d"] < 40 / 10_000
+    assert ("a", "c") not in PublicTable(table).associations(max_cells=100)
+
+
 def test_public_frequencies_expand_rare_values():
     rng = np.random.default_rng(0)
     codes = {
