@@ -12,7 +12,7 @@ from types import ModuleType
 _WHERE = {
     "Schema": "schema",
     "Table": "table",
-    "read": "table",
+    "read": "ingest",
     "select_keys": "keyselect",
     "synthesize": "run",
     "Run": "result",

@@ -4,6 +4,7 @@ from . import privacy as privacy
 from . import queries as queries
 from . import simulate as simulate
 from .evaluate import evaluate as evaluate
+from .ingest import read as read
 from .keyselect import select_keys as select_keys
 from .measurement import Measurement as Measurement
 from .model import Model as Model
@@ -16,7 +17,6 @@ from .result import load_run as load_run
 from .run import synthesize as synthesize
 from .schema import Schema as Schema
 from .table import Table as Table
-from .table import read as read
 from .truth import marginals as marginals
 from .verify import verify as verify
 

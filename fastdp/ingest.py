@@ -85,7 +85,16 @@ def read(
     threads: int | None = None,
     progress: Any = None,
 ) -> Table:
-    """See `fastdp.read`."""
+    """Reads and encodes any source under a public schema.
+
+    source: a path, glob, list of paths, Hive folder (Parquet, CSV, CSV.gz, Arrow IPC); a polars DataFrame or
+    LazyFrame; a pyarrow Table, RecordBatch, reader or dataset; pandas; a DuckDB relation; anything with
+    `__arrow_c_stream__`. Only the columns the schema needs are read (`columns`: only these of them).
+    spool: a folder for memory-mapped code columns; None keeps codes in memory up to `SPOOL_ROWS` rows and
+    uses the system's temporary folder (TMPDIR) beyond. Spooled files have no name once open on POSIX, or are removed
+    when the table is closed or collected.
+    progress: called as progress(rows_read_so_far); it sees private numbers, so it is for the data's owner only.
+    """
     schema = as_schema(schema)
     if public:
         return _read(source, schema, public, columns, spool, threads, progress)

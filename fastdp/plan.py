@@ -167,7 +167,7 @@ def _model_cells(schema: Schema, cliques) -> tuple[int, str]:
 def public_table(source: Any, schema: Any, mechanism: Any, threads: int | None = None) -> Table | bool:
     """Public data read by the schema a run would use; True for a saved model, which has no rows to look at."""
     from .archetypes.store import is_folder
-    from .table import read
+    from .ingest import read
 
     if is_folder(source):
         return True

@@ -9,10 +9,10 @@ from .archetypes import store
 from .archetypes.fit import fit
 from .archetypes.options import options_of
 from .errors import UsageError
+from .ingest import read
 from .mechanisms import recipe as recipes
 from .mechanisms.archetypes import Archetypes
 from .plan import resolve_schema
-from .table import read
 
 
 def fit_folder(

@@ -244,7 +244,7 @@ class Work:
     def _table(self, source: Any) -> tuple[Any, bool]:
         if is_table(source):
             return source, False
-        from .table import read
+        from .ingest import read
 
         return read(source, self.schema, threads=self.threads), True
 
@@ -252,8 +252,8 @@ class Work:
         if public is None:
             return None
         from .archetypes.store import Saved, is_folder
+        from .ingest import read
         from .publicchoice import PublicTable
-        from .table import read
 
         if is_folder(public):
             return Saved(public)

@@ -66,7 +66,9 @@ def _events(table: pa.Table, what: str) -> pa.Table:
     counts = numbers(table[name])
     if counts is None or counts.dtype.kind not in "iu" or (len(counts) and counts.min() < 0):
         raise DataError(f"{what}: {name!r} of a histogram must be whole numbers >= 0")
-    return table.drop_columns([name]).take(np.repeat(np.arange(len(counts)), counts)).replace_schema_metadata()
+    return (
+        table.drop_columns([name]).take(np.repeat(np.arange(len(counts)), counts)).replace_schema_metadata()
+    )
 
 
 def _load(path: Path, what: str) -> pa.Table:
@@ -230,7 +232,8 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
 
 
 def _by_schema(truth: Any, synthetic: Any, schema: Schema) -> Pair:
-    from ..table import Table, read
+    from ..ingest import read
+    from ..table import Table
 
     def table(source: Any, what: str) -> Table:
         if isinstance(source, Table):

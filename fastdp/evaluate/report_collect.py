@@ -57,7 +57,7 @@ def coded(source: Any, schema: Any, what: str) -> Coded:
     Columns of the schema that the source lacks, the user's among them, are left out.
     """
     if not hasattr(source, "codes"):
-        from ..table import read
+        from ..ingest import read
         from .inputs import as_arrow
 
         source = as_arrow(source, what)

@@ -195,7 +195,7 @@ def null_ids(policy):
     import polars as pl
 
     from fastdp.engines.local import local
-    from fastdp.table import read
+    from fastdp.ingest import read
 
     plain = {
         "user": {"column": "who", "max_rows": 2, "null": policy},
