@@ -193,7 +193,11 @@ def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> 
     user, value = np.divmod(pairs, len(known))
     if schema.user is not None:
         rank = _mix(users.hashes()[user], values.hashes()[value])
-        order = np.lexsort((rank, user))
+        # Hashes are public, so somebody may own two values whose ranks are equal: the values themselves decide then, never
+        # the order in which others brought them.
+        place = np.empty(len(known), np.int64)
+        place[sorted(range(len(known)), key=known.__getitem__)] = np.arange(len(known))
+        order = np.lexsort((place[value], rank, user))
         user, value = user[order], value[order]
         start = np.flatnonzero(np.diff(user, prepend=-1))
         place = np.arange(len(user)) - np.repeat(start, np.diff(np.append(start, len(user))))
@@ -208,38 +212,76 @@ def _batches(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from . import dtypes, sources, textvalues
+    from . import sources, textvalues
     from .ingest import _known, _plain_ids
 
     wanted = [name] if schema.user is None else [name, schema.user]
-    kind = pa.large_string() if dtypes.family(dtype) == "string" else pa.int64()
     for part in sources.open_parts(source):
-        _check(part, wanted)
+        _check(part, wanted, name, dtype)
         for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
             for batch in sources.guarded(part.where, unit()):
-                keys = batch.column(name)
-                keys = textvalues.parse(keys, dtype) if name in part.text else _plain_ids(keys)
-                if pa.types.is_dictionary(keys.type):
-                    keys = keys.dictionary_decode()
-                try:
-                    keys = keys.cast(kind)
-                except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                    raise DataError(f"{part.where}: column {name!r} does not hold {dtype}") from None
+                keys = keys_of(_plain_ids(batch.column(name)), dtype)
                 keep = keys.is_valid()
                 ids = None
                 if schema.user is not None:
                     ids = batch.column(schema.user)
-                    ids = textvalues.to_text(ids) if schema.user in part.text else _plain_ids(ids)
+                    text = schema.user in part.text
+                    ids = textvalues.ids(ids, schema.user_dtype) if text else _plain_ids(ids)
                     known = _known(ids) if schema.null_user == "drop" else None
                     keep = keep if known is None else pc.and_(keep, pa.array(known))
                     ids = ids.filter(keep)
                 yield keys.filter(keep), ids
 
 
-def _check(part: Part, wanted: list[str]) -> None:
+def keys_of(array: pa.Array, dtype: str) -> pa.Array:
+    """Values as text (large_string) or whole numbers (int64); what is none is null. No value raises, and what one of them
+    becomes never depends on the others."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from . import dtypes, textvalues
+
+    t = pa.types
+    if t.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = array.type
+    if t.is_string(kind) or t.is_large_string(kind):
+        array = array.cast(pa.large_binary())
+    elif t.is_fixed_size_binary(kind):
+        array = array.cast(pa.binary())
+    binary = t.is_binary(array.type) or t.is_large_binary(array.type)
+    if dtypes.family(dtype) == "string":
+        return textvalues.to_text(array) if binary else array.cast(pa.large_string())
+    if binary:
+        texts = textvalues.to_text(textvalues.ids(array, "int64"))
+        whole = pc.match_substring_regex(texts, r"^-?[0-9]{1,18}$")
+        return pc.if_else(whole, texts, pa.scalar(None, texts.type)).cast(pa.int64())
+    if t.is_floating(kind):
+        array = array.cast(pa.float64())
+        whole = pc.and_(pc.equal(array, pc.floor(array)), pc.less(pc.abs(array), 2.0**53))
+        array = pc.if_else(whole, array, pa.scalar(None, array.type))
+    elif t.is_uint64(kind):
+        array = pc.if_else(pc.less_equal(array, pa.scalar((1 << 63) - 1, kind)), array, pa.scalar(None, kind))
+    return array.cast(pa.int64())
+
+
+def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
+    """Names and types, before any row is read."""
+    import pyarrow as pa
+
+    from .ingest import _plain_ids
+
     for column in wanted:
         if part.schema.names.count(column) != 1:
             raise DataError(f"{part.where}: column {column!r} is missing, or there more than once")
+    kind = part.schema.field(name).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_decimal(kind):
+        raise DataError(f"{part.where}: column {name!r} is {kind}; cast it to {dtype}")
+    try:
+        keys_of(_plain_ids(pa.nulls(0, kind)), dtype)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        raise DataError(f"{part.where}: column {name!r} does not hold {dtype}") from None
 
 
 def _column(schema: Schema, column: str) -> tuple[str, str]:

@@ -182,9 +182,11 @@ def test_bad_sources():
     with pytest.raises(DataError, match="'city' is missing"):
         select_keys(pa.table({"who": [1]}), schema(), "city", epsilon=1.0, delta=1e-6)
     with pytest.raises(DataError, match="does not hold int32") as error:
-        table = pa.table({"city": ["secret"], "n": [0]})
+        table = pa.table({"city": [["secret"]], "n": [0]})
         select_keys(table, schema(None, "int32", (1,)), "city", epsilon=1.0, delta=1e-6)
     assert "secret" not in str(error.value)
+    text = pa.table({"city": ["secret"], "n": [0]})
+    assert select_keys(text, schema(None, "int32", (1,)), "city", epsilon=1.0, delta=1e-6).values == ()
     none = select_keys(pa.table({"who": pa.array([], pa.int64()), "city": pa.array([], pa.string())}), schema(),
                        "city", epsilon=1.0, delta=1e-6)  # fmt: skip
     assert none.values == ()

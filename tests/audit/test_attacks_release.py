@@ -65,7 +65,9 @@ FORGERIES = {
     "a selection charged as pure": lambda p, r: r[3].update(event={"law": "pure", "epsilon": 1e-9}),
     "no sensitivity of a score": lambda p, r: r[3].update(sensitivity=0),
     "a marginal charged as pure": lambda p, r: r[0].update(event={"law": "pure", "epsilon": 1e-9}),
-    "laplace noise charged as a selection": lambda p, r: r[2].update(event={"law": "bounded-range", "epsilon": 0.05}),
+    "laplace noise charged as a selection": lambda p, r: r[2].update(
+        event={"law": "bounded-range", "epsilon": 0.05}
+    ),
     "another clip": lambda p, r: (p.update(clip=1), r[0].update(sensitivity=1, sigma=r[0]["sigma"] / 3)),
     "half a row": lambda p, r: p.update(clip=0.5),
     "a smaller epsilon of the part": lambda p, r: p.update(epsilon=0.1),
