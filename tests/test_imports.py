@@ -174,3 +174,11 @@ def test_private_noise_has_one_source():
         text = path.read_text()
         for wrong in ("np.random.seed", "np.random.normal", "np.random.rand", "import pickle"):
             assert wrong not in text, f"{path.name}: {wrong}"
+
+
+def test_the_map_names_every_module():
+    text = (PACKAGE.parent / "ARCHITECTURE.md").read_text("utf-8")
+    missing = [
+        str(p.relative_to(PACKAGE)) for p in modules() if p.name != "__init__.py" and f"{p.name}`" not in text
+    ]
+    assert missing == []
