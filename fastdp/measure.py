@@ -11,6 +11,7 @@ answers; return them. A step that was answered before an interruption returns th
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -62,6 +63,7 @@ class Door:
         "__lock",
         "__part",
         "__prepared",
+        "__process",
         "__releases",
         "__reservation",
         "__scores",
@@ -106,7 +108,7 @@ class Door:
         self.__engine = engine
         self.__event: frozenset[str] | None = None
         self.__reservation = reservation
-        self.__part = part
+        self.__part, self.__process = part, os.getpid()
         self.__seed = seed
         self.__step = 0
         self.__releases: list[dict] = []
@@ -370,6 +372,10 @@ class Door:
         """Charge, draw, store: the only place where private numbers turn into released ones."""
         if not isinstance(label, str) or not label:
             raise UsageError("every step needs a label")
+        if os.getpid() != self.__process:
+            raise PrivacyError(
+                "a door stays in the process it was made for: a copy's charges would not be counted"
+            )
         with self.__lock:
             number, part = self.__step, self.__part
             stored = self.__reservation.enter(part, number, digest(question), label, events)

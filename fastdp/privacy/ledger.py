@@ -138,6 +138,10 @@ class Ledger:
         described = [to_dict(e) for e in parts]
         with self._store.transaction() as work:
             dataset = _the_dataset(work.state, dataset)
+            if self.counts_other_runs and work.state.budgets[dataset].unlimited:
+                raise LedgerError(
+                    f"data set {dataset!r} has no budget: this is the ledger of a single run; open one of your own"
+                )
             known = work.state.runs.get(run)
             if known is None:
                 body = {"dataset": dataset, "run": run, "parts": described, "plan": plan, "time": _now()}

@@ -185,3 +185,31 @@ def test_noise_of_forked_processes_differs():
 
 def _draw(_):
     return noise.gaussian(1e6, 4).tolist()
+
+
+def test_a_door_does_not_work_in_a_forked_process(engine):
+    """The child's charges would go to its own copy of a ledger in memory, beside the parent's."""
+    import os
+
+    door = open_door(engine)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            door.measure([Request(("a",), door.mu)], "twice")
+            os.write(write, b"measured")
+        except PrivacyError:
+            os.write(write, b"refused")
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    assert os.read(read, 20) == b"refused"
+    door.measure([Request(("a",), door.mu)], "once")
+
+
+def test_the_same_request_twice_has_two_noises_and_two_charges(engine):
+    door = open_door(engine)
+    one, two = door.measure([Request(("a", "b"), door.mu * 0.7)] * 2, "copies")
+    assert not np.array_equal(one.values, two.values)
+    assert door.left["mu"] < 0.2 * door.mu

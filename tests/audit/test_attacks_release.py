@@ -285,3 +285,12 @@ def test_spending_everything_and_a_little_more(tmp_path):
     ask_everything(door)
     with pytest.raises(FastdpError):
         door.measure([Request(("a",), door.mu * 1e-3)], "more")
+
+
+def test_a_single_runs_ledger_is_no_budget(tmp_path):
+    """Taken for one, it would admit everything, and statements would claim that other runs are counted."""
+    fastdp.synthesize(frame(), RECIPE, 1.0, 1e-6, schema=KNOWN, out=tmp_path / "run")
+    with pytest.raises(LedgerError, match="no budget"):
+        fastdp.synthesize(
+            frame(), RECIPE, 1.0, 1e-6, schema=KNOWN, ledger=tmp_path / "run.private" / "ledger.db"
+        )
