@@ -85,7 +85,9 @@ def encode(x, Map rule not None, valid, int64_t bit0, out, keep):
     cdef size_t n = len(out)
     cdef int type = type_of(x.dtype), width = out.dtype.itemsize, code
     cdef const void *px = address(x)
-    cdef const uint8_t *pv = NULL if valid is None else <const uint8_t *>address(valid)
+    cdef const uint8_t *pv = NULL
+    if valid is not None:
+        pv = <const uint8_t *>address(valid)
     cdef void *po = address(out)
     cdef uint8_t *pk = NULL if keep is None else <uint8_t *>address(keep)
     cdef const fdp_map *pm = &rule.m
