@@ -90,6 +90,7 @@ def scores(options: argparse.Namespace) -> dict:
                     done = subprocess.run(command, check=True, capture_output=True, text=True)
                 run = json.loads(done.stdout.splitlines()[-1])
                 found["runs"].append(run)
+                save(options, found)
                 stages = "  ".join(f"{k} {v:.1f}" for k, v in run["stages"].items())
                 show(
                     f"epsilon {epsilon:g}, {calibration}",
