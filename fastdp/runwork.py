@@ -326,8 +326,10 @@ def is_table(source: Any) -> bool:
 
 
 def _public_entry(public: Any) -> dict:
-    if isinstance(public, str | os.PathLike):
-        return {"name": os.fspath(public), "use": "user ids and choices of the mechanism"}
+    if isinstance(
+        public, str | os.PathLike
+    ):  # a statement is released: the machine's folders do not belong in it
+        return {"name": Path(public).name, "use": "user ids and choices of the mechanism"}
     return {"name": f"a {type(public).__name__} in memory", "use": "user ids and choices of the mechanism"}
 
 

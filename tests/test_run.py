@@ -111,8 +111,15 @@ def test_public_data_gives_ids_for_free_and_is_named(table, schema):
     assert run.privacy["public_data"]
     per_user = np.unique(run.data["u"].to_numpy(), return_counts=True)[1]
     assert per_user.max() <= 5
-    with pytest.raises(UsageError, match="public=True"):
+    with pytest.raises(UsageError, match="private data itself"):
         go(table, public=table)
+
+
+def test_a_statement_names_public_files_without_their_folders(table, tmp_path):
+    pq.write_table(small_data(seed=9), tmp_path / "last-year.parquet")
+    run = go(table, public=str(tmp_path / "last-year.parquet"), seed=1)
+    assert [p["name"] for p in run.privacy["public_data"]] == ["last-year.parquet"]
+    assert str(tmp_path) not in json.dumps(run.privacy)
 
 
 def test_ids_may_be_left_out_or_insisted_on(table):
