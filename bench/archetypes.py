@@ -5,8 +5,8 @@
     python -m bench.archetypes number             evidence for the number of archetypes
 
 Private trips are of 2020, public ones of an earlier year. Each seed has trips of its own on both sides and its own noise. Beside the
-mechanisms stand two tables that cost no budget: the public trips themselves, and other trips of the private year (what
-sampling alone costs; no mechanism has them).
+mechanisms stand three tables that cost no budget: the public trips themselves, the public distribution that refining starts from,
+and other trips of the private year (what sampling alone costs; no mechanism has them).
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ import numpy as np
 import fastdp
 from fastdp.archetypes.fit import fit
 from fastdp.archetypes.options import options_of
-from fastdp.archetypes.users import CastRows, cast
+from fastdp.archetypes.prior import prior_model
+from fastdp.archetypes.users import CastRows, DealtRows, cast
 from fastdp.engines.users import histogram
 from fastdp.mechanisms import recipe as recipes
+from fastdp.mechanisms.base import Outcome
+from fastdp.mechanisms.common import ModelRows
+from fastdp.output import Output
 from fastdp.userkeys import MostCommon
 
 from . import machine
@@ -106,6 +110,16 @@ def peer_assign(model, table) -> float:
     return timed(assign)[0]
 
 
+def unrefined(schema, public, rows: int, seed: int):
+    """Rows of the public distribution dealt to public users: what refining makes of no private answers."""
+    import pyarrow as pa
+
+    model = fit(public, plain_options())
+    prior = prior_model(schema.domain, model.prior, total=float(rows))
+    dealt = DealtRows(ModelRows(prior, rows, seed), model, model.users.astype(float), 200, seed)
+    return pa.concat_tables(Output(schema, Outcome(dealt, owners=dealt.owners), None, seed).tables())
+
+
 def scores(rows: int, public_rows: int, year: int, epsilons: list[float], seeds: int) -> dict:
     schema = fastdp.Schema.load("taxi-deid2")
     got: dict[str, list[list[float]]] = {}
@@ -124,6 +138,7 @@ def scores(rows: int, public_rows: int, year: int, epsilons: list[float], seeds:
         keep(
             "other trips of the private year", truth, fastdp.simulate.taxi(rows, seed=3000 + seed, year=2020)
         )
+        keep("the public distribution, unrefined", truth, unrefined(schema, public, rows, seed))
         for epsilon in epsilons:
             for name in ("taxi-archetypes", "taxi-adagrid", "taxi-archetypes-refined"):
                 run = fastdp.synthesize(
@@ -152,7 +167,7 @@ def summary(got: dict[str, list[list[float]]], epsilons: list[float]) -> dict:
     for epsilon in epsilons:
         refined = np.array(got[f"taxi-archetypes-refined, epsilon {epsilon:g}"])
         for name in (f"taxi-archetypes, epsilon {epsilon:g}", f"taxi-adagrid, epsilon {epsilon:g}",
-                     "the public trips themselves"):  # fmt: skip
+                     "the public trips themselves", "the public distribution, unrefined"):  # fmt: skip
             mean, half = interval(refined - np.array(got[name]))
             label = f"epsilon {epsilon:g}: refined minus {name.split(',')[0]}"
             out["refined_minus"][label] = [float(mean[0]), float(half[0])]

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from ..measure import Door
     from ..schema import Schema
 
+SLACK = 2.0
+"""Standard deviations by which the misfit of the refined model may exceed what noise alone explains: public data that already
+explains the answers is left as it is."""
+
 NEEDS_PUBLIC = (
     "archetypes need public data: give public= (--public), data or a folder made by `fastdp archetypes fit`"
 )
@@ -115,7 +119,9 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         prior = prior_model(door.domain, public.prior, threads=job.threads)
         # Mirror descent from the prior multiplies it by factors of measured cells and nothing else: of all distributions with the
         # same measured marginals, the result is the one nearest to the prior in relative entropy.
-        model = job.fit(door.domain, ways, warm_start=prior, stop="noise", method="mirror-descent")
+        model = job.fit(
+            door.domain, ways, warm_start=prior, stop="noise", slack=SLACK, method="mirror-descent"
+        )
         # Rows beyond the clip were not counted; public users tell how many those are.
         total = round(model.total * public.clip_factor(door.clip))
         rows: Rows = ModelRows(model, min(max(0, total), limit), job.seed)

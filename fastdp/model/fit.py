@@ -38,6 +38,7 @@ def fit(
     max_cells: int | None = None,
     method: Literal["accelerated", "mirror-descent"] = "accelerated",
     tables: Literal["float64", "float32"] = "float64",
+    slack: float = 0.0,
 ) -> Model:
     """The model that minimises `loss = 1/2 sum ((Q mu - y) / sigma)^2` over the marginals of a junction tree.
 
@@ -54,6 +55,8 @@ def fit(
         {clique: bool array, True where a combination is impossible}: public knowledge, exact in the model.
     warm_start
         Start from this model (also the way to give a prior: an early stop stays near where it started).
+    slack
+        With stop="noise": standard deviations of the truth's own loss that the fit may end above it. 2 suits a good prior.
     tables
         Precision of the clique tables; sums are float64 either way.
     """
@@ -81,7 +84,7 @@ def fit(
         theta[place.at + cells] = IMPOSSIBLE
     workers = resolve(threads)
     oracle = Oracle(Engine(plan, workers), theta, quadratic.active, float(rows), workers)
-    rule = Stop(stop, quadratic, 1e-6 if tol is None else tol, iters if iters is not None else 10_000)
+    rule = Stop(stop, quadratic, 1e-6 if tol is None else tol, iters if iters is not None else 10_000, slack)
     if stop == "noise" and tol is None:
         rule.tol = 1e-4
     found = METHODS[method](oracle, quadratic, theta[quadratic.active], np.dtype(tables), rule, callback)

@@ -96,15 +96,17 @@ class Stop:
     "noise": the discrepancy principle. The loss of the truth itself is about half the number of measured rows; a fit that
     is below fits noise. It ends when the loss is down to rows / 2 in all, and for every order k of marginals to
     rows_k / 2 + 3 sqrt(rows_k / 2), so that many noise cells of high order cannot hide a wrong low-order
-    marginal; where that is not reachable, by tolerance.
+    marginal; where that is not reachable, by tolerance. `slack`: the first bound is this many standard deviations of the
+    truth's loss, sqrt(rows / 2), higher; for starts that are good priors, which must not be bent to noise in half of all runs.
     "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations and stands at its best. "iters": after
     `iters` oracle calls.
     """
 
     WINDOW = 10
 
-    def __init__(self, rule: str, quadratic: Quadratic, tol: float, iters: int | None):
+    def __init__(self, rule: str, quadratic: Quadratic, tol: float, iters: int | None, slack: float = 0.0):
         self.rule, self.quadratic, self.tol, self.iters = rule, quadratic, tol, iters
+        self.noise = quadratic.rows / 2 + slack * math.sqrt(quadratic.rows / 2)
         self.seen: list[float] = []
 
     def spent(self, calls: int) -> str:
@@ -116,7 +118,7 @@ class Stop:
             return "iterations"
         if self.rule == "iters":
             return ""
-        if self.rule == "noise" and loss <= self.quadratic.rows / 2 and self._orders_fit(at):
+        if self.rule == "noise" and loss <= self.noise and self._orders_fit(at):
             return "noise level"
         return "tolerance" if self._stalled(loss) else ""
 
