@@ -7,8 +7,7 @@
 #define USERS_AT_ONCE 1024 /* users a thread takes at a time */
 
 /* A bijection of 64-bit words with good diffusion (the finaliser of splitmix64). */
-static inline uint64_t fdp_mix(uint64_t x)
-{
+static inline uint64_t fdp_mix(uint64_t x) {
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9ULL;
     x ^= x >> 27;
@@ -17,8 +16,7 @@ static inline uint64_t fdp_mix(uint64_t x)
 }
 
 /* Hash of a pair; not symmetric. Keyed by its first argument, the hash of a user's id value. */
-static inline uint64_t fdp_mix2(uint64_t key, uint64_t x)
-{
+static inline uint64_t fdp_mix2(uint64_t key, uint64_t x) {
     return fdp_mix(fdp_mix(key + 0x9e3779b97f4a7c15ULL) ^ (x + 0x632be59bd9b4e019ULL));
 }
 
@@ -40,8 +38,8 @@ int fdp_cap(int64_t users, const int64_t *start, const uint64_t *order, const ui
 
 /* Users by their most common key: out[key] += 1 for each user with a key below `keys` (others are not counted).
  * Ties by the smallest mix2(user_hash, key). sorted: keys grouped by user, reordered here. */
-int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
-                    uint64_t keys, int threads, int64_t *out);
+int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, uint64_t keys,
+                    int threads, int64_t *out);
 
 /* Which cells of a grid have a place in a histogram: all (cells NULL), or cells[count], ascending. position, where it
  * is not NULL, is the same as a table over the whole grid: the place, or -1. */
@@ -53,8 +51,8 @@ typedef struct {
 
 /* Users by group and number of rows in it. A user with T rows of key k is in cell k * t_max + min(T, t_max) - 1; of those of
  * its cells that have a place, the at most `cap` with the smallest mix2(user_hash, k) are counted: out[place] += 1. */
-int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
-               const fdp_cellset *set, int64_t t_max, int64_t cap, int threads, int64_t *out);
+int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, const fdp_cellset *set,
+               int64_t t_max, int64_t cap, int threads, int64_t *out);
 
 /* Dense numbers for user ids, in order of appearance. */
 typedef struct fdp_ids fdp_ids;
@@ -75,7 +73,7 @@ int fdp_ids_hash_words(int64_t n, const uint64_t *id, uint64_t *hash);
 
 /* key[2i], key[2i+1] = SipHash-1-3-128 of string i under the secret key; hash[i] = a public hash of its content.
  * String i is data[offset[i] .. offset[i+1]). */
-int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, const uint64_t secret[2],
-                         uint64_t *key, uint64_t *hash);
+int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, const uint64_t secret[2], uint64_t *key,
+                         uint64_t *hash);
 
 #endif

@@ -23,8 +23,7 @@ struct fdp_ids {
 #define PUBLIC_KEY 0x66617374647075ULL
 #define MAX_USERS 0xfffffffeLL
 
-int fdp_ids_new(int words, uint64_t secret, fdp_ids **out)
-{
+int fdp_ids_new(int words, uint64_t secret, fdp_ids **out) {
     if (words != 1 && words != 2) return FDP_ERR_ARGUMENT;
     fdp_ids *ids = calloc(1, sizeof *ids);
     *out = ids;
@@ -36,8 +35,7 @@ int fdp_ids_new(int words, uint64_t secret, fdp_ids **out)
     return ids->slot ? FDP_OK : FDP_ERR_MEMORY;
 }
 
-void fdp_ids_free(fdp_ids *ids)
-{
+void fdp_ids_free(fdp_ids *ids) {
     if (ids == NULL) return;
     free(ids->slot);
     free(ids->key);
@@ -45,17 +43,19 @@ void fdp_ids_free(fdp_ids *ids)
     free(ids);
 }
 
-int64_t fdp_ids_count(const fdp_ids *ids) { return ids->count; }
+int64_t fdp_ids_count(const fdp_ids *ids) {
+    return ids->count;
+}
 
-const uint64_t *fdp_ids_hash(const fdp_ids *ids) { return ids->hash; }
+const uint64_t *fdp_ids_hash(const fdp_ids *ids) {
+    return ids->hash;
+}
 
-static inline uint64_t spread(const fdp_ids *ids, const uint64_t *key)
-{
+static inline uint64_t spread(const fdp_ids *ids, const uint64_t *key) {
     return ids->words == 1 ? fdp_mix(key[0] ^ ids->secret) : key[0];
 }
 
-static int append(fdp_ids *ids, const uint64_t *key, uint64_t hash)
-{
+static int append(fdp_ids *ids, const uint64_t *key, uint64_t hash) {
     if (ids->count >= MAX_USERS) return FDP_ERR_OVERFLOW;
     if (ids->count == ids->room) {
         int64_t room = ids->room ? ids->room + ids->room / 2 : 1024;
@@ -72,8 +72,7 @@ static int append(fdp_ids *ids, const uint64_t *key, uint64_t hash)
     return FDP_OK;
 }
 
-static int grow(fdp_ids *ids)
-{
+static int grow(fdp_ids *ids) {
     uint64_t mask = ids->mask * 2 + 1, *old = ids->slot, *slot = calloc(mask + 1, sizeof *slot);
     if (slot == NULL) return FDP_ERR_MEMORY;
     for (uint64_t i = 0; i <= ids->mask; i++) {
@@ -90,8 +89,7 @@ static int grow(fdp_ids *ids)
 }
 
 int fdp_ids_add(fdp_ids *ids, int64_t n, const uint64_t *key, const uint64_t *hash, const uint8_t *valid,
-                uint32_t *number)
-{
+                uint32_t *number) {
     int words = ids->words, status;
     for (int64_t first = 0; first < n; first += AHEAD) {
         int64_t last = FDP_MIN(n, first + AHEAD);
@@ -131,28 +129,25 @@ int fdp_ids_add(fdp_ids *ids, int64_t n, const uint64_t *key, const uint64_t *ha
     return FDP_OK;
 }
 
-FDP_CLONES static void hash_words(int64_t n, const uint64_t *restrict id, uint64_t *restrict hash)
-{
+FDP_CLONES static void hash_words(int64_t n, const uint64_t *restrict id, uint64_t *restrict hash) {
     for (int64_t i = 0; i < n; i++) hash[i] = fdp_mix2(PUBLIC_KEY, id[i]);
 }
 
-int fdp_ids_hash_words(int64_t n, const uint64_t *id, uint64_t *hash)
-{
+int fdp_ids_hash_words(int64_t n, const uint64_t *id, uint64_t *hash) {
     hash_words(n, id, hash);
     return FDP_OK;
 }
 
 #define ROTATE(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
-#define ROUND                                                                                     \
-    do {                                                                                          \
-        v0 += v1, v1 = ROTATE(v1, 13), v1 ^= v0, v0 = ROTATE(v0, 32);                             \
-        v2 += v3, v3 = ROTATE(v3, 16), v3 ^= v2;                                                  \
-        v0 += v3, v3 = ROTATE(v3, 21), v3 ^= v0;                                                  \
-        v2 += v1, v1 = ROTATE(v1, 17), v1 ^= v2, v2 = ROTATE(v2, 32);                             \
+#define ROUND \
+    do { \
+        v0 += v1, v1 = ROTATE(v1, 13), v1 ^= v0, v0 = ROTATE(v0, 32); \
+        v2 += v3, v3 = ROTATE(v3, 16), v3 ^= v2; \
+        v0 += v3, v3 = ROTATE(v3, 21), v3 ^= v0; \
+        v2 += v1, v1 = ROTATE(v1, 17), v1 ^= v2, v2 = ROTATE(v2, 32); \
     } while (0)
 
-static inline uint64_t little_endian(const uint8_t *p)
-{
+static inline uint64_t little_endian(const uint8_t *p) {
     uint64_t m;
     memcpy(&m, p, 8);
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -161,9 +156,8 @@ static inline uint64_t little_endian(const uint8_t *p)
     return m;
 }
 
-int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, const uint64_t secret[2],
-                         uint64_t *key, uint64_t *hash)
-{
+int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, const uint64_t secret[2], uint64_t *key,
+                         uint64_t *hash) {
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *p = data + offset[i];
         uint64_t length = (uint64_t)(offset[i + 1] - offset[i]);

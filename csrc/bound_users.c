@@ -4,14 +4,12 @@
 
 #include <stdlib.h>
 
-static int by_value(const void *a, const void *b)
-{
+static int by_value(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
-static void sort_keys(uint64_t *key, int64_t n)
-{
+static void sort_keys(uint64_t *key, int64_t n) {
     if (n > 48) {
         qsort(key, (size_t)n, sizeof *key, by_value);
         return;
@@ -29,8 +27,8 @@ typedef struct {
     const int64_t *start;
     uint64_t *sorted;
     const uint64_t *user_hash;
-    uint64_t keys;                            /* most common: keys of the public set */
-    const fdp_cellset *set;                   /* groups: the public cells */
+    uint64_t keys;          /* most common: keys of the public set */
+    const fdp_cellset *set; /* groups: the public cells */
     int64_t t_max, cap;
     int64_t *out;
     atomic_llong next;
@@ -69,11 +67,11 @@ static void most_common_work(fdp_team *team, int number, void *ctx) {
         for (int64_t u = from; u < FDP_MIN(from + USERS_AT_ONCE, job->users); u++) most_common_user(job, u);
 }
 
-int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
-                    uint64_t keys, int threads, int64_t *out)
-{
+int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, uint64_t keys,
+                    int threads, int64_t *out) {
     if (threads < 1) return FDP_ERR_ARGUMENT;
-    users_job job = {.users = users, .start = start, .sorted = sorted, .user_hash = user_hash, .keys = keys, .out = out};
+    users_job job = {
+        .users = users, .start = start, .sorted = sorted, .user_hash = user_hash, .keys = keys, .out = out};
     fdp_team_run(threads, most_common_work, &job);
     return FDP_OK;
 }
@@ -83,16 +81,14 @@ typedef struct {
     int64_t place;
 } group;
 
-static int by_hash(const void *a, const void *b)
-{
+static int by_hash(const void *a, const void *b) {
     const group *x = a, *y = b;
     if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
     return (x->place > y->place) - (x->place < y->place);
 }
 
 /* Place of a cell in the histogram, -1 where it has none. */
-static inline int64_t place(const fdp_cellset *set, int64_t cell)
-{
+static inline int64_t place(const fdp_cellset *set, int64_t cell) {
     if (set->position != NULL) return set->position[cell];
     if (set->cells == NULL) return cell;
     int64_t lo = 0, hi = set->count;
@@ -107,8 +103,7 @@ static inline int64_t place(const fdp_cellset *set, int64_t cell)
 }
 
 /* Counts at most `cap` groups of one user; `found` is room for all of them. */
-static void groups_user(const users_job *job, int64_t u, group *found)
-{
+static void groups_user(const users_job *job, int64_t u, group *found) {
     uint64_t *key = job->sorted + job->start[u];
     int64_t n = job->start[u + 1] - job->start[u], groups = 0;
     sort_keys(key, n);
@@ -126,8 +121,7 @@ static void groups_user(const users_job *job, int64_t u, group *found)
     for (int64_t g = 0; g < groups; g++) add_one(job->out + found[g].place);
 }
 
-static void groups_work(fdp_team *team, int number, void *ctx)
-{
+static void groups_work(fdp_team *team, int number, void *ctx) {
     users_job *job = ctx;
     group *found = NULL;
     int64_t room = 0;
@@ -150,12 +144,17 @@ static void groups_work(fdp_team *team, int number, void *ctx)
     free(found);
 }
 
-int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
-               const fdp_cellset *set, int64_t t_max, int64_t cap, int threads, int64_t *out)
-{
+int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, const fdp_cellset *set,
+               int64_t t_max, int64_t cap, int threads, int64_t *out) {
     if (threads < 1 || t_max < 1 || cap < 1) return FDP_ERR_ARGUMENT;
-    users_job job = {.users = users, .start = start, .sorted = sorted, .user_hash = user_hash,
-                     .set = set, .t_max = t_max, .cap = cap, .out = out};
+    users_job job = {.users = users,
+                     .start = start,
+                     .sorted = sorted,
+                     .user_hash = user_hash,
+                     .set = set,
+                     .t_max = t_max,
+                     .cap = cap,
+                     .out = out};
     fdp_team_run(threads, groups_work, &job);
     return atomic_load(&job.status);
 }

@@ -16,18 +16,17 @@
 #define FEW_EDGES 32
 
 #define INT_TYPES(X) \
-    X(FDP_I8, int8_t) X(FDP_U8, uint8_t) X(FDP_I16, int16_t) X(FDP_U16, uint16_t) X(FDP_I32, int32_t) \
-    X(FDP_U32, uint32_t) X(FDP_I64, int64_t)
+    X(FDP_I8, int8_t) \
+    X(FDP_U8, uint8_t) X(FDP_I16, int16_t) X(FDP_U16, uint16_t) X(FDP_I32, int32_t) X(FDP_U32, uint32_t) \
+        X(FDP_I64, int64_t)
 #define ALL_TYPES(X) INT_TYPES(X) X(FDP_F32, float) X(FDP_F64, double)
 
-static void widen_u64(const uint64_t *x, size_t n, int64_t *out)
-{
+static void widen_u64(const uint64_t *x, size_t n, int64_t *out) {
     for (size_t i = 0; i < n; i++) out[i] = x[i] > INT64_MAX ? INT64_MAX : (int64_t)x[i];
 }
 
 #define DEFINE_INT(TAG, T) \
-    FDP_CLONES static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
-    { \
+    FDP_CLONES static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         const uint64_t lo = (uint64_t)m->lo, count = m->count; \
         const uint32_t below = m->below, above = m->above; \
         for (size_t i = 0; i < n; i++) { \
@@ -37,8 +36,7 @@ static void widen_u64(const uint64_t *x, size_t n, int64_t *out)
             out[i] = v >= m->lo && d < count ? (uint32_t)d : outside; \
         } \
     } \
-    static void table_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
-    { \
+    static void table_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         const uint64_t lo = (uint64_t)m->lo, count = m->count; \
         for (size_t i = 0; i < n; i++) { \
             const int64_t v = (int64_t)x[i]; \
@@ -46,8 +44,7 @@ static void widen_u64(const uint64_t *x, size_t n, int64_t *out)
             out[i] = v >= m->lo && d < count ? m->table[d] : m->other; \
         } \
     } \
-    static void sorted_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
-    { \
+    static void sorted_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         for (size_t i = 0; i < n; i++) { \
             const int64_t v = (int64_t)x[i]; \
             uint64_t at = 0; \
@@ -63,16 +60,14 @@ static void widen_u64(const uint64_t *x, size_t n, int64_t *out)
             out[i] = at < m->count && m->ikeys[at] == v ? m->table[at] : m->other; \
         } \
     } \
-    FDP_CLONES static void count_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
-    { \
+    FDP_CLONES static void count_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         memset(out, 0, n * sizeof *out); \
         for (uint64_t j = 0; j < m->count; j++) { \
             const int64_t edge = m->ikeys[j]; \
             for (size_t i = 0; i < n; i++) out[i] += (uint32_t)((int64_t)x[i] >= edge); \
         } \
     } \
-    static void find_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
-    { \
+    static void find_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         for (size_t i = 0; i < n; i++) { \
             uint64_t at = 0; \
             for (uint64_t len = m->count; len > 0;) { \
@@ -91,26 +86,24 @@ INT_TYPES(DEFINE_INT)
 
 /* Floating point: a number that is not whole is no key of a whole-number rule. */
 #define DEFINE_FLOAT(TAG, T) \
-    static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
-    { \
+    static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         const double lo = (double)m->lo, hi = lo + (double)m->count - 1; \
         for (size_t i = 0; i < n; i++) { \
             const double v = (double)x[i]; \
             if (v >= lo && v <= hi) { \
                 const int64_t t = (int64_t)v; \
                 const uint64_t d = (uint64_t)t - (uint64_t)m->lo; \
-                out[i] = (double)t == v && d < m->count ? (m->rule == FDP_TABLE ? m->table[d] : (uint32_t)d) : m->other; \
+                out[i] = \
+                    (double)t == v && d < m->count ? (m->rule == FDP_TABLE ? m->table[d] : (uint32_t)d) : m->other; \
             } else { \
                 out[i] = v != v ? m->nan : m->rule == FDP_TABLE ? m->other : v < lo ? m->below : m->above; \
             } \
         } \
     } \
-    static void table_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
-    { \
+    static void table_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         affine_##TAG(x, n, m, out); \
     } \
-    static void sorted_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
-    { \
+    static void sorted_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         for (size_t i = 0; i < n; i++) { \
             const double v = (double)x[i]; \
             uint64_t at = 0; \
@@ -126,16 +119,14 @@ INT_TYPES(DEFINE_INT)
             out[i] = v != v ? m->nan : at < m->count && m->fkeys[at] == v ? m->table[at] : m->other; \
         } \
     } \
-    FDP_CLONES static void count_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
-    { \
+    FDP_CLONES static void count_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         memset(out, 0, n * sizeof *out); \
         for (uint64_t j = 0; j < m->count; j++) { \
             const double edge = m->fkeys[j]; \
             for (size_t i = 0; i < n; i++) out[i] += (uint32_t)((double)x[i] >= edge); \
         } \
     } \
-    static void find_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) \
-    { \
+    static void find_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         for (size_t i = 0; i < n; i++) { \
             uint64_t at = 0; \
             for (uint64_t len = m->count; len > 0;) { \
@@ -150,32 +141,35 @@ INT_TYPES(DEFINE_INT)
             out[i] = (uint32_t)at; \
         } \
     } \
-    static void nans_##TAG(const T *x, size_t n, uint32_t nan, uint32_t *out) \
-    { \
+    static void nans_##TAG(const T *x, size_t n, uint32_t nan, uint32_t *out) { \
         for (size_t i = 0; i < n; i++) out[i] = x[i] != x[i] ? nan : out[i]; \
     }
 DEFINE_FLOAT(FDP_F32, float)
 DEFINE_FLOAT(FDP_F64, double)
 
-static void through_table(const uint32_t *table, size_t n, uint32_t *out)
-{
+static void through_table(const uint32_t *table, size_t n, uint32_t *out) {
     for (size_t i = 0; i < n; i++) out[i] = table[out[i]];
 }
 
-static int map_block(const void *x, int type, size_t n, const struct fdp_map *m, uint32_t *out)
-{
+static int map_block(const void *x, int type, size_t n, const struct fdp_map *m, uint32_t *out) {
     switch (type) {
 #define CASE(TAG, T) \
     case TAG: \
-        if (m->rule == FDP_AFFINE) affine_##TAG((const T *)x, n, m, out); \
-        else if (m->rule == FDP_TABLE) table_##TAG((const T *)x, n, m, out); \
-        else if (m->rule == FDP_SORTED) sorted_##TAG((const T *)x, n, m, out); \
-        else if (m->count <= FEW_EDGES) count_edges_##TAG((const T *)x, n, m, out); \
-        else find_edges_##TAG((const T *)x, n, m, out); \
+        if (m->rule == FDP_AFFINE) \
+            affine_##TAG((const T *)x, n, m, out); \
+        else if (m->rule == FDP_TABLE) \
+            table_##TAG((const T *)x, n, m, out); \
+        else if (m->rule == FDP_SORTED) \
+            sorted_##TAG((const T *)x, n, m, out); \
+        else if (m->count <= FEW_EDGES) \
+            count_edges_##TAG((const T *)x, n, m, out); \
+        else \
+            find_edges_##TAG((const T *)x, n, m, out); \
         break;
         ALL_TYPES(CASE)
 #undef CASE
-    default: return FDP_ERR_ARGUMENT;
+    default:
+        return FDP_ERR_ARGUMENT;
     }
     if (m->rule == FDP_EDGES) {
         through_table(m->table, n, out);
@@ -185,16 +179,14 @@ static int map_block(const void *x, int type, size_t n, const struct fdp_map *m,
     return FDP_OK;
 }
 
-static void lay_nulls(const uint8_t *valid, int64_t bit, size_t n, uint32_t null, uint32_t *out)
-{
+static void lay_nulls(const uint8_t *valid, int64_t bit, size_t n, uint32_t null, uint32_t *out) {
     for (size_t i = 0; i < n; i++) {
         const int64_t at = bit + (int64_t)i;
         out[i] = valid[at >> 3] >> (at & 7) & 1 ? out[i] : null;
     }
 }
 
-static void mark_drops(size_t n, uint32_t *codes, uint8_t *keep)
-{
+static void mark_drops(size_t n, uint32_t *codes, uint8_t *keep) {
     for (size_t i = 0; i < n; i++) {
         const int drop = codes[i] == FDP_DROP;
         keep[i] = drop ? 0 : keep[i];
@@ -202,15 +194,13 @@ static void mark_drops(size_t n, uint32_t *codes, uint8_t *keep)
     }
 }
 
-static size_t type_size(int type)
-{
+static size_t type_size(int type) {
     static const uint8_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
     return type < 0 || type > FDP_F64 ? 0 : sizes[type];
 }
 
 int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, const uint8_t *valid, int64_t bit0,
-               int width, void *out, uint8_t *keep)
-{
+               int width, void *out, uint8_t *keep) {
     const size_t step = type_size(type);
     uint32_t codes[BLOCK];
     int64_t wide[BLOCK];
@@ -241,8 +231,7 @@ int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, con
     return FDP_OK;
 }
 
-static void widen(const void *codes, int width, size_t start, size_t n, uint32_t *out)
-{
+static void widen(const void *codes, int width, size_t start, size_t n, uint32_t *out) {
     if (width == 1) {
         const uint8_t *c = (const uint8_t *)codes + start;
         for (size_t i = 0; i < n; i++) out[i] = c[i];
@@ -254,8 +243,7 @@ static void widen(const void *codes, int width, size_t start, size_t n, uint32_t
     }
 }
 
-int fdp_lookup(const void *codes, int width, size_t n, const void *table, int size, void *out)
-{
+int fdp_lookup(const void *codes, int width, size_t n, const void *table, int size, void *out) {
     uint32_t block[BLOCK];
     if (width != 1 && width != 2 && width != 4) return FDP_ERR_ARGUMENT;
     for (size_t start = 0; start < n; start += BLOCK) {
@@ -271,14 +259,14 @@ int fdp_lookup(const void *codes, int width, size_t n, const void *table, int si
             CASE(4, uint32_t)
             CASE(8, uint64_t)
 #undef CASE
-        default: return FDP_ERR_ARGUMENT;
+        default:
+            return FDP_ERR_ARGUMENT;
         }
     }
     return FDP_OK;
 }
 
-FDP_CLONES static void uniform_block(uint64_t key, uint64_t row, size_t n, double *u)
-{
+FDP_CLONES static void uniform_block(uint64_t key, uint64_t row, size_t n, double *u) {
     for (size_t i = 0; i < n; i++) {
         uint64_t z = key + (row + i + 1) * 0x9E3779B97F4A7C15u;
         z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -288,26 +276,22 @@ FDP_CLONES static void uniform_block(uint64_t key, uint64_t row, size_t n, doubl
     }
 }
 
-int fdp_uniform(uint64_t key, uint64_t row0, size_t n, double *u)
-{
+int fdp_uniform(uint64_t key, uint64_t row0, size_t n, double *u) {
     uniform_block(key, row0, n, u);
     return FDP_OK;
 }
 
-static double beyond(double u, double mean, double width)
-{
+static double beyond(double u, double mean, double width) {
     return isinf(width) ? -mean * log1p(-u) : -mean * log1p(u * expm1(-width / mean));
 }
 
 /* Even draws over every bin of the block: no calls, so that it vectorises. */
-FDP_CLONES static void even(const uint32_t *codes, size_t n, const struct fdp_bins *b, double *v)
-{
+FDP_CLONES static void even(const uint32_t *codes, size_t n, const struct fdp_bins *b, double *v) {
     for (size_t i = 0; i < n; i++) v[i] = b->lo[codes[i]] + v[i] * (b->hi[codes[i]] - b->lo[codes[i]]);
 }
 
 FDP_CLONES static void settle(const uint32_t *codes, size_t n, const struct fdp_bins *b, int whole, double unit,
-                              double *v)
-{
+                              double *v) {
     if (whole)
         for (size_t i = 0; i < n; i++) v[i] = floor(v[i]);
     for (size_t i = 0; i < n; i++) {
@@ -320,8 +304,7 @@ FDP_CLONES static void settle(const uint32_t *codes, size_t n, const struct fdp_
 }
 
 int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *b, int whole, double unit, uint64_t key,
-             uint64_t row0, int type, void *out)
-{
+             uint64_t row0, int type, void *out) {
     uint32_t block[BLOCK];
     double u[BLOCK], v[BLOCK];
     if (width != 1 && width != 2 && width != 4) return FDP_ERR_ARGUMENT;
@@ -334,8 +317,10 @@ int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *b, i
         for (size_t i = 0; i < m; i++) {
             const uint32_t c = block[i];
             const double mean = b->mean[c];
-            if (mean > 0) v[i] = b->lo[c] + beyond(u[i], mean, b->hi[c] - b->lo[c]);
-            else if (mean < 0) v[i] = b->hi[c] - beyond(1 - u[i] - 0x1p-53, -mean, b->hi[c] - b->lo[c]);
+            if (mean > 0)
+                v[i] = b->lo[c] + beyond(u[i], mean, b->hi[c] - b->lo[c]);
+            else if (mean < 0)
+                v[i] = b->hi[c] - beyond(1 - u[i] - 0x1p-53, -mean, b->hi[c] - b->lo[c]);
         }
         settle(block, m, b, whole, unit, v);
         switch (type) {
@@ -348,7 +333,8 @@ int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *b, i
         case FDP_U64:
             for (size_t i = 0; i < m; i++) ((uint64_t *)out)[start + i] = (uint64_t)v[i];
             break;
-        default: return FDP_ERR_ARGUMENT;
+        default:
+            return FDP_ERR_ARGUMENT;
         }
     }
     return FDP_OK;

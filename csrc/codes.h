@@ -5,9 +5,7 @@
 #include "fdp.h"
 
 /* Element types of a source or output column. */
-enum fdp_type {
-    FDP_I8, FDP_U8, FDP_I16, FDP_U16, FDP_I32, FDP_U32, FDP_I64, FDP_U64, FDP_F32, FDP_F64
-};
+enum fdp_type { FDP_I8, FDP_U8, FDP_I16, FDP_U16, FDP_I32, FDP_U32, FDP_I64, FDP_U64, FDP_F32, FDP_F64 };
 
 /* How values become codes. AFFINE: value - lo, for lo <= value < lo + count. TABLE: table[value - lo] on the same
  * range. SORTED: the value's position among `count` sorted keys, then table[position]. EDGES: the number of edges
@@ -20,8 +18,8 @@ struct fdp_map {
     int rule;
     int64_t lo;
     uint64_t count;
-    const int64_t *ikeys;  /* keys or edges for whole numbers */
-    const double *fkeys;   /* the same for floating point */
+    const int64_t *ikeys; /* keys or edges for whole numbers */
+    const double *fkeys;  /* the same for floating point */
     const uint32_t *table;
     uint32_t below, above; /* codes of numbers outside the range */
     uint32_t other;        /* code of numbers that are no key, or not whole */
@@ -46,7 +44,7 @@ int fdp_uniform(uint64_t key, uint64_t row0, size_t n, double *u);
 struct fdp_bins {
     const double *lo, *hi, *mean, *low, *high;
 };
-int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *bins, int whole, double unit,
-             uint64_t key, uint64_t row0, int type, void *out);
+int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *bins, int whole, double unit, uint64_t key,
+             uint64_t row0, int type, void *out);
 
 #endif

@@ -18,25 +18,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define BLOCK 4096
 
-#define EXTEND(NAME, TYPE)                                                                               \
-    FDP_CLONES static void NAME(const TYPE *restrict code, const uint32_t *restrict parent, uint32_t size, \
-                                int n, uint32_t *restrict cell)                                          \
-    {                                                                                                    \
-        if (parent == NULL)                                                                              \
-            for (int i = 0; i < n; i++) cell[i] = code[i];                                               \
-        else                                                                                             \
-            for (int i = 0; i < n; i++) cell[i] = parent[i] * size + code[i];                            \
+#define EXTEND(NAME, TYPE) \
+    FDP_CLONES static void NAME(const TYPE *restrict code, const uint32_t *restrict parent, uint32_t size, int n, \
+                                uint32_t *restrict cell) { \
+        if (parent == NULL) \
+            for (int i = 0; i < n; i++) cell[i] = code[i]; \
+        else \
+            for (int i = 0; i < n; i++) cell[i] = parent[i] * size + code[i]; \
     }
 EXTEND(extend8, uint8_t)
 EXTEND(extend16, uint16_t)
 EXTEND(extend32, uint32_t)
 
 static void extend(const void *column, int width, int64_t row, const uint32_t *parent, uint32_t size, int n,
-                   uint32_t *cell)
-{
+                   uint32_t *cell) {
     if (width == 1)
         extend8((const uint8_t *)column + row, parent, size, n, cell);
     else if (width == 2)
@@ -46,25 +43,21 @@ static void extend(const void *column, int width, int64_t row, const uint32_t *p
 }
 
 FDP_CLONES static void look_up(const uint32_t *restrict weight, const uint32_t *restrict user, int n,
-                               uint32_t *restrict out)
-{
+                               uint32_t *restrict out) {
     for (int i = 0; i < n; i++) out[i] = weight[user[i]];
 }
 
-static void add_weighted(const uint32_t *restrict cell, const uint32_t *restrict weight, int n, int64_t *table)
-{
+static void add_weighted(const uint32_t *restrict cell, const uint32_t *restrict weight, int n, int64_t *table) {
     for (int i = 0; i < n; i++) table[cell[i]] += weight[i];
 }
 
-static void add_ones(const uint32_t *restrict cell, int n, int64_t *table)
-{
+static void add_ones(const uint32_t *restrict cell, int n, int64_t *table) {
     for (int i = 0; i < n; i++) table[cell[i]] += 1;
 }
 
 /* Adds only to cells first <= cell < first + count; the others add nothing to the first of them (no branches). */
 static void add_range(const uint32_t *restrict cell, const uint32_t *restrict weight, int n, uint32_t first,
-                      uint32_t count, int64_t *table)
-{
+                      uint32_t count, int64_t *table) {
     for (int i = 0; i < n; i++) {
         uint32_t k = cell[i] - first;
         int mine = k < count;
@@ -73,9 +66,8 @@ static void add_range(const uint32_t *restrict cell, const uint32_t *restrict we
 }
 
 /* Counts rows [begin, end) into the part [lo, hi) of the concatenated tables; base points at cell 0 of them. */
-static void count_rows(const fdp_rows *rows, const fdp_plan *plan, int64_t begin, int64_t end, int64_t lo,
-                       int64_t hi, int whole, uint32_t *scratch, int64_t *base)
-{
+static void count_rows(const fdp_rows *rows, const fdp_plan *plan, int64_t begin, int64_t end, int64_t lo, int64_t hi,
+                       int whole, uint32_t *scratch, int64_t *base) {
     uint32_t *weights = scratch, *cells = scratch + BLOCK;
     for (int64_t row = begin; row < end; row += BLOCK) {
         int n = (int)FDP_MIN(BLOCK, end - row);
@@ -100,14 +92,12 @@ static void count_rows(const fdp_rows *rows, const fdp_plan *plan, int64_t begin
                 continue;
             }
             int64_t first = FDP_MAX(lo, offset), last = FDP_MIN(hi, offset + plan->cells[s]);
-            if (first < last)
-                add_range(cell, w, n, (uint32_t)(first - offset), (uint32_t)(last - first), base + first);
+            if (first < last) add_range(cell, w, n, (uint32_t)(first - offset), (uint32_t)(last - first), base + first);
         }
     }
 }
 
-FDP_CLONES static void add_up(const int64_t *restrict from, int64_t n, int64_t *restrict to)
-{
+FDP_CLONES static void add_up(const int64_t *restrict from, int64_t n, int64_t *restrict to) {
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
 
@@ -123,8 +113,7 @@ typedef struct {
 } count_job;
 
 /* Each share is a fixed part of the work, whatever number of threads the system really grants. */
-static void count_work(fdp_team *team, int number, void *ctx)
-{
+static void count_work(fdp_team *team, int number, void *ctx) {
     count_job *job = ctx;
     const fdp_rows *rows = job->rows;
     const int64_t total = job->total, n = job->shares;
@@ -144,9 +133,7 @@ static void count_work(fdp_team *team, int number, void *ctx)
     }
 }
 
-int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t budget, int64_t total,
-              int64_t *tables)
-{
+int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t budget, int64_t total, int64_t *tables) {
     int depth = 0, leaves = 0, status = FDP_OK;
     for (int s = 0; s < plan->steps; s++) {
         depth = FDP_MAX(depth, plan->depth[s] + 1);
@@ -173,8 +160,16 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t b
             goto out;
         }
     }
-    count_job job = {.rows = rows, .plan = plan, .shares = threads, .private_tables = private_tables, .blocks = blocks,
-                     .total = total, .words = words, .scratch = scratch, .own = own, .tables = tables};
+    count_job job = {.rows = rows,
+                     .plan = plan,
+                     .shares = threads,
+                     .private_tables = private_tables,
+                     .blocks = blocks,
+                     .total = total,
+                     .words = words,
+                     .scratch = scratch,
+                     .own = own,
+                     .tables = tables};
     fdp_team_run(threads, count_work, &job);
 out:
     for (int t = 1; own != NULL && t < threads; t++) free(own[t]);

@@ -30,8 +30,7 @@ typedef struct {
 
 /* Adds the weighted marginals of all cliques of the plan into tables[total], which the caller has set to zero.
  * Codes must be below their size: checked one floor above. Bits do not depend on threads. */
-int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t budget, int64_t total,
-              int64_t *tables);
+int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t budget, int64_t total, int64_t *tables);
 
 /* cell[i] = mixed-radix number of the row over the given columns; the product of sizes is at most 2^63. */
 int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, int threads, uint64_t *cell);

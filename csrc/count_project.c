@@ -4,8 +4,7 @@
 #include <string.h>
 
 /* The last axis: short contiguous runs. Four at once hide the latency of the additions. */
-FDP_CLONES static void sum_runs(int64_t outer, int64_t middle, const int64_t *restrict in, int64_t *restrict out)
-{
+FDP_CLONES static void sum_runs(int64_t outer, int64_t middle, const int64_t *restrict in, int64_t *restrict out) {
     int64_t o = 0;
     for (; o + 4 <= outer; o += 4, in += 4 * middle) {
         int64_t a = 0, b = 0, c = 0, d = 0;
@@ -24,13 +23,11 @@ FDP_CLONES static void sum_runs(int64_t outer, int64_t middle, const int64_t *re
     }
 }
 
-FDP_CLONES static void add_row(int64_t n, const int64_t *restrict in, int64_t *restrict out)
-{
+FDP_CLONES static void add_row(int64_t n, const int64_t *restrict in, int64_t *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] += in[i];
 }
 
-int fdp_project(int64_t outer, int64_t middle, int64_t inner, const int64_t *in, int64_t *out)
-{
+int fdp_project(int64_t outer, int64_t middle, int64_t inner, const int64_t *in, int64_t *out) {
     if (inner == 1) {
         sum_runs(outer, middle, in, out);
         return FDP_OK;

@@ -13,10 +13,9 @@
 #define BUCKETS (1 << DIGIT)
 #define BLOCK 4096
 
-#define EXTEND64(NAME, TYPE)                                                                             \
-    FDP_CLONES static void NAME(const TYPE *restrict code, uint64_t size, int n, uint64_t *restrict cell) \
-    {                                                                                                    \
-        for (int i = 0; i < n; i++) cell[i] = cell[i] * size + code[i];                                  \
+#define EXTEND64(NAME, TYPE) \
+    FDP_CLONES static void NAME(const TYPE *restrict code, uint64_t size, int n, uint64_t *restrict cell) { \
+        for (int i = 0; i < n; i++) cell[i] = cell[i] * size + code[i]; \
     }
 EXTEND64(extend8, uint8_t)
 EXTEND64(extend16, uint16_t)
@@ -30,8 +29,7 @@ typedef struct {
     atomic_llong next;
 } cells_job;
 
-static void cells_work(fdp_team *team, int number, void *ctx)
-{
+static void cells_work(fdp_team *team, int number, void *ctx) {
     cells_job *job = ctx;
     const fdp_rows *rows = job->rows;
     (void)team, (void)number;
@@ -50,16 +48,14 @@ static void cells_work(fdp_team *team, int number, void *ctx)
     }
 }
 
-int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, int threads, uint64_t *cell)
-{
+int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, int threads, uint64_t *cell) {
     if (threads < 1) return FDP_ERR_ARGUMENT;
     cells_job job = {.rows = rows, .columns = columns, .size = size, .cell = cell};
     fdp_team_run(threads, cells_work, &job);
     return FDP_OK;
 }
 
-int fdp_row_weights(const fdp_rows *rows, int64_t *sums)
-{
+int fdp_row_weights(const fdp_rows *rows, int64_t *sums) {
     for (int64_t i = 0; i < rows->rows; i++)
         sums[i] = rows->user ? rows->weight[rows->user[i]] : rows->weight ? rows->weight[i] : 1;
     return FDP_OK;
@@ -78,8 +74,7 @@ typedef struct {
 } pass_job;
 
 /* Turns counts into the first place of every (share, digit); returns whether one digit has all rows. */
-static int first_places(int64_t n, int shares, int64_t *count)
-{
+static int first_places(int64_t n, int shares, int64_t *count) {
     int64_t next = 0;
     for (int d = 0; d < BUCKETS; d++) {
         int64_t whole = 0;
@@ -94,8 +89,7 @@ static int first_places(int64_t n, int shares, int64_t *count)
     return 0;
 }
 
-static void pass_work(fdp_team *team, int number, void *ctx)
-{
+static void pass_work(fdp_team *team, int number, void *ctx) {
     pass_job *job = ctx;
     const int64_t n = job->n, shares = job->shares;
     for (int64_t t; (t = fdp_team_next(&job->next[0])) < shares;) {
@@ -120,16 +114,20 @@ static void pass_work(fdp_team *team, int number, void *ctx)
 /* One stable pass by the digit at `shift`, in `threads` contiguous shares. Returns 1 if all rows share the digit
  * (nothing moved), 0 otherwise. count: threads x BUCKETS. */
 static int pass(int64_t n, const uint64_t *key, const int64_t *sum, int shift, int threads, int64_t *count,
-                uint64_t *key_out, int64_t *sum_out)
-{
-    pass_job job = {.n = n, .key = key, .sum = sum, .shift = shift, .shares = threads, .count = count,
-                    .key_out = key_out, .sum_out = sum_out};
+                uint64_t *key_out, int64_t *sum_out) {
+    pass_job job = {.n = n,
+                    .key = key,
+                    .sum = sum,
+                    .shift = shift,
+                    .shares = threads,
+                    .count = count,
+                    .key_out = key_out,
+                    .sum_out = sum_out};
     fdp_team_run(threads, pass_work, &job);
     return job.same;
 }
 
-int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, int threads, int64_t *distinct)
-{
+int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, int threads, int64_t *distinct) {
     int status = FDP_OK;
     *distinct = 0;
     if (rows == 0) return FDP_OK;

@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 #define FDP_OK 0
-#define FDP_ERR_MEMORY (-1)   /* an allocation failed */
-#define FDP_ERR_ARGUMENT (-2) /* an argument outside its stated range (a bug one floor above) */
-#define FDP_ERR_OVERFLOW (-3) /* a sum would leave int64 */
-#define FDP_ERR_RANDOM (-4)   /* the operating system gave no random bits */
+#define FDP_ERR_MEMORY (-1)     /* an allocation failed */
+#define FDP_ERR_ARGUMENT (-2)   /* an argument outside its stated range (a bug one floor above) */
+#define FDP_ERR_OVERFLOW (-3)   /* a sum would leave int64 */
+#define FDP_ERR_RANDOM (-4)     /* the operating system gave no random bits */
 #define FDP_ERR_IMPOSSIBLE (-5) /* structural zeros leave no possible cell */
 
 /* FDP_CLONES before a leaf kernel (no OpenMP inside, no recursion) builds it for baseline x86-64, AVX2 and

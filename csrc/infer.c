@@ -16,15 +16,12 @@ static void fold_down(const fdp_fold *fold, double *m);
 /* m of a link that several lanes wrote: their buffers, added in lane order. */
 static void gather_lanes(const fdp_node *node, int64_t number, const double *buffer, double *m) {
     const fdp_link *link = node->links + number;
-    if (!link->shared || node->lanes == 1)
-        return;
+    if (!link->shared || node->lanes == 1) return;
     int64_t offset = node->buffer_at;
-    for (int64_t l = 0; l < number; l++)
-        offset += node->links[l].shared ? node->links[l].size : 0;
+    for (int64_t l = 0; l < number; l++) offset += node->links[l].shared ? node->links[l].size : 0;
     double *dst = m + link->at;
     for (int lane = 0; lane < node->lanes; lane++, offset += node->lane_buffer)
-        for (int64_t i = 0; i < link->size; i++)
-            dst[i] += buffer[offset + i];
+        for (int64_t i = 0; i < link->size; i++) dst[i] += buffer[offset + i];
 }
 
 /* Messages of a stage's nodes to their separators, in node order; roots add to log Z. */
@@ -33,14 +30,12 @@ static int deliver(const fdp_tree *tree, const fdp_stage *stage, const double *m
         const fdp_node *node = tree->nodes + i;
         const double *mine = message + node->row_at;
         if (node->separator < 0) {
-            if (!(mine[0] > 0.1 * IMPOSSIBLE))
-                return FDP_ERR_IMPOSSIBLE;
+            if (!(mine[0] > 0.1 * IMPOSSIBLE)) return FDP_ERR_IMPOSSIBLE;
             *log_z += mine[0];
             continue;
         }
         double *separator = up + node->separator;
-        for (int64_t j = 0; j < node->rows; j++)
-            separator[j] += mine[j];
+        for (int64_t j = 0; j < node->rows; j++) separator[j] += mine[j];
     }
     return FDP_OK;
 }
@@ -62,8 +57,7 @@ static int deliver(const fdp_tree *tree, const fdp_stage *stage, const double *m
 
 static int64_t fold_cells(const fdp_fold *fold) {
     int64_t cells = 1;
-    for (int d = 0; d < fold->link.nd; d++)
-        cells *= fold->link.n[d];
+    for (int d = 0; d < fold->link.nd; d++) cells *= fold->link.n[d];
     return cells;
 }
 
@@ -128,19 +122,15 @@ static double vector_run(vector_job *job, int threads, double *second) {
     memset(job->part, 0, sizeof job->part);
     fdp_team_run(job->chunks >= TEAM_CHUNKS ? threads : 1, vector_work, job);
     double sum = 0;
-    for (int64_t c = 0; c < job->chunks; c++)
-        sum += job->part[c];
-    if (second)
-        *second = 0;
-    for (int64_t c = 0; second && c < job->chunks; c++)
-        *second += job->second[c];
+    for (int64_t c = 0; c < job->chunks; c++) sum += job->part[c];
+    if (second) *second = 0;
+    for (int64_t c = 0; second && c < job->chunks; c++) *second += job->second[c];
     return sum;
 }
 
 FDP_CLONES static void step_loop(int64_t n, double a, double b, const double *restrict dx, const double *restrict dz,
                                  const double *restrict w, const double *restrict theta, double *restrict out) {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = theta[i] - w[i] * (a * dx[i] + b * dz[i]);
+    for (int64_t i = 0; i < n; i++) out[i] = theta[i] - w[i] * (a * dx[i] + b * dz[i]);
 }
 
 static void step_kernel(const vector_job *job, int64_t n, int64_t at, double *part, double *second) {
@@ -208,13 +198,11 @@ int fdp_blend(int64_t n, double a, const double *new, const double *w, int threa
 }
 
 FDP_CLONES static void average_loop_f64(int64_t n, double a, const double *restrict x, double *restrict y) {
-    for (int64_t i = 0; i < n; i++)
-        y[i] = a * x[i] + (1 - a) * y[i];
+    for (int64_t i = 0; i < n; i++) y[i] = a * x[i] + (1 - a) * y[i];
 }
 
 FDP_CLONES static void average_loop_f32(int64_t n, float a, const float *restrict x, float *restrict y) {
-    for (int64_t i = 0; i < n; i++)
-        y[i] = a * x[i] + (1 - a) * y[i];
+    for (int64_t i = 0; i < n; i++) y[i] = a * x[i] + (1 - a) * y[i];
 }
 
 static void average_kernel_f64(const vector_job *job, int64_t n, int64_t at, double *part, double *second) {

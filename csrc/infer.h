@@ -29,18 +29,18 @@ typedef struct {
     int64_t size;        /* its cells */
     const int32_t *base; /* [J] or NULL */
     int32_t nd;
-    int32_t shared;      /* several lanes write the same cells: use lane buffers */
+    int32_t shared; /* several lanes write the same cells: use lane buffers */
     int64_t n[FDP_MAX_DIMS];
     int64_t ts[FDP_MAX_DIMS];
 } fdp_link;
 
 typedef struct {
-    int64_t rows;            /* J */
-    int64_t cells;           /* B, cells of one row */
-    int64_t table;           /* offset of the node's table among all tables */
-    int64_t row_at;          /* offset of its row sums */
-    int64_t separator;       /* offset of its separator in the vector, -1 for a root */
-    int32_t own;             /* FDP_OWN_* */
+    int64_t rows;      /* J */
+    int64_t cells;     /* B, cells of one row */
+    int64_t table;     /* offset of the node's table among all tables */
+    int64_t row_at;    /* offset of its row sums */
+    int64_t separator; /* offset of its separator in the vector, -1 for a root */
+    int32_t own;       /* FDP_OWN_* */
     int32_t lanes;
     int64_t own_at;          /* offset of its own potentials in the vector */
     const int64_t *own_row;  /* sparse: [J + 1] */
@@ -48,8 +48,8 @@ typedef struct {
     const int64_t *lane_at;  /* [lanes + 1] first row of each lane */
     int64_t n_links;
     const fdp_link *links;
-    int64_t lane_buffer;     /* doubles one lane needs for its shared links */
-    int64_t buffer_at;       /* where its lanes' buffers begin */
+    int64_t lane_buffer; /* doubles one lane needs for its shared links */
+    int64_t buffer_at;   /* where its lanes' buffers begin */
 } fdp_node;
 
 /* A hosted table inside a larger hosted table: one "row" that is the whole host. */
@@ -92,8 +92,8 @@ typedef struct {
  * Before a table is overwritten, average = (1 - weight) average + weight table (nothing where weight is 0): the
  * optimiser's running average costs no pass of its own. FDP_ERR_IMPOSSIBLE where no cell of a component is possible. */
 int fdp_infer_f64(const fdp_tree *tree, const double *theta, double total, int threads, double *up, double *rowsum,
-                  double *message, double *buffer, double weight, double *tables, double *average,
-                  double *m, double *log_z);
+                  double *message, double *buffer, double weight, double *tables, double *average, double *m,
+                  double *log_z);
 /* The same with float32 tables; sums stay float64. WORK: up32[P] besides. */
 int fdp_infer_f32(const fdp_tree *tree, const double *theta, double total, int threads, double *up, float *up32,
                   double *rowsum, double *message, double *buffer, double weight, float *tables, float *average,

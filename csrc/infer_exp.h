@@ -23,8 +23,11 @@ static inline double fdp_exp(double x) {
     double r = c - kd * 0x1.62e42fefa3800p-1;
     r = r - kd * 0x1.ef35793c76730p-45;
     double r2 = r * r, r4 = r2 * r2, r8 = r4 * r4;
-    double p01 = 1.0 + 1.0 * r, p23 = 0x1.0000000000011p-1 + 0x1.555555555555ap-3 * r, p45 = 0x1.555555554f0cep-5 + 0x1.111111110f225p-7 * r, p67 = 0x1.6c16c187fbeb1p-10 + 0x1.a01a01b1437fbp-13 * r;
-    double p89 = 0x1.a01991ac69d18p-16 + 0x1.71ddf5748b00cp-19 * r, pab = 0x1.28b4059a6fc39p-22 + 0x1.af631d21c7c3ap-26 * r;
+    double p01 = 1.0 + 1.0 * r, p23 = 0x1.0000000000011p-1 + 0x1.555555555555ap-3 * r,
+           p45 = 0x1.555555554f0cep-5 + 0x1.111111110f225p-7 * r,
+           p67 = 0x1.6c16c187fbeb1p-10 + 0x1.a01a01b1437fbp-13 * r;
+    double p89 = 0x1.a01991ac69d18p-16 + 0x1.71ddf5748b00cp-19 * r,
+           pab = 0x1.28b4059a6fc39p-22 + 0x1.af631d21c7c3ap-26 * r;
     double p = (p01 + p23 * r2) + (p45 + p67 * r2) * r4 + (p89 + pab * r2) * r8;
     int64_t bits;
     memcpy(&bits, &p, sizeof bits);
@@ -44,7 +47,8 @@ static inline float fdp_expf(float x) {
     float r = c - kd * 0x1.62e400p-1f;
     r = r - kd * 0x1.7f7d1cp-20f;
     float r2 = r * r;
-    float p = (1.0f + 1.0000000377164404f * r) + (0.5000000047118041f + 0.16666415513647304f * r) * r2 + ((0.04166635289551871f + 0.008375126481913865f * r) + 0.0013941108538586104f * r2) * (r2 * r2);
+    float p = (1.0f + 1.0000000377164404f * r) + (0.5000000047118041f + 0.16666415513647304f * r) * r2 +
+              ((0.04166635289551871f + 0.008375126481913865f * r) + 0.0013941108538586104f * r2) * (r2 * r2);
     int32_t bits;
     memcpy(&bits, &p, sizeof bits);
     bits += (int32_t)((uint32_t)k << 23);

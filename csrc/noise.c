@@ -19,40 +19,34 @@ typedef unsigned __int128 u128;
 #define LAPLACE_LAPS 16 /* of 8 units each: the tail beyond weighs exp(-128) < 2^-184 */
 
 /* floor(a * b / 2^128) */
-static inline u128 multiply_high(u128 a, u128 b)
-{
+static inline u128 multiply_high(u128 a, u128 b) {
     uint64_t a1 = (uint64_t)(a >> 64), a0 = (uint64_t)a, b1 = (uint64_t)(b >> 64), b0 = (uint64_t)b;
     u128 cross = ((u128)a0 * b0 >> 64) + (uint64_t)((u128)a1 * b0) + (uint64_t)((u128)a0 * b1);
     return (u128)a1 * b1 + ((u128)a1 * b0 >> 64) + ((u128)a0 * b1 >> 64) + (cross >> 64);
 }
 
 /* exp(-z) in units of 2^-128, off by less than 8 units; z < 7/8. Horner on 1 - z/1 (1 - z/2 (1 - z/3 ...)). */
-static u128 exp_minus(u128 z)
-{
+static u128 exp_minus(u128 z) {
     const u128 one = ~(u128)0;
     u128 r = one;
-    for (unsigned k = TAYLOR_TERMS; k > 0; k--)
-        r = one - multiply_high(z, r) / k;
+    for (unsigned k = TAYLOR_TERMS; k > 0; k--) r = one - multiply_high(z, r) / k;
     return r;
 }
 
 /* z = (2 strip u + u^2) / 512 in units of 2^-128, short by less than 4 units; strip < 224 */
-static u128 gauss_exponent(uint32_t strip, uint64_t u_hi, uint64_t u_lo)
-{
+static u128 gauss_exponent(uint32_t strip, uint64_t u_hi, uint64_t u_lo) {
     u128 u = (u128)u_hi << 64 | u_lo;
     u128 linear = ((u128)strip * u_hi << 56) + ((u128)strip * u_lo >> 8);
     return linear + (multiply_high(u, u) >> 9);
 }
 
-void fdp_exp_minus(uint64_t z_hi, uint64_t z_lo, uint64_t *hi, uint64_t *lo)
-{
+void fdp_exp_minus(uint64_t z_hi, uint64_t z_lo, uint64_t *hi, uint64_t *lo) {
     u128 e = exp_minus((u128)z_hi << 64 | z_lo);
     *hi = (uint64_t)(e >> 64);
     *lo = (uint64_t)e;
 }
 
-void fdp_gauss_exponent(uint32_t strip, uint64_t u_hi, uint64_t u_lo, uint64_t *hi, uint64_t *lo)
-{
+void fdp_gauss_exponent(uint32_t strip, uint64_t u_hi, uint64_t u_lo, uint64_t *hi, uint64_t *lo) {
     u128 z = gauss_exponent(strip, u_hi, u_lo);
     *hi = (uint64_t)(z >> 64);
     *lo = (uint64_t)z;
@@ -67,12 +61,10 @@ typedef struct {
 /* Whether v < exp(-z) for a fresh uniform v. `z64` is z in units of 2^-64, short by less than 2. Decided by
  * 1 - z <= exp(-z) <= 1 - z + z^2/2 on the first 64 bits nearly always; `strip` < 0 marks the Laplace
  * exponent z = u / 16. */
-static inline int accept(fdp_stream *stream, uint64_t z64, int strip, lazy_uniform *u)
-{
+static inline int accept(fdp_stream *stream, uint64_t z64, int strip, lazy_uniform *u) {
     uint64_t v = fdp_stream_next(stream);
     uint64_t line = ~z64; /* 1 - z lies in (line - 1, line + 1] units */
-    if (v + 2 < line && v < UINT64_MAX - 2)
-        return 1;
+    if (v + 2 < line && v < UINT64_MAX - 2) return 1;
     uint64_t square = (uint64_t)((u128)z64 * z64 >> 65);
     if (v > line && v - line > square + 8) /* 8 units cover the truncations of z64 and of its square */
         return 0;
@@ -86,16 +78,13 @@ static inline int accept(fdp_stream *stream, uint64_t z64, int strip, lazy_unifo
 /* The strip of a fresh uniform: the first whose cumulative weight exceeds it. The second 64 bits are drawn
  * only where the first tie with an entry. */
 static inline uint32_t draw_strip(fdp_stream *stream, const uint64_t *hi, const uint64_t *lo, const uint8_t *guide,
-                                  uint32_t last)
-{
+                                  uint32_t last) {
     uint64_t w = fdp_stream_next(stream);
     uint32_t strip = guide[w >> 54];
-    while (w > hi[strip])
-        strip++;
+    while (w > hi[strip]) strip++;
     if (w == hi[strip]) {
         uint64_t low = fdp_stream_next(stream);
-        while (strip < last && w == hi[strip] && low >= lo[strip])
-            strip++;
+        while (strip < last && w == hi[strip] && low >= lo[strip]) strip++;
     }
     return strip;
 }
@@ -107,8 +96,7 @@ typedef struct {
     int shift;         /* 80 .. 130; the samplers see at most 127 */
 } exact_scale;
 
-static inline exact_scale split_scale(double scale)
-{
+static inline exact_scale split_scale(double scale) {
     uint64_t bits;
     memcpy(&bits, &scale, 8); /* positive and normal by the caller's range check */
     int exponent = (int)(bits >> 52) - 1075;
@@ -117,36 +105,30 @@ static inline exact_scale split_scale(double scale)
 }
 
 /* floor(scale * (strip + u) / 16 + half/2), drawing further bits of u until they decide it. */
-static inline int64_t decide(fdp_stream *stream, exact_scale s, uint32_t strip, lazy_uniform u, int half)
-{
+static inline int64_t decide(fdp_stream *stream, exact_scale s, uint32_t strip, lazy_uniform u, int half) {
     u128 low = (u128)s.mantissa * ((u128)strip << 64 | u.hi);
     u128 offset = half ? (u128)1 << (s.shift - 1) : 0;
     uint64_t least = (uint64_t)((low + offset) >> s.shift);
     uint64_t most = (uint64_t)((low + offset + s.mantissa - 1) >> s.shift);
-    if (least == most)
-        return (int64_t)least;
+    if (least == most) return (int64_t)least;
     /* a grid boundary lies gap units above `low`, 0 < gap < mantissa: compare mantissa * u' with gap */
     uint64_t gap = (uint64_t)(((u128)most << s.shift) - low - offset);
     for (;;) {
         uint64_t word = u.have_lo ? u.lo : fdp_stream_next(stream);
         u.have_lo = 0;
         u128 product = (u128)s.mantissa * word, target = (u128)gap << 64;
-        if (product >= target)
-            return (int64_t)most;
-        if (product + s.mantissa <= target)
-            return (int64_t)least;
+        if (product >= target) return (int64_t)most;
+        if (product + s.mantissa <= target) return (int64_t)least;
         gap = (uint64_t)(target - product);
     }
 }
 
-static int64_t draw_gaussian(fdp_stream *stream, exact_scale s)
-{
+static int64_t draw_gaussian(fdp_stream *stream, exact_scale s) {
     for (;;) {
         uint32_t strip = draw_strip(stream, fdp_gauss_hi, fdp_gauss_lo, fdp_gauss_guide, FDP_GAUSS_STRIPS - 1);
         lazy_uniform u = {fdp_stream_next(stream), 0, 0};
         uint64_t z64 = (uint64_t)(((u128)(2 * strip) * u.hi + ((u128)u.hi * u.hi >> 64)) >> 9);
-        if (!accept(stream, z64, (int)strip, &u))
-            continue;
+        if (!accept(stream, z64, (int)strip, &u)) continue;
         int64_t k = decide(stream, s, strip, u, 1);
         return fdp_stream_bit(stream) ? -k : k;
     }
@@ -154,25 +136,21 @@ static int64_t draw_gaussian(fdp_stream *stream, exact_scale s)
 
 /* The strip of an exponential variable: entry FDP_EXPO_STRIPS of the table means 8 or more, and by the lack of
  * memory the rest beyond 8 is drawn anew. */
-static uint32_t draw_lapped_strip(fdp_stream *stream)
-{
+static uint32_t draw_lapped_strip(fdp_stream *stream) {
     for (uint32_t lap = 0; lap < LAPLACE_LAPS; lap++) {
         uint32_t part = draw_strip(stream, fdp_expo_hi, fdp_expo_lo, fdp_expo_guide, FDP_EXPO_STRIPS);
-        if (part < FDP_EXPO_STRIPS)
-            return lap * FDP_EXPO_STRIPS + part;
+        if (part < FDP_EXPO_STRIPS) return lap * FDP_EXPO_STRIPS + part;
     }
     return LAPLACE_LAPS * FDP_EXPO_STRIPS - 1;
 }
 
-static int64_t draw_laplace(fdp_stream *stream, exact_scale s)
-{
+static int64_t draw_laplace(fdp_stream *stream, exact_scale s) {
     for (;;) {
         uint32_t strip = draw_lapped_strip(stream);
         int negative = fdp_stream_bit(stream);
         /* zero would come from both signs: one of them is drawn again */
         if ((((u128)s.mantissa * (strip + 1) << 64) - 1) >> s.shift == 0) { /* 0 for every u of the strip */
-            if (negative)
-                continue;
+            if (negative) continue;
             return 0;
         }
         lazy_uniform u;
@@ -182,10 +160,8 @@ static int64_t draw_laplace(fdp_stream *stream, exact_scale s)
             u.have_lo = 0;
         } while (!accept(stream, u.hi >> 4, -1, &u)); /* the exponent is the same in every strip */
         int64_t k = decide(stream, s, strip, u, 0);
-        if (!negative)
-            return k;
-        if (k != 0)
-            return -k;
+        if (!negative) return k;
+        if (k != 0) return -k;
     }
 }
 
@@ -200,16 +176,14 @@ typedef struct {
     uint32_t key[8];
 } noise_job;
 
-static void work(fdp_team *team, int number, void *ctx)
-{
+static void work(fdp_team *team, int number, void *ctx) {
     noise_job *job = ctx;
     fdp_stream stream;
     (void)team, (void)number;
     for (;;) {
         int64_t chunk = atomic_fetch_add(&job->next, 1);
         int64_t first = chunk * FDP_NOISE_CHUNK;
-        if (first >= job->n)
-            break;
+        if (first >= job->n) break;
         int64_t last = FDP_MIN(first + FDP_NOISE_CHUNK, job->n);
         fdp_stream_open(&stream, job->key, job->domain, (uint64_t)chunk);
         for (int64_t i = first; i < last; i++) {
@@ -226,22 +200,18 @@ static void work(fdp_team *team, int number, void *ctx)
 }
 
 static int run(uint32_t domain, const double *scale, int per_row, int64_t n, const uint32_t *key, int threads,
-               int64_t *out)
-{
+               int64_t *out) {
     int code = FDP_OK;
     noise_job job = {.scale = scale, .out = out, .n = n, .per_row = per_row, .domain = domain};
-    if (n <= 0)
-        return n < 0 ? FDP_ERR_ARGUMENT : FDP_OK;
+    if (n <= 0) return n < 0 ? FDP_ERR_ARGUMENT : FDP_OK;
     for (int64_t i = 0; i < (per_row ? n : 1); i++)
-        if (!(scale[i] >= 0x1p-10 && scale[i] <= 0x1p40))
-            return FDP_ERR_ARGUMENT;
+        if (!(scale[i] >= 0x1p-10 && scale[i] <= 0x1p40)) return FDP_ERR_ARGUMENT;
     atomic_init(&job.next, 0);
     if (key)
         memcpy(job.key, key, 32);
     else
         code = fdp_random_key(job.key);
-    if (code != FDP_OK)
-        goto out;
+    if (code != FDP_OK) goto out;
     int64_t chunks = (n + FDP_NOISE_CHUNK - 1) / FDP_NOISE_CHUNK;
     fdp_team_run((int)FDP_MIN((int64_t)threads, chunks), work, &job);
 out:
@@ -249,18 +219,15 @@ out:
     return code;
 }
 
-int fdp_noise_gaussian(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads, int64_t *out)
-{
+int fdp_noise_gaussian(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads, int64_t *out) {
     return run(DOMAIN_GAUSSIAN, scale, per_row, n, key, threads, out);
 }
 
-int fdp_noise_laplace(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads, int64_t *out)
-{
+int fdp_noise_laplace(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads, int64_t *out) {
     return run(DOMAIN_LAPLACE, scale, per_row, n, key, threads, out);
 }
 
-int fdp_noise_bytes(const uint32_t *key, int64_t n, uint8_t *out)
-{
+int fdp_noise_bytes(const uint32_t *key, int64_t n, uint8_t *out) {
     uint32_t fresh[8];
     fdp_stream stream;
     int code = FDP_OK;

@@ -4,16 +4,16 @@
 
 #include "fdp.h"
 
-#define FDP_LANES 8                         /* ChaCha20 blocks computed side by side */
-#define FDP_STREAM_WORDS (16 * FDP_LANES)   /* 32-bit words of one refill */
-#define FDP_NOISE_CHUNK 16384               /* samples that share one nonce; fixes seeded output for any thread count */
+#define FDP_LANES 8                       /* ChaCha20 blocks computed side by side */
+#define FDP_STREAM_WORDS (16 * FDP_LANES) /* 32-bit words of one refill */
+#define FDP_NOISE_CHUNK 16384             /* samples that share one nonce; fixes seeded output for any thread count */
 
 typedef struct {
     uint32_t key[8];
     uint32_t nonce[3];
     uint32_t counter; /* of the next block; one nonce yields 2^38 bytes */
     uint32_t used;    /* 64-bit words of `words` already handed out */
-    uint64_t bits; /* what is left of a word that is handed out bit by bit */
+    uint64_t bits;    /* what is left of a word that is handed out bit by bit */
     uint32_t left;
     uint64_t words[FDP_STREAM_WORDS / 2];
 } fdp_stream;
@@ -31,15 +31,12 @@ void fdp_stream_open(fdp_stream *stream, const uint32_t key[8], uint32_t domain,
 void fdp_stream_refill(fdp_stream *stream);
 void fdp_wipe(void *memory, size_t bytes);
 
-static inline uint64_t fdp_stream_next(fdp_stream *stream)
-{
-    if (stream->used == FDP_STREAM_WORDS / 2)
-        fdp_stream_refill(stream);
+static inline uint64_t fdp_stream_next(fdp_stream *stream) {
+    if (stream->used == FDP_STREAM_WORDS / 2) fdp_stream_refill(stream);
     return stream->words[stream->used++];
 }
 
-static inline int fdp_stream_bit(fdp_stream *stream)
-{
+static inline int fdp_stream_bit(fdp_stream *stream) {
     if (stream->left == 0) {
         stream->bits = fdp_stream_next(stream);
         stream->left = 64;

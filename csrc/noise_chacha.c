@@ -7,23 +7,30 @@
 #include "noise.h"
 
 #define ROTATE(x, n) (((x) << (n)) | ((x) >> (32 - (n))))
-#define QUARTER(a, b, c, d)                \
-    a += b; d ^= a; d = ROTATE(d, 16);     \
-    c += d; b ^= c; b = ROTATE(b, 12);     \
-    a += b; d ^= a; d = ROTATE(d, 8);      \
-    c += d; b ^= c; b = ROTATE(b, 7);
-#define DOUBLE_ROUND(x)                    \
-    QUARTER(x[0], x[4], x[8], x[12])       \
-    QUARTER(x[1], x[5], x[9], x[13])       \
-    QUARTER(x[2], x[6], x[10], x[14])      \
-    QUARTER(x[3], x[7], x[11], x[15])      \
-    QUARTER(x[0], x[5], x[10], x[15])      \
-    QUARTER(x[1], x[6], x[11], x[12])      \
-    QUARTER(x[2], x[7], x[8], x[13])       \
+#define QUARTER(a, b, c, d) \
+    a += b; \
+    d ^= a; \
+    d = ROTATE(d, 16); \
+    c += d; \
+    b ^= c; \
+    b = ROTATE(b, 12); \
+    a += b; \
+    d ^= a; \
+    d = ROTATE(d, 8); \
+    c += d; \
+    b ^= c; \
+    b = ROTATE(b, 7);
+#define DOUBLE_ROUND(x) \
+    QUARTER(x[0], x[4], x[8], x[12]) \
+    QUARTER(x[1], x[5], x[9], x[13]) \
+    QUARTER(x[2], x[6], x[10], x[14]) \
+    QUARTER(x[3], x[7], x[11], x[15]) \
+    QUARTER(x[0], x[5], x[10], x[15]) \
+    QUARTER(x[1], x[6], x[11], x[12]) \
+    QUARTER(x[2], x[7], x[8], x[13]) \
     QUARTER(x[3], x[4], x[9], x[14])
 
-static void initial_state(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t state[16])
-{
+static void initial_state(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t state[16]) {
     state[0] = 0x61707865u;
     state[1] = 0x3320646eu;
     state[2] = 0x79622d32u;
@@ -33,16 +40,14 @@ static void initial_state(const uint32_t key[8], uint32_t counter, const uint32_
     memcpy(state + 13, nonce, 12);
 }
 
-void fdp_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t out[16])
-{
+void fdp_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t out[16]) {
     uint32_t state[16], x[16];
     initial_state(key, counter, nonce, state);
     memcpy(x, state, sizeof x);
     for (int round = 0; round < 10; round++) {
         DOUBLE_ROUND(x)
     }
-    for (int i = 0; i < 16; i++)
-        out[i] = x[i] + state[i];
+    for (int i = 0; i < 16; i++) out[i] = x[i] + state[i];
     fdp_wipe(state, sizeof state);
     fdp_wipe(x, sizeof x);
 }
@@ -50,16 +55,13 @@ void fdp_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t 
 typedef uint32_t lanes_t __attribute__((vector_size(4 * FDP_LANES)));
 
 FDP_CLONES
-void fdp_chacha20_lanes(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t *out)
-{
+void fdp_chacha20_lanes(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t *out) {
     uint32_t state[16];
     lanes_t x[16], start[16];
     initial_state(key, counter, nonce, state);
     for (int i = 0; i < 16; i++)
-        for (int lane = 0; lane < FDP_LANES; lane++)
-            start[i][lane] = state[i] + (i == 12 ? (uint32_t)lane : 0u);
-    for (int i = 0; i < 16; i++)
-        x[i] = start[i];
+        for (int lane = 0; lane < FDP_LANES; lane++) start[i][lane] = state[i] + (i == 12 ? (uint32_t)lane : 0u);
+    for (int i = 0; i < 16; i++) x[i] = start[i];
     for (int round = 0; round < 10; round++) {
         DOUBLE_ROUND(x)
     }
@@ -69,27 +71,22 @@ void fdp_chacha20_lanes(const uint32_t key[8], uint32_t counter, const uint32_t 
     }
 }
 
-int fdp_random_key(uint32_t key[8])
-{
+int fdp_random_key(uint32_t key[8]) {
     size_t have = 0;
     while (have < 32) {
         ssize_t got = getrandom((char *)key + have, 32 - have, 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return FDP_ERR_RANDOM;
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return FDP_ERR_RANDOM;
         have += (size_t)got;
     }
     return FDP_OK;
 }
 
-void fdp_wipe(void *memory, size_t bytes)
-{
+void fdp_wipe(void *memory, size_t bytes) {
     explicit_bzero(memory, bytes);
 }
 
-void fdp_stream_open(fdp_stream *stream, const uint32_t key[8], uint32_t domain, uint64_t nonce)
-{
+void fdp_stream_open(fdp_stream *stream, const uint32_t key[8], uint32_t domain, uint64_t nonce) {
     memcpy(stream->key, key, 32);
     stream->nonce[0] = domain;
     stream->nonce[1] = (uint32_t)nonce;
@@ -99,8 +96,7 @@ void fdp_stream_open(fdp_stream *stream, const uint32_t key[8], uint32_t domain,
     stream->used = FDP_STREAM_WORDS / 2;
 }
 
-void fdp_stream_refill(fdp_stream *stream)
-{
+void fdp_stream_refill(fdp_stream *stream) {
     uint32_t words[FDP_STREAM_WORDS];
     fdp_chacha20_lanes(stream->key, stream->counter, stream->nonce, words);
     memcpy(stream->words, words, sizeof words);

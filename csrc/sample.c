@@ -15,36 +15,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* ---- one distribution: the residual's cells within one separator cell ---- */
 
 typedef struct {
-    double total;     /* sum of the (possibly rescaled) weights */
-    double factor;    /* weights are multiplied by it first; 1 unless the sum would leave the safe range */
-    int64_t last;     /* last cell with positive weight */
+    double total;  /* sum of the (possibly rescaled) weights */
+    double factor; /* weights are multiplied by it first; 1 unless the sum would leave the safe range */
+    int64_t last;  /* last cell with positive weight */
     const double *p;
 } law;
 
 /* The weights of one separator cell; where it has no mass, those of the node over all separator cells. */
-static law law_of(const fdp_sample_node *node, int64_t group)
-{
+static law law_of(const fdp_sample_node *node, int64_t group) {
     law l = {0, 1, -1, node->table + group * node->cells};
     for (int pass = 0; pass < 2; pass++) {
         double sum = 0;
-        for (int64_t k = 0; k < node->cells; k++)
-            sum += l.p[k];
+        for (int64_t k = 0; k < node->cells; k++) sum += l.p[k];
         if (!(sum > 1e-250 && sum < 1e250)) { /* tiny, huge or empty: rescale by the largest weight */
             double top = 0;
-            for (int64_t k = 0; k < node->cells; k++)
-                top = FDP_MAX(top, l.p[k]);
+            for (int64_t k = 0; k < node->cells; k++) top = FDP_MAX(top, l.p[k]);
             if (top <= 0) {
                 l.p = node->overall;
                 continue;
             }
             l.factor = top < 1e-300 ? 1e300 : 1 / top; /* 1/top would overflow for subnormal weights */
             sum = 0;
-            for (int64_t k = 0; k < node->cells; k++)
-                sum += l.p[k] * l.factor;
+            for (int64_t k = 0; k < node->cells; k++) sum += l.p[k] * l.factor;
         }
         l.total = sum;
         break;
@@ -59,18 +54,15 @@ static law law_of(const fdp_sample_node *node, int64_t group)
 
 /* Whole counts with sum n: cell k gets floor or ceil of n p_k, with mean exactly n p_k (systematic rounding with
  * one random offset u). Written as runs of cell numbers. */
-static void round_runs(const law *l, uint32_t n, double u, uint32_t *out)
-{
+static void round_runs(const law *l, uint32_t n, double u, uint32_t *out) {
     double scale = (double)n / l->total, c = u;
     uint32_t done = 0;
     for (int64_t k = 0; k < l->last && done < n; k++) {
         c += l->p[k] * l->factor * scale;
         uint32_t upto = c < (double)n ? (uint32_t)c : n;
-        for (; done < upto; done++)
-            out[done] = (uint32_t)k;
+        for (; done < upto; done++) out[done] = (uint32_t)k;
     }
-    for (; done < n; done++)
-        out[done] = (uint32_t)l->last;
+    for (; done < n; done++) out[done] = (uint32_t)l->last;
 }
 
 static inline uint32_t search(const double *cum, int64_t n, double x) /* first k with cum[k] > x */
@@ -84,11 +76,9 @@ static inline uint32_t search(const double *cum, int64_t n, double x) /* first k
     return (uint32_t)(base - cum);
 }
 
-static void independent(const law *l, uint32_t n, stream *s, double *cum, uint32_t *out)
-{
+static void independent(const law *l, uint32_t n, stream *s, double *cum, uint32_t *out) {
     double c = 0;
-    for (int64_t k = 0; k <= l->last; k++)
-        cum[k] = c += l->p[k] * l->factor;
+    for (int64_t k = 0; k <= l->last; k++) cum[k] = c += l->p[k] * l->factor;
     for (uint32_t i = 0; i < n; i++) {
         double x = unit(next64(s)) * c;
         out[i] = x < c ? search(cum, l->last + 1, x) : (uint32_t)l->last;
@@ -100,9 +90,8 @@ static void independent(const law *l, uint32_t n, stream *s, double *cum, uint32
  * quantile of every S consecutive ones (a random rotation says which shard takes which), the short last shard
  * one of each of its strata; a random rotation of all quantiles makes every shard's mean exact.
  * Writes this shard's values as runs, cell numbers ascending. */
-static void global_runs(const fdp_sample_node *node, const fdp_sample_plan *plan, uint64_t shard,
-                        uint32_t rows, uint64_t *bound, uint32_t *count, uint32_t *out)
-{
+static void global_runs(const fdp_sample_node *node, const fdp_sample_plan *plan, uint64_t shard, uint32_t rows,
+                        uint64_t *bound, uint32_t *count, uint32_t *out) {
     uint64_t n = (uint64_t)plan->rows, m = (uint64_t)plan->shard_rows;
     uint64_t full = n / m, tail = n % m;
     stream offsets = {stream_key(plan->seed, GLOBAL, node->id, OFFSETS)};
@@ -122,8 +111,7 @@ static void global_runs(const fdp_sample_node *node, const fdp_sample_plan *plan
     uint64_t s = 0, next_tail = 0;
     int64_t cell = 0;
     int wrapped = 0;
-    if (tail && shard < full)
-        next_tail = below(mix(tails + GOLDEN), (uint64_t)(((u128)n + tail - 1) / tail));
+    if (tail && shard < full) next_tail = below(mix(tails + GOLDEN), (uint64_t)(((u128)n + tail - 1) / tail));
     for (uint64_t t = 0; t < rows; t++) {
         uint64_t q;
         if (shard < full) {
@@ -150,71 +138,61 @@ static void global_runs(const fdp_sample_node *node, const fdp_sample_plan *plan
                 cell = 0;
             }
         }
-        while (bound[cell] <= q)
-            cell++;
+        while (bound[cell] <= q) cell++;
         count[cell]++;
     }
     for (int64_t k = 0; k < node->cells; k++)
-        for (uint32_t i = count[k]; i > 0; i--)
-            *out++ = (uint32_t)k;
+        for (uint32_t i = count[k]; i > 0; i--) *out++ = (uint32_t)k;
 }
 
 /* ---- columns of mixed widths ---- */
 
-#define FOR_WIDTH(width, BODY)  \
-    switch (width) {            \
-    case 1: {                   \
-        typedef uint8_t code;   \
-        BODY break;             \
-    }                           \
-    case 2: {                   \
-        typedef uint16_t code;  \
-        BODY break;             \
-    }                           \
-    default: {                  \
-        typedef uint32_t code;  \
-        BODY                    \
-    }                           \
+#define FOR_WIDTH(width, BODY) \
+    switch (width) { \
+    case 1: { \
+        typedef uint8_t code; \
+        BODY break; \
+    } \
+    case 2: { \
+        typedef uint16_t code; \
+        BODY break; \
+    } \
+    default: { \
+        typedef uint32_t code; \
+        BODY \
+    } \
     }
 
 /* key = key * size + column */
-FDP_CLONES static void add_digit(const void *column, int width, uint32_t size, uint32_t rows, uint32_t *key)
-{
-    FOR_WIDTH(width, {
-        const code *v = column;
-        for (uint32_t i = 0; i < rows; i++)
-            key[i] = key[i] * size + v[i];
-    })
-}
+FDP_CLONES static void add_digit(const void *column, int width, uint32_t size, uint32_t rows,
+                                 uint32_t *key){FOR_WIDTH(width,
+                                                          {
+                                                              const code *v = column;
+                                                              for (uint32_t i = 0; i < rows; i++)
+                                                                  key[i] = key[i] * size + v[i];
+                                                          })}
 
 /* column[order[i]] = decoded value i; order NULL: rows are in order already; decode NULL: the value is the code */
 FDP_CLONES static void store(const uint32_t *value, const uint32_t *order, const uint32_t *decode, int step,
-                             uint32_t rows, int width, void *column)
-{
+                             uint32_t rows, int width, void *column) {
     FOR_WIDTH(width, {
         code *out = column;
         if (!order && !decode)
-            for (uint32_t i = 0; i < rows; i++)
-                out[i] = (code)value[i];
+            for (uint32_t i = 0; i < rows; i++) out[i] = (code)value[i];
         else if (!order)
-            for (uint32_t i = 0; i < rows; i++)
-                out[i] = (code)decode[(size_t)value[i] * step];
+            for (uint32_t i = 0; i < rows; i++) out[i] = (code)decode[(size_t)value[i] * step];
         else if (!decode)
-            for (uint32_t i = 0; i < rows; i++)
-                out[order[i]] = (code)value[i];
+            for (uint32_t i = 0; i < rows; i++) out[order[i]] = (code)value[i];
         else
-            for (uint32_t i = 0; i < rows; i++)
-                out[order[i]] = (code)decode[(size_t)value[i] * step];
+            for (uint32_t i = 0; i < rows; i++) out[order[i]] = (code)decode[(size_t)value[i] * step];
     })
 }
 
-static void permute(const void *column, const uint32_t *order, uint32_t rows, int width, void *out)
-{
+static void permute(const void *column, const uint32_t *order, uint32_t rows, int width, void *out) {
     FOR_WIDTH(width, {
         const code *v = column;
         code *o = out;
-        for (uint32_t i = 0; i < rows; i++)
-            o[i] = v[order[i]];
+        for (uint32_t i = 0; i < rows; i++) o[i] = v[order[i]];
     })
 }
 
@@ -228,11 +206,9 @@ typedef struct {
     void **column;                 /* one working column per attribute */
 } scratch;
 
-static void scratch_free(const fdp_sample_plan *plan, scratch *w)
-{
+static void scratch_free(const fdp_sample_plan *plan, scratch *w) {
     if (w->column)
-        for (int a = 0; a < plan->attributes; a++)
-            free(w->column[a]);
+        for (int a = 0; a < plan->attributes; a++) free(w->column[a]);
     free(w->column);
     free(w->key);
     free(w->order);
@@ -242,8 +218,7 @@ static void scratch_free(const fdp_sample_plan *plan, scratch *w)
     free(w->cum);
 }
 
-static int scratch_make(const fdp_sample_plan *plan, scratch *w)
-{
+static int scratch_make(const fdp_sample_plan *plan, scratch *w) {
     size_t rows = (size_t)FDP_MAX(1, FDP_MIN(plan->rows, plan->shard_rows)), groups = 1, cells = 1;
     for (int j = 0; j < plan->nodes_len; j++) {
         groups = FDP_MAX(groups, (size_t)plan->nodes[j].groups);
@@ -257,20 +232,17 @@ static int scratch_make(const fdp_sample_plan *plan, scratch *w)
     w->start = malloc((groups + 1) * sizeof *w->start);
     w->count = malloc(cells * sizeof *w->count);
     w->cum = malloc(cells * sizeof *w->cum);
-    if (!w->column || !w->key || !w->order || !w->value || !w->start || !w->count || !w->cum)
-        return FDP_ERR_MEMORY;
+    if (!w->column || !w->key || !w->order || !w->value || !w->start || !w->count || !w->cum) return FDP_ERR_MEMORY;
     for (int a = 0; a < plan->attributes; a++) {
         w->column[a] = malloc(rows * (size_t)plan->widths[a]);
-        if (!w->column[a])
-            return FDP_ERR_MEMORY;
+        if (!w->column[a]) return FDP_ERR_MEMORY;
     }
     return FDP_OK;
 }
 
 /* Groups the rows by the node's separator: start[g] .. start[g+1]-1 are the places of group g in `order`.
  * Returns whether the rows were in that order already (then `order` is not written). */
-static int group_rows(const fdp_sample_node *node, const fdp_sample_plan *plan, uint32_t rows, scratch *w)
-{
+static int group_rows(const fdp_sample_node *node, const fdp_sample_plan *plan, uint32_t rows, scratch *w) {
     memset(w->key, 0, rows * sizeof *w->key);
     for (int i = 0; i < node->sep_len; i++) {
         int a = node->sep[i];
@@ -289,44 +261,37 @@ static int group_rows(const fdp_sample_node *node, const fdp_sample_plan *plan, 
         start[g] = sum;
     }
     if (sorted) {
-        for (int64_t g = node->groups; g > 0; g--)
-            start[g] = start[g - 1];
+        for (int64_t g = node->groups; g > 0; g--) start[g] = start[g - 1];
         start[0] = 0;
     } else { /* filling backwards turns ends into starts and keeps the order within a group */
-        for (uint32_t i = rows; i-- > 0;)
-            w->order[--start[w->key[i]]] = i;
+        for (uint32_t i = rows; i-- > 0;) w->order[--start[w->key[i]]] = i;
     }
     return sorted;
 }
 
 static void draw_values(const fdp_sample_node *node, const fdp_sample_plan *plan, uint64_t shard, uint32_t rows,
-                        scratch *w)
-{
+                        scratch *w) {
     stream s = {stream_key(plan->seed, shard, node->id, VALUES)};
     if (node->sep_len == 0) {
         if (plan->method == FDP_SAMPLE_ROUND) {
             global_runs(node, plan, shard, rows, (uint64_t *)w->cum, w->count, w->value);
-            if (!node->first)
-                shuffle(w->value, rows, &s);
+            if (!node->first) shuffle(w->value, rows, &s);
             return;
         }
         law l = law_of(node, 0);
         independent(&l, rows, &s, w->cum, w->value);
         if (node->first) { /* the working order: by cell */
             memset(w->count, 0, (size_t)node->cells * sizeof *w->count);
-            for (uint32_t i = 0; i < rows; i++)
-                w->count[w->value[i]]++;
+            for (uint32_t i = 0; i < rows; i++) w->count[w->value[i]]++;
             uint32_t *out = w->value;
             for (int64_t k = 0; k < node->cells; k++)
-                for (uint32_t i = w->count[k]; i > 0; i--)
-                    *out++ = (uint32_t)k;
+                for (uint32_t i = w->count[k]; i > 0; i--) *out++ = (uint32_t)k;
         }
         return;
     }
     for (int64_t g = 0; g < node->groups; g++) {
         uint32_t *out = w->value + w->start[g], n = w->start[g + 1] - w->start[g];
-        if (n == 0)
-            continue;
+        if (n == 0) continue;
         law l = law_of(node, g);
         if (plan->method == FDP_SAMPLE_ROUND) {
             round_runs(&l, n, unit(next64(&s)), out);
@@ -338,13 +303,11 @@ static void draw_values(const fdp_sample_node *node, const fdp_sample_plan *plan
 }
 
 static void sample_shard(const fdp_sample_plan *plan, uint64_t shard, uint32_t rows, int64_t at, scratch *w,
-                         void *const *out)
-{
+                         void *const *out) {
     int sorted = 1;
     for (int j = 0; j < plan->nodes_len; j++) {
         const fdp_sample_node *node = &plan->nodes[j];
-        if (node->sep_len > 0 && !node->same_sep)
-            sorted = group_rows(node, plan, rows, w);
+        if (node->sep_len > 0 && !node->same_sep) sorted = group_rows(node, plan, rows, w);
         draw_values(node, plan, shard, rows, w);
         for (int r = 0; r < node->res_len; r++) {
             int a = node->res[r];
@@ -353,8 +316,7 @@ static void sample_shard(const fdp_sample_plan *plan, uint64_t shard, uint32_t r
         }
     }
     stream s = {stream_key(plan->seed, shard, 0, ORDER)};
-    for (uint32_t i = 0; i < rows; i++)
-        w->order[i] = i;
+    for (uint32_t i = 0; i < rows; i++) w->order[i] = i;
     shuffle(w->order, rows, &s);
     for (int a = 0; a < plan->attributes; a++)
         permute(w->column[a], w->order, rows, plan->widths[a], (char *)out[a] + at * plan->widths[a]);
@@ -368,15 +330,13 @@ typedef struct {
     atomic_int code;
 } sample_job;
 
-static void sample_work(fdp_team *team, int number, void *ctx)
-{
+static void sample_work(fdp_team *team, int number, void *ctx) {
     sample_job *job = ctx;
     const fdp_sample_plan *plan = job->plan;
     scratch w;
     const int mine = scratch_make(plan, &w);
     (void)team, (void)number;
-    if (mine != FDP_OK)
-        atomic_store(&job->code, mine);
+    if (mine != FDP_OK) atomic_store(&job->code, mine);
     for (int64_t i; mine == FDP_OK && (i = fdp_team_next(&job->next)) < job->count;) {
         int64_t begin = (job->first + i) * plan->shard_rows;
         int64_t rows = FDP_MIN(plan->shard_rows, plan->rows - begin);
@@ -386,8 +346,7 @@ static void sample_work(fdp_team *team, int number, void *ctx)
     scratch_free(plan, &w);
 }
 
-int fdp_sample(const fdp_sample_plan *plan, int64_t first, int64_t count, int threads, void *const *out)
-{
+int fdp_sample(const fdp_sample_plan *plan, int64_t first, int64_t count, int threads, void *const *out) {
     sample_job job = {.plan = plan, .first = first, .count = count, .out = out};
     fdp_team_run((int)FDP_MIN(threads, count), sample_work, &job);
     return atomic_load(&job.code);

@@ -9,9 +9,9 @@ enum { FDP_SAMPLE_ROUND = 0, FDP_SAMPLE_INDEPENDENT = 1 };
 /* One clique: `table[g * cells + k]` is the weight (any scale, finite, >= 0) of residual cell k together with
  * separator cell g. `overall` is its sum over g and must have mass. */
 typedef struct {
-    uint64_t id;            /* names the node's random stream */
-    int first;              /* the tree's first node: its cells give the working order */
-    int same_sep;           /* its separator is that of the node before it */
+    uint64_t id;  /* names the node's random stream */
+    int first;    /* the tree's first node: its cells give the working order */
+    int same_sep; /* its separator is that of the node before it */
     int sep_len, res_len;
     const int32_t *sep, *res; /* attribute numbers, last one fastest */
     int64_t groups, cells;

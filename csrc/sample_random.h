@@ -13,8 +13,7 @@ typedef struct {
     uint64_t state;
 } stream;
 
-static inline uint64_t mix(uint64_t z)
-{
+static inline uint64_t mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
     return z ^ (z >> 31);
@@ -24,15 +23,13 @@ static inline uint64_t mix(uint64_t z)
 #define GLOBAL UINT64_MAX
 enum purpose { VALUES = 1, ORDER = 2, OFFSETS = 3, STRATA = 4, TAIL = 5 };
 
-static inline uint64_t stream_key(uint64_t seed, uint64_t shard, uint64_t node, enum purpose purpose)
-{
+static inline uint64_t stream_key(uint64_t seed, uint64_t shard, uint64_t node, enum purpose purpose) {
     uint64_t key = mix(seed + GOLDEN);
     key = mix(key ^ (shard + 0xD1B54A32D192ED03ull));
     return mix(key ^ (node * 8 + (uint64_t)purpose + 0x8CB92BA72F3D8DD7ull));
 }
 
-static inline uint64_t next64(stream *s)
-{
+static inline uint64_t next64(stream *s) {
     return mix(s->state += GOLDEN);
 }
 
@@ -48,8 +45,7 @@ static inline uint64_t below(uint64_t bits, uint64_t n) /* uniform in 0..n-1 to 
 
 /* Fisher-Yates. Up to 1024 values one 64-bit number serves two swaps: 32 bits are uniform over so few to within a
  * relative 2^-22. */
-static void shuffle(uint32_t *v, uint64_t n, stream *s)
-{
+static void shuffle(uint32_t *v, uint64_t n, stream *s) {
     uint64_t i = n;
     for (; i > (1u << 10); i--) {
         uint64_t j = below(next64(s), i);

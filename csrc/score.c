@@ -150,15 +150,19 @@ int fdp_score_grouped_pairs(const uint64_t *packed_a, const int64_t *start_a, co
                             const int64_t *start_b, int64_t groups, const int32_t *sizes, int32_t column_count,
                             int32_t threads, double *distance) {
     if (column_count < 2 || column_count > FDP_SCORE_COLUMNS) return FDP_ERR_ARGUMENT;
-    pairs_job job = {.packed = {packed_a, packed_b}, .start = {start_a, start_b}, .groups = groups, .sizes = sizes,
-                     .columns = column_count, .distance = distance};
+    pairs_job job = {.packed = {packed_a, packed_b},
+                     .start = {start_a, start_b},
+                     .groups = groups,
+                     .sizes = sizes,
+                     .columns = column_count,
+                     .distance = distance};
     job.pairs = lay_out(sizes, column_count, job.offset);
     fdp_team_run(threads, pairs_work, &job);
     return atomic_load(&job.status);
 }
 
-int fdp_score_distance(const uint32_t *cells_a, int64_t rows_a, const uint32_t *cells_b, int64_t rows_b,
-                       int64_t cells, double *distance) {
+int fdp_score_distance(const uint32_t *cells_a, int64_t rows_a, const uint32_t *cells_b, int64_t rows_b, int64_t cells,
+                       double *distance) {
     if (rows_a == 0 || rows_b == 0) {
         *distance = rows_a + rows_b ? 2.0 : 0.0;
         return FDP_OK;

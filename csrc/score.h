@@ -19,7 +19,7 @@ int fdp_score_grouped_pairs(const uint64_t *packed_a, const int64_t *start_a, co
                             int32_t threads, double *distance);
 
 /* The same distance for one marginal without groups: cells are numbers below `cells`. */
-int fdp_score_distance(const uint32_t *cells_a, int64_t rows_a, const uint32_t *cells_b, int64_t rows_b,
-                       int64_t cells, double *distance);
+int fdp_score_distance(const uint32_t *cells_a, int64_t rows_a, const uint32_t *cells_b, int64_t rows_b, int64_t cells,
+                       double *distance);
 
 #endif

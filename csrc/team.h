@@ -38,8 +38,7 @@ static inline int64_t fdp_team_next(atomic_llong *counter) {
 
 /* Wait for all; what any thread wrote before is seen by every thread after. */
 static inline void fdp_team_wait(fdp_team *team) {
-    if (team->threads == 1)
-        return;
+    if (team->threads == 1) return;
     const int phase = atomic_load_explicit(&team->phase, memory_order_acquire);
     if (atomic_fetch_add_explicit(&team->waiting, 1, memory_order_acq_rel) == team->threads - 1) {
         atomic_store_explicit(&team->waiting, 0, memory_order_relaxed);
@@ -50,8 +49,7 @@ static inline void fdp_team_wait(fdp_team *team) {
         return;
     }
     for (int i = 0; i < FDP_TEAM_SPIN; i++) {
-        if (atomic_load_explicit(&team->phase, memory_order_acquire) != phase)
-            return;
+        if (atomic_load_explicit(&team->phase, memory_order_acquire) != phase) return;
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -86,14 +84,12 @@ static inline void fdp_team_run(int threads, fdp_team_fn fn, void *ctx) {
     pthread_mutex_lock(&team.lock);
     for (int i = 1; i < threads; i++) {
         member[i] = (fdp_team_member){&team, fn, ctx, i};
-        if (pthread_create(&handle[i], NULL, fdp_team_enter, &member[i]) != 0)
-            break;
+        if (pthread_create(&handle[i], NULL, fdp_team_enter, &member[i]) != 0) break;
         team.threads = i + 1;
     }
     pthread_mutex_unlock(&team.lock);
     fn(&team, 0, ctx);
-    for (int i = 1; i < team.threads; i++)
-        pthread_join(handle[i], NULL);
+    for (int i = 1; i < team.threads; i++) pthread_join(handle[i], NULL);
     pthread_cond_destroy(&team.turn);
     pthread_mutex_destroy(&team.lock);
 }
