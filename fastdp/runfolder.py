@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -127,12 +128,13 @@ class RunFolder:
         return self._staging
 
     def publish(self) -> None:
-        """Everything to the disk, then the name."""
+        """Everything to the disk, then the name. All files get one time: those between them would be timings."""
         staging = self.staging()
-        for folder, _, files in os.walk(staging):
-            for name in files:
-                sync(Path(folder, name))
-            sync(Path(folder))
+        now = int(time.time())
+        for folder, _, files in os.walk(staging, topdown=False):
+            for path in (*(Path(folder, name) for name in files), Path(folder)):
+                os.utime(path, (now, now))
+                sync(path)
         try:
             os.rename(staging, self.out)
         except OSError as error:

@@ -101,7 +101,7 @@ def read_statement(folder: str | os.PathLike) -> dict:
     """The folder's `privacy.json`; RunError if it cannot be read."""
     path = Path(folder, statements.NAME)
     try:
-        statement = json.loads(path.read_text(encoding="utf-8"))
+        statement = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError:
@@ -109,6 +109,13 @@ def read_statement(folder: str | os.PathLike) -> dict:
     if not isinstance(statement, dict):
         raise RunError(f"{path} is not a statement")
     return statement
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict:
+    """A JSON object whose names are all different: of two numbers of one name, readers see different ones."""
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a name is there twice")
+    return dict(pairs)
 
 
 def _part_problems(joint: dict, part: Path) -> list[str]:

@@ -1,9 +1,12 @@
 """Attacks on what is released, and on runs: statements that lie, seeds that hide, arguments that slip, ledgers that are moved."""
 
 import copy
+import gc
 import json
 import os
 import shutil
+import sys
+import types
 
 import numpy as np
 import pyarrow as pa
@@ -294,3 +297,39 @@ def test_a_single_runs_ledger_is_no_budget(tmp_path):
         fastdp.synthesize(
             frame(), RECIPE, 1.0, 1e-6, schema=KNOWN, ledger=tmp_path / "run.private" / "ledger.db"
         )
+
+
+def test_a_name_that_is_in_a_statement_twice_is_refused(both, tmp_path):
+    """One reader would see the first number, `verify` the last."""
+    folder = shutil.copytree(both / "eps-1", tmp_path / "run")
+    text = (folder / "privacy.json").read_text()
+    (folder / "privacy.json").write_text(text.replace("{", '{"epsilon": 0.01,', 1))
+    with pytest.raises(RunError, match="JSON"):
+        inspect(folder)
+
+
+def test_the_times_of_released_files_tell_no_timings(both):
+    times = {p.stat().st_mtime for p in [both, *both.rglob("*")]}
+    assert len(times) == 1
+
+
+@pytest.mark.parametrize("recipe", [RECIPE, {"mechanism": "adagrid", "outer": [["a", "b"], ["b", "c"]]}])
+def test_no_way_leads_from_a_finished_run_back_to_the_rows(recipe):
+    """Everything that a run in memory refers to, however deep, is free of tables, engines, doors and ledgers."""
+    from fastdp.engines.local import LocalCounter
+    from fastdp.measure import Door
+
+    run = fastdp.synthesize(fastdp.read(frame(), KNOWN), recipe, 1.0, 1e-6)
+    assert run.data.num_rows >= 0
+    seen, stack = {}, [run]
+    while stack:
+        thing = stack.pop()
+        if id(thing) in seen or isinstance(thing, type | types.ModuleType):
+            continue
+        seen[id(thing)] = thing
+        assert not isinstance(thing, Table | LocalCounter | Door | Ledger), type(thing)
+        found = [x for x in gc.get_referents(thing) if x is not sys.modules]
+        if isinstance(thing, types.FunctionType):
+            found = [x for x in found if x is not thing.__globals__]
+        stack += found
+    assert len(seen) > 100
