@@ -8,7 +8,6 @@ that can reach private data, so the estimator and the mechanisms may import it f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,20 +90,6 @@ class Measurement:
         """Squared standard error per value (a read-only view where sigma is one number)."""
         return np.broadcast_to(np.square(self.sigma), self.values.shape)
 
-    def check(self, domain: Mapping[str, int], position: int | None = None) -> Measurement:
-        """Itself, or MeasurementError naming clique and position if it does not fit the domain."""
-        where = f"measurement{'' if position is None else f' {position}'} of {self.clique!r}"
-        for name in self.clique:
-            if name not in domain:
-                raise MeasurementError(f"{where}: no attribute {name!r}; there are {', '.join(domain)}")
-        cells = math.prod(domain[name] for name in self.clique)
-        columns = query_cells(self.query)
-        if columns is not None and columns != cells:
-            raise MeasurementError(f"{where}: the query is over {columns} cells, the marginal has {cells}")
-        if self.query is None and self.values.size != cells:
-            raise MeasurementError(f"{where}: {self.values.size} values for {cells} cells")
-        return self
-
     def __repr__(self) -> str:
         low, high = np.min(self.sigma, initial=np.inf), np.max(self.sigma, initial=0.0)
         noise = f"{low:.4g}" if low >= high else f"{low:.4g}..{high:.4g}"
@@ -138,23 +123,3 @@ def query_rows(query) -> int | None:
     if query is None:
         return None
     return int(query.rows) if hasattr(query, "product") else int(query.shape[0])
-
-
-def query_cells(query) -> int | None:
-    """Number of cells a query is over, or None where it does not say."""
-    if query is None:
-        return None
-    if hasattr(query, "product"):
-        cells = getattr(query, "cells", None)
-        return None if cells is None else int(cells)
-    return int(query.shape[1])
-
-
-def check_all(measurements: Iterable[Measurement], domain: Mapping[str, int]) -> Sequence[Measurement]:
-    """All of them, or MeasurementError naming the first that does not fit."""
-    found = list(measurements)
-    for i, m in enumerate(found):
-        if not isinstance(m, Measurement):
-            raise MeasurementError(f"measurement {i}: expected a fastdp.Measurement, got {type(m).__name__}")
-        m.check(domain, i)
-    return found

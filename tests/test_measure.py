@@ -23,7 +23,7 @@ from fastdp.errors import (
     UsageError,
 )
 from fastdp.measure import Door, Request
-from fastdp.measurement import check_all
+from fastdp.model import fit
 from fastdp.privacy import gdp, scale
 from fastdp.privacy.ledger import Ledger
 from fastdp.queries import Binned, Sparse, Weighted
@@ -394,12 +394,12 @@ def test_malformed_measurements_name_their_clique(values, sigma, query):
 def test_measurements_are_checked_against_a_domain():
     domain = Domain({"a": 3, "b": 4})
     good = Measurement(("a",), np.zeros(3), 1.0)
-    assert check_all([good], domain) == [good]
+    assert fit(domain, [good], total=1.0).marginal(("a",)).shape == (3,)
     for wrong in (Measurement(("a",), np.zeros(2), 1.0), Measurement(("z",), np.zeros(2), 1.0)):
         with pytest.raises(MeasurementError, match="measurement 1"):
-            check_all([good, wrong], domain)
+            fit(domain, [good, wrong])
     with pytest.raises(MeasurementError, match="measurement 0"):
-        check_all([np.zeros(3)], domain)
+        fit(domain, [np.zeros(3)])
     with pytest.raises(MeasurementError, match="twice"):
         Measurement(("a", "a"), np.zeros(9), 1.0)
 

@@ -144,7 +144,11 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
     """The measurements as parts, after every check that can be made of them; errors name the measurement."""
     parts: list[Part] = []
     for i, seen in enumerate(measurements):
-        name = f"measurement {i} on {getattr(seen, 'clique', '?')}"
+        if not all(hasattr(seen, part) for part in ("clique", "values", "sigma", "query")):
+            raise MeasurementError(
+                f"measurement {i}: expected a fastdp.Measurement, got {type(seen).__name__}"
+            )
+        name = f"measurement {i} on {seen.clique}"
         try:
             clique = domain.check(seen.clique)
         except SchemaError as error:
