@@ -1,10 +1,15 @@
 """Attacks on reading: one user's rows must not change, merge, split or stop anybody else's."""
 
+import csv
 import decimal
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fastdp
 from fastdp.engines.local import local
@@ -124,3 +129,73 @@ def test_a_lack_of_memory_does_not_tell_the_number_of_rows(monkeypatch):
     with pytest.raises(MemoryError) as caught:
         fastdp.read(rows, schema())
     assert "150000007" not in str(caught.value) and caught.value.__context__ is None
+
+
+ODD = [
+    "",
+    "0",
+    "1",
+    "7",
+    " 7",
+    "07",
+    "+1",
+    "-1",
+    "9",
+    "10",
+    "2.5",
+    "1.0",
+    "1e3",
+    "1e400",
+    "-1e400",
+    "nan",
+    "inf",
+    "x",
+    "é",
+    "a",
+    "A",
+]
+ODD += ["true", "F", "1.10", "2.00", "2", "1.1", str(BIG), str(2**63), str(2**70), "2020-02-30", "2020-02-29"]
+ODD += [
+    "2020-01-02 03:04:05",
+    "9999-12-31T23:59:59",
+    "0001-01-01 00:00:00",
+    "\ud7ff",
+    "0x10",
+    "1_000",
+    "NULL",
+]
+MIXED = {
+    "i": integer(0, 9),
+    "n": {"kind": "numeric", "dtype": "float64", "edges": [0, 1, 2.5, 10], "overflow": "clamp"},
+    "ci": {"kind": "categorical", "dtype": "int64", "values": [1, 7, BIG]},
+    "cs": {"kind": "categorical", "dtype": "string", "values": ["a", "é"], "null": "drop"},
+    "t": {"kind": "timestamp", "dtype": "timestamp[us]", "parts": {"hour": "hour"}, "output": "parts"},
+    "b": {"kind": "categorical", "dtype": "bool", "values": [False, True]},
+    "d": {"kind": "categorical", "dtype": "decimal128(10, 2)", "values": ["1.10", "2.00"]},
+}
+
+
+def rows_of(who, most):
+    row = st.tuples(*[st.sampled_from(ODD)] * len(MIXED))
+    return st.lists(row.map(lambda r: (who, *r)), max_size=most)
+
+
+@settings(max_examples=60, deadline=None)
+@given(mine=rows_of("1", 4), others=st.lists(rows_of("2", 3) | rows_of("", 2) | rows_of("01", 2), max_size=3))
+def test_how_a_row_is_read_never_depends_on_another_users(mine, others):
+    known = schema(**MIXED)
+    theirs = [row for rows in others for row in rows]
+
+    def read(rows):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "x.csv")
+            with open(path, "w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows([("who", *MIXED), *rows])
+            return fastdp.read(str(path), known)
+
+    alone, together = read(mine), read([*theirs, *mine])
+    count = alone.rows
+    for name in known.domain:
+        assert together.codes[name][together.rows - count :].tolist() == alone.codes[name].tolist()
+    weight = [local(t).marginals([("i",)], 2)["i",].sum() for t in (alone, read(theirs), together)]
+    assert weight[0] + weight[1] == weight[2]
