@@ -80,6 +80,8 @@ class RunFolder:
 
     def _holds_lock(self) -> bool:
         """Whether the file that was locked is still the one of that name: the last run takes it away when it ends."""
+        if self._lock is None:
+            return False
         try:
             return os.path.samestat(os.fstat(self._lock), os.stat(self.private / "lock"))
         except FileNotFoundError:

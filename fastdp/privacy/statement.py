@@ -278,12 +278,13 @@ def _release_problems(i: int, release: Mapping, clip: int) -> Iterator[str]:
     if not release["sensitivity"] > 0:
         yield f"{where}: its sensitivity must be positive"
         return
-    if law == "gaussian":
+    # the type that LAWS asks for says the law of the noise
+    if isinstance(event, Gaussian):
         squared = release["cap"] if kind == "user_histogram" else release["sensitivity"] ** 2
         # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least this
         if Fraction(release["sigma"]) ** 2 * Fraction(event.mu) ** 2 < squared:
             yield f"{where}: its noise is too small for its sensitivity and mu"
-    elif law == "discrete-laplace":
+    elif isinstance(event, Pure):
         least = math.sqrt(2 * math.exp(-event.epsilon / release["sensitivity"]))
         least /= -math.expm1(-event.epsilon / release["sensitivity"])
         if release["sigma"] < least * (1 - 1e-9):
