@@ -9,10 +9,12 @@ The rules, all on the same AdaGrid measurements of simulated trips:
     tol        on towards convergence (tolerance 1e-6, at most 600 calls)
     entropy    plain mirror descent stopped at the noise level: among the points that fit as well, one nearer to the
                independent start (an early stop of mirror descent is an entropy regulariser)
+    staged     the pairs and single attributes to their noise level first, then everything from there
     published  the doubling-step mirror descent of the published method, 600 iterations (`reference_pgm`)
 
 Scores are deid2's k-marginal and pickup-dropoff scores of as many sampled rows as the measurements say there are. Means
-with 95 % intervals (Student's t over the seeds), and the same of the difference to `published` seed by seed.
+with 95 % intervals (Student's t over the seeds), and the same of the difference to `published` seed by seed. What the
+results file already holds is not fitted again.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from . import machine, measurements, reference_pgm
 from .measurements import DOMAIN, OUT, Problem, to_fastdp
 
 RESULTS = Path(__file__).parent / "results"
-RULES = ("noise", "twice", "tol", "entropy", "published")
+RULES = ("noise", "twice", "tol", "entropy", "staged", "published")
 SCORES = ("k_marginal_score", "pickup_dropoff_score")
 
 
@@ -81,6 +83,9 @@ def fit_by(rule: str, problem: Problem, asked: list, total: float, noise_calls: 
         point = reference_pgm.Fast(problem, total, reference_pgm.one_ways(problem, total))
         reference_pgm.descend(point, 600)
         return point.model()
+    if rule == "staged":
+        pairs = fastdp.fit(problem.domain, [m for m in asked if len(m.clique) <= 2], total=total)
+        return fastdp.fit(problem.domain, asked, total=total, warm_start=pairs)
     options = {
         "noise": {"stop": "noise"},
         "twice": {"stop": "iters", "iters": max(1, 2 * noise_calls)},
@@ -90,12 +95,12 @@ def fit_by(rule: str, problem: Problem, asked: list, total: float, noise_calls: 
     return fastdp.fit(problem.domain, asked, total=total, **options)
 
 
-def one(problem: Problem, truth: dict[str, np.ndarray], seed: int, rules) -> dict[str, dict]:
-    """Scores, loss, calls and seconds of every rule on one problem."""
+def one(problem: Problem, truth: dict[str, np.ndarray], seed: int, rules, found: dict[str, dict]) -> None:
+    """Adds scores, loss, calls and seconds of every rule that is not in `found`."""
     asked = to_fastdp(problem)
     total = estimate_total(problem.domain, asked)[0]
-    found, calls = {}, 0
-    for rule in rules:
+    calls = found["noise"]["calls"] if "noise" in found else 0
+    for rule in (r for r in rules if r not in found):
         started = time.perf_counter()
         model = fit_by(rule, problem, asked, total, calls)
         spent = time.perf_counter() - started
@@ -114,7 +119,6 @@ def one(problem: Problem, truth: dict[str, np.ndarray], seed: int, rules) -> dic
             + "  ".join(f"{s:.4f}" for s in scores),
             flush=True,
         )
-    return found
 
 
 def interval(values: np.ndarray) -> tuple[list[float], list[float]]:
@@ -128,7 +132,7 @@ def interval(values: np.ndarray) -> tuple[list[float], list[float]]:
 
 def summarise(runs: list[dict[str, dict]]) -> dict[str, dict]:
     out = {}
-    for rule in runs[0]:
+    for rule in (r for r in RULES if all(r in run for run in runs)):
         got = np.array([run[rule]["scores"] for run in runs])
         mean, half = interval(got)
         out[rule] = {"mean": mean, "half": half, "loss": float(np.mean([r[rule]["loss"] for r in runs]))}
@@ -178,21 +182,26 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "stopping.json")
     options = parser.parse_args()
     truth = truth_codes(options.rows)
-    results: dict = {"machine": machine.describe(), "rows": options.rows, "scores": SCORES}
-    results |= {"settings": {}, "default_above_published": {}}
+    results: dict = json.loads(options.out.read_text()) if options.out.exists() else {}
+    if results.get("rows") != options.rows:
+        results = {"rows": options.rows, "scores": SCORES, "settings": {}, "default_above_published": {}}
+    results["machine"] = machine.describe()
+    options.out.parent.mkdir(exist_ok=True)
     for epsilon in options.epsilon:
         for calibration in options.calibration:
-            name, runs = f"{calibration}, epsilon {epsilon:g}", []
+            name = f"{calibration}, epsilon {epsilon:g}"
             print(name, flush=True)
+            runs = results["settings"].setdefault(name, {"runs": []})["runs"]
             for seed in range(options.seeds):
+                if seed == len(runs):
+                    runs.append({})
                 problem = measurements.make(
                     "adagrid", epsilon, calibration, options.rows, noise_seed=seed + 1
                 )
-                runs.append(one(problem, truth, seed, options.rules))
-            results["settings"][name] = {"summary": summarise(runs), "runs": runs}
+                one(problem, truth, seed, options.rules, runs[seed])
+                options.out.write_text(json.dumps(results, indent=1) + "\n")
+            results["settings"][name]["summary"] = summarise(runs)
             show(name, results["settings"][name]["summary"])
-            options.out.parent.mkdir(exist_ok=True)
-            options.out.write_text(json.dumps(results, indent=1) + "\n")
         across(results, epsilon)
         options.out.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -25,6 +25,8 @@ from ..errors import MeasurementError, SchemaError
 from ..queries import Block, Identity, Query, Sparse
 from .layout import Place, Plan, permute_cells
 
+MOSTLY = 0.75
+
 
 @dataclass(frozen=True)
 class Part:
@@ -61,7 +63,8 @@ class Residual:
 
 @dataclass
 class Quadratic:
-    """The fused loss over the `active` entries of the plan's vector: those that some measurement looks at.
+    """The fused loss over the `active` entries of the plan's vector: those that some measurement looks at, or all of them
+    where that is most.
 
     An AdaGrid marginal is measured in a few of its cells, so the active vector is a tenth of the plan's or less, and
     everything the optimiser does between two oracle calls is that much cheaper.
@@ -266,6 +269,8 @@ def lower(plan: Plan, parts: Sequence[Part]) -> Quadratic:
     if matrix is not None:
         used[matrix.indices] = True
     active = np.flatnonzero(used)
+    if active.size >= MOSTLY * size:  # then carrying the rest along, with weight 0, is cheaper than picking
+        active = np.arange(size)
     if active.size < size:
         matrix = sp.csr_array(matrix[:, active]) if matrix is not None else None
         position = np.cumsum(used) - 1
