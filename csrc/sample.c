@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one distribution: the residual's cells within one separator cell ---- */
+/* One distribution: the residual's cells within one separator cell. */
 
 typedef struct {
     double total;  /* sum of the (possibly rescaled) weights */
@@ -145,7 +145,7 @@ static void global_runs(const fdp_sample_node *node, const fdp_sample_plan *plan
         for (uint32_t i = count[k]; i > 0; i--) *out++ = (uint32_t)k;
 }
 
-/* ---- columns of mixed widths ---- */
+/* Columns of mixed widths. */
 
 #define FOR_WIDTH(width, BODY) \
     switch (width) { \
@@ -196,7 +196,7 @@ static void permute(const void *column, const uint32_t *order, uint32_t rows, in
     })
 }
 
-/* ---- one shard ---- */
+/* One shard. */
 
 typedef struct {
     uint32_t *key, *order, *value; /* one per row */

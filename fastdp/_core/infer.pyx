@@ -180,7 +180,9 @@ cdef class Engine:
     cdef int _fill(self, fdp_link *out, link) except -1:
         cdef int d
         out.at, out.size, out.nd, out.shared = link.at, link.size, len(link.n), link.shared
-        out.base = NULL if link.base is None else <const int32_t *> self._ptr(link.base, np.int32)
+        out.base = NULL
+        if link.base is not None:
+            out.base = <const int32_t *> self._ptr(link.base, np.int32)
         for d in range(out.nd):
             out.n[d] = link.n[d]
             out.ts[d] = link.ts[d]

@@ -178,9 +178,6 @@ def write_public(
     return write(path, None, synthetic_path(place), schema, None, facts, without_truth=True, title=title)
 
 
-# --- inputs --------------------------------------------------------------------------------------------
-
-
 def _named(synthetic: Any) -> dict[str, Any]:
     """Tables by name. A mapping from names to columns is one table, as everywhere in `evaluate`."""
     if isinstance(synthetic, Mapping):
@@ -244,9 +241,6 @@ def _unclocked(fact: dict | None) -> None:
         fact["stages"] = None
         for s in (fact["fit"] or {}).get("trace", []):
             s["seconds"] = None
-
-
-# --- frame ---------------------------------------------------------------------------------------------
 
 
 def _page_file(name: str) -> str:

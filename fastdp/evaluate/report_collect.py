@@ -86,9 +86,6 @@ def shares(codes: np.ndarray, size: int) -> np.ndarray:
     return counts / max(counts.sum(), 1.0)
 
 
-# --- columns -------------------------------------------------------------------------------------------
-
-
 def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str], np.ndarray, int]:
     """Which bar each code belongs to: `(bar labels, bar of each code, codes in the last bar if folded)`.
 
@@ -171,9 +168,6 @@ def _tv(p: np.ndarray, q: np.ndarray) -> float:
     if p.any() != q.any():
         return 1.0
     return float(np.abs(p - q).sum() / 2)
-
-
-# --- pairs and the worst cells -------------------------------------------------------------------------
 
 
 def pairs(
@@ -264,9 +258,6 @@ def _entropy(p: np.ndarray) -> float:
     return float(-(p * np.log(p)).sum())
 
 
-# --- places and months ---------------------------------------------------------------------------------
-
-
 def areas(
     truth: Coded | None,
     tables: Sequence[Coded],
@@ -342,9 +333,6 @@ def periods(
             "tables": [int(c[rest].sum()) for c in counted],
         },
     }
-
-
-# --- users ---------------------------------------------------------------------------------------------
 
 
 def users(

@@ -103,9 +103,6 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# --- noise ---------------------------------------------------------------------------------------------
-
-
 def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[dict] | None:
     """One entry per measured set: columns, cells, sigma in rows, copies; from measurements or the statement.
 
@@ -210,9 +207,6 @@ def _noise_row(entry: dict, ratio: float | None, rows: int | None) -> tuple[str,
         tip += f"\n{percent(sigma / rows)} of all rows"
     name = entry["label"].replace("_", " ") + (f" (×{copies})" if copies > 1 else "")
     return name, ratio, f"± {big(round(sigma))}", tip
-
-
-# --- fit and stages ------------------------------------------------------------------------------------
 
 
 def fit(run: Any) -> dict | None:

@@ -39,9 +39,6 @@ def per_table(data: dict, draw: Callable[[int], str]) -> str:
 KEY = '<p class="key"><span><i class="kt"></i>truth</span><span><i class="ks"></i>synthetic</span></p>'
 
 
-# --- the first screen ----------------------------------------------------------------------------------
-
-
 def summary(data: dict) -> str:
     trust = per_table(data, lambda i: _trust(data, i)) if data["with_truth"] else _facts(data)
     promise = per_table(data, lambda i: _promise(data, i))
@@ -124,9 +121,6 @@ def _promise(data: dict, i: int) -> str:
     return "".join(out)
 
 
-# --- scores --------------------------------------------------------------------------------------------
-
-
 def scores(data: dict) -> str:
     if not data.get("scores"):
         return ""
@@ -194,9 +188,6 @@ def _value(value: float | None, top: float) -> str:
     if value is None:
         return "–"
     return f"{value:.0f}" if top >= 100 else f"{value:.3f}"
-
-
-# --- columns, pairs, cells -----------------------------------------------------------------------------
 
 
 def columns(data: dict) -> str:
@@ -287,11 +278,8 @@ def worst(data: dict) -> str:
             f'<th scope="col">synthetic</th><th scope="col">points</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         )
 
-    lead = "Combinations of two values whose share of rows differs most; at most two a pair of columns."
+    lead = "Combinations of two values whose share of rows differs most; at most two of each pair of columns."
     return section("worst", "Worst cells", lead, per_table(data, draw))
-
-
-# --- places, months, users -----------------------------------------------------------------------------
 
 
 def areas(data: dict) -> str:
@@ -391,9 +379,6 @@ def _means(mean: list[float], i: int, with_truth: bool) -> str:
     if not with_truth:
         return f"mean {mean[i]:.3g}"
     return f"mean {mean[0]:.3g}, synthetic {mean[1 + i]:.3g}"
-
-
-# --- fit -----------------------------------------------------------------------------------------------
 
 
 def fit(data: dict) -> str:

@@ -240,9 +240,6 @@ def test_a_large_table_stays_light():
     assert len(page.encode()) < 1_500_000
 
 
-# --- the page that may be published --------------------------------------------------------------------
-
-
 def test_without_truth_holds_nothing_of_it(tmp_path):
     made, run = pages.table(seed=1), pages.run()
     first = report.write(
@@ -361,9 +358,6 @@ def test_write_replaces_a_page_whole(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
 
 
-# --- words ---------------------------------------------------------------------------------------------
-
-
 def test_attacker_by_hand():
     assert words.attacker({"mu": 1.0}) == pytest.approx(0.691462461274013)
     assert words.attacker({"epsilon": math.log(3), "delta": 0.0}) == pytest.approx(0.75)
@@ -439,9 +433,6 @@ def test_noise_comes_from_the_statement_where_measurements_are_absent():
         ("shift", 1),
     ]
     assert {n["label"]: n["cells"] for n in noise}["fare"] == 11
-
-
-# --- small parts ---------------------------------------------------------------------------------------
 
 
 def test_chicago_has_every_area_once():
