@@ -90,7 +90,7 @@ def scores(options: argparse.Namespace) -> dict:
                     done = subprocess.run(command, check=True, capture_output=True, text=True)
                 run = json.loads(done.stdout.splitlines()[-1])
                 found["runs"].append(run)
-                save(options, found)
+                save(options, found)  # after each run: a long one may be cut short
                 stages = "  ".join(f"{k} {v:.1f}" for k, v in run["stages"].items())
                 show(
                     f"epsilon {epsilon:g}, {calibration}",
@@ -139,7 +139,10 @@ def main() -> None:
         run = one(options.rows, options.epsilon[0], options.calibration[0], options.seeds, options.folder)
         print(json.dumps(run))
         return
-    found = scores(options) if options.what == "scores" else wide_table(options)
+    save(options, scores(options) if options.what == "scores" else wide_table(options))
+
+
+def save(options: argparse.Namespace, found: dict) -> None:
     if not options.no_save:
         machine.keep(f"census-{options.what}", {"rows": options.rows, "found": found})
 
