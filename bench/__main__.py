@@ -52,8 +52,13 @@ BENCHES = {
                 "20",
                 "--only",
                 "adagrid-eps1",
+                "--no-save",
             ),
         ),
+    ),
+    "large": Bench(
+        "cost by cells, and a model of 100 million cells down to the noise level",
+        (("--cells", "300000", "1000000", "--converge", "300000", "--no-save"),),
     ),
     "stopping": Bench(
         "where a fit should stop: scores by stopping rule",

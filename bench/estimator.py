@@ -1,6 +1,6 @@
 """The estimator against its peers on the same measurements of simulated taxi rows.
 
-    python -m bench.estimator [--rows 10000000] [--seconds 60] [--only adagrid-eps1] [--no-sampling]
+    python -m bench.estimator [--rows 10000000] [--seconds 60] [--only adagrid-eps1 sampling]
 
 Each contestant runs in a process of its own with all cores, one after another, on one problem at a time: identity queries
 of the seven outer marginals at epsilon 10, AdaGrid queries at epsilon 1 and 10, a tree of 110 columns. Losses are those of
@@ -30,7 +30,6 @@ import numpy as np
 from . import machine, measurements, reference_pgm, wide
 from .measurements import Problem, load, prepare, to_fastdp
 
-RESULTS = Path(__file__).parent / "results"
 OURS = ["fastdp", "fastdp float32"]
 PEERS = ["mbi accelerated", "mbi mirror descent", "private-pgm"]
 EXTRA = ["mbi interior gradient", "mbi dual averaging"]
@@ -211,6 +210,9 @@ def compare(truth: float, records: dict[str, dict]) -> dict:
             found["to mbi's best loss, with its compilation"] = (
                 (theirs + mbi[best]["compile"]) / mine if mine else None
             )
+            found["to mbi's best loss, without its set-up"] = (
+                (theirs - mbi[best]["setup"]) / mine if mine else None
+            )
         pgm = ok.get("private-pgm")
         if pgm:
             found["per call, Private-PGM"] = pgm["per_call"] / ours["per_call"]
@@ -277,27 +279,31 @@ def main() -> None:
     parser.add_argument("--calibration", choices=measurements.SIGMA, default="gdp")
     parser.add_argument("--only", nargs="*", help="problems by name, e.g. adagrid-eps1, or sampling")
     parser.add_argument("--contestants", nargs="*", default=[*OURS, *PEERS])
+    parser.add_argument("--no-save", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--problem", help=argparse.SUPPRESS)
     parser.add_argument("--sample", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     if options.child:
         child(options)
         return
     limits = [f"--seconds={options.seconds}", f"--iterations={options.iterations}"]
-    kept = RESULTS / "estimator.json"
+    kept = machine.RESULTS / "estimator.json"
     results: dict = json.loads(kept.read_text()) if kept.exists() else {}
-    RESULTS.mkdir(exist_ok=True)
 
     def keep(name: str, found: dict) -> None:
-        results[name] = {"machine": machine.describe(), "rows": options.rows, **found}
-        kept.write_text(json.dumps(results, indent=1) + "\n")
+        if options.no_save:
+            return
+        if not options.no_save:
+            results[name] = {"machine": machine.describe(), "rows": options.rows, **found}
+            kept.write_text(json.dumps(results, indent=1) + "\n")
 
     wanted = [("identity", 10.0), ("adagrid", 1.0), ("adagrid", 10.0)]
     names = {measurements.path_of(k, e, options.calibration, options.rows).stem: (k, e) for k, e in wanted}
     for name in [*names, "wide"]:
-        if options.only and name not in options.only:
+        if options.only and not any(name == o or name == f"{o}-{options.rows}" for o in options.only):
             continue
         if name == "wide":
             path = wide.prepare()

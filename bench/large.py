@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=12)
     parser.add_argument("--converge", type=int, nargs="*", default=[100_000_000])
     parser.add_argument("--tables", default="float64", choices=("float64", "float32"))
+    parser.add_argument("--no-save", action="store_true")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -99,9 +100,10 @@ def main() -> None:
         else:
             found[name] = json.loads(done.stdout) | {"load": load}
         print(name, found[name], flush=True)
-        kept = {"machine": machine.describe(), "found": found}
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "large.json").write_text(json.dumps(kept, indent=1) + "\n")
+        if not options.no_save:
+            kept = {"machine": machine.describe(), "found": found}
+            RESULTS.mkdir(exist_ok=True)
+            (RESULTS / "large.json").write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":

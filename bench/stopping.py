@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "stopping.json")
     options = parser.parse_args()
     truth = truth_codes(options.rows)
-    results: dict = json.loads(options.out.read_text()) if options.out.exists() else {}
+    results: dict = json.loads(options.out.read_text()) if options.out.is_file() else {}
     if results.get("rows") != options.rows:
         results = {"rows": options.rows, "scores": SCORES, "settings": {}, "default_above_published": {}}
     results["machine"] = machine.describe()
