@@ -284,7 +284,6 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--problem", help=argparse.SUPPRESS)
     parser.add_argument("--sample", type=int, default=0, help=argparse.SUPPRESS)
-    parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     if options.child:
         child(options)
@@ -294,8 +293,6 @@ def main() -> None:
     results: dict = json.loads(kept.read_text()) if kept.exists() else {}
 
     def keep(name: str, found: dict) -> None:
-        if options.no_save:
-            return
         if not options.no_save:
             results[name] = {"machine": machine.describe(), "rows": options.rows, **found}
             kept.write_text(json.dumps(results, indent=1) + "\n")
