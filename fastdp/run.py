@@ -68,10 +68,12 @@ def synthesize(
         )
     several = isinstance(epsilon, Sequence)
     epsilons = [float(e) for e in epsilon] if isinstance(epsilon, Sequence) else [epsilon]
-    if not epsilons or len(set(epsilons)) != len(epsilons):
-        raise UsageError("epsilon: give at least one, each once")
     for e in epsilons:
         check_budget(e, delta)
+    if not epsilons or len({f"{e:g}" for e in epsilons}) != len(epsilons):
+        raise UsageError(
+            "epsilon: give at least one, each once (in its first six digits, which name its folder)"
+        )
     if rows is not None and (isinstance(rows, bool) or int(rows) != rows or rows < 0):
         raise UsageError(f"rows must be a whole number >= 0, got {rows!r}")
     if (resume or report) and out is None:

@@ -142,6 +142,12 @@ def test_a_parts_statement_cannot_promise_something_else(both, tmp_path):
     assert any("joint" in p for p in inspect(folder).problems)
 
 
+def test_two_epsilons_do_not_share_a_folder(tmp_path):
+    """eps-1 would have held the files of the one under the statement of the other."""
+    with pytest.raises(UsageError, match="each once"):
+        fastdp.synthesize(frame(), RECIPE, [1.0, 1.0000001], 1e-6, schema=KNOWN, out=tmp_path / "run")
+
+
 def test_an_epsilon_in_text_is_not_taken_apart():
     """Its characters were once read as several epsilons: "12" ran at 1 and at 2, and handed back the first."""
     for wrong in ("12", "1", b"12"):
