@@ -25,6 +25,7 @@ from .privacy.accountant import Threshold
 from .privacy.budget import to_dict
 from .privacy.chain import digest
 from .privacy.ledger import LOCAL, Ledger
+from .privacy.statement import KEYS_NOTE
 from .userids import UserIndex
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Keys:
         entry = dict(plain["columns"][self.column], values=list(self.values))
         entry.pop("names", None)
         plain["columns"] = {**plain["columns"], self.column: entry}
-        said = f"values of {self.column!r} by private key selection (epsilon {self.statement['epsilon']:g}, delta {self.statement['delta']:g})"
+        said = f"values of {self.column!r} {KEYS_NOTE} (epsilon {self.statement['epsilon']:g}, delta {self.statement['delta']:g})"
         plain["provenance"] = "; ".join(filter(None, [plain.get("provenance"), said]))
         return Schema.from_dict(plain)
 

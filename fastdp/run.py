@@ -52,7 +52,7 @@ def synthesize(
     table: a `fastdp.Table`, or any source `fastdp.read` takes (then `schema`, or a recipe that names one).
     mechanism: a mechanism's name, a recipe's name or path, a mapping, or a config object.
     epsilon: one number, or several: one joint reservation and a list of runs (in `out`, a folder eps-E each).
-    rows: how many to make; None: the total estimated from the noisy answers.
+    rows: how many to make, a public number; None: the total estimated from the noisy answers.
     public: public data (a table read with public=True, or a source) for ids, and for mechanisms that use it.
     seed: fixes the noise; for tests only, refused with a ledger, stamps the statement private: false.
     sample_seed: fixes what comes after the noise (rows, values, ids).

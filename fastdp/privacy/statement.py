@@ -39,6 +39,9 @@ LAWS: dict[tuple[str, str], type] = {
 }
 """What a run releases, and the law it is charged by."""
 
+KEYS_NOTE = "by private key selection"
+"""What `select_keys` writes into a schema's provenance."""
+
 NOT_PROTECTED = (
     "the schema, its code lists, bin edges and bounds, which must come from public sources",
     "the public data named here, and everything learnt from it",
@@ -119,6 +122,10 @@ def build(
     remarks = list(notes)
     if not reference["counts_other_runs"]:
         remarks.append("no ledger was used: other runs on the same data are not counted")
+    if KEYS_NOTE in (schema.provenance or ""):
+        remarks.append(
+            "values of the schema were selected from private data, which cost an epsilon and delta of its own: see its provenance"
+        )
     if seeded:
         remarks.append("the noise was drawn from a known seed: this run protects nobody")
     found["notes"] = remarks
