@@ -450,9 +450,10 @@ def fields(name):
     return {"mechanism": made.mechanism, "schema": made.schema, **made.fields}
 
 
-def test_the_verb(tmp_path, capsys):
+def test_the_verb(tmp_path, capsys, monkeypatch):
     from fastdp.cli import main
 
+    monkeypatch.setattr("fastdp.cli.signal.signal", lambda *_: None)
     pq.write_table(fastdp.simulate.taxi(5_000, seed=2), tmp_path / "public.parquet")
     out = tmp_path / "A"
     with pytest.raises(SystemExit) as ended:
