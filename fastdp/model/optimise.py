@@ -108,6 +108,7 @@ class Stop:
         self.rule, self.quadratic, self.tol, self.iters = rule, quadratic, tol, iters
         self.noise = quadratic.rows / 2 + slack * math.sqrt(quadratic.rows / 2)
         self.seen: list[float] = []
+        self._look_again = 0
 
     def spent(self, calls: int) -> str:
         return "iterations" if self.iters is not None and calls >= self.iters else ""
@@ -118,8 +119,10 @@ class Stop:
             return "iterations"
         if self.rule == "iters":
             return ""
-        if self.rule == "noise" and loss <= self.noise and self._orders_fit(at):
-            return "noise level"
+        if self.rule == "noise" and loss <= self.noise and calls >= self._look_again:
+            if self._orders_fit(at):
+                return "noise level"
+            self._look_again = calls + self.WINDOW // 2  # the look costs as much as a step
         return "tolerance" if self._stalled(loss) else ""
 
     def _stalled(self, loss: float) -> bool:
