@@ -17,8 +17,12 @@
 
 #define INT_TYPES(X) \
     X(FDP_I8, int8_t) \
-    X(FDP_U8, uint8_t) X(FDP_I16, int16_t) X(FDP_U16, uint16_t) X(FDP_I32, int32_t) X(FDP_U32, uint32_t) \
-        X(FDP_I64, int64_t)
+    X(FDP_U8, uint8_t) \
+    X(FDP_I16, int16_t) \
+    X(FDP_U16, uint16_t) \
+    X(FDP_I32, int32_t) \
+    X(FDP_U32, uint32_t) \
+    X(FDP_I64, int64_t)
 #define ALL_TYPES(X) INT_TYPES(X) X(FDP_F32, float) X(FDP_F64, double)
 
 static void widen_u64(const uint64_t *x, size_t n, int64_t *out) {
