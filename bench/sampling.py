@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    problem = load(prepare(10_000_000, [("adagrid", 10.0, "gdp")])[0])
+    problem = load(prepare(options.rows, [("adagrid", 10.0, "gdp")])[0])
     sampler = Sampler(problem.domain, tree(problem))
     for method in METHODS:
         for rows in (options.rows // 10, options.rows):
