@@ -4,7 +4,9 @@ import copy
 import gc
 import json
 import os
+import resource
 import shutil
+import signal
 import sys
 import types
 
@@ -339,3 +341,27 @@ def test_no_way_leads_from_a_finished_run_back_to_the_rows(recipe):
             found = [x for x in found if x is not thing.__globals__]
         stack += found
     assert len(seen) > 100
+
+
+def test_a_full_disk_stops_a_run_before_it_counts_and_leaves_the_ledger_whole(tmp_path):
+    """Files may not grow any more: the step cannot be written, so nothing is counted, and nothing is charged twice."""
+    ledger = Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=10.0, delta=1e-5)
+    ask = opening.Ask(epsilon=1.0, delta=1e-5, clip=3)
+    reserved = opening.reserve(SCHEMA, [ask], ledger=ledger, run="r")
+    (door,) = reserved.doors(Swap(content()))
+    before = ledger.verify()
+    counted = []
+    limit, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, limit[1]))
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Swap, "marginals", lambda *_, **__: counted.append(1))
+            with pytest.raises(LedgerError):
+                door.measure([Request(("a",), 0.01)], "x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not counted and ledger.verify() == before
+    door.measure([Request(("a",), 0.01)], "x")
+    assert ledger.verify()["seq"] == before["seq"] + 2
