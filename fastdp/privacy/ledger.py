@@ -127,6 +127,7 @@ class Ledger:
             state = work.state
             if statement is not None:
                 _check_reference(state, work, statement.get("ledger") or {})
+                _check_claims(state.run(statement["ledger"]["run"]), statement)
             return {"id": state.id, "seq": state.seq, "hash": state.hash}
 
     def reserve(self, dataset: str | None, run: str, parts: Sequence[Event], plan: str = "") -> Reservation:
@@ -296,6 +297,25 @@ def _check_reference(state: State, work, reference: Mapping) -> None:
     if work.hash_at(seq) != known:
         raise LedgerError("the ledger and the statement tell different histories")
     state.run(str(reference.get("run")))
+
+
+def _check_claims(run: Run, statement: Mapping) -> None:
+    """LedgerError where the statement claims other parts, or lists other releases, than the run was charged for."""
+    parts = statement.get("parts")
+    if parts is None and "event" not in statement:
+        return  # a reference alone
+    if parts is None:
+        parts = [{"event": statement.get("event"), "releases": [{"event": statement.get("event")}]}]
+    try:
+        told = [p["event"] for p in parts], [[r["event"] for r in p["releases"]] for p in parts]
+    except (KeyError, TypeError):
+        raise LedgerError("the statement does not say what its parts and releases were charged") from None
+    charged = (
+        [to_dict(e) for e in run.parts],
+        [[to_dict(e) for e in run.drawn(i)] for i in range(len(run.parts))],
+    )
+    if told != charged or statement["ledger"].get("dataset") != run.dataset:
+        raise LedgerError("the statement claims another charge than the ledger holds for this run")
 
 
 def _path_of(path: str | os.PathLike) -> Path:

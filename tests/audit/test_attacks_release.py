@@ -365,3 +365,27 @@ def test_a_full_disk_stops_a_run_before_it_counts_and_leaves_the_ledger_whole(tm
     assert not counted and ledger.verify() == before
     door.measure([Request(("a",), 0.01)], "x")
     assert ledger.verify()["seq"] == before["seq"] + 2
+
+
+def test_a_statement_cannot_claim_less_than_the_ledger_charged(tmp_path):
+    """A whole statement of a smaller epsilon, true in itself, under the reference of a run that cost more."""
+    ledger = Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=20.0, delta=1e-5)
+    found = []
+    for epsilon in (1.0, 10.0):
+        ask = opening.Ask(epsilon=epsilon, delta=1e-5, clip=3)
+        reserved = opening.reserve(SCHEMA, [ask], ledger=ledger)
+        (door,) = reserved.doors(Swap(content()))
+        door.measure([Request(("a",), door.mu)], "a")
+        found.append(reserved.statement())
+        reserved.finish()
+        ledger.verify(found[-1])
+    small, large = found
+    forged = copy.deepcopy(small) | {"ledger": large["ledger"]}
+    assert statement.problems(forged) == []
+    with pytest.raises(LedgerError, match="another charge"):
+        ledger.verify(forged)
+    hidden = copy.deepcopy(large)
+    hidden["parts"][0]["releases"] = []
+    with pytest.raises(LedgerError, match="another charge"):
+        ledger.verify(hidden)
