@@ -96,13 +96,21 @@ def size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
+def _from_here(path: Path | None) -> str:
+    """A path below the working folder without what leads to it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path is not None and path.is_relative_to(here) else path)
+
+
 def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
     """What was made and what it promises."""
     for run in runs:
         p = run.privacy
         part = p["parts"][p.get("part", 0)]
         asked = part["asked"]
-        console.print(f"[bold]{run.out}[/bold]  epsilon {asked['epsilon']:g} at delta {asked['delta']:g}")
+        console.print(
+            f"[bold]{_from_here(run.out)}[/bold]  epsilon {asked['epsilon']:g} at delta {asked['delta']:g}"
+        )
         stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
         if stages:
             console.print(f"  {stages}")
