@@ -74,7 +74,7 @@ def chicago(folder: Path) -> dict:
         at = real.schema.get_field_index("taxi_id")
         for i in range(-(-10_000_000 // real.num_rows)):
             ids = pa.compute.binary_join_element_wise(
-                real["taxi_id"], pa.scalar(str(i), real["taxi_id"].type), "-"
+                real["taxi_id"], *(pa.scalar(t, real["taxi_id"].type) for t in (str(i), "-"))
             )
             writer.write_table(real.set_column(at, "taxi_id", ids.cast(real["taxi_id"].type)))
     found = synth(data, None, folder / "chicago", 1.0, "mst", "--schema", "taxi-chicago")
