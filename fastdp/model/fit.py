@@ -21,6 +21,9 @@ from .tree import junction_tree
 IMPOSSIBLE = -1e30
 """The potential of a structural zero: finite, so that differences of potentials stay zero."""
 
+STAGED_CELLS = 1 << 25
+"""Up to this size a fit that stops at the noise level begins with the pairs; a start of its own costs memory."""
+
 METHODS = {"accelerated": accelerated, "mirror-descent": mirror_descent}
 
 
@@ -51,6 +54,8 @@ def fit(
     stop, tol, iters
         "noise" ends where the noise explains the rest (see `Stop`), "tol" when the loss falls by less than `tol`
         (1e-6) relatively over ten iterations, "iters" after `iters` oracle calls. `iters` caps the others too (10,000).
+        With "noise", single attributes and pairs are fitted to their own noise level first: most measured rows are
+        cells of high order, and behind their noise a pair could still be far off.
     zeros
         {clique: bool array, True where a combination is impossible}: public knowledge, exact in the model.
     warm_start
@@ -71,11 +76,31 @@ def fit(
         _same_domain(domain, warm_start)
         cliques += [node.axes for node in warm_start.nodes]
     tree = junction_tree(domain, cliques, max_cells)
+    rows = total if total is not None else estimate_total(domain, measurements)[0]
+    before = 0
+    low = [m for m in measurements if len(m.clique) <= 2]
+    if (
+        stop == "noise"
+        and warm_start is None
+        and 0 < len(low) < len(measurements)
+        and tree.cells <= STAGED_CELLS
+    ):
+        warm_start = fit(
+            domain,
+            low,
+            rows,
+            zeros=zeros,
+            tol=tol,
+            iters=iters,
+            threads=threads,
+            max_cells=max_cells,
+            method=method,
+        )
+        before = warm_start.iterations
     if warm_start is not None:
         used.update({frozenset(node.axes): None for node in warm_start.nodes})
     plan = make_plan(domain, tree, used)
     quadratic = lower(plan, parts)
-    rows = total if total is not None else estimate_total(domain, measurements)[0]
     precision, target = _spread(plan, quadratic)
     theta = _start(plan, precision, target) if warm_start is None else warm_start.potentials(plan)
     for clique, mask in banned.items():
@@ -83,10 +108,11 @@ def fit(
         cells = permute_cells(domain, clique, np.flatnonzero(mask), place.axes)
         theta[place.at + cells] = IMPOSSIBLE
     workers = resolve(threads)
-    oracle = Oracle(Engine(plan, workers), theta, quadratic.active, float(rows), workers)
-    rule = Stop(stop, quadratic, 1e-6 if tol is None else tol, iters if iters is not None else 10_000, slack)
-    if stop == "noise" and tol is None:
-        rule.tol = 1e-4
+    engine = Engine(plan, workers)
+    most = iters if iters is not None else 10_000
+    small = tol if tol is not None else 1e-4 if stop == "noise" else 1e-6
+    oracle = Oracle(engine, theta, quadratic.active, float(rows), workers, before)
+    rule = Stop(stop, quadratic, small, most, slack)
     found = METHODS[method](oracle, quadratic, theta[quadratic.active], np.dtype(tables), rule, callback)
     return Model.from_plan(
         plan,

@@ -38,9 +38,10 @@ GROW, SHRINK, MARGIN = 1.2, 0.7, 1.3
 
 @dataclass
 class Fitted:
-    """What an optimiser hands back: node tables, the loss, and how it ended."""
+    """What an optimiser hands back: node tables, the potentials of its last point, the loss, and how it ended."""
 
     tables: np.ndarray
+    theta: np.ndarray
     loss: float
     iterations: int
     ended: str
@@ -64,8 +65,10 @@ class Clock:
 class Oracle:
     """Belief propagation at given active potentials, with its calls counted. Inactive potentials stay as they began."""
 
-    def __init__(self, engine: Engine, start: np.ndarray, active: np.ndarray, total: float, threads: int):
-        self.engine, self.total, self.threads, self.calls = engine, total, threads, 0
+    def __init__(
+        self, engine: Engine, start: np.ndarray, active: np.ndarray, total: float, threads: int, calls=0
+    ):
+        self.engine, self.total, self.threads, self.calls = engine, total, threads, calls
         self._whole = active.size == start.size
         self._active, self._theta, self._m = active, start.copy(), np.empty(start.size)
 
@@ -185,7 +188,7 @@ def accelerated(
         t = (math.sqrt(t**4 + 4 * t * t) - t * t) / 2 if loss <= previous else min(1.0, 2 * t)
     if pending:
         average(pending, tables, averaged, threads)
-    return Fitted(averaged, loss, oracle.calls, ended, clock.trace)
+    return Fitted(averaged, theta, loss, oracle.calls, ended, clock.trace)
 
 
 def mirror_descent(
@@ -221,4 +224,4 @@ def mirror_descent(
         step *= 2
     calls = oracle.calls
     oracle(theta, tables, m)
-    return Fitted(tables, loss, calls, ended, clock.trace)
+    return Fitted(tables, theta, loss, calls, ended, clock.trace)
