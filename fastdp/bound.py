@@ -6,8 +6,6 @@ nothing. Weights are in fixed point: SCALE units are one row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,59 +60,3 @@ def cap_rows(table: Table, k: int, threads: int | None = None) -> Table:
     content = core.hash_rows(list(table.codes.values()), table.rows)
     keep = core.cap(start, order, content, table.user_hash, int(k), _threads.resolve(threads))
     return table.take(keep.view(bool))
-
-
-@dataclass(frozen=True)
-class ClipRow:
-    """What a clip costs on one marginal of `cells` cells, as shares of all rows.
-
-    lost: weight that clipping takes away (an upper bound on the bias of every cell and on its L1 norm);
-    noise: expected L1 norm of the Gaussian noise, cells * sigma * sqrt(2/pi); total: their sum.
-    """
-
-    clip: int
-    users_clipped: float
-    lost: float
-    sigma: float
-    noise: float
-    total: float
-
-
-def clip_table(
-    rows_per_user: np.ndarray,
-    sigma: Callable[[int], float],
-    cells: int,
-    clips: Sequence[int] | None = None,
-) -> list[ClipRow]:
-    """Bias against noise for clips C, from the rows per user of PUBLIC data (or a released histogram's).
-
-    sigma(C): standard deviation per cell, in rows, that the budget needs at clip C. clips: which to try; by default
-    the rounded powers of 2^(1/2) up to the largest number of rows.
-    """
-    rows = np.asarray(rows_per_user, np.int64)
-    if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.sum() == 0:
-        raise UsageError("rows_per_user must be whole numbers >= 0, not all of them 0")
-    if clips is None:
-        steps = int(np.ceil(2 * np.log2(int(rows.max())))) + 1
-        clips = sorted({min(int(rows.max()), round(2 ** (i / 2))) for i in range(steps)})
-    total = int(rows.sum())
-    out = []
-    for clip in clips:
-        clip = check_clip(clip)
-        kept = int(np.dot(rows, weights(rows, clip).astype(np.int64)))
-        lost = 1 - kept / (total * SCALE)
-        scale = float(sigma(clip))
-        noise = cells * scale * float(np.sqrt(2 / np.pi)) / total
-        clipped = float(np.mean(rows > clip))
-        out.append(ClipRow(clip, clipped, lost, scale, noise, lost + noise))
-    return out
-
-
-def choose_clip(
-    rows_per_user: np.ndarray,
-    sigma: Callable[[int], float],
-    cells: int,
-    clips: Sequence[int] | None = None,
-) -> int:
-    """The clip of smallest total cost in `clip_table`."""
-    return min(clip_table(rows_per_user, sigma, cells, clips), key=lambda row: row.total).clip

@@ -111,6 +111,11 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
         console.print(
             f"[bold]{_from_here(run.out)}[/bold]  epsilon {asked['epsilon']:g} at delta {asked['delta']:g}"
         )
+        if "clip_choice" in part:
+            lost = part["clip_choice"]["lost"]
+            console.print(
+                f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost:.0%} of the rows are left out"
+            )
         stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
         if stages:
             console.print(f"  {stages}")
@@ -131,7 +136,7 @@ def plan_table(plan: Plan) -> None:
     """The plan of one epsilon for people."""
     console.print(
         f"[bold]{plan.mechanism}[/bold], epsilon {plan.epsilon:g}, delta {plan.delta:g} ({plan.calibration}): "
-        f"mu {plan.mu:.4f}, clip {plan.clip}, unit {plan.unit}"
+        f"mu {plan.mu:.4f}, clip {f'chosen in the run, at most {plan.clip}' if plan.clip_options else plan.clip}, unit {plan.unit}"
     )
     table = Table(box=None, pad_edge=False)
     table.add_column("marginal", overflow="fold")
@@ -161,11 +166,31 @@ def plan_table(plan: Plan) -> None:
     )
     if plan.less_noise > 0:
         console.print(f"{plan.less_noise:.0%} less noise than the classic-rdp calibration would need")
-    if plan.clip_bias is not None:
-        better = f"; least bias plus noise at clip {plan.clip_suggested}" if plan.clip_suggested else ""
+    if plan.clip_options:
+        _clip_options(plan)
+    elif plan.clip_bias is not None:
+        better = f"; least error at clip {plan.clip_suggested}" if plan.clip_suggested else ""
         console.print(f"clip {plan.clip} loses {plan.clip_bias:.2%} of the public rows{better}")
     for note in plan.notes:
         console.print(f"Note: {note}.")
+
+
+def _clip_options(plan: Plan) -> None:
+    """The clips a run may choose, with the noise of each and what public data says of it."""
+    seen = plan.clip_bias is not None
+    table = Table(box=None, pad_edge=False)
+    for name in ("clip", "noise per cell (rows)", *(("public rows lost", "expected error") if seen else ())):
+        table.add_column(name, justify="right")
+    for o in plan.clip_options:
+        told = (f"{o.lost:.1%}", f"{o.error:.3f}") if o.lost is not None and o.error is not None else ()
+        table.add_row(f"{o.clip:,}", f"{o.sigma:,.1f}", *told)
+    console.print(
+        f"The clip is chosen by a noisy histogram of rows per user (noise {plan.clip_noise:,.1f} users per bin): the one with the least "
+        "expected error from rows lost and noise. The noise above is that of the largest clip; of some clips, in a typical marginal:"
+    )
+    console.print(table)
+    if seen:
+        console.print(f"The public data would choose clip {plan.clip_suggested}")
 
 
 ASIDE = ("private", "rows", "columns", "baselines", "seconds")

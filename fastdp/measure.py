@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import clipchoice
 from .domain import Clique, Domain, batches
 from .engines import SCALE
 from .errors import PrivacyError, UsageError, discreet
 from .measurement import Measurement, Request
 from .privacy import noise, scale, select
-from .privacy.accountant import BoundedRange, Event, Gaussian, Pure
+from .privacy.accountant import BoundedRange, Event, Gaussian
 from .privacy.budget import to_dict
 from .privacy.chain import digest
 from .privacy.ledger import Reservation
@@ -33,10 +34,13 @@ from .releases import (
     WEIGHT_UNITS,
     array_digest,
     plan_marginal,
+    plan_users,
+    positive,
     release_of,
     score_grid,
     score_grid_number,
     score_weights,
+    whole,
 )
 from .userkeys import Groups, MostCommon, RowsPerUser, UserKey
 
@@ -52,12 +56,15 @@ DOOR_KEYS = (RowsPerUser, MostCommon, Groups)
 class Door:
     """What a mechanism is given instead of the data. Made by `opening.open_doors`.
 
-    Public facts: `schema`, `domain`, `clip` (rows per user that count fully), `unit` ("user" or "event"), `epsilon`, `delta` (as
+    Public facts: `schema`, `domain`, `clip` (rows per user that count fully; known before data is read, or after `choose_clip`), `unit` ("user" or "event"), `epsilon`, `delta` (as
     asked), `mu` (the whole budget of this run as a Gaussian-DP parameter; None where only pure releases are paid for, and
     then `pure` is the epsilon they share), `private` (False if a seed fixed the noise). A share s of the budget is `mu * sqrt(s)`.
     """
 
     __slots__ = (
+        "__choice",
+        "__choosing",
+        "__clip",
         "__engine",
         "__event",
         "__lock",
@@ -72,7 +79,6 @@ class Door:
         "__trace",
         "asked",
         "cap",
-        "clip",
         "delta",
         "domain",
         "epsilon",
@@ -90,6 +96,7 @@ class Door:
         part: int,
         *,
         clip: int,
+        choosing: bool = False,
         cap: Event,
         mu: float | None,
         pure: float | None = None,
@@ -100,7 +107,9 @@ class Door:
     ):
         self.schema: Schema = engine.schema
         self.domain: Domain = engine.schema.domain
-        self.clip, self.unit, self.cap = clip, unit, cap
+        self.unit, self.cap = unit, cap
+        self.__clip, self.__choosing = clip, choosing
+        self.__choice: dict | None = None
         self.mu, self.pure = mu, pure
         self.asked = MappingProxyType(dict(asked))
         self.epsilon, self.delta = asked["epsilon"], asked["delta"]
@@ -119,16 +128,29 @@ class Door:
 
     def __repr__(self) -> str:
         return (
-            f"<fastdp.Door epsilon={self.epsilon:g} delta={self.delta:g} clip={self.clip} unit={self.unit}>"
+            f"<fastdp.Door epsilon={self.epsilon:g} delta={self.delta:g} clip={'to be chosen' if self.__choosing else self.__clip} "
+            f"unit={self.unit}>"
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("_") and hasattr(self, name):
+        if name == "clip" or (not name.startswith("_") and hasattr(self, name)):
             raise PrivacyError(f"a door's facts are fixed before data is read; {name!r} cannot be changed")
         object.__setattr__(self, name, value)
 
     def __reduce__(self):
         raise PrivacyError("a door cannot be pickled or copied: it leads to private data")
+
+    @property
+    def clip(self) -> int:
+        """PrivacyError while it is still to be chosen: no row counts, and no noise is scaled, by a clip nobody knows."""
+        if self.__choosing:
+            raise PrivacyError("this run chooses its clip: no rows can be counted before choose_clip")
+        return self.__clip
+
+    @property
+    def clip_choice(self) -> dict | None:
+        """How the clip was chosen in the run, for the statement; None where it was given."""
+        return None if self.__choice is None else dict(self.__choice)
 
     @property
     def releases(self) -> list[dict]:
@@ -205,44 +227,43 @@ class Door:
             bound, cap = 1, size
         else:
             bound = cap = min(int(cap), size) if isinstance(key, Groups) else 1
-        grid = 1
-        event: Event
-        if mu is not None:
-            grid, cost = SCALE, _positive(mu, "mu")
-            width = scale.gaussian_sigma(bound * grid * grid, cost)
-            scale.check_gaussian(width, None, bound * grid * grid, cost)
-            event, sigma = Gaussian(cost), width / grid
-        else:
-            cost = _positive(epsilon, "epsilon")
-            width = scale.laplace_scale(bound, cost)
-            scale.check_laplace(width, bound, cost)
-            event, sigma = Pure(cost), scale.laplace_std(width)
+        event, width, sigma, grid = plan_users(bound, mu, epsilon)
         question = {"kind": "users", "key": key.digest(), "size": size, "cap": cap, "event": to_dict(event)}
 
         def draw() -> list[np.ndarray]:
             counts = self.__private(lambda: self.__engine.user_histogram(key, cap))
-            counts = _whole(counts, (size,))
+            counts = whole(counts, (size,))
             self.__trace("counted")
             draws = noise.gaussian if epsilon is None else noise.laplace
             return [counts * grid + draws(width, size, seed=self.__draw_seed(0))]
 
         (array,) = self.__answer(label, question, [event], draw)
         law = "gaussian" if epsilon is None else "discrete-laplace"
-        self.__releases.append(
-            release_of(
-                label,
-                "user_histogram",
-                [type(key).__name__],
-                law,
-                event,
-                bound if epsilon is not None else math.sqrt(bound),
-                sigma,
-                size,
-            )
-            | {"cap": bound}
-        )
+        sensitivity = math.sqrt(bound) if epsilon is None else bound
+        about = [type(key).__name__]
+        told = release_of(label, "user_histogram", about, law, event, sensitivity, sigma, size)
+        self.__releases.append(told | {"cap": bound})
         name = f"users by {type(key).__name__}"
         return Measurement((name,), array.astype(np.float64) / grid, sigma, label=label)
+
+    def choose_clip(
+        self, noise: Sequence[float], *, mu: float, label: str
+    ) -> tuple[Measurement, clipchoice.ClipChoice]:
+        """Measures the histogram of rows per user, and sets `clip` by it, once; only where the run was opened for it.
+
+        One step of the ledger: `user_histogram` over the public bins up to the schema's bound, of which a user is in one. `noise`
+        (public): of the planned marginals, by `clipchoice.unit_noise`. The clip is a function of the noisy histogram and of public
+        numbers, by `clipchoice.from_release`; what is asked later is chosen adaptively. Law: docs/privacy-measure.md.
+        """
+        if not self.__choosing:
+            raise PrivacyError(f"{label!r}: the clip of this run is {self.__clip}; it cannot be chosen again")
+        bound, noise = self.__clip, [float(n) for n in noise]
+        clipchoice.from_release([0.0] * len(clipchoice.size_edges(bound)), noise, bound)  # refuses bad noise
+        measured = self.user_histogram(RowsPerUser(clipchoice.size_edges(bound)), mu=mu, label=label)
+        choice = clipchoice.from_release(measured.values.tolist(), noise, bound)
+        self.__choice = clipchoice.described(choice, label, bound, measured.values.tolist(), noise)
+        self.__clip, self.__choosing = choice.clip, False
+        return measured, choice
 
     def select_l1(
         self,
@@ -270,7 +291,7 @@ class Door:
         allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]
         if not allowed or not all(0 <= i < len(cliques) for i in allowed):
             raise UsageError(f"{label!r}: no candidate to select from, or one out of range")
-        event = BoundedRange(_positive(epsilon, "epsilon"))
+        event = BoundedRange(positive(epsilon, "epsilon"))
         factor = score_weights(weights, len(cliques), label)
         grids, hashes = self.__prepare(domain, cliques, estimates, label)
         off = [0] * len(cliques) if penalties is None else [score_grid_number(p, label) for p in penalties]
@@ -340,7 +361,7 @@ class Door:
         """The integer answers of one request plus integer noise, on the grid of 1/SCALE rows."""
         exact = counts.reshape(-1)
         if plan.query is not None:
-            exact = _whole(self.__private(lambda: plan.query.product(exact)), (plan.rows,))
+            exact = whole(self.__private(lambda: plan.query.product(exact)), (plan.rows,))
         scale.check_gaussian(plan.sigma, plan.coef2, plan.sensitivity2, plan.mu)
         return exact + noise.gaussian(plan.sigma, plan.rows, seed=self.__draw_seed(position))
 
@@ -363,7 +384,7 @@ class Door:
         domain = self.domain.recoded(codes) if codes else self.domain
         more = {"recode": codes} if codes else {}
         found = self.__private(lambda: self.__engine.marginals(cliques, clip, **more))
-        out = {c: _whole(found[c], domain.shape(c)) for c in cliques}
+        out = {c: whole(found[c], domain.shape(c)) for c in cliques}
         return out if clip is not None else {c: a * SCALE for c, a in out.items()}
 
     def __answer(
@@ -419,19 +440,3 @@ class Door:
                 "resumed"
             ),
         )
-
-
-def _whole(array: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """An int64 array of this shape, or PrivacyError: sums of floats are not exact, so no proof would hold for them."""
-    if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
-        raise PrivacyError(
-            "the engine did not return int64 counts of the marginal's shape; nothing was released"
-        )
-    return array
-
-
-def _positive(value: Any, what: str) -> float:
-    value = float(value)
-    if not 0 < value < np.inf:
-        raise UsageError(f"{what} must be positive and finite, got {value!r}")
-    return value

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .bound import check_clip
+from .clipchoice import PRIVATE
 from .errors import PrivacyError, UsageError
 from .measure import Door
 from .privacy import calibrate, second, statement
@@ -40,7 +41,8 @@ SLACK = 2.0**-40
 class Ask:
     """One epsilon of a run.
 
-    `clip`: rows of one user that count fully (None: the schema's public bound; without a user column always 1). `method`: how
+    `clip`: rows of one user that count fully (None: the schema's public bound; "private": chosen through the door, up to that
+    bound, by `Door.choose_clip`; without a user column always 1). `method`: how
     epsilon and delta become noise ("gdp", "classic-rdp", "classic-gaussian"). `pure`: only pure (Laplace) releases will be
     made and epsilon holds at delta 0; a delta of 0 implies it. `unit`: "user", or "event" where each row (or each user's
     rows of one key) is protected by itself.
@@ -48,7 +50,7 @@ class Ask:
 
     epsilon: float
     delta: float
-    clip: int | None = None
+    clip: int | str | None = None
     method: str = "gdp"
     pure: bool = False
     unit: str = "user"
@@ -60,6 +62,8 @@ class Ask:
             raise UsageError(f"delta must be in [0, 1), got {self.delta!r}")
         if self.unit not in UNITS:
             raise UsageError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}")
+        if isinstance(self.clip, str) and self.clip != PRIVATE:
+            raise UsageError(f"clip is a whole number of rows or {PRIVATE!r}, got {self.clip!r}")
         if self.delta == 0:
             object.__setattr__(self, "pure", True)
 
@@ -70,11 +74,22 @@ class Ask:
         return Gaussian(calibrate.mu_of_method(self.epsilon, self.delta, self.method))
 
 
+def chooses(schema: Schema, ask: Ask) -> bool:
+    """Whether the run chooses its clip."""
+    return ask.clip == PRIVATE and schema.user is not None and ask.unit == "user"
+
+
 def clip_for(schema: Schema, ask: Ask) -> int:
-    """The clip that counts: 1 per row without a user column or per event, else as asked, else the schema's bound."""
+    """The clip that counts: 1 per row without a user column or per event, else as asked, else the schema's bound, which is also the
+    most that a run may choose."""
     if schema.user is None or ask.unit == "event":
         return 1
-    clip = schema.max_rows_per_user if ask.clip is None else ask.clip
+    clip = schema.max_rows_per_user if ask.clip is None or isinstance(ask.clip, str) else ask.clip
+    if clip is None and ask.clip == PRIVATE:
+        raise UsageError(
+            f"a clip is chosen up to a public bound on the rows of one user (column {schema.user!r}): give the schema's user a "
+            "`max_rows`"
+        )
     if clip is None:
         raise UsageError(
             f"how many rows of one user (column {schema.user!r}) may count? Give clip in the recipe, or "
@@ -182,6 +197,7 @@ class Reserved:
                     self.reservation,
                     i,
                     clip=clip,
+                    choosing=chooses(self.schema, ask),
                     cap=cap,
                     mu=mu,
                     pure=pure,
@@ -203,7 +219,13 @@ class Reserved:
     ) -> dict:
         """The run's privacy statement so far (see `privacy.statement`). `only`: the part a folder of its own holds;
         epsilon stays the joint one, since whoever reads one part may read the others."""
-        parts = [statement.part(d.cap, d.asked, d.clip, d.releases) for d in self._doors]
+        # A clip that is still to be chosen has scaled nothing yet; its bound stands for it.
+        parts = [
+            statement.part(
+                d.cap, d.asked, bound if d.clip_choice is None else d.clip, d.releases, d.clip_choice
+            )
+            for d, bound in zip(self._doors, self.clips)
+        ]
         return statement.build(
             parts,
             self.reservation.describe()["reference"],

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .clipchoice import PRIVATE, SHIFTED, candidates, unit_noise
 from .domain import Clique
 from .errors import ModelTooLargeError, UsageError
 from .mechanisms import recipe as recipes
+from .mechanisms.common import users_share
 
 if TYPE_CHECKING:
     from .mechanisms.base import Config
@@ -38,10 +40,22 @@ class Line:
 
 
 @dataclass(frozen=True)
+class ClipOption:
+    """A clip that the run may choose: `sigma`, the noise per cell of a typical planned marginal, in rows; where public data was
+    given, the share of its rows `lost`, and the `error` by which the run would judge it (see `clipchoice`)."""
+
+    clip: int
+    sigma: float
+    lost: float | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True)
 class Plan:
     """One epsilon's plan. `charges` are what else is paid for, as shares of mu^2. Where public data was given, `clip_bias`
-    is the share of its rows that the clip loses, and `clip_suggested` the clip with least bias plus noise on it.
-    `less_noise`: the share of noise that the calibration saves over "classic-rdp"."""
+    is the share of its rows that the clip loses, and `clip_suggested` the clip of least error on it. A run that chooses its
+    clip has some of its `clip_options`, in users the `clip_noise` of the histogram it will choose by, and in `clip` and in the
+    lines' noise the bound, the most there can be. `less_noise`: the share of noise that the calibration saves over "classic-rdp"."""
 
     mechanism: str
     epsilon: float
@@ -62,6 +76,8 @@ class Plan:
     less_noise: float = 0.0
     clip_bias: float | None = None
     clip_suggested: int | None = None
+    clip_options: tuple[ClipOption, ...] = ()
+    clip_noise: float | None = None
 
     @property
     def measurements(self) -> int:
@@ -130,27 +146,38 @@ def plan(
         rows,
         outline.notes,
         0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / mu),
-        *_clip(public, clip, mu, outline, rows),
+        *_clip(public, clip, mu, config, schema, rows),
     )
 
 
-def _clip(public, clip: int, mu: float, outline, rows: int) -> tuple[float | None, int | None]:
-    """(share of the public rows lost at this clip, the clip suggested). Noise is that of a typical cell of the pairs."""
-    by_rows = any(p.cap is None for p in outline.measurements) or not outline.measurements
-    if isinstance(public, bool) or public.user is None or not by_rows:
-        return None, None
-    from .publicchoice import PublicTable
-
-    sizes = PublicTable(public).table.rows_per_user().astype(float)
-    lost = 1 - float(np.minimum(sizes, clip).sum() / max(1.0, sizes.sum()))
-    pairs = [p for p in outline.measurements if len(p.clique) == 2] or list(outline.measurements)
-    if not pairs:
-        return lost, None
-    # Mean L1 noise of a pair as a share of the rows, per unit of clip; half of it is comparable with rows lost.
-    unit = np.mean(
-        [math.sqrt(2 / math.pi) * min(p.cells, rows) / math.sqrt(p.share * p.times) for p in pairs]
+def _clip(
+    public: Table | bool, clip: int, mu: float, config: Config, schema: Schema, rows: int
+) -> tuple[float | None, int | None, tuple[ClipOption, ...], float | None]:
+    """(share of the public rows lost at this clip, the clip suggested, clips the run may choose, noise of what it
+    chooses by)."""
+    user = schema.user is not None
+    known = {"public": public is not False, "user": user}
+    judged = (
+        config.judged(schema.domain, **known) if user and getattr(config, "unit", "user") == "user" else []
     )
-    return lost, PublicTable(public).choose_clip(float(unit / mu / max(1, rows) / 2)).clip
+    noise = unit_noise(mu, ((p.cells, p.share * p.times) for p in judged))
+    chosen = user and config.clip == PRIVATE
+    seen = None
+    if judged and not isinstance(public, bool) and public.user is not None:
+        displaced, bound = (SHIFTED, clip) if chosen else (1.0, None)
+        from .publicchoice import PublicTable
+
+        seen = PublicTable(public).choose_clip(noise, rows, bound=bound, displaced=displaced, also=(clip,))
+    lost = None if seen is None else next(line.lost for line in seen.lines if line.clip == clip)
+    suggested = None if seen is None else seen.clip
+    if not chosen:
+        return lost, suggested, (), None
+    cell = float(np.median([1 / (mu * math.sqrt(p.share * p.times)) for p in judged]))
+    told = {} if seen is None else {line.clip: (line.lost, line.error) for line in seen.lines}
+    grid = candidates(clip)
+    some = sorted({*grid[:: max(1, len(grid) // 7)], clip, *(() if suggested is None else (suggested,))})
+    options = tuple(ClipOption(c, c * cell, *told.get(c, ())) for c in some)
+    return lost, suggested, options, users_sigma(1, users_share(config, **known), mu, pure=False)
 
 
 def _model_cells(schema: Schema, cliques) -> tuple[int, str]:
@@ -188,10 +215,15 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
 
 
 def clip_of(config: Config, schema: Schema) -> int:
-    """Rows per user that count fully: the recipe's clip, else the schema's bound; 1 where each row is its own user."""
+    """Rows per user that count fully: the recipe's clip, else the schema's bound, which is also the most that a run may choose; 1 where
+    each row is its own user."""
     if schema.user is None:
         return 1
-    clip = config.clip if config.clip is not None else schema.max_rows_per_user
+    clip = config.fixed_clip if config.fixed_clip is not None else schema.max_rows_per_user
+    if clip is None and config.clip == PRIVATE:
+        raise UsageError(
+            'clip = "private" chooses among clips up to a public bound: give the schema\'s user a `max_rows`'
+        )
     if clip is None:
         raise UsageError(
             "how many rows of one user may count fully? Give the recipe a `clip`, or the schema's user a `max_rows`"

@@ -7,12 +7,12 @@ public data used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .clipchoice import ClipChoice, candidates, choose
 from .domain import Clique, Domain, batches, maximal
 from .errors import DataError, UsageError
 from .ids import Habits
@@ -87,8 +87,9 @@ class PublicTable:
 
         return fit(self.table, options_of(wanted))
 
-    def choose_clip(self, noise_per_unit: float = 0.0) -> ClipChoice:
-        return choose_clip(self.table.rows_per_user(), noise_per_unit)
+    def choose_clip(self, noise: Sequence[float], rows: int | None = None, **options: Any) -> ClipChoice:
+        """See `choose_clip`."""
+        return choose_clip(self.table.rows_per_user(), noise, rows, **options)
 
 
 def public_frame(path: str):
@@ -155,22 +156,23 @@ def _groups(cliques: Sequence[Clique], size: int) -> list[Clique]:
     return list(groups.values())
 
 
-@dataclass(frozen=True)
-class ClipChoice:
-    """Candidate clips with the share of public rows that down-weighting would lose, and the one suggested."""
-
-    clip: int
-    candidates: np.ndarray
-    lost: np.ndarray
-
-
-def choose_clip(rows_per_user: np.ndarray, noise_per_unit: float) -> ClipChoice:
-    """The clip with the least bias plus noise on public data: the share of rows lost at clip C, plus `noise_per_unit` * C
-    (the noise of the total, as a share of the rows, for a clip of 1)."""
+def choose_clip(
+    rows_per_user: np.ndarray,
+    noise: Sequence[float],
+    rows: int | None = None,
+    *,
+    bound: int | None = None,
+    displaced: float = 1.0,
+    also: Sequence[int] = (),
+) -> ClipChoice:
+    """The clip of least error by `clipchoice.choose`, for `rows` rows (default: as many as there are) whose users have as
+    many rows each as these public ones. `also`: clips to be told about that need not be candidates."""
     sizes = np.asarray(rows_per_user, np.int64)
-    sizes = sizes[sizes > 0]
+    sizes, users = np.unique(sizes[sizes > 0], return_counts=True)
     if sizes.size == 0:
         raise DataError("the public data has no users, so no clip can be chosen from it")
-    candidates = np.unique(np.quantile(sizes, np.linspace(0.05, 1, 96), method="higher"))
-    lost = np.array([1 - np.minimum(sizes, c).sum() / sizes.sum() for c in candidates])
-    return ClipChoice(int(candidates[np.argmin(lost + noise_per_unit * candidates)]), candidates, lost)
+    scale = 1.0 if rows is None else max(1, rows) / float(sizes @ users)
+    clips = candidates(int(sizes[-1]) if bound is None else bound)
+    return choose(
+        sizes.tolist(), (users * scale).tolist(), noise, displaced=displaced, clips=clips, also=also
+    )

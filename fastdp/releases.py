@@ -18,7 +18,7 @@ from .domain import Clique, Domain
 from .errors import MeasurementError, PrivacyError, UsageError
 from .measurement import Request
 from .privacy import scale
-from .privacy.accountant import Event, Gaussian
+from .privacy.accountant import Event, Gaussian, Pure
 from .privacy.budget import to_dict
 from .queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
 
@@ -104,6 +104,20 @@ def plan_marginal(
     return MarginalPlan(clique, query, rows, mu, clip, sensitivity2, coef2, sigma, question)
 
 
+def plan_users(bound: int, mu: float | None, epsilon: float | None) -> tuple[Event, float, float, int]:
+    """(charge, width of the noise in grid units, its standard deviation in users, grid units per user) of a histogram in which a user
+    is counted at most `bound` times, once in a key: Gaussian noise with `mu`, else discrete Laplace noise with `epsilon`."""
+    if mu is not None:
+        cost, sensitivity2 = positive(mu, "mu"), bound * SCALE * SCALE
+        width = scale.gaussian_sigma(sensitivity2, cost)
+        scale.check_gaussian(width, None, sensitivity2, cost)
+        return Gaussian(cost), width, width / SCALE, SCALE
+    cost = positive(epsilon, "epsilon")
+    width = scale.laplace_scale(bound, cost)
+    scale.check_laplace(width, bound, cost)
+    return Pure(cost), width, scale.laplace_std(width), 1
+
+
 def check_columns(query, clique: Clique) -> None:
     """A second look at the column norms, in floats and by the transpose, in case a query's own claim is wrong."""
     num, den = query.coef2
@@ -185,3 +199,19 @@ def score_grid_number(value: float, label: str) -> int:
     if not abs(value) * SCALE < SCORE_LIMIT:
         raise UsageError(f"{label!r}: a penalty is not finite or too large")
     return round(value * SCALE)
+
+
+def whole(array: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """An int64 array of this shape, or PrivacyError: sums of floats are not exact, so no proof would hold for them."""
+    if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
+        raise PrivacyError(
+            "the engine did not return int64 counts of the marginal's shape; nothing was released"
+        )
+    return array
+
+
+def positive(value: Any, what: str) -> float:
+    value = float(value)
+    if not 0 < value < np.inf:
+        raise UsageError(f"{what} must be positive and finite, got {value!r}")
+    return value

@@ -81,6 +81,7 @@ def inspect(folder: str | os.PathLike, ledger: Ledger | str | os.PathLike | None
     found = list(statements.problems(statement))
     found += _schema_problems(statement)
     found += _file_problems(folder, statement.get("files"))
+    found += _choice_problems(folder, statement)
     for part in sorted(folder.glob("eps-*")):
         if part.is_dir():
             found += [f"{part.name}: {p}" for p in inspect(part).problems]
@@ -178,6 +179,29 @@ def _schema_problems(statement: dict) -> list[str]:
     """The fields that the published schema requires; a full check needs a JSON-schema validator."""
     required = statements.load_schema()["required"]
     return [f"the statement lacks {name!r}" for name in required if name not in statement]
+
+
+def _choice_problems(folder: Path, statement: dict) -> list[str]:
+    """Where a clip was chosen from another histogram than the one that lies among the released measurements."""
+    try:
+        parts = statement["parts"]
+        mine = parts[statement.get("part", 0)] if len(parts) == 1 or "part" in statement else {}
+        if "clip_choice" not in mine or not (folder / "measurements.json").is_file():
+            return []
+        label, told = mine["clip_choice"]["release"], mine["clip_choice"]["users"]
+        entries = json.loads((folder / "measurements.json").read_text(encoding="utf-8"))["measurements"]
+        numbers = [m["measurement"] for m in entries if m["label"] == label]
+        same = len(numbers) == 1 and _values(folder / "measurements.parquet", numbers[0]) == told
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        return [f"the histogram that the clip was chosen from cannot be read ({type(error).__name__})"]
+    return [] if same else ["the clip was chosen from another histogram than the measurements hold"]
+
+
+def _values(path: Path, number: int) -> list[float]:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path, columns=["measurement", "value"], filters=[("measurement", "=", number)])
+    return table["value"].to_pylist()
 
 
 def _ledger_problems(ledger, statement: dict) -> list[str]:

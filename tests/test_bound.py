@@ -155,16 +155,3 @@ def test_keys_refuse_nonsense_and_have_stable_digests():
         local(table).user_histogram(MostCommon(("a",), [0, 1]), 1)
     assert Groups(("a",), 2, [1]).digest() == Groups(["a"], 2, np.array([1])).digest()
     assert Groups(("a",), 2, [1]).digest() != Groups(("a",), 2, [2]).digest()
-
-
-def test_clip_table_weighs_bias_against_noise():
-    rows = np.array([1] * 900 + [200] * 100)
-    table = bound.clip_table(rows, lambda c: 2.0 * c, cells=50, clips=[1, 10, 100, 200, 1000])
-    assert [r.lost for r in table] == sorted((r.lost for r in table), reverse=True)
-    assert table[-1].lost == 0 and table[-1].users_clipped == 0
-    assert abs(table[0].lost - (1 - 1000 / 20900)) < 1e-5
-    best = bound.choose_clip(rows, lambda c: 2.0 * c, 50)
-    assert best in {r.clip for r in bound.clip_table(rows, lambda c: 2.0 * c, 50)}
-    assert bound.choose_clip(rows, lambda c: 0.0, 50) == 200
-    with pytest.raises(UsageError):
-        bound.clip_table(np.array([0]), lambda c: 1.0, 1)

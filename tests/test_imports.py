@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[1] / "fastdp"
 FLOORS = [
     {"errors", "domain"},
     {"threads", "progress", "dtypes", "toml_write", "files"},
-    {"columns", "derive", "bins", "moments", "textvalues"},
+    {"columns", "derive", "bins", "moments", "textvalues", "clipchoice"},
     {"schema", "schema_io", "importers"},
     {
         "bound",

@@ -74,9 +74,15 @@ def test_habits_need_users():
 
 def test_the_clip_weighs_bias_against_noise():
     sizes = np.concatenate([np.full(1000, 3), np.full(10, 200)])
-    assert publicchoice.choose_clip(sizes, 0.0).clip == 200
-    assert publicchoice.choose_clip(sizes, 0.05).clip == 3
-    choice = publicchoice.choose_clip(sizes, 0.001)
-    assert choice.lost[-1] == 0 and (np.diff(choice.lost) <= 0).all()
+    assert publicchoice.choose_clip(sizes, [0.0]).clip == 200
+    assert publicchoice.choose_clip(sizes, [250.0]).clip == 3
+    choice = publicchoice.choose_clip(sizes, [5.0], also=(1000,))
+    lost = [line.lost for line in choice.lines]
+    assert lost[-1] == 0 and (np.diff(lost) <= 0).all()
+    assert choice.clip <= 200 < choice.lines[-1].clip
+    # ten times the rows, each user with as many as before: the noise weighs a tenth
+    assert (
+        publicchoice.choose_clip(sizes, [250.0], 50_000).clip == publicchoice.choose_clip(sizes, [25.0]).clip
+    )
     with pytest.raises(DataError):
-        publicchoice.choose_clip(np.zeros(3), 0.1)
+        publicchoice.choose_clip(np.zeros(3), [0.1])

@@ -22,7 +22,7 @@ from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
-from .common import ModelRows, ids_share, measure_users
+from .common import ModelRows, any_pair, measure_users, users_share
 from .tree import SPLIT, part_mu, private_pairs
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     split evenly inside a round; without it every measurement has the same share, as published."""
 
     name: ClassVar[str] = "adagrid"
+    may_choose_clip: ClassVar[bool] = True
 
     outer: tuple[tuple[str, ...], ...] | None = None
     copies: tuple[Copy, ...] = ()
@@ -67,9 +68,11 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("outer must name at least one marginal")
 
     def run(self, door: Door, job: Job) -> Outcome:
-        users, spent = measure_users(self.ids, door, job)
-        outer, judged, left = self.choose(door, job, 1 - spent)
-        released: list[Measurement] = [*([users] if users is not None else []), *judged]
+        known = self.outer if self.outer is not None or job.public is None else job.public.choose_outer()
+        public = job.public is not None
+        users = measure_users(self, door, job, lambda: self.judged(door.domain, public=public, outer=known))
+        outer, ones, left = self.choose(door, known, 1 - users.share)
+        released: list[Measurement] = [*users.released, *ones]
         sets = closure(door.domain, outer)
         shares = self.shares(sets)
 
@@ -90,23 +93,24 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             for s in now:
                 mine = [m for m in answers if m.clique == s]
                 noisy[frozenset(s)] = plausible(grids[frozenset(s)], mine, self.threshold)
-        ways = [m for m in released if m is not users]
+        ways = [m for m in released if m is not users.histogram]
         model = job.fit(door.domain, ways, max_cells=self.max_cells, **self.stopping(job.epsilon))
         return Outcome(
-            rows=ModelRows(model, whole_total(model.total, job.rows), job.seed),
+            rows=ModelRows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
             measurements=tuple(released),
             model=model,
-            users=users,
+            users=users.histogram,
             id_columns=self.habit_columns(outer),
             details={"outer": [list(s) for s in outer]},
         )
 
-    def choose(self, door: Door, job: Job, left: float) -> tuple[Sequence[Clique], list[Measurement], float]:
-        """(outer marginals, 1-ways measured to choose them by, share of mu^2 that is left)."""
-        if self.outer is not None:
-            return self.outer, [], left
-        if job.public is not None:
-            return job.public.choose_outer(), [], left
+    def choose(
+        self, door: Door, known: Sequence[Clique] | None, left: float
+    ) -> tuple[Sequence[Clique], list[Measurement], float]:
+        """(outer marginals, 1-ways measured to choose them by, share of mu^2 that is left). `known`: from recipe or public
+        data."""
+        if known is not None:
+            return known, [], left
         pairs, ones = private_pairs(door, self.selection * left)
         return pairs, ones, left * (1 - self.selection)
 
@@ -141,8 +145,33 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         shared = set(outer[0]).intersection(*outer[1:])
         return tuple(a for a in outer[0] if a in shared)
 
+    def judged(
+        self,
+        domain: Domain,
+        *,
+        public: bool = False,
+        user: bool = True,
+        outer: Sequence[Clique] | None = None,
+    ) -> list[Planned]:
+        """Without outer marginals: every 1-way, and pairs of all sizes in place of the tree that is to be chosen."""
+        left = 1 - users_share(self, public=public, user=user)
+        outer = self.outer if outer is None else outer
+        if outer is not None:
+            return self.planned(domain, outer, left)
+        part = left * (1 if public else 1 - self.selection) / (2 * len(domain) - 1)
+        return [*(Planned((a,), part, domain[a]) for a in domain), *any_pair(domain, part)]
+
+    def planned(self, domain: Domain, outer: Sequence[Clique], left: float) -> list[Planned]:
+        """A line for every set of the downward closure, with its share of mu^2."""
+        sets = closure(domain, outer)
+        shares = self.shares(sets)
+        return [
+            Planned(s, shares[s][0] * left, domain.cells(s), shares[s][1], note=f"round {len(s)}")
+            for s in sets
+        ]
+
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        taken = ids_share(self.ids, public=public, user=user)
+        taken = users_share(self, public=public, user=user)
         charges = [("rows per user", taken)] if taken else []
         if self.outer is None:
             left = 1 - taken
@@ -154,13 +183,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             part = left * self.selection * SPLIT / len(domain)
             ones = tuple(Planned((a,), part, domain[a], note="judging pairs") for a in domain)
             return Outline(ones, tuple(charges), (), notes)
-        sets = closure(domain, self.outer)
-        shares = self.shares(sets)
-        lines = tuple(
-            Planned(s, shares[s][0] * (1 - taken), domain.cells(s), shares[s][1], note=f"round {len(s)}")
-            for s in sets
-        )
-        return Outline(lines, tuple(charges), tuple(maximal(sets)))
+        lines = tuple(self.planned(domain, self.outer, 1 - taken))
+        return Outline(lines, tuple(charges), tuple(maximal([p.clique for p in lines])))
 
 
 def closure(domain: Domain, outer: Sequence[Sequence[str]]) -> list[Clique]:

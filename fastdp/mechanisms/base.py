@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import msgspec
 import numpy as np
 
+from ..clipchoice import PRIVATE
 from ..domain import Clique, Domain
 from ..errors import UsageError
 
@@ -49,19 +50,35 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields that every mechanism has. `clip`: rows per user that count fully (None: the schema's bound). `outputs`: also
-    write the schema's extra columns, such as the day of the week and an hour drawn within the shift."""
+    """Fields that every mechanism has. `clip`: rows per user that count fully (None: the schema's bound; "private": chosen in the
+    run from a noisy histogram of rows per user, which costs `clip_share` of mu^2). `outputs`: also write the schema's extra
+    columns, such as the day of the week and an hour drawn within the shift."""
 
     name: ClassVar[str] = ""
+    may_choose_clip: ClassVar[bool] = False
 
-    clip: int | None = None
+    clip: int | str | None = None
+    clip_share: float | None = None
     calibration: Calibration = "gdp"
     ids: Ids = Ids()
     outputs: bool = False
 
     def __post_init__(self):
-        if self.clip is not None and self.clip < 1:
+        if isinstance(self.clip, str) and self.clip != PRIVATE:
+            raise ValueError(f'clip is a number of rows or "{PRIVATE}", not "{self.clip}"')
+        if isinstance(self.clip, int) and self.clip < 1:
             raise ValueError("clip must be at least 1")
+        if self.clip == PRIVATE and not self.may_choose_clip:
+            raise ValueError(f"{self.name} cannot choose its clip: give a number")
+        if self.clip_share is not None and self.clip != PRIVATE:
+            raise ValueError('clip_share pays for choosing the clip: it needs clip = "private"')
+        if self.clip_share is not None and not 0 < self.clip_share < 1:
+            raise ValueError("clip_share must lie strictly between 0 and 1")
+
+    @property
+    def fixed_clip(self) -> int | None:
+        """The clip, where it is a number."""
+        return self.clip if isinstance(self.clip, int) else None
 
     def settled(self, schema: Schema, epsilon: float, delta: float) -> Config:
         """The config with what depends on schema, epsilon and delta filled in, before anything is reserved or read."""
@@ -73,6 +90,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         """What a run would measure, from public facts alone."""
         raise NotImplementedError
+
+    def judged(self, domain: Domain, *, public: bool = False, user: bool = True) -> Sequence[Planned]:
+        """The marginals by which a clip is judged: all that are planned, with stand-ins for those chosen in the run."""
+        return [p for p in self.outline(domain, public=public, user=user).measurements if p.cap is None]
 
     def ready(self, schema: Schema, public: Public | None) -> None:
         """Raises what can be known to be wrong before anything is asked of the private data."""

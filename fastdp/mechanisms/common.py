@@ -1,18 +1,28 @@
-"""What mechanisms share: rows drawn from a model, and the private histogram that user ids can come from."""
+"""What mechanisms share: rows drawn from a model, and the private histogram that user ids and the clip can come from."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .base import Ids, Job
-from .tree import part_mu
+from ..clipchoice import PRIVATE, size_edges, unit_noise
+from ..domain import Domain
+from .base import Config, Ids, Job, Planned
+from .tree import MAX_PAIR_CELLS, part_mu
 
 if TYPE_CHECKING:
     from ..measure import Door
     from ..measurement import Measurement
     from ..model import Model
+
+
+LABEL = "rows per user"
+CLIP_SHARE = 0.02
+"""Of mu^2, for a histogram that only the clip is chosen from."""
 
 
 def ids_share(ids: Ids, *, public: bool, user: bool) -> float:
@@ -21,26 +31,52 @@ def ids_share(ids: Ids, *, public: bool, user: bool) -> float:
     return ids.share if user and private else 0.0
 
 
-def size_edges(bound: int) -> tuple[int, ...]:
-    """Lower edges of the rows-per-user bins up to the bound: 1, 2, 3, 4, 6, 8, 12, 16, ... (two per octave)."""
-    edges, step = [1, 2, 3], 4
-    while step <= bound:
-        edges += [step, step + step // 2]
-        step *= 2
-    return tuple(e for e in edges if e <= bound)
+def users_share(config: Config, *, public: bool, user: bool) -> float:
+    """The share of mu^2 of the histogram of rows per user. Ids and clip use the same one: the larger share pays for both."""
+    share = ids_share(config.ids, public=public, user=user)
+    if user and config.clip == PRIVATE:
+        share = max(share, CLIP_SHARE if config.clip_share is None else config.clip_share)
+    return share
 
 
-def measure_users(ids: Ids, door: Door, job: Job) -> tuple[Measurement | None, float]:
-    """The noisy histogram of rows per user, where ids are to come from one, and the share of mu^2 it took."""
-    share = ids_share(ids, public=job.public is not None, user=door.schema.user is not None)
+@dataclass(frozen=True)
+class Users:
+    """The noisy histogram of rows per user, None where nothing needs one; the share of mu^2 it took; and how many rows there
+    are, by it, for each row that counts at the clip chosen from it (1 where the clip was given)."""
+
+    histogram: Measurement | None = None
+    share: float = 0.0
+    put_back: float = 1.0
+
+    @property
+    def released(self) -> list[Measurement]:
+        return [] if self.histogram is None else [self.histogram]
+
+
+def measure_users(config: Config, door: Door, job: Job, judged: Callable[[], Sequence[Planned]]) -> Users:
+    """Measures rows per user, where ids or the clip are to come from that, and with it settles a clip that is to be chosen
+    (judged by these marginals). To be called before anything else is asked of the door."""
+    user = door.schema.user is not None
+    share = users_share(config, public=job.public is not None, user=user)
     bound = door.schema.max_rows_per_user
     if not share or bound is None:
-        return None, 0.0
+        return Users()
+    if config.clip == PRIVATE:
+        mu = part_mu(door, share)
+        noise = unit_noise(part_mu(door, 1.0), ((p.cells, p.share * p.times) for p in judged()))
+        measured, choice = door.choose_clip(noise, mu=mu, label=LABEL)
+        return Users(measured, share, choice.put_back)
     from ..userkeys import RowsPerUser
 
     key = RowsPerUser(size_edges(bound))
-    measured = door.user_histogram(key, cap=1, mu=part_mu(door, share), label="rows per user")
-    return measured, share
+    return Users(door.user_histogram(key, cap=1, mu=part_mu(door, share), label=LABEL), share)
+
+
+def any_pair(domain: Domain, share: float, count: int = 16) -> list[Planned]:
+    """Stand-ins for pairs that are chosen in the run, each with this share: sizes evenly spread among those of all pairs."""
+    cells = sorted(domain.cells(p) for p in combinations(domain, 2) if domain.cells(p) <= MAX_PAIR_CELLS)
+    picked = [cells[(2 * i + 1) * len(cells) // (2 * count)] for i in range(count)] if cells else []
+    return [Planned(("any", "pair"), share, c) for c in picked]
 
 
 class ModelRows:

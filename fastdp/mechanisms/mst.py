@@ -14,7 +14,7 @@ from ..domain import Domain
 from ..measurement import Request
 from ..queries import Binned
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
-from .common import ModelRows, ids_share, measure_users
+from .common import ModelRows, any_pair, measure_users, users_share
 from .compress import merge_rare
 from .tree import MAX_PAIR_CELLS, measure_ones, part_mu, spanning_tree
 
@@ -27,6 +27,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     each)."""
 
     name: ClassVar[str] = "mst"
+    may_choose_clip: ClassVar[bool] = True
 
     shares: tuple[float, float, float] = (0.25, 0.125, 0.625)
     rare: float = 3.0
@@ -40,8 +41,10 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("rare must be >= 0 (in standard errors)")
 
     def run(self, door: Door, job: Job) -> Outcome:
-        users, spent = measure_users(self.ids, door, job)
-        one, choice, pair = ((1 - spent) * s / sum(self.shares) for s in self.shares)
+        users = measure_users(
+            self, door, job, lambda: self.judged(door.domain, public=job.public is not None)
+        )
+        one, choice, pair = ((1 - users.share) * s / sum(self.shares) for s in self.shares)
 
         ones = measure_ones(door, one)
         merged = {m.clique[0]: merge_rare(m, self.rare) for m in ones}
@@ -55,16 +58,21 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
         model = job.fit(door.domain, [*ones, *pairs], stop=self.stop)
         return Outcome(
-            rows=ModelRows(model, whole_total(model.total, job.rows), job.seed),
-            measurements=(*([users] if users is not None else []), *ones, *pairs),
+            rows=ModelRows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
+            measurements=(*users.released, *ones, *pairs),
             model=model,
-            users=users,
+            users=users.histogram,
             id_columns=self.ids.columns or (),
             details={"tree": [list(p) for p in tree]},
         )
 
+    def judged(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
+        lines = self.outline(domain, public=public, user=user).measurements
+        ones, pairs = [p for p in lines if len(p.clique) == 1], [p for p in lines if len(p.clique) == 2]
+        return ones + [q for p in pairs for q in any_pair(domain, p.share)]
+
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        taken = ids_share(self.ids, public=public, user=user)
+        taken = users_share(self, public=public, user=user)
         one, choice, pair = ((1 - taken) * s / sum(self.shares) for s in self.shares)
         charges = [("rows per user", taken)] if taken else []
         charges.append(("private choice of the tree", choice))

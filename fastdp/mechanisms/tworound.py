@@ -23,7 +23,7 @@ from ..measurement import Measurement, Request
 from ..queries import Binned
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
 from .choose import affordable, strongest
-from .common import ModelRows, ids_share, measure_users
+from .common import ModelRows, any_pair, measure_users, users_share
 from .compress import Compression, Expansion, merge_outside, merge_rare
 from .constraints import Constraint, Region, column_of, merged_masks
 from .tree import part_mu, spanning_tree
@@ -68,6 +68,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `max_marginal`, `max_cells`: largest marginal, largest model."""
 
     name: ClassVar[str] = "tworound"
+    may_choose_clip: ClassVar[bool] = True
 
     round2: tuple[tuple[str, ...] | Marginal, ...] | None = None
     weights: dict[str, float] = msgspec.field(default_factory=dict)
@@ -103,8 +104,10 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [m if isinstance(m, Marginal) else Marginal(clique=m) for m in self.round2 or ()]
 
     def run(self, door: Door, job: Job) -> Outcome:
-        users, spent = measure_users(self.ids, door, job)
-        first, second = ((1 - spent) * s / sum(self.shares) for s in self.shares)
+        users = measure_users(
+            self, door, job, lambda: self.judged(door.domain, public=job.public is not None)
+        )
+        first, second = ((1 - users.share) * s / sum(self.shares) for s in self.shares)
 
         weights = normalised([self.weights.get(a, 1.0) for a in door.domain])
         ones = door.measure(
@@ -128,13 +131,13 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Outcome(
             rows=Expanded(
                 model,
-                whole_total(model.total, job.rows),
+                whole_total(model.total * users.put_back, job.rows),
                 job.seed,
                 Expansion(compression, frequencies, impossible, job.seed),
             ),
-            measurements=(*([users] if users is not None else []), *ones, *pairs),
+            measurements=(*users.released, *ones, *pairs),
             model=model,
-            users=users,
+            users=users.histogram,
             id_columns=self.ids.columns or (),
             tables={"codes": compression.table()},
             notes=tuple(f"round 2 left out {', '.join(c)}: {why}" for c, why in dropped.items()),
@@ -207,8 +210,17 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             for name in constraint.columns:
                 column_of(schema, name, "constraints")
 
+    def judged(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
+        """With pairs of all sizes in place of those that round 2 is going to choose."""
+        lines = list(self.outline(domain, public=public, user=user).measurements)
+        if self.round2 is None and len(domain) > 1:
+            second = (1 - users_share(self, public=public, user=user)) * self.shares[1] / sum(self.shares)
+            count = len(domain) - 1 + (self.extra if public else 0)
+            lines += any_pair(domain, second * (1 if public else 1 - self.selection) / count)
+        return lines
+
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        taken = ids_share(self.ids, public=public, user=user)
+        taken = users_share(self, public=public, user=user)
         first, second = ((1 - taken) * s / sum(self.shares) for s in self.shares)
         charges = [("rows per user", taken)] if taken else []
         weights = normalised([self.weights.get(a, 1.0) for a in domain])

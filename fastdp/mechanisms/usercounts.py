@@ -221,7 +221,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         columns = self.columns or tuple(domain)
-        people = self.people_share(public=public, user=user, bound=self.clip)
+        people = self.people_share(public=public, user=user, bound=self.fixed_clip)
         share, level_shares = self.shares(people)
         t_max = 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
         lines = [

@@ -33,7 +33,7 @@ def settle(config: UserCounts, schema: Schema, epsilon: float, delta: float) -> 
         raise UsageError(
             "in how many groups may one user count? Give the recipe a `cap`, or the schema's user a `max_rows`"
         )
-    clip = config.clip if config.clip is not None else schema.max_rows_per_user or cap
+    clip = config.fixed_clip if config.fixed_clip is not None else schema.max_rows_per_user or cap
     config = msgspec.structs.replace(
         config, columns=columns, kind=columns[-1], cap=cap, clip=clip, totals=_totals(config, columns)
     )

@@ -18,6 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import clipchoice
 from ..errors import FastdpError, RunError
 from . import noise
 from .accountant import BoundedRange, Event, Gaussian, Pure, event_from_dict
@@ -52,16 +53,21 @@ NOT_PROTECTED = (
 )
 
 
-def part(cap: Event, asked: Mapping, clip: int, releases: Sequence[Mapping]) -> dict:
-    """One epsilon of a run: what was asked, the most it may spend (fixed before data was read), and its releases."""
+def part(
+    cap: Event, asked: Mapping, clip: int, releases: Sequence[Mapping], choice: Mapping | None = None
+) -> dict:
+    """One epsilon of a run: what was asked, the most it may spend (fixed before data was read), and its releases; `choice`: how
+    the clip was chosen, where it was chosen in the run."""
     events = [event_from_dict(r["event"]) for r in releases]
     delta = asked["delta"]
+    chosen = {} if choice is None else {"clip_choice": dict(choice)}
     return {
         "asked": dict(asked),
         "event": cap.to_dict(),
         "epsilon": epsilon_at([cap], delta),
         "spent": {"epsilon": epsilon_at(events, delta), "mu": combined_mu(events) if events else 0.0},
         "clip": clip,
+        **chosen,
         "releases": [dict(r) for r in releases],
     }
 
@@ -261,6 +267,9 @@ def _problems(statement: Mapping) -> Iterator[str]:
             yield f"part {i}: what it spent is not what its releases come to"
         if not _whole(entry["clip"]) or (statement["unit"]["kind"] != "user" and entry["clip"] != 1):
             yield f"part {i}: the clip must be a whole number of rows, and 1 where no user is protected"
+        if "clip_choice" in entry:
+            told = clipchoice.problems(entry["clip_choice"], entry["clip"], entry["releases"])
+            yield from (f"part {i}: {text}" for text in told)
         for release in entry["releases"]:
             yield from _release_problems(i, release, entry["clip"])
     if statement["bound"]["clip"] != [p["clip"] for p in parts]:
