@@ -27,6 +27,7 @@ compile_args = [
     "-pthread",
     "-fopenmp-simd",
     "-Wno-unused-function",
+    "-Wno-psabi",
 ]
 link_args = ["-pthread"]
 if SANITIZE:

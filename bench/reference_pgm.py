@@ -193,7 +193,6 @@ class Fast:
         from fastdp._core.infer import Engine
         from fastdp.model.layout import make_plan
         from fastdp.model.lower import check, lower, usage
-        from fastdp.model.optimise import Oracle
         from fastdp.model.tree import junction_tree
         from fastdp.threads import resolve
 
@@ -206,25 +205,26 @@ class Fast:
         for clique, table in (start or {}).items():
             place = self.plan.places[frozenset(clique)]
             theta[place.at : place.at + place.size] += table
-        engine = Engine(self.plan, self.threads)
-        self._oracle = Oracle(engine, theta, self.quadratic.active, total, self.threads)
-        self.tables = np.empty(engine.cells)
-        self.theta = theta[self.quadratic.active]
-        self._m, self._theta_next = np.empty(self.theta.size), np.empty(self.theta.size)
-        self._oracle(self.theta, self.tables, self._m)
-        self._x = self.quadratic.residual(self._m)
+        self._engine, self.calls = Engine(self.plan, self.threads), 0
+        self.tables, self._m = np.empty(self.plan.cells), np.empty(theta.size)
+        self.theta, self._theta_next = theta, theta.copy()
+        self._delta = np.empty(self.quadratic.active.size)
+        self._x = self.quadratic.residual(self._marginals(theta))
         self._x_next = self._x.copy()
         self.loss = self._loss_next = self.quadratic.loss(self._x, self.threads)
 
-    @property
-    def calls(self) -> int:
-        return self._oracle.calls
+    def _marginals(self, theta: np.ndarray) -> np.ndarray:
+        self._engine.infer(theta, self.total, self.tables, self._m)
+        self.calls += 1
+        return self._m[self.quadratic.active]
 
     def attempt(self, step: float) -> tuple[float, float]:
         q, threads = self.quadratic, self.threads
-        q.step(self.theta, self._x, self._x, 1.0, step, self._theta_next, threads)
-        self._oracle(self._theta_next, self.tables, self._m)
-        distance, _ = q.arrive(self._m, self._x, self._theta_next, self.theta, self._x_next, threads)
+        q.step(self._x, self._x, 1.0, step, self._delta, threads)
+        self._theta_next[:] = self.theta
+        self._theta_next[q.active] += self._delta
+        m = self._marginals(self._theta_next)
+        distance, _ = q.arrive(m, self._x, self._delta, self._x_next, threads)
         self._loss_next = q.loss(self._x_next, threads)
         return self._loss_next, 2 * distance / step
 

@@ -8,6 +8,10 @@
 #include "team.h"
 
 #define IMPOSSIBLE (-1e30)
+#define MOST_ROWS 512
+#define ITEM (FDP_PULL_SUM + 1)
+
+typedef enum { INFER, ADOPT, MOVE, SETTLE } pass_kind;
 
 /* The part of the kernels that does not depend on REAL is declared before, defined after them. */
 static void fold_up(const fdp_fold *fold, double *up);
@@ -40,19 +44,91 @@ static int deliver(const fdp_tree *tree, const fdp_stage *stage, const double *m
     return FDP_OK;
 }
 
+/* out[r] = mass[r] / rowsum[r], 0 for an empty row */
+FDP_CLONES static void shares(int64_t n, const double *restrict mass, const double *restrict rowsum,
+                              double *restrict out) {
+    for (int64_t r = 0; r < n; r++) {
+        const double safe = rowsum[r] > 0 ? rowsum[r] : 1;
+        out[r] = rowsum[r] > 0 ? mass[r] / safe : 0;
+    }
+}
+
+/* out[r] = log(rowsum[r] / mass[r]), 0 where either is 0 */
+FDP_CLONES static void log_shares(int64_t n, const double *restrict rowsum, const double *restrict mass,
+                                  double *restrict out) {
+    for (int64_t r = 0; r < n; r++) {
+        const int some = rowsum[r] > 0 && mass[r] > 0;
+        out[r] = fdp_log(some ? rowsum[r] / mass[r] : 1);
+    }
+}
+
+/* Eight doubles, and what eight or sixteen lanes add up to in them. */
+typedef double fdp_vec8 __attribute__((vector_size(64), aligned(8), may_alias));
+typedef double fdp_vec4 __attribute__((vector_size(32)));
+typedef float fdp_vec8_f32 __attribute__((vector_size(32)));
+typedef float fdp_vec16_f32 __attribute__((vector_size(64), aligned(4), may_alias));
+
+static inline __attribute__((always_inline)) fdp_vec8 fdp_widen_f64(fdp_vec8 v) {
+    return v;
+}
+
+static inline __attribute__((always_inline)) fdp_vec8 fdp_widen_f32(fdp_vec16_f32 v) {
+    union {
+        fdp_vec16_f32 whole;
+        fdp_vec8_f32 half[2];
+    } parts = {v};
+    return __builtin_convertvector(parts.half[0], fdp_vec8) + __builtin_convertvector(parts.half[1], fdp_vec8);
+}
+
+static inline __attribute__((always_inline)) double across(fdp_vec8 v) {
+    union {
+        fdp_vec8 whole;
+        fdp_vec4 half[2];
+    } parts = {v};
+    const fdp_vec4 four = parts.half[0] + parts.half[1];
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+static inline __attribute__((always_inline)) double fdp_across_f64(fdp_vec8 v) {
+    return across(v);
+}
+
+static inline __attribute__((always_inline)) double fdp_across_f32(fdp_vec16_f32 v) {
+    typedef float quarter __attribute__((vector_size(16)));
+    union {
+        fdp_vec16_f32 whole;
+        quarter part[4];
+    } parts = {v};
+    const quarter four = (parts.part[0] + parts.part[1]) + (parts.part[2] + parts.part[3]);
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+/* TINY: where a cell that is not zero ends; FAR: the longest step, in nats, that cannot leave the number format. */
 #define REAL double
 #define EXP fdp_exp
+#define TINY 1e-280
+#define FAR 600
 #define NAME(x) fdp_##x##_f64
 #include "infer_tile.h"
+
+#include "infer_pass.h"
 #undef REAL
 #undef EXP
+#undef TINY
+#undef FAR
 #undef NAME
 #define REAL float
 #define EXP fdp_expf
+#define TINY 1e-30f
+#define FAR 50
 #define NAME(x) fdp_##x##_f32
 #include "infer_tile.h"
+
+#include "infer_pass.h"
 #undef REAL
 #undef EXP
+#undef TINY
+#undef FAR
 #undef NAME
 
 static int64_t fold_cells(const fdp_fold *fold) {
@@ -63,26 +139,13 @@ static int64_t fold_cells(const fdp_fold *fold) {
 
 /* m of a hosted table from the larger hosted table it lies in. */
 static void fold_down(const fdp_fold *fold, double *m) {
+    const double one = 1;
     memset(m + fold->link.at, 0, (size_t)fold->link.size * sizeof(double));
-    fdp_tile_project_f64(1, fold_cells(fold), m + fold->host_at, &fold->link, NULL, m + fold->link.at);
+    fdp_tile_project_f64(1, fold_cells(fold), m + fold->host_at, &one, &fold->link, NULL, m + fold->link.at);
 }
 
 static void fold_up(const fdp_fold *fold, double *up) {
     fdp_tile_add_f64(1, fold_cells(fold), up + fold->link.at, &fold->link, NULL, up + fold->host_at);
-}
-
-int fdp_infer_f64(const fdp_tree *tree, const double *theta, double total, int threads, double *up, double *rowsum,
-                  double *message, double *buffer, double weight, double *tables, double *average, double *m,
-                  double *log_z) {
-    return fdp_infer_any_f64(tree, theta, total, threads, up, up, rowsum, message, buffer, weight, tables, average, m,
-                             log_z);
-}
-
-int fdp_infer_f32(const fdp_tree *tree, const double *theta, double total, int threads, double *up, float *up32,
-                  double *rowsum, double *message, double *buffer, double weight, float *tables, float *average,
-                  double *m, double *log_z) {
-    return fdp_infer_any_f32(tree, theta, total, threads, up, up32, rowsum, message, buffer, weight, tables, average, m,
-                             log_z);
 }
 
 /* Vector kernels: chunks of fixed length, partial sums added in chunk order (same result for any threads). */
@@ -99,7 +162,7 @@ typedef struct vector_job {
     void (*kernel)(const struct vector_job *job, int64_t n, int64_t at, double *part, double *second);
     int64_t n, chunk, chunks;
     double a, b;
-    const double *in[6];
+    const double *in[5];
     const float *in32;
     void *out;
     double part[MAX_CHUNKS], second[MAX_CHUNKS];
@@ -129,33 +192,31 @@ static double vector_run(vector_job *job, int threads, double *second) {
 }
 
 FDP_CLONES static void step_loop(int64_t n, double a, double b, const double *restrict dx, const double *restrict dz,
-                                 const double *restrict w, const double *restrict theta, double *restrict out) {
-    for (int64_t i = 0; i < n; i++) out[i] = theta[i] - w[i] * (a * dx[i] + b * dz[i]);
+                                 const double *restrict w, double *restrict out) {
+    for (int64_t i = 0; i < n; i++) out[i] = -w[i] * (a * dx[i] + b * dz[i]);
 }
 
 static void step_kernel(const vector_job *job, int64_t n, int64_t at, double *part, double *second) {
     (void)part, (void)second;
-    step_loop(n, job->a, job->b, job->in[0] + at, job->in[1] + at, job->in[2] + at, job->in[3] + at,
-              (double *)job->out + at);
+    step_loop(n, job->a, job->b, job->in[0] + at, job->in[1] + at, job->in[2] + at, (double *)job->out + at);
 }
 
-int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, const double *w, const double *theta,
-             int threads, double *out) {
-    vector_job job = {.kernel = step_kernel, .n = n, .a = a, .b = b, .in = {dx, dz, w, theta}, .out = out};
+int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, const double *w, int threads,
+             double *out) {
+    vector_job job = {.kernel = step_kernel, .n = n, .a = a, .b = b, .in = {dx, dz, w}, .out = out};
     vector_run(&job, threads, NULL);
     return FDP_OK;
 }
 
 FDP_CLONES static double arrive_loop(int64_t n, const double *restrict m, const double *restrict t,
-                                     const double *restrict dz, const double *restrict w,
-                                     const double *restrict theta_new, const double *restrict theta,
+                                     const double *restrict dz, const double *restrict w, const double *restrict delta,
                                      double *restrict out, double *second) {
     double distance = 0, curvature = 0;
 #pragma omp simd reduction(+ : distance, curvature)
     for (int64_t i = 0; i < n; i++) {
         const double fresh = m[i] - t[i], gap = fresh - dz[i];
         out[i] = fresh;
-        distance += (theta_new[i] - theta[i]) * gap;
+        distance += delta[i] * gap;
         curvature += w[i] * gap * gap;
     }
     *second = 0.5 * curvature;
@@ -164,12 +225,12 @@ FDP_CLONES static double arrive_loop(int64_t n, const double *restrict m, const 
 
 static void arrive_kernel(const vector_job *job, int64_t n, int64_t at, double *part, double *second) {
     *part = arrive_loop(n, job->in[0] + at, job->in[1] + at, job->in[2] + at, job->in[3] + at, job->in[4] + at,
-                        job->in[5] + at, (double *)job->out + at, second);
+                        (double *)job->out + at, second);
 }
 
-int fdp_arrive(int64_t n, const double *m, const double *t, const double *dz, const double *w, const double *theta_new,
-               const double *theta, int threads, double *out, double *distance, double *curvature) {
-    vector_job job = {.kernel = arrive_kernel, .n = n, .in = {m, t, dz, w, theta_new, theta}, .out = out};
+int fdp_arrive(int64_t n, const double *m, const double *t, const double *dz, const double *w, const double *delta,
+               int threads, double *out, double *distance, double *curvature) {
+    vector_job job = {.kernel = arrive_kernel, .n = n, .in = {m, t, dz, w, delta}, .out = out};
     *distance = vector_run(&job, threads, curvature);
     return FDP_OK;
 }

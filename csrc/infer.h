@@ -1,15 +1,22 @@
 /* Belief propagation on a directed junction tree.
  *
  * A NODE is a table [separator cells J | residual cells B]. A HOSTED table is a marginal over part of a node's (or
- * of another hosted table's) attributes; separators and measured marginals are hosted tables. Everything the
- * optimiser sees lives in one vector of P numbers: potentials in, marginals out. Hosted tables and the nodes' own
- * potentials (dense, or sparse: only some cells) are segments of it.
+ * of another hosted table's) attributes; separators and measured marginals are hosted tables. Potentials and marginals
+ * of hosted tables, and of those cells of a node that are measured one by one (its OWN: dense, or sparse: only some
+ * cells), form one vector of P numbers. A node whose cells are all measured directly is not in the vector: it is PULLED.
  *
- * Upward:   block[j, :] = own + sum of hosted potentials (broadcast); E = exp(block - rowmax);
- *           the separator's potential grows by rowmax[j] + log(rowsum[j]).
- * Downward: table[j, :] = E[j, :] * m_separator[j] / rowsum[j]; then every hosted marginal by projection.
+ * A STATE is a distribution on the tree: cells of all nodes, each row only up to a factor, what each row of them sums
+ * to, and the vector of marginals. The true row is cells * (marginal of the row's separator cell) / rowsum, so no pass
+ * is spent on scaling.
  *
- * One exp per cell. E stays in place and becomes the table, so a node is written twice and read twice a pass.
+ * Two ways to a state:
+ * infer, from potentials. Upward, block = own + sum of hosted potentials (broadcast); cells = exp(block - rowmax); the
+ *   separator's potential grows by rowmax + log(rowsum). One exp per cell.
+ * move, from a state and a change of potentials. A calibrated table is its own potential: the new cells are the old ones
+ *   times the exp of the change. A hosted table's change is exponentiated once per hosted cell and multiplied in; only
+ *   cells measured one by one need an exp of their own. Upward, the separator's change grows by log(rowsum / old mass).
+ * Downward, both alike: the separator's new marginal gives the row's factor, and hosted marginals are projections.
+ *
  * Rows are split into LANES fixed by the plan, not by the threads; sums across lanes are added in lane order, so
  * results do not depend on the number of threads. */
 #ifndef FDP_INFER_H
@@ -19,7 +26,10 @@
 
 #define FDP_MAX_DIMS 24
 
-enum { FDP_OWN_NONE = 0, FDP_OWN_DENSE = 1, FDP_OWN_SPARSE = 2 };
+enum { FDP_OWN_NONE = 0, FDP_OWN_DENSE = 1, FDP_OWN_SPARSE = 2, FDP_OWN_PULL = 3 };
+
+#define FDP_PULL_ROW 3 /* numbers kept per row of a pulled node */
+#define FDP_PULL_SUM 3 /* numbers handed back per pulled node */
 
 /* How a hosted table lies inside a block of its host: for host row j it starts at base[j] (0 if base is NULL), and
  * walks over the block's nd merged dimensions n[] with strides ts[] (0: broadcast or summed). ts of the last
@@ -48,6 +58,8 @@ typedef struct {
     const int64_t *lane_at;  /* [lanes + 1] first row of each lane */
     int64_t n_links;
     const fdp_link *links;
+    int64_t first_nest;  /* link l is the table of nest first_nest + l */
+    int64_t pull;        /* which of the pulls, where own is FDP_OWN_PULL */
     int64_t lane_buffer; /* doubles one lane needs for its shared links */
     int64_t buffer_at;   /* where its lanes' buffers begin */
 } fdp_node;
@@ -86,28 +98,68 @@ typedef struct {
     const int64_t *link_node, *link_number;
 } fdp_tree;
 
-/* Marginals of the tree at potentials theta, scaled to `total`.
- * IN: theta[P]. WORK: up[P], rowsum and message[sum of J each], buffer (doubles: all lane buffers of a stage).
- * OUT: tables (all nodes), m[P], log_z (sum over components of the log partition function).
- * Before a table is overwritten, average = (1 - weight) average + weight table (nothing where weight is 0): the
- * optimiser's running average costs no pass of its own. FDP_ERR_IMPOSSIBLE where no cell of a component is possible. */
-int fdp_infer_f64(const fdp_tree *tree, const double *theta, double total, int threads, double *up, double *rowsum,
-                  double *message, double *buffer, double weight, double *tables, double *average, double *m,
-                  double *log_z);
-/* The same with float32 tables; sums stay float64. WORK: up32[P] besides. */
-int fdp_infer_f32(const fdp_tree *tree, const double *theta, double total, int threads, double *up, float *up32,
-                  double *rowsum, double *message, double *buffer, double weight, float *tables, float *average,
-                  double *m, double *log_z);
+/* The measured cells of a pulled node: loss = sum of precision * (cell - target)^2 / 2. */
+typedef struct {
+    int64_t row_at;     /* its first row among the rows of all pulled nodes */
+    const void *target; /* REAL[rows * cells] */
+    const void *weight; /* REAL[rows * cells], or NULL: `precision` everywhere */
+    double precision;
+} fdp_pull;
 
-/* The optimiser's passes over residuals d = m - t, one read of each array per pass.
- * step:   out = theta - w (a dx + b dz), a step against the gradient at a mixture of x and z.
- * arrive: out = m - t; *distance = sum of (theta_new - theta) (out - dz) / 2, *curvature = sum of w (out - dz)^2 / 2.
+typedef struct {
+    void *cells;    /* REAL[cells of all nodes] */
+    double *rowsum; /* [rows of all nodes] */
+    double *m;      /* [P] */
+} fdp_state;
+
+/* Work space of one engine, nothing of which outlives a call. */
+typedef struct {
+    double *up;      /* [shared] */
+    void *ratio;     /* REAL[shared] */
+    double *message; /* [rows of all nodes] */
+    double *buffer;  /* all lane buffers of a stage */
+    double *reach;   /* [nests] */
+    double *rows;    /* [rows of pulled nodes, FDP_PULL_ROW] */
+    double *items;   /* [(node, lane) pairs, FDP_PULL_SUM + 1] */
+} fdp_work;
+
+/* The state at potentials theta[P], with marginals that sum to `total`. *log_z: sum over components of the log partition
+ * function. FDP_ERR_IMPOSSIBLE where no cell of a component is possible. Pulled nodes have no potentials of their own. */
+int fdp_infer_f64(const fdp_tree *tree, const double *theta, double total, int threads, const fdp_work *work,
+                  const fdp_state *out, double *log_z);
+int fdp_infer_f32(const fdp_tree *tree, const double *theta, double total, int threads, const fdp_work *work,
+                  const fdp_state *out, double *log_z);
+
+/* Row sums and marginals of a state whose cells are given and true (every row's factor is 1). */
+int fdp_adopt_f64(const fdp_tree *tree, double total, int threads, const fdp_work *work, const fdp_state *state);
+int fdp_adopt_f32(const fdp_tree *tree, double total, int threads, const fdp_work *work, const fdp_state *state);
+
+/* The cells of a state multiplied by their rows' factors. */
+int fdp_settle_f64(const fdp_tree *tree, double total, int threads, const fdp_state *state);
+int fdp_settle_f32(const fdp_tree *tree, double total, int threads, const fdp_state *state);
+
+/* One step of an optimiser from z. In the vector the potentials change by delta[P]; in a pulled cell by
+ * -size * precision * y, where y = (1 - mix) x + mix z - target. First the running average takes in z:
+ * x = (1 - weight) x + weight z, over all cells (x: REAL, true cells).
+ * OUT: the state; sums[pulls, 3] of precision * (y^2, y g, g^2) with g the change of the cell; *far: the step was
+ * too long for the number format (out is then rubbish; ask for a smaller one).
+ * A cell that is not zero never becomes zero: structural zeros stay, everything else can come back. */
+int fdp_move_f64(const fdp_tree *tree, const fdp_pull *pulls, int64_t n_pulls, const double *delta, double size,
+                 double mix, double total, int threads, const fdp_work *work, const fdp_state *z, double weight,
+                 double *x, const fdp_state *out, double *sums, int *far, double *log_z);
+int fdp_move_f32(const fdp_tree *tree, const fdp_pull *pulls, int64_t n_pulls, const double *delta, double size,
+                 double mix, double total, int threads, const fdp_work *work, const fdp_state *z, double weight,
+                 float *x, const fdp_state *out, double *sums, int *far, double *log_z);
+
+/* The optimiser's passes over the vector, in residuals d = m - t, one read of each array per pass.
+ * step:   out = -w (a dx + b dz), a step against the gradient at a mixture of x and z.
+ * arrive: out = m - t; *distance = sum of delta (out - dz) / 2, *curvature = sum of w (out - dz)^2 / 2.
  * blend:  d = a new + (1 - a) d; *loss = sum of w d^2 / 2 of the result (a = 0: only the loss).
  * average: y = a x + (1 - a) y. */
-int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, const double *w, const double *theta,
-             int threads, double *out);
-int fdp_arrive(int64_t n, const double *m, const double *t, const double *dz, const double *w, const double *theta_new,
-               const double *theta, int threads, double *out, double *distance, double *curvature);
+int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, const double *w, int threads,
+             double *out);
+int fdp_arrive(int64_t n, const double *m, const double *t, const double *dz, const double *w, const double *delta,
+               int threads, double *out, double *distance, double *curvature);
 int fdp_blend(int64_t n, double a, const double *new, const double *w, int threads, double *d, double *loss);
 int fdp_average_f64(int64_t n, double a, const double *x, int threads, double *y);
 int fdp_average_f32(int64_t n, double a, const float *x, int threads, float *y);

@@ -56,4 +56,28 @@ static inline float fdp_expf(float x) {
     return x < FDP_EXP_MIN_F ? 0.0f : p;
 }
 
+/* log of a positive normal number: 2^k * m with m in [1/sqrt 2, sqrt 2), log m = 2 atanh((m - 1) / (m + 1)); relative error
+ * under 1e-15. No branches, so that a row of them vectorises. */
+static inline double fdp_log(double x) {
+    int64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const int64_t k =
+        (int64_t)((uint64_t)(bits - 0x3fe6a09e667f3bcdLL) >> 52); /* exponent once m is in range, mod 2^12 */
+    const int64_t e = (k & 0x7ff) - ((k & 0x800) ? 0x800 : 0);
+    bits -= (int64_t)((uint64_t)e << 52);
+    double m;
+    memcpy(&m, &bits, sizeof m);
+    const double s = (m - 1) / (m + 1), q = s * s;
+    double p = 0x1.af286bca1af28p-5; /* 1/19 */
+    p = p * q + 0x1.e1e1e1e1e1e1ep-5;
+    p = p * q + 0x1.1111111111111p-4;
+    p = p * q + 0x1.3b13b13b13b14p-4;
+    p = p * q + 0x1.745d1745d1746p-4;
+    p = p * q + 0x1.c71c71c71c71cp-4;
+    p = p * q + 0x1.2492492492492p-3;
+    p = p * q + 0x1.999999999999ap-3;
+    p = p * q + 0x1.5555555555555p-2;
+    return (double)e * 0x1.62e42fefa39efp-1 + (2 * s + 2 * s * q * p);
+}
+
 #endif

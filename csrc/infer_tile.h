@@ -1,17 +1,24 @@
 /* The kernels of one tile (some rows of a node), for REAL = double or float. Included by infer.c once for each. */
 
+/* Rows are short (11 cells is common) and their ends would cost more than their middles, so row kernels go by whole
+ * vectors of 64 bytes, which the compiler splits where the machine has shorter ones: past the end of a row they read what
+ * follows, which counts nothing, and write what the next row overwrites. The last row is left to plain loops. */
+typedef REAL NAME(vec) __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
+enum { NAME(wide) = 64 / sizeof(REAL) };
+
+static inline __attribute__((always_inline)) NAME(vec) NAME(vec_at)(const REAL *from) {
+    return *(const NAME(vec) *)from;
+}
+
+/* 1 in the first n lanes, 0 in the others */
+static inline __attribute__((always_inline)) NAME(vec) NAME(first)(int64_t n) {
+    NAME(vec) ones;
+    for (int k = 0; k < NAME(wide); k++) ones[k] = k < n ? 1 : 0;
+    return ones;
+}
+
 FDP_CLONES void NAME(tile_load)(int64_t n, const double *restrict src, REAL *restrict block) {
     for (int64_t i = 0; i < n; i++) block[i] = (REAL)src[i];
-}
-
-FDP_CLONES void NAME(tile_store)(int64_t n, const REAL *restrict block, double *restrict dst) {
-    for (int64_t i = 0; i < n; i++) dst[i] = block[i];
-}
-
-/* average = (1 - weight) average + weight block */
-FDP_CLONES void NAME(tile_average)(int64_t n, double weight, const REAL *restrict block, REAL *restrict average) {
-    const REAL new = (REAL)weight, old = (REAL)(1 - weight);
-    for (int64_t i = 0; i < n; i++) average[i] = new *block[i] + old *average[i];
 }
 
 /* block[r, :] = src[base[r] + pattern] for a pattern of at most two merged dimensions, r = 0..rows-1 */
@@ -32,95 +39,90 @@ FDP_CLONES void NAME(tile_set)(int64_t rows, int64_t cells, const REAL *restrict
     }
 }
 
-/* block[r, :] += src[base[r] + pattern], r = 0..rows-1 */
-FDP_CLONES void NAME(tile_add)(int64_t rows, int64_t cells, const REAL *restrict src, const fdp_link *link,
-                               const int32_t *restrict base, REAL *restrict block) {
+/* Walks a link's dimensions but the last: RUN for every run of `inner` cells, with `far` the offset in the hosted table
+ * and `near` that in the row. Two dimensions are the common case and need no counters. */
+#define WALK(RUN) \
+    if (nd <= 2) { \
+        const int64_t outer = nd == 2 ? link->n[0] : 1, skip = nd == 2 ? link->ts[0] : 0; \
+        for (int64_t k = 0, near = 0, far = 0; k < outer; k++, near += inner, far += skip) RUN \
+    } else { \
+        int64_t count[FDP_MAX_DIMS] = {0}, near = 0, far = 0; \
+        for (int d = 0; d >= 0; near += inner) { \
+            RUN for (d = nd - 2; d >= 0; d--) { \
+                far += link->ts[d]; \
+                if (++count[d] < link->n[d]) break; \
+                far -= link->ts[d] * link->n[d]; \
+                count[d] = 0; \
+            } \
+        } \
+    }
+
+/* block[r, :] OP= src[base[r] + pattern], r = 0..rows-1: tile_add for potentials, tile_mul for ratios */
+#define COMBINE(name, OP) \
+    FDP_CLONES void NAME(name)(int64_t rows, int64_t cells, const REAL *restrict src, const fdp_link *link, \
+                               const int32_t *restrict base, REAL *restrict block) { \
+        const int nd = link->nd; \
+        const int64_t inner = nd ? link->n[nd - 1] : 1, step = nd ? link->ts[nd - 1] : 0; \
+        for (int64_t r = 0; r < rows; r++, block += cells) { \
+            const REAL *row = src + (base ? base[r] : 0); \
+            WALK({ \
+                const REAL *s = row + far; \
+                REAL *b = block + near; \
+                if (step) \
+                    for (int64_t i = 0; i < inner; i++) b[i] OP s[i]; \
+                else \
+                    for (int64_t i = 0; i < inner; i++) b[i] OP s[0]; \
+            }) \
+        } \
+    }
+COMBINE(tile_add, +=)
+COMBINE(tile_mul, *=)
+#undef COMBINE
+
+/* dst[base[r] + pattern] += factor[r] * block[r, :] */
+FDP_CLONES void NAME(tile_project)(int64_t rows, int64_t cells, const REAL *restrict block,
+                                   const double *restrict factor, const fdp_link *link, const int32_t *restrict base,
+                                   double *restrict dst) {
     const int nd = link->nd;
-    const int64_t inner = nd ? link->n[nd - 1] : 1;
-    const int64_t step = nd ? link->ts[nd - 1] : 0;
+    const int64_t inner = nd ? link->n[nd - 1] : 1, step = nd ? link->ts[nd - 1] : 0;
     for (int64_t r = 0; r < rows; r++, block += cells) {
-        const REAL *s = src + (base ? base[r] : 0);
-        if (nd <= 1) {
-            if (step)
-                for (int64_t i = 0; i < inner; i++) block[i] += s[i];
-            else
-                for (int64_t i = 0; i < inner; i++) block[i] += s[0];
-        } else if (nd == 2) {
-            const int64_t n0 = link->n[0], t0 = link->ts[0];
-            REAL *b = block;
-            for (int64_t k = 0; k < n0; k++, b += inner, s += t0) {
-                if (step)
-                    for (int64_t i = 0; i < inner; i++) b[i] += s[i];
-                else
-                    for (int64_t i = 0; i < inner; i++) b[i] += s[0];
+        const double f = factor[r];
+        double *row = dst + (base ? base[r] : 0);
+        WALK({
+            double *t = row + far;
+            const REAL *b = block + near;
+            if (step) {
+                for (int64_t i = 0; i < inner; i++) t[i] += f * b[i];
+            } else {
+                double sum = 0;
+                _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < inner; i++) sum += b[i];
+                t[0] += f * sum;
             }
+        })
+    }
+}
+#undef WALK
+
+/* rowsum[r] = sum of block[r, :] */
+static inline __attribute__((always_inline)) void NAME(sum_rows)(int64_t rows, int64_t cells,
+                                                                 const REAL *restrict block, double *restrict rowsum) {
+    const int64_t ahead = cells >= NAME(wide) / 2 ? rows - 1 : 0, full = (cells - 1) / NAME(wide) * NAME(wide);
+    const NAME(vec) end = NAME(first)(cells - full);
+    for (int64_t r = 0; r < rows; r++, block += cells) {
+        if (r < ahead) {
+            fdp_vec8 sum = {0};
+            for (int64_t i = 0; i < full; i += NAME(wide)) sum += NAME(widen)(NAME(vec_at)(block + i));
+            rowsum[r] = across(sum + NAME(widen)(end * NAME(vec_at)(block + full)));
         } else {
-            int64_t count[FDP_MAX_DIMS] = {0};
-            REAL *b = block;
-            for (;;) {
-                if (step)
-                    for (int64_t i = 0; i < inner; i++) b[i] += s[i];
-                else
-                    for (int64_t i = 0; i < inner; i++) b[i] += s[0];
-                b += inner;
-                int d = nd - 2;
-                while (d >= 0) {
-                    s += link->ts[d];
-                    if (++count[d] < link->n[d]) break;
-                    s -= link->ts[d] * link->n[d];
-                    count[d--] = 0;
-                }
-                if (d < 0) break;
-            }
+            double sum = 0;
+            for (int64_t i = 0; i < cells; i++) sum += block[i];
+            rowsum[r] = sum;
         }
     }
 }
 
-/* dst[base[r] + pattern] += block[r, :] */
-FDP_CLONES void NAME(tile_project)(int64_t rows, int64_t cells, const REAL *restrict block, const fdp_link *link,
-                                   const int32_t *restrict base, double *restrict dst) {
-    const int nd = link->nd;
-    const int64_t inner = nd ? link->n[nd - 1] : 1;
-    const int64_t step = nd ? link->ts[nd - 1] : 0;
-    for (int64_t r = 0; r < rows; r++, block += cells) {
-        double *t = dst + (base ? base[r] : 0);
-        if (nd <= 2) {
-            const int64_t n0 = nd == 2 ? link->n[0] : 1, t0 = nd == 2 ? link->ts[0] : 0;
-            const REAL *b = block;
-            for (int64_t k = 0; k < n0; k++, b += inner, t += t0) {
-                if (step) {
-                    for (int64_t i = 0; i < inner; i++) t[i] += b[i];
-                } else {
-                    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-                    for (int64_t i = 0; i < inner; i++) sum += b[i];
-                    t[0] += sum;
-                }
-            }
-        } else {
-            int64_t count[FDP_MAX_DIMS] = {0};
-            const REAL *b = block;
-            for (;;) {
-                if (step) {
-                    for (int64_t i = 0; i < inner; i++) t[i] += b[i];
-                } else {
-                    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-                    for (int64_t i = 0; i < inner; i++) sum += b[i];
-                    t[0] += sum;
-                }
-                b += inner;
-                int d = nd - 2;
-                while (d >= 0) {
-                    t += link->ts[d];
-                    if (++count[d] < link->n[d]) break;
-                    t -= link->ts[d] * link->n[d];
-                    count[d--] = 0;
-                }
-                if (d < 0) break;
-            }
-        }
-    }
+FDP_CLONES void NAME(tile_sum)(int64_t rows, int64_t cells, const REAL *restrict block, double *restrict rowsum) {
+    NAME(sum_rows)(rows, cells, block, rowsum);
 }
 
 /* block = exp(block - rowmax) in place; rowsum[r]; message[r] += rowmax + log(rowsum). A row without a possible cell
@@ -137,188 +139,151 @@ FDP_CLONES void NAME(tile_exp)(int64_t rows, int64_t cells, REAL *restrict block
         for (int64_t i = 0; i < cells; i++) b[i] -= shift;
     }
     for (int64_t i = 0; i < rows * cells; i++) block[i] = EXP(block[i]);
-    b = block;
-    for (int64_t r = 0; r < rows; r++, b += cells) {
-        double sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < cells; i++) sum += b[i];
-        rowsum[r] = sum;
-    }
+    NAME(sum_rows)(rows, cells, block, rowsum);
 }
 
-FDP_CLONES void NAME(tile_scale)(int64_t rows, int64_t cells, const double *restrict factor, REAL *restrict block) {
-    for (int64_t r = 0; r < rows; r++, block += cells) {
+/* to[r, :] = factor[r] * from[r, :] */
+FDP_CLONES void NAME(tile_scale)(int64_t rows, int64_t cells, const double *restrict factor, const REAL *restrict from,
+                                 REAL *restrict to) {
+    const int64_t ahead = cells >= NAME(wide) / 2 ? rows - 1 : 0;
+    int64_t r = 0;
+    for (; r < ahead; r++, from += cells, to += cells) {
         const REAL f = (REAL)factor[r];
-        for (int64_t i = 0; i < cells; i++) block[i] *= f;
+        for (int64_t i = 0; i < cells; i += NAME(wide)) *(NAME(vec) *)(to + i) = f * NAME(vec_at)(from + i);
     }
+    for (; r < rows; r++, from += cells, to += cells)
+        for (int64_t i = 0; i < cells; i++) to[i] = (REAL)factor[r] * from[i];
 }
 
-static int64_t NAME(tile_rows)(const fdp_node *node) {
-    int64_t rows = 4096 / node->cells;
-    return rows < 1 ? 1 : rows > 512 ? 512 : rows;
+/* x = (1 - weight) x + weight z */
+FDP_CLONES void NAME(tile_average)(int64_t n, REAL weight, const REAL *restrict z, REAL *restrict x) {
+    const REAL old = 1 - weight;
+    for (int64_t i = 0; i < n; i++) x[i] = weight * z[i] + old * x[i];
 }
 
-/* Upward pass of rows [from, to) of a node; potential[] is the vector of summed potentials (as REAL). */
-static void NAME(lane_up)(const fdp_node *node, const double *own_potential, const REAL *potential, int64_t from,
-                          int64_t to, double weight, double *message, double *rowsum, REAL *tables, REAL *average) {
-    const int64_t cells = node->cells, step = NAME(tile_rows)(node);
-    double top[512];
-    for (int64_t j = from; j < to; j += step) {
-        const int64_t rows = FDP_MIN(step, to - j);
-        REAL *block = tables + node->table + j * cells;
-        int64_t l = 0;
-        if (weight > 0) NAME(tile_average)(rows * cells, weight, block, average + node->table + j * cells);
-        if (node->own == FDP_OWN_DENSE) {
-            NAME(tile_load)(rows * cells, own_potential + node->own_at + j * cells, block);
-        } else if (node->n_links && node->links[0].nd <= 2) {
-            const fdp_link *link = node->links;
-            NAME(tile_set)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL, block);
-            l = 1;
-        } else {
-            memset(block, 0, (size_t)(rows * cells) * sizeof(REAL));
-        }
-        for (; l < node->n_links; l++) {
-            const fdp_link *link = node->links + l;
-            NAME(tile_add)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL, block);
-        }
-        if (node->own == FDP_OWN_SPARSE)
-            for (int64_t r = 0; r < rows; r++)
-                for (int64_t k = node->own_row[j + r]; k < node->own_row[j + r + 1]; k++)
-                    block[r * cells + node->own_cell[k]] += (REAL)own_potential[node->own_at + k];
-        NAME(tile_exp)(rows, cells, block, rowsum + j, top);
-        for (int64_t r = 0; r < rows; r++)
-            message[j + r] = rowsum[j + r] > 0 ? top[r] + log(rowsum[j + r]) : IMPOSSIBLE;
+/* block *= exp(delta); returns the largest delta */
+FDP_CLONES double NAME(tile_grow)(int64_t n, const double *restrict delta, REAL *restrict block) {
+    double most = -INFINITY;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        block[i] *= EXP((REAL)delta[i]);
+        most = delta[i] > most ? delta[i] : most;
     }
+    return most;
 }
 
-/* Projections of rows [from, to) of a node's table; scaled first where factor[] is given. */
-static void NAME(lane_down)(const fdp_node *node, int64_t from, int64_t to, const double *separator, double total,
-                            const double *rowsum, double *private_buffer, REAL *tables, double *m) {
-    const int64_t cells = node->cells, step = NAME(tile_rows)(node);
-    double factor[512];
-    if (node->lane_buffer) memset(private_buffer, 0, (size_t)node->lane_buffer * sizeof(double));
-    for (int64_t j = from; j < to; j += step) {
-        const int64_t rows = FDP_MIN(step, to - j);
-        REAL *block = tables + node->table + j * cells;
-        if (rowsum) {
-            for (int64_t r = 0; r < rows; r++) {
-                const double mass = separator ? separator[j + r] : total;
-                factor[r] = rowsum[j + r] > 0 ? mass / rowsum[j + r] : 0;
-            }
-            NAME(tile_scale)(rows, cells, factor, block);
-        }
-        if (node->own == FDP_OWN_DENSE) {
-            NAME(tile_store)(rows * cells, block, m + node->own_at + j * cells);
-        } else if (node->own == FDP_OWN_SPARSE) {
-            for (int64_t r = 0; r < rows; r++)
-                for (int64_t k = node->own_row[j + r]; k < node->own_row[j + r + 1]; k++)
-                    m[node->own_at + k] = block[r * cells + node->own_cell[k]];
-        }
-        double *mine = private_buffer;
-        for (int64_t l = 0; l < node->n_links; l++) {
-            const fdp_link *link = node->links + l;
-            double *dst = m + link->at;
-            if (link->shared && node->lanes > 1) {
-                dst = mine;
-                mine += link->size;
-            }
-            NAME(tile_project)(rows, cells, block, link, link->base ? link->base + j : NULL, dst);
-        }
-    }
-}
-
-/* Everything one inference needs, shared by the team. `next` holds one counter per loop, all zero at the start. */
+/* What one step of a pulled tile needs besides its cells: see fdp_move. */
 typedef struct {
-    const fdp_tree *tree;
-    const double *theta;
-    double total, weight;
-    double *up, *rowsum, *message, *buffer, *m, *log_z;
-    REAL *potential, *tables, *average;
-    atomic_llong *next;
-    int code;
-} NAME(job);
+    REAL precision, size, mix, average;
+} NAME(pace);
 
-/* Hosted tables of a stage take in the smaller ones inside them. */
-static void NAME(nests_up)(const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
-    for (int64_t k; (k = fdp_team_next(next)) < stage->n_nests;) {
-        const fdp_nest *nest = job->tree->nests + stage->first_nest + k;
-        for (int64_t f = 0; f < nest->n_folds; f++) fold_up(job->tree->folds + nest->first_fold + f, job->up);
-        if ((void *)job->potential != (void *)job->up)
-            for (int64_t i = nest->at; i < nest->at + nest->size; i++) job->potential[i] = (REAL)job->up[i];
+/* block holds z; the average takes it in, and block becomes z exp(-size * w * y), above zero where z's cell `from` is. Adds
+ * sum of w y^2 to *squares; returns the largest exponent. */
+static inline __attribute__((always_inline)) double
+NAME(pull_loop)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *restrict target,
+                const REAL *restrict weight, int weighted, REAL *restrict x, REAL *restrict block, double *squares) {
+    const REAL keep = 1 - p.average, rest = 1 - p.mix;
+    REAL most = -INFINITY, sum = 0;
+#pragma omp simd reduction(max : most) reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        const REAL z = block[i], mean = p.average * z + keep * x[i];
+        const REAL y = rest * mean + p.mix * z - target[i], wy = (weighted ? weight[i] : p.precision) * y;
+        const REAL change = -p.size * wy, grown = z * EXP(change), least = from[i] > 0 ? TINY : 0;
+        x[i] = mean;
+        sum += wy * y;
+        most = change > most ? change : most;
+        block[i] = grown > least ? grown : least;
+    }
+    *squares += sum;
+    return most;
+}
+
+FDP_CLONES double NAME(tile_pull)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *restrict target,
+                                  const REAL *restrict weight, REAL *restrict x, REAL *restrict block,
+                                  double *squares) {
+    return weight ? NAME(pull_loop)(n, p, from, target, weight, 1, x, block, squares)
+                  : NAME(pull_loop)(n, p, from, target, NULL, 0, x, block, squares);
+}
+
+/* No cell that was not zero becomes zero. */
+FDP_CLONES void NAME(tile_floor)(int64_t n, const REAL *restrict from, REAL *restrict block) {
+    for (int64_t i = 0; i < n; i++) {
+        const REAL least = from[i] > 0 ? TINY : 0;
+        block[i] = block[i] > least ? block[i] : least;
     }
 }
 
-static void NAME(lanes_up)(const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
-    for (int64_t k; (k = fdp_team_next(next)) < stage->n_items;) {
-        const int64_t item = stage->first_item + k;
-        const fdp_node *node = job->tree->nodes + job->tree->item_node[item];
-        const int64_t *rows = node->lane_at + job->tree->item_lane[item];
-        NAME(lane_up)(node, node->own_at >= job->tree->shared ? job->theta : job->up, job->potential, rows[0], rows[1],
-                      job->weight, job->message + node->row_at, job->rowsum + node->row_at, job->tables, job->average);
-    }
-}
-
-static void NAME(lanes_down)(const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
-    for (int64_t k; (k = fdp_team_next(next)) < stage->n_items;) {
-        const int64_t item = stage->first_item + k;
-        const fdp_node *node = job->tree->nodes + job->tree->item_node[item];
-        const int64_t lane = job->tree->item_lane[item];
-        NAME(lane_down)(node, node->lane_at[lane], node->lane_at[lane + 1],
-                        node->separator >= 0 ? job->m + node->separator : NULL, job->total, job->rowsum + node->row_at,
-                        job->buffer + node->buffer_at + lane * node->lane_buffer, job->tables, job->m);
-    }
-}
-
-/* One member's part of an inference: up from the deepest stage, down from the roots. A small stage is one thread's. */
-static void NAME(work)(fdp_team *team, int number, void *ctx) {
-    NAME(job) *job = ctx;
-    const fdp_tree *tree = job->tree;
-    atomic_llong *next = job->next;
-    for (int64_t s = tree->n_stages - 1; s >= 0; s--, next += 2) {
-        const fdp_stage *stage = tree->stages + s;
-        if (stage->large || number == 0) NAME(nests_up)(job, stage, next);
-        if (stage->large) fdp_team_wait(team);
-        if (stage->large || number == 0) NAME(lanes_up)(job, stage, next + 1);
-        if (stage->large) fdp_team_wait(team);
-        if (number == 0 && job->code == FDP_OK) job->code = deliver(tree, stage, job->message, job->up, job->log_z);
-        fdp_team_wait(team);
-    }
-    if (job->code != FDP_OK) return;
-    for (int64_t s = 0; s < tree->n_stages; s++, next += 4) {
-        const fdp_stage *stage = tree->stages + s;
-        if (stage->large || number == 0)
-            for (int64_t k; (k = fdp_team_next(next)) < stage->n_nests;) {
-                const fdp_nest *nest = tree->nests + stage->first_nest + k;
-                memset(job->m + nest->at, 0, (size_t)nest->size * sizeof(double));
+/* Of the rows of a pulled tile, with e = block and h = e - z: rowsum[r], sums[r] of w (y e, h e, e e); over all rows, sums of
+ * w (y h, h h) are added to flat[0] and flat[1]. */
+static inline __attribute__((always_inline)) void
+NAME(weigh_loop)(int64_t rows, int64_t cells, NAME(pace) p, const double *restrict factor, const REAL *restrict from,
+                 const REAL *restrict target, const REAL *restrict weight, int weighted, const REAL *restrict x,
+                 const REAL *restrict block, double *restrict rowsum, double *restrict sums, double *restrict flat) {
+    const int64_t ahead = cells >= NAME(wide) / 2 ? rows - 1 : 0, full = (cells - 1) / NAME(wide) * NAME(wide);
+    const NAME(vec) end = NAME(first)(cells - full);
+    const REAL rest = 1 - p.mix;
+    const double common = weighted ? 1 : (double)p.precision;
+    NAME(vec) yh = {0}, hh = {0};
+    double yh_last = 0, hh_last = 0;
+    for (int64_t r = 0; r < rows; r++, sums += FDP_PULL_ROW) {
+        const REAL f = (REAL)factor[r];
+        double ye = 0, he = 0, ee = 0;
+        if (r < ahead) {
+            fdp_vec8 sum = {0};
+            NAME(vec) yes = {0}, hes = {0}, ees = {0};
+            for (int64_t i = 0; i <= full; i += NAME(wide)) {
+                NAME(vec) e = NAME(vec_at)(block + i), z = f * NAME(vec_at)(from + i);
+                if (i == full) e *= end, z *= end;
+                const NAME(vec) y = rest * NAME(vec_at)(x + i) + p.mix * z - NAME(vec_at)(target + i), h = e - z;
+                NAME(vec) wh = h, we = e;
+                if (weighted) wh *= NAME(vec_at)(weight + i), we *= NAME(vec_at)(weight + i);
+                sum += NAME(widen)(e);
+                yh += y * wh, hh += h * wh, yes += y * we, hes += h * we, ees += e * we;
             }
-        if (stage->large) fdp_team_wait(team);
-        if (stage->large || number == 0) NAME(lanes_down)(job, stage, next + 1);
-        if (stage->large) fdp_team_wait(team);
-        if (stage->large || number == 0)
-            for (int64_t k; (k = fdp_team_next(next + 2)) < stage->n_links;)
-                gather_lanes(tree->nodes + tree->link_node[stage->first_link + k],
-                             tree->link_number[stage->first_link + k], job->buffer, job->m);
-        if (stage->large) fdp_team_wait(team);
-        if (stage->large || number == 0)
-            for (int64_t k; (k = fdp_team_next(next + 3)) < stage->n_nests;) {
-                const fdp_nest *nest = tree->nests + stage->first_nest + k;
-                for (int64_t f = nest->n_folds - 1; f >= 0; f--) fold_down(tree->folds + nest->first_fold + f, job->m);
+            rowsum[r] = across(sum);
+            ye = NAME(across)(yes), he = NAME(across)(hes), ee = NAME(across)(ees);
+        } else {
+            double sum = 0;
+            for (int64_t i = 0; i < cells; i++) {
+                const REAL e = block[i], z = f * from[i], y = rest * x[i] + p.mix * z - target[i], h = e - z;
+                const double w = weighted ? weight[i] : 1;
+                sum += e;
+                yh_last += w * y * h, hh_last += w * h * h, ye += w * y * e, he += w * h * e, ee += w * e * e;
             }
-        fdp_team_wait(team);
+            rowsum[r] = sum;
+        }
+        sums[0] = common * ye, sums[1] = common * he, sums[2] = common * ee;
+        from += cells, target += cells, x += cells, block += cells;
+        if (weighted) weight += cells;
     }
+    flat[0] += common * (across(NAME(widen)(yh)) + yh_last);
+    flat[1] += common * (across(NAME(widen)(hh)) + hh_last);
 }
 
-/* As declared in infer.h; `potential` is `up` itself for float64. */
-static int NAME(infer_any)(const fdp_tree *tree, const double *theta, double total, int threads, double *up,
-                           REAL *potential, double *rowsum, double *message, double *buffer, double weight,
-                           REAL *tables, REAL *average, double *m, double *log_z) {
-    atomic_llong *next = calloc((size_t)tree->n_stages * 6 + 1, sizeof *next);
-    if (!next) return FDP_ERR_MEMORY;
-    NAME(job)
-    job = {tree, theta, total, weight, up, rowsum, message, buffer, m, log_z, potential, tables, average, next, FDP_OK};
-    *log_z = 0;
-    memcpy(up, theta, (size_t)tree->shared * sizeof(double));
-    fdp_team_run(tree->large ? threads : 1, NAME(work), &job);
-    free(next);
-    return job.code;
+FDP_CLONES void NAME(tile_weigh)(int64_t rows, int64_t cells, NAME(pace) p, const double *restrict factor,
+                                 const REAL *restrict from, const REAL *restrict target, const REAL *restrict weight,
+                                 const REAL *restrict x, const REAL *restrict block, double *restrict rowsum,
+                                 double *restrict sums, double *restrict flat) {
+    if (weight)
+        NAME(weigh_loop)(rows, cells, p, factor, from, target, weight, 1, x, block, rowsum, sums, flat);
+    else
+        NAME(weigh_loop)(rows, cells, p, factor, from, target, NULL, 0, x, block, rowsum, sums, flat);
+}
+
+/* ratio = exp(change), scaled so that the table's mass m keeps its sum. Returns the log of the largest ratio. */
+FDP_CLONES double NAME(tile_ratio)(int64_t n, const double *restrict change, const double *restrict m,
+                                   REAL *restrict ratio) {
+    double peak = -INFINITY, before = 0, after = 0;
+#pragma omp simd reduction(max : peak)
+    for (int64_t i = 0; i < n; i++) peak = change[i] > peak ? change[i] : peak;
+#pragma omp simd reduction(+ : before, after)
+    for (int64_t i = 0; i < n; i++) {
+        const REAL e = EXP((REAL)(change[i] - peak));
+        ratio[i] = e;
+        before += m[i];
+        after += m[i] * e;
+    }
+    const REAL scale = after > 0 ? (REAL)(before / after) : 1;
+    for (int64_t i = 0; i < n; i++) ratio[i] *= scale;
+    return after > 0 ? log(before / after) : before > 0 ? INFINITY : 0;
 }

@@ -5,19 +5,35 @@ from numpy.typing import NDArray
 
 Tables = NDArray[float64] | NDArray[float32]
 
+class State:
+    cells: Tables
+    rowsum: NDArray[float64]
+    m: NDArray[float64]
+    def __init__(self, cells: Tables, rowsum: NDArray[float64], m: NDArray[float64]) -> None: ...
+
 class Engine:
     size: int
     cells: int
-    def __init__(self, plan: Any, threads: int) -> None: ...
+    dtype: Any
+    def __init__(self, plan: Any, threads: int, dtype: Any = ..., pulls: Any = ...) -> None: ...
+    def state(self, tables: Tables | None = None) -> State: ...
     def infer(
-        self,
-        theta: NDArray[float64],
-        total: float,
-        tables: Tables,
-        m: NDArray[float64],
-        weight: float = 0.0,
-        average: Tables | None = None,
+        self, theta: NDArray[float64], total: float, tables: Tables, m: NDArray[float64]
     ) -> float | None: ...
+    def adopt(self, state: State, total: float) -> None: ...
+    def settle(self, state: State, total: float) -> None: ...
+    def move(
+        self,
+        z: State,
+        x: Tables,
+        weight: float,
+        delta: NDArray[float64],
+        size: float,
+        mix: float,
+        total: float,
+        out: State,
+        sums: NDArray[float64],
+    ) -> tuple[float, bool]: ...
 
 def step(
     a: float,
@@ -25,7 +41,6 @@ def step(
     b: float,
     dz: NDArray[float64],
     w: NDArray[float64],
-    theta: NDArray[float64],
     out: NDArray[float64],
     threads: int,
 ) -> None: ...
@@ -34,8 +49,7 @@ def arrive(
     t: NDArray[float64],
     dz: NDArray[float64],
     w: NDArray[float64],
-    theta_new: NDArray[float64],
-    theta: NDArray[float64],
+    delta: NDArray[float64],
     out: NDArray[float64],
     threads: int,
 ) -> tuple[float, float]: ...

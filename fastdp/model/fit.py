@@ -12,9 +12,9 @@ from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError, UsageError
 from ..threads import resolve
 from .layout import Place, Plan, make_plan, permute_cells
-from .lower import Quadratic, check, lower, usage
+from .lower import Quadratic, check, direct, lower, usage
 from .model import Model
-from .optimise import Callback, Oracle, Stop, accelerated, mirror_descent
+from .optimise import Callback, Stop, Walk, accelerated, mirror_descent
 from .total import estimate_total
 from .tree import junction_tree
 
@@ -23,6 +23,9 @@ IMPOSSIBLE = -1e30
 
 STAGED_CELLS = 1 << 25
 """Up to this size a fit that stops at the noise level begins with the pairs; a start of its own costs memory."""
+
+LEAST = np.float32(1e-30)
+"""The least float32 cell that is not zero (csrc/infer.c keeps it so)."""
 
 METHODS = {"accelerated": accelerated, "mirror-descent": mirror_descent}
 
@@ -97,23 +100,17 @@ def fit(
             method=method,
         )
         before = warm_start.iterations
-    if warm_start is not None:
-        used.update({frozenset(node.axes): None for node in warm_start.nodes})
-    plan = make_plan(domain, tree, used)
+    plan = make_plan(domain, tree, used, direct(parts) - {frozenset(clique) for clique in banned})
     quadratic = lower(plan, parts)
+    workers, dtype = resolve(threads), np.dtype(tables)
     precision, target = _spread(plan, quadratic)
-    theta = _start(plan, precision, target) if warm_start is None else warm_start.potentials(plan)
-    for clique, mask in banned.items():
-        place = plan.places[frozenset(clique)]
-        cells = permute_cells(domain, clique, np.flatnonzero(mask), place.axes)
-        theta[place.at + cells] = IMPOSSIBLE
-    workers = resolve(threads)
-    engine = Engine(plan, workers)
+    start = _start(plan, precision, target, banned, warm_start, float(rows), workers, dtype)
+    pulls = [(pull.target.astype(dtype, copy=False), _as(pull.precision, dtype)) for pull in quadratic.pulls]
     most = iters if iters is not None else 10_000
     small = tol if tol is not None else 1e-4 if stop == "noise" else 1e-6
-    oracle = Oracle(engine, theta, quadratic.active, float(rows), workers, before)
-    rule = Stop(stop, quadratic, small, most, slack)
-    found = METHODS[method](oracle, quadratic, theta[quadratic.active], np.dtype(tables), rule, callback)
+    walk = Walk(Engine(plan, workers, dtype, pulls), quadratic, start, float(rows), workers, before)
+    del start
+    found = METHODS[method](walk, Stop(stop, quadratic, small, most, slack), callback)
     return Model.from_plan(
         plan,
         found.tables,
@@ -122,7 +119,7 @@ def fit(
         iterations=found.iterations,
         ended=found.ended,
         trace=found.trace,
-        measured=errors_of(plan, precision),
+        measured=errors_of(plan, precision, quadratic),
     )
 
 
@@ -174,25 +171,51 @@ def _spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
     return w, t
 
 
-def _start(plan: Plan, w: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Potentials of the independent fit of the measured single attributes; 0 where none was measured."""
-    theta = np.zeros(max(plan.size, 1))
-    for attrs, place in plan.places.items():
-        if len(attrs) > 1:
-            continue
-        span = slice(place.at, place.at + place.size)
-        if place.cells is None and (w[span] > 0).all():
-            theta[span] = np.log(np.maximum(t[span], 0.1 / np.sqrt(w[span])))
-    return theta
+def _start(
+    plan: Plan, w, t, banned, warm_start: Model | None, total: float, threads: int, dtype
+) -> np.ndarray:
+    """The tables a fit begins with: those of a given model, or of the independent fit of the measured single attributes
+    (uniform where none was measured); without what is impossible."""
+    if warm_start is None:
+        theta = np.zeros(max(plan.size, 1))
+        for attrs, place in plan.places.items():
+            span = slice(place.at, place.at + place.size)
+            if len(attrs) == 1 and place.cells is None and (w[span] > 0).all():
+                theta[span] = np.log(np.maximum(t[span], 0.1 / np.sqrt(w[span])))
+    else:  # the same nodes in the same order, with a potential for every cell of the given model
+        held = {frozenset(node.axes): None for node in warm_start.nodes}
+        plan = make_plan(plan.domain, plan.tree, held | {frozenset(clique): None for clique in banned})
+        theta = warm_start.potentials(plan)
+    for clique, mask in banned.items():
+        place = plan.places[frozenset(clique)]
+        cells = permute_cells(plan.domain, clique, np.flatnonzero(mask), place.axes)
+        theta[place.at + cells] = IMPOSSIBLE
+    tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
+    log_z = Engine(plan, threads).infer(theta, total, tables, m)
+    if log_z is None:
+        raise MeasurementError("structural zeros leave no possible row: check `zeros` for a contradiction")
+    if not np.isfinite(log_z):
+        raise MeasurementError("the fit cannot begin: potentials are not finite; check values and sigma")
+    if dtype == np.float64:
+        return tables
+    out = tables.astype(dtype)
+    np.maximum(out, LEAST, out=out, where=tables > 0)  # what is possible stays possible
+    return out
 
 
-def errors_of(plan: Plan, w: np.ndarray) -> dict[Clique, np.ndarray]:
+def _as(precision: float | np.ndarray, dtype) -> float | np.ndarray:
+    return precision.astype(dtype, copy=False) if isinstance(precision, np.ndarray) else precision
+
+
+def errors_of(plan: Plan, w: np.ndarray, quadratic: Quadratic) -> dict[Clique, np.ndarray]:
     """Standard error of every cell measured by itself, per measured clique (inf where a cell was not)."""
     out = {}
     for place in plan.places.values():
         error = _errors(plan, place, w)
         if error is not None:
             out[place.axes] = error
+    for pull in quadratic.pulls:
+        out[pull.node.axes] = np.broadcast_to(1 / np.sqrt(pull.precision), pull.target.shape)
     return out
 
 

@@ -11,7 +11,7 @@ separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a *prefi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +23,10 @@ ROW_LIMIT = 4096
 LANE_CELLS = 32_768
 MAX_LANES = 32
 
-NONE, DENSE, SPARSE = 0, 1, 2
+PULL_CELLS = 8
+"""A node is pulled only where its rows are at least so long: three sums are kept per row."""
+
+NONE, DENSE, SPARSE, PULLED = 0, 1, 2, 3
 
 
 @dataclass
@@ -48,7 +51,8 @@ class Node:
     row_at: int = 0
     separator: int = -1
     own: int = NONE
-    own_at: int = -1
+    own_at: int = 0
+    pull: int = -1
     own_row: np.ndarray | None = None
     own_cell: np.ndarray | None = None
     lane_at: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
@@ -73,6 +77,7 @@ class Place:
 @dataclass
 class Plan:
     domain: Domain
+    tree: JunctionTree
     nodes: list[Node]
     folds: list[tuple[int, Link]]
     stages: list[list[Node]]  # nodes by depth, roots first
@@ -81,15 +86,18 @@ class Plan:
     shared: int  # the vector's first part: separators and hosted tables; nodes' own potentials follow
     cells: int
     rows: int
+    pulled: list[Node]
 
 
 def make_plan(
     domain: Domain,
     tree: JunctionTree,
     measured: Mapping[frozenset[str], tuple[Clique, np.ndarray] | None],
+    direct: Collection[frozenset[str]] = (),
 ) -> Plan:
     """A plan whose vector holds every measured set. A set's value names the cells used of it (clique order and flat
-    numbers), or None for all; only a node's own table may be stored sparsely."""
+    numbers), or None for all; only a node's own table may be stored sparsely. Sets in `direct` are measured in every cell
+    and nowhere else: one that is a whole node is left out of the vector, the node is *pulled*."""
     nodes, hosts = _hang(domain, tree, list(measured))
     separators = set(hosts)
     for attrs in measured:
@@ -99,6 +107,7 @@ def make_plan(
     places: dict[frozenset[str], Place] = {}
     folds: list[tuple[int, Link]] = []
     last: list[tuple[Node, frozenset[str]]] = []
+    pulled: list[Node] = []
     size = table = row_at = 0
     for i, node in enumerate(nodes):
         node.table, node.row_at = table, row_at
@@ -111,6 +120,9 @@ def make_plan(
             if whole in separators:
                 places[whole] = _own(domain, node, size, None)
                 size += places[whole].size
+            elif whole in direct and node.cells >= PULL_CELLS:
+                node.own, node.pull = PULLED, len(pulled)
+                pulled.append(node)
             else:
                 last.append((node, whole))
         mine.sort(key=lambda s: (-domain.cells(s), -len(s), sorted(s)))
@@ -144,7 +156,7 @@ def make_plan(
             node.separator = places[frozenset(node.sep)].at
         depth.append(1 + depth[hosts[frozenset(node.sep)]] if node.sep else 0)
     stages = [[n for n, d in zip(nodes, depth) if d == k] for k in range(max(depth, default=-1) + 1)]
-    return Plan(domain, nodes, folds, stages, places, size, shared, table, row_at)
+    return Plan(domain, tree, nodes, folds, stages, places, size, shared, table, row_at, pulled)
 
 
 def _hang(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dict[frozenset[str], int]]:

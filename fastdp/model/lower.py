@@ -23,9 +23,10 @@ from .._core.infer import step as _step
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError
 from ..queries import Block, Identity, Query, Sparse
-from .layout import Place, Plan, permute_cells
+from .layout import Node, Place, Plan, permute_cells
 
 MOSTLY = 0.75
+LOOK = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,30 @@ class Order:
     constant: float = 0.0
     cells: list[tuple[slice | np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
     functionals: list[tuple[slice, np.ndarray, np.ndarray]] = field(default_factory=list)
+    pulls: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Pull:
+    """A node whose cells are all measured one by one and nowhere else: its loss is 1/2 sum precision (cell - target)^2.
+    Targets in the order of the node's cells; one precision for all, or an array."""
+
+    node: Node
+    target: np.ndarray
+    precision: float | np.ndarray
 
 
 @dataclass
 class Residual:
     """Marginals minus targets: of the active cells, and of the rows that are not single cells. Affine in the marginals,
-    so averages of marginals are averages of residuals."""
+    so averages of marginals are averages of residuals. Of pulled nodes, whose residuals are never written down, the loss."""
 
     cells: np.ndarray
     rows: np.ndarray
+    pulls: np.ndarray
 
     def copy(self) -> Residual:
-        return Residual(self.cells.copy(), self.rows.copy())
+        return Residual(self.cells.copy(), self.rows.copy(), self.pulls.copy())
 
 
 @dataclass
@@ -79,12 +92,27 @@ class Quadratic:
     v: np.ndarray
     b: np.ndarray
     orders: list[Order]
+    pulls: list[Pull]
     _transpose: sp.csr_array | None = None
 
     def residual(self, m: np.ndarray) -> Residual:
-        """What is left of the measurements at the active marginals m."""
+        """What is left of the measurements at the active marginals m; the pulled nodes' losses are yet to be filled in."""
         rows = self.matrix @ m - self.b if self.matrix is not None else self.b
-        return Residual(m - self.t, rows)
+        return Residual(m - self.t, rows, np.zeros(len(self.pulls)))
+
+    def look(self, tables: np.ndarray) -> tuple[np.ndarray, float]:
+        """Of the pulled nodes: the loss of each, and the largest gradient, at the tables of all nodes."""
+        losses, steepest = np.zeros(len(self.pulls)), 0.0
+        for k, pull in enumerate(self.pulls):
+            cells = tables[pull.node.table : pull.node.table + pull.target.size]
+            for at in range(0, pull.target.size, LOOK):
+                gap = cells[at : at + LOOK] - pull.target[at : at + LOOK]
+                w = pull.precision
+                w = w[at : at + LOOK] if isinstance(w, np.ndarray) else w
+                slope = w * gap
+                losses[k] += 0.5 * float(np.sum(slope * gap, dtype=np.float64))
+                steepest = max(steepest, float(np.abs(slope, out=slope).max(initial=0.0)))
+        return losses, steepest
 
     def marginals(self, at: Residual) -> np.ndarray:
         """The active marginals a residual stands for."""
@@ -100,16 +128,16 @@ class Quadratic:
             g += self._transpose @ (self.v * at.rows)
         return g
 
-    def step(self, theta, x: Residual, z: Residual, t: float, size: float, out, threads: int) -> None:
-        """out = theta - size * gradient at (1 - t) x + t z."""
-        _step(size * (1 - t), x.cells, size * t, z.cells, self.w, theta, out, threads)
+    def step(self, x: Residual, z: Residual, t: float, size: float, out: np.ndarray, threads: int) -> None:
+        """out = -size * gradient at (1 - t) x + t z."""
+        _step(size * (1 - t), x.cells, size * t, z.cells, self.w, out, threads)
         if self._transpose is not None:
             out -= self._transpose @ (self.v * (size * (1 - t) * x.rows + size * t * z.rows))
 
-    def arrive(self, m, z: Residual, theta_new, theta, out: Residual, threads: int) -> tuple[float, float]:
-        """Fills `out` with the residual at m. Returns the symmetrised Bregman distance between the potentials
-        theta_new (whose marginals m are) and theta (whose residual z is), and 1/2 |Q (m - m_z) / sigma|^2."""
-        distance, curvature = _arrive(m, self.t, z.cells, self.w, theta_new, theta, out.cells, threads)
+    def arrive(self, m, z: Residual, delta, out: Residual, threads: int) -> tuple[float, float]:
+        """Fills `out` with the residual at m, where potentials were changed by delta from those of z. Returns the
+        symmetrised Bregman distance of the two, and 1/2 |Q (m - m_z) / sigma|^2."""
+        distance, curvature = _arrive(m, self.t, z.cells, self.w, delta, out.cells, threads)
         if self.matrix is not None:
             out.rows = self.matrix @ m - self.b
             gap = out.rows - z.rows
@@ -117,8 +145,8 @@ class Quadratic:
         return distance, curvature
 
     def blend(self, x: Residual, z: Residual, t: float, threads: int) -> float:
-        """x = (1 - t) x + t z in place; returns its loss."""
-        loss = self.constant + _blend(t, z.cells, self.w, x.cells, threads)
+        """x = (1 - t) x + t z in place; returns its loss. The pulled nodes' losses are taken as they stand in x."""
+        loss = self.constant + float(x.pulls.sum()) + _blend(t, z.cells, self.w, x.cells, threads)
         if self.matrix is not None:
             loss += _blend(t, z.rows, self.v, x.rows, 1)
         return loss
@@ -134,6 +162,7 @@ class Quadratic:
                 loss += _form(m[where] - t, w)
             for where, v, b in order.functionals:
                 loss += _form(answers[where] - b, v)
+            loss += float(at.pulls[order.pulls].sum())
             out.append((order.k, loss, order.rows))
         return out
 
@@ -225,6 +254,46 @@ def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarra
     return out
 
 
+def direct(parts: Sequence[Part]) -> set[frozenset[str]]:
+    """The sets that are looked at in every cell, one by one, by measurements of one order, and in no other way."""
+    orders: dict[frozenset[str], set[int]] = {}
+    other: set[frozenset[str]] = set()
+    for part in parts:
+        block = part.block
+        if block.key[0] == "cells" and block.cells is None:
+            orders.setdefault(frozenset(block.plus), set()).add(part.order)
+        else:
+            other.add(frozenset(block.plus))
+        if block.minus:
+            other.add(frozenset(block.minus))
+    return {attrs for attrs, ks in orders.items() if len(ks) == 1} - other
+
+
+def _pull(domain: Domain, node: Node, group: Sequence[Part]) -> tuple[Pull, float]:
+    """The node's pull, and the constant that is left of the parts' loss."""
+    cubes = [
+        np.ascontiguousarray(
+            part.y.reshape(domain.shape(part.block.plus)).transpose(
+                [part.block.plus.index(a) for a in node.axes]
+            )
+        ).reshape(-1)
+        for part in group
+    ]
+    weights: list[float | np.ndarray] = []
+    for part in group:
+        if part.weight.strides == (0,) or not part.weight.size:
+            weights.append(float(part.weight[0]))
+        else:
+            shape, axes = domain.shape(part.block.plus), [part.block.plus.index(a) for a in node.axes]
+            weights.append(np.ascontiguousarray(part.weight.reshape(shape).transpose(axes)).reshape(-1))
+    if len(group) == 1:
+        return Pull(node, cubes[0], weights[0]), 0.0
+    precision = sum(weights[1:], start=weights[0])
+    target = np.sum([w * y for w, y in zip(weights, cubes)], axis=0) / precision
+    constant = sum(0.5 * float(np.sum(w * (y - target) ** 2)) for w, y in zip(weights, cubes))
+    return Pull(node, target, precision), constant
+
+
 def lower(plan: Plan, parts: Sequence[Part]) -> Quadratic:
     """One quadratic for all parts, and the same by order."""
     size = max(plan.size, 1)
@@ -239,7 +308,16 @@ def lower(plan: Plan, parts: Sequence[Part]) -> Quadratic:
             per_set.setdefault((part.order, frozenset(part.block.plus)), []).append(part)
         else:
             rows.setdefault(part.block.key, []).append(part)
+    pulled = {frozenset(node.axes): node for node in plan.pulled}
+    pulls: dict[int, Pull] = {}
     for (k, attrs), group in per_set.items():
+        if attrs in pulled:
+            node = pulled[attrs]
+            pulls[node.pull], left = _pull(plan.domain, node, group)
+            constant += left
+            orders[k].constant += left
+            orders[k].pulls.append(node.pull)
+            continue
         place = plan.places[attrs]
         if not place.size:
             continue
@@ -279,8 +357,9 @@ def lower(plan: Plan, parts: Sequence[Part]) -> Quadratic:
     transpose = matrix.T.tocsr() if matrix is not None else None
     total_rows = sum(order.rows for order in orders.values())
     found = list(orders.values())
+    mine = [pulls[k] for k in range(len(plan.pulled))]
     return Quadratic(
-        active, w[active], t[active], constant + extra, total_rows, matrix, v, b, found, transpose
+        active, w[active], t[active], constant + extra, total_rows, matrix, v, b, found, mine, transpose
     )
 
 

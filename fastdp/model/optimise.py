@@ -14,9 +14,10 @@ The loss is quadratic, so the upper bound that L must give is exactly
     1/2 |Q (z' - z) / sigma|^2  <=  L * D(z', z)        (D symmetrised),
 
 whatever t is: the failed side of the inequality says which L would have done, so L follows the curvature instead of
-being guessed by doubling. Everything but the oracle happens in residuals (marginals minus targets), which are affine, so
-that x's residuals are averages of z's and a step costs three passes over them. x's tables are averaged inside the oracle's
-next call, which has them in cache anyway.
+being guessed by doubling. A step is taken from the tables themselves (`Engine.move`): multiplied by the exp of what the
+potentials change by, they are the next ones. In a node measured cell by cell, gradient, step, average and the sums that
+the inequality and the loss need are all made in that one pass; the rest happens in the vector's residuals (marginals minus
+targets), which are affine, so that x's residuals are averages of z's.
 """
 
 from __future__ import annotations
@@ -28,20 +29,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.infer import Engine, average
+from .._core.infer import Engine, State, average
 from ..errors import MeasurementError
 from .lower import Quadratic, Residual
 
 Callback = Callable[[int, float, float], object]
-GROW, SHRINK, MARGIN = 1.2, 0.7, 1.3
+GROW, SHRINK, MARGIN, FAR = 1.2, 0.7, 1.3, 8.0
 
 
 @dataclass
 class Fitted:
-    """What an optimiser hands back: node tables, the potentials of its last point, the loss, and how it ended."""
+    """What an optimiser hands back: node tables, the loss, and how it ended."""
 
     tables: np.ndarray
-    theta: np.ndarray
     loss: float
     iterations: int
     ended: str
@@ -62,35 +62,76 @@ class Clock:
             self._callback(calls, loss, elapsed)
 
 
-class Oracle:
-    """Belief propagation at given active potentials, with its calls counted. Inactive potentials stay as they began."""
+class Walk:
+    """Where a descent stands: the mirror point z, the average x, and the vector's residuals at both.
+
+    `attempt` tries a step from z, as often as need be; `accept` goes there. `tables` holds where it begins (true tables)
+    and becomes z's. Calls of the engine are counted.
+    """
 
     def __init__(
-        self, engine: Engine, start: np.ndarray, active: np.ndarray, total: float, threads: int, calls=0
+        self, engine: Engine, quadratic: Quadratic, tables: np.ndarray, total: float, threads: int, calls=0
     ):
-        self.engine, self.total, self.threads, self.calls = engine, total, threads, calls
-        self._whole = active.size == start.size
-        self._active, self._theta, self._m = active, start.copy(), np.empty(start.size)
+        self.engine, self.quadratic, self.total, self.threads = engine, quadratic, total, threads
+        self._active = quadratic.active
+        self._whole = self._active.size == max(engine.size, 1)
+        self._z, self._z_next = engine.state(tables), engine.state()
+        self._x, self._pending = tables.copy(), 0.0
+        self._delta = np.zeros(max(engine.size, 1))
+        self._sums = np.zeros((len(quadratic.pulls), 3))
+        engine.adopt(self._z, total)
+        self.calls = calls + 1
+        self.z = quadratic.residual(self._marginals(self._z))
+        self.z.pulls, steepest = quadratic.look(tables)
+        self.x, self.z_next = self.z.copy(), self.z.copy()
+        self.loss = quadratic.loss(self.x, threads)
+        steepest = max(steepest, float(np.abs(quadratic.gradient(self.x)).max(initial=0.0)))
+        self.steepest = max(steepest, 1e-300)
 
-    def __call__(
-        self, theta: np.ndarray, tables: np.ndarray, m: np.ndarray, weight=0.0, average=None
-    ) -> None:
-        """Fills `tables` and the active marginals `m`; see `Engine.infer` for the running average."""
-        if self._whole:
-            log_z = self.engine.infer(theta, self.total, tables, m, weight, average)
-        else:
-            self._theta[self._active] = theta
-            log_z = self.engine.infer(self._theta, self.total, tables, self._m, weight, average)
-            np.take(self._m, self._active, out=m)
+    def _marginals(self, state: State) -> np.ndarray:
+        return state.m if self._whole else state.m[self._active]
+
+    def attempt(self, mix: float, size: float) -> tuple[float, float]:
+        """A step of this size against the gradient at (1 - mix) x + mix z. Returns its symmetrised Bregman distance and
+        1/2 |Q (z' - z) / sigma|^2; (0, inf) where it is too long for the number format."""
+        delta = self._delta if self._whole else np.empty(self._active.size)
+        self.quadratic.step(self.x, self.z, mix, size, delta, self.threads)
+        if not self._whole:
+            self._delta[self._active] = delta
+        log_z, far = self.engine.move(
+            self._z, self._x, self._pending, self._delta, size, mix, self.total, self._z_next, self._sums
+        )
+        self._pending = 0.0
         self.calls += 1
-        if log_z is None:
-            raise MeasurementError(
-                "structural zeros leave no possible row: check `zeros` for a contradiction"
-            )
-        if not math.isfinite(log_z):
+        if far and size > 1e-300:
+            return 0.0, math.inf
+        if far or not math.isfinite(log_z):
             raise MeasurementError(
                 "the fit diverged: potentials are no longer finite; check values and sigma"
             )
+        m = self._marginals(self._z_next)
+        distance, curvature = self.quadratic.arrive(m, self.z, delta, self.z_next, self.threads)
+        distance -= 0.5 * size * float(self._sums[:, 1].sum())
+        curvature += 0.5 * float(self._sums[:, 2].sum())
+        self.z_next.pulls = self._sums @ np.array([0.5, mix, 0.5 * mix * mix])  # of x', were it accepted
+        return distance, curvature
+
+    def accept(self, mix: float) -> float:
+        """x = (1 - mix) x + mix z', z = z'; returns the loss of x."""
+        self._z, self._z_next = self._z_next, self._z
+        self.z, self.z_next = self.z_next, self.z
+        self._pending = mix  # the tables of x follow inside the next attempt, which has them in cache
+        self.x.pulls = self.z.pulls
+        self.loss = self.quadratic.blend(self.x, self.z, mix, self.threads)
+        return self.loss
+
+    def tables(self) -> np.ndarray:
+        """The tables of x; ends the walk."""
+        if self._pending:
+            self.engine.settle(self._z, self.total)
+            average(self._pending, self._z.cells, self._x, self.threads)
+            self._pending = 0.0
+        return self._x
 
 
 class Stop:
@@ -145,74 +186,46 @@ class Stop:
         return all(loss <= n / 2 + 3 * math.sqrt(n / 2) for _, loss, n in self.quadratic.by_order(at))
 
 
-def accelerated(
-    oracle: Oracle, quadratic: Quadratic, theta: np.ndarray, dtype, stop: Stop, callback: Callback | None
-) -> Fitted:
-    threads = oracle.threads
+def accelerated(walk: Walk, stop: Stop, callback: Callback | None) -> Fitted:
     clock = Clock(callback)
-    tables, m, theta_next = np.empty(oracle.engine.cells, dtype), np.empty(theta.size), np.empty(theta.size)
-    oracle(theta, tables, m)
-    averaged = tables.copy()
-    z = quadratic.residual(m)
-    x, z_next = z.copy(), z.copy()
-    loss = quadratic.loss(x, threads)
-    smooth = max(float(np.abs(quadratic.gradient(x)).max(initial=0.0)), 1e-300)
-    t = 1.0
-    pending = 0.0  # weight with which the tables still have to enter the average
+    smooth, loss, t = walk.steepest, walk.loss, 1.0
     while True:
-        clock.tick(oracle.calls, loss)
-        ended = stop(loss, x, oracle.calls)
+        clock.tick(walk.calls, loss)
+        ended = stop(loss, walk.x, walk.calls)
         if ended:
             break
         while True:
-            quadratic.step(theta, x, z, t, 1 / (t * smooth), theta_next, threads)
-            oracle(theta_next, tables, m, pending, averaged)
-            pending = 0.0
-            distance, curvature = quadratic.arrive(m, z, theta_next, theta, z_next, threads)
-            need = curvature / distance if distance > 0 else 0.0
+            distance, curvature = walk.attempt(t, 1 / (t * smooth))
+            need = curvature / distance if distance > 0 else FAR * smooth if curvature == math.inf else 0.0
             if need <= smooth * (1 + 1e-9):
                 break
-            ended = stop.spent(oracle.calls)
+            ended = stop.spent(walk.calls)
             if ended:
                 break
             smooth = GROW * max(smooth, need)
         if ended:
             break
-        theta, theta_next, z, z_next = theta_next, theta, z_next, z
-        pending = t
-        previous, loss = loss, quadratic.blend(x, z, t, threads)
+        previous, loss = loss, walk.accept(t)
         smooth = max(SHRINK * smooth, MARGIN * need)
         if distance <= 0 and loss >= previous:
             ended = "tolerance"
             break
         t = (math.sqrt(t**4 + 4 * t * t) - t * t) / 2 if loss <= previous else min(1.0, 2 * t)
-    if pending:
-        average(pending, tables, averaged, threads)
-    return Fitted(averaged, theta, loss, oracle.calls, ended, clock.trace)
+    return Fitted(walk.tables(), loss, walk.calls, ended, clock.trace)
 
 
-def mirror_descent(
-    oracle: Oracle, quadratic: Quadratic, theta: np.ndarray, dtype, stop: Stop, callback: Callback | None
-) -> Fitted:
+def mirror_descent(walk: Walk, stop: Stop, callback: Callback | None) -> Fitted:
     """Plain mirror descent: the step doubles after a success and halves until the loss falls enough. Monotone."""
-    threads = oracle.threads
     clock = Clock(callback)
-    tables, m, theta_next = np.empty(oracle.engine.cells, dtype), np.empty(theta.size), np.empty(theta.size)
-    oracle(theta, tables, m)
-    x = quadratic.residual(m)
-    x_next = x.copy()
-    loss = quadratic.loss(x, threads)
-    step = 1 / max(float(np.abs(quadratic.gradient(x)).max(initial=0.0)), 1e-300)
+    loss, step = walk.loss, 1 / walk.steepest
     while True:
-        clock.tick(oracle.calls, loss)
-        ended = stop(loss, x, oracle.calls)
+        clock.tick(walk.calls, loss)
+        ended = stop(loss, walk.x, walk.calls)
         if ended:
             break
         for _ in range(60):
-            quadratic.step(theta, x, x, 1.0, step, theta_next, threads)
-            oracle(theta_next, tables, m)
-            distance, _ = quadratic.arrive(m, x, theta_next, theta, x_next, threads)
-            loss_next = quadratic.loss(x_next, threads)
+            distance, curvature = walk.attempt(1.0, step)
+            loss_next = walk.quadratic.loss(walk.z_next, walk.threads) if curvature < math.inf else math.inf
             # <gradient, x - x_next> = 2 distance / step: the fall a linear loss would bring
             if distance >= 0 and loss - loss_next >= distance / step:
                 break
@@ -220,8 +233,6 @@ def mirror_descent(
         else:
             ended = "tolerance"
             break
-        theta, theta_next, x, x_next, loss = theta_next, theta, x_next, x, loss_next
+        loss = walk.accept(1.0)
         step *= 2
-    calls = oracle.calls
-    oracle(theta, tables, m)
-    return Fitted(tables, theta, loss, calls, ended, clock.trace)
+    return Fitted(walk.tables(), loss, walk.calls, ended, clock.trace)

@@ -34,7 +34,7 @@ def run(domain, potentials, total, threads, dtype=np.float64, sparse=()):
     for c in sparse:
         measured[frozenset(c)] = (c, np.flatnonzero(np.asarray(potentials[c]).reshape(-1)))
     plan = layout.make_plan(domain, junction_tree(domain, potentials), measured)
-    engine = Engine(plan, threads)
+    engine = Engine(plan, threads, dtype)
     theta = np.zeros(max(plan.size, 1))
     for c, value in potentials.items():
         place = plan.places[frozenset(c)]
