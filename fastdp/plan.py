@@ -17,7 +17,7 @@ from .mechanisms import recipe as recipes
 from .mechanisms.common import users_share
 
 if TYPE_CHECKING:
-    from .mechanisms.base import Config
+    from .mechanisms.base import Config, Outline
     from .schema import Schema
     from .table import Table
 
@@ -28,8 +28,8 @@ FIT_CALLS = 110
 
 @dataclass(frozen=True)
 class Line:
-    """`times` measurements of one marginal. `sigma`: standard error of a cell after averaging them, in rows;
-    `detectable`: the count that stands out of the noise at three standard errors."""
+    """`times` measurements of one marginal, or of as many that are chosen in the run. `sigma`: standard error of a cell, in rows,
+    after averaging what is of one marginal; `detectable`: the count that stands out of the noise at three standard errors."""
 
     clique: Clique
     cells: int
@@ -112,7 +112,7 @@ def plan(
     outline = config.outline(schema.domain, public=public is not False, user=schema.user is not None)
     lines = []
     for p in outline.measurements:
-        sigma = clip / (mu * math.sqrt(p.share * p.times))
+        sigma = clip / (mu * math.sqrt(p.weight))
         if p.cap is not None:
             sigma = users_sigma(p.cap, p.share, epsilon if pure else mu, pure)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
@@ -146,38 +146,38 @@ def plan(
         rows,
         outline.notes,
         0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / mu),
-        *_clip(public, clip, mu, config, schema, rows),
+        *_clip(public, clip, mu, config, schema, outline, rows),
     )
 
 
 def _clip(
-    public: Table | bool, clip: int, mu: float, config: Config, schema: Schema, rows: int
+    public: Table | bool, clip: int, mu: float, config: Config, schema: Schema, outline: Outline, rows: int
 ) -> tuple[float | None, int | None, tuple[ClipOption, ...], float | None]:
     """(share of the public rows lost at this clip, the clip suggested, clips the run may choose, noise of what it
     chooses by)."""
-    user = schema.user is not None
-    known = {"public": public is not False, "user": user}
-    judged = (
-        config.judged(schema.domain, **known) if user and getattr(config, "unit", "user") == "user" else []
-    )
-    noise = unit_noise(mu, ((p.cells, p.share * p.times) for p in judged))
-    chosen = user and config.clip == PRIVATE
-    seen = None
-    if judged and not isinstance(public, bool) and public.user is not None:
-        displaced, bound = (SHIFTED, clip) if chosen else (1.0, None)
+    known = {"public": public is not False, "user": schema.user is not None}
+    chosen = known["user"] and config.clip == PRIVATE
+    table = None if isinstance(public, bool) or public.user is None else public
+    if table is None and not chosen:
+        return None, None, (), None
+    judged = config.judged(schema.domain, **known)
+    noise = unit_noise(mu, ((p.cells, p.weight) for p in judged))
+    lost, suggested, told = None, None, {}
+    if table is not None and (judged or not outline.measurements):  # else only users are counted
         from .publicchoice import PublicTable
 
-        seen = PublicTable(public).choose_clip(noise, rows, bound=bound, displaced=displaced, also=(clip,))
-    lost = None if seen is None else next(line.lost for line in seen.lines if line.clip == clip)
-    suggested = None if seen is None else seen.clip
+        displaced = SHIFTED if chosen or config.puts_rows_back else 1.0
+        bound = clip if chosen else None
+        seen = PublicTable(table).choose_clip(noise, rows, bound=bound, displaced=displaced, also=(clip,))
+        told = {line.clip: (line.lost, line.error) for line in seen.lines}
+        lost, suggested = told[clip][0], seen.clip if judged else None
     if not chosen:
         return lost, suggested, (), None
-    cell = float(np.median([1 / (mu * math.sqrt(p.share * p.times)) for p in judged]))
-    told = {} if seen is None else {line.clip: (line.lost, line.error) for line in seen.lines}
+    cell = float(np.median([1 / (mu * math.sqrt(p.weight)) for p in judged]))
     grid = candidates(clip)
-    some = sorted({*grid[:: max(1, len(grid) // 7)], clip, *(() if suggested is None else (suggested,))})
-    options = tuple(ClipOption(c, c * cell, *told.get(c, ())) for c in some)
-    return lost, suggested, options, users_sigma(1, users_share(config, **known), mu, pure=False)
+    some = {*grid[:: max(1, len(grid) // 7)], clip} | ({suggested} if suggested else set())
+    lines = tuple(ClipOption(c, c * cell, *told.get(c, ())) for c in sorted(some))
+    return lost, suggested, lines, users_sigma(1, users_share(config, **known), mu, pure=False)
 
 
 def _model_cells(schema: Schema, cliques) -> tuple[int, str]:

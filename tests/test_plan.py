@@ -36,6 +36,16 @@ def test_a_plan_promises_the_noise_the_run_has(mechanism):
     assert made.to_dict()["measurements"] == made.measurements
 
 
+def test_pairs_of_a_tree_are_different_ones_and_their_noise_is_not_averaged():
+    schema = small_schema()
+    made = fastdp.plan(schema, {"mechanism": "mst", "clip": 5}, 5.0, 1e-6, rows=3000)
+    run = go(small_data(), schema=schema, mechanism={"mechanism": "mst", "clip": 5})
+    (line,) = [line for line in made.lines if line.note == "pairs"]
+    pairs = [r for r in run.privacy["parts"][0]["releases"] if r["label"] == "pairs"]
+    assert len(pairs) == line.times == 2
+    assert all(math.isclose(r["sigma"], line.sigma, rel_tol=1e-9) for r in pairs)
+
+
 def test_a_model_that_is_too_large_is_said_beforehand():
     schema = fastdp.Schema.from_domain({f"c{i}": 60 for i in range(6)})
     names = list(schema.domain)

@@ -63,6 +63,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     where none are asked for."""
 
     name: ClassVar[str] = "archetypes"
+    puts_rows_back: ClassVar[bool] = True
 
     features: tuple[str, ...] | None = None
     trait: str | None = None

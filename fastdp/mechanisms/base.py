@@ -56,6 +56,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: ClassVar[str] = ""
     may_choose_clip: ClassVar[bool] = False
+    puts_rows_back: ClassVar[bool] = False  # that a given clip left out; a clip chosen in the run always does
 
     clip: int | str | None = None
     clip_share: float | None = None
@@ -104,8 +105,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 @dataclass(frozen=True)
 class Planned:
-    """One line of a plan: `times` measurements of `clique`, each a `share` of mu^2 (of epsilon in a pure run). `cap`: it
-    counts users, each in so many cells at most, not rows."""
+    """One line of a plan: `times` measurements of `clique`, each a `share` of mu^2 (of epsilon in a pure run), `averaged` unless they
+    are of different marginals. `cap`: it counts users, each in so many cells at most, not rows."""
 
     clique: Clique
     share: float
@@ -113,6 +114,12 @@ class Planned:
     times: int = 1
     note: str = ""
     cap: int | None = None
+    averaged: bool = True
+
+    @property
+    def weight(self) -> float:
+        """The share of mu^2 behind one answer: of all copies that are averaged."""
+        return self.share * self.times if self.averaged else self.share
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def measure_users(config: Config, door: Door, job: Job, judged: Callable[[], Seq
         return Users()
     if config.clip == PRIVATE:
         mu = part_mu(door, share)
-        noise = unit_noise(part_mu(door, 1.0), ((p.cells, p.share * p.times) for p in judged()))
+        noise = unit_noise(part_mu(door, 1.0), ((p.cells, p.weight) for p in judged()))
         measured, choice = door.choose_clip(noise, mu=mu, label=LABEL)
         return Users(measured, share, choice.put_back)
     from ..userkeys import RowsPerUser

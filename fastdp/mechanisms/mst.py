@@ -79,9 +79,8 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ones = tuple(Planned((a,), one / len(domain), domain[a], note="1-ways") for a in domain)
         edges = max(1, len(domain) - 1)
         sizes = sorted(domain.values())[-2:]
-        pairs = Planned(
-            ("any", "pair"), pair / edges, min(int(np.prod(sizes)), MAX_PAIR_CELLS), edges, "pairs"
-        )
+        cells = min(int(np.prod(sizes)), MAX_PAIR_CELLS)
+        pairs = Planned(("any", "pair"), pair / edges, cells, edges, "pairs", averaged=False)
         lines = (*ones, pairs) if len(domain) > 1 else ones
         notes = ("the pairs are chosen privately, so the model's size is not known beforehand",)
         return Outline(lines, tuple(charges), (), notes)

@@ -98,7 +98,7 @@ def build(
         "delta": delta,
         "mu": combined_mu(caps),
         "unit": _unit(schema, unit),
-        "bound": _bound(schema, unit, [p["clip"] for p in parts]),
+        "bound": _bound(schema, unit, parts),
         "parts": [dict(p) for p in parts],
         "accountant": {
             "name": "pure sum" if pure else "Gaussian differential privacy",
@@ -159,13 +159,15 @@ def _unit(schema: Schema, unit: str) -> dict:
     }
 
 
-def _bound(schema: Schema, unit: str, clips: Sequence[int]) -> dict:
+def _bound(schema: Schema, unit: str, parts: Sequence[Mapping]) -> dict:
+    clips = [p["clip"] for p in parts]
     if schema.user is None or unit == "event":
-        return {"how": "each row weighs 1", "clip": list(clips)}
+        return {"how": "each row weighs 1", "clip": clips}
     return {
         "how": "each row of a user with R rows weighs min(2^20, floor(clip 2^20 / R)) units of 2^-20 rows; "
         "histograms of users count each user at most cap times",
-        "clip": list(clips),
+        "clip": clips,
+        "clip_from": [p.get("clip_choice", {}).get("from", "recipe or schema") for p in parts],
         "enforced": "by integer weights, whatever the data holds",
     }
 

@@ -227,6 +227,7 @@ def test_the_statement_tells_the_choice_and_lies_are_found(tmp_path):
     (entry,) = found["parts"]
     choice = entry["clip_choice"]
     assert found["bound"]["clip"] == [entry["clip"]]
+    assert found["bound"]["clip_from"] == [choice["from"]]
     assert choice["from"] == "noisy histogram of rows per user"
     assert clipchoice.from_release(choice["users"], choice["noise"], BOUND).clip == entry["clip"]
     assert all(r["sensitivity"] == entry["clip"] for r in entry["releases"] if r["kind"] == "marginal")
