@@ -209,6 +209,8 @@ def load(path: str | Path) -> Problem:
         outer = [tuple(c) for c in about["outer"]]
         truth = [file[f"truth_{i}"] for i in range(len(outer))]
         weighted = [file[f"weighted_{i}"] for i in range(len(outer))]
+    for m in measured:  # so that nobody has to copy them
+        m.y.flags.writeable = m.sigma.flags.writeable = False
     return Problem(Path(path).stem, Domain(about["domain"]), measured, outer, truth, weighted, about["rows"])
 
 

@@ -69,7 +69,8 @@ class Measurement:
             )
 
     def _floats(self, given, what: str) -> np.ndarray:
-        """A read-only float64 copy; integers are taken from plain Python numbers and lists only."""
+        """Read-only float64: the array given where it is already both, else a copy; integers are taken from plain Python
+        numbers and lists only."""
         array = np.asarray(given)
         ours = isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")
         if array.dtype.kind in "iub" and ours and not (what == "sigma" and array.ndim == 0):
@@ -79,7 +80,7 @@ class Measurement:
             )
         if array.dtype.kind not in "iubf":
             raise MeasurementError(f"measurement of {self.clique!r}: {what} must be numbers")
-        array = np.array(array, dtype=np.float64, order="C")
+        array = np.array(array, dtype=np.float64, order="C", copy=True if array.flags.writeable else None)
         if not np.isfinite(array).all():
             raise MeasurementError(f"measurement of {self.clique!r}: {what} hold NaN or infinity")
         array.flags.writeable = False

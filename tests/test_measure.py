@@ -367,6 +367,8 @@ def test_measurements_by_hand():
     kept = Measurement(("a",), given, np.array([1.0, 2.0, 3.0]))
     given[0] = 9
     assert kept.values[0] == 1
+    given.flags.writeable = False  # tables are large: what nobody can change is not copied
+    assert np.shares_memory(Measurement(("a",), given, 1.0).values, given)
 
 
 @pytest.mark.parametrize(

@@ -101,11 +101,11 @@ def fit(
         )
         before = warm_start.iterations
     plan = make_plan(domain, tree, used, direct(parts) - {frozenset(clique) for clique in banned})
-    quadratic = lower(plan, parts)
     workers, dtype = resolve(threads), np.dtype(tables)
+    quadratic = lower(plan, parts, dtype)
     precision, target = _spread(plan, quadratic)
     start = _start(plan, precision, target, banned, warm_start, float(rows), workers, dtype)
-    pulls = [(pull.target.astype(dtype, copy=False), _as(pull.precision, dtype)) for pull in quadratic.pulls]
+    pulls = [(pull.target, pull.precision) for pull in quadratic.pulls]
     most = iters if iters is not None else 10_000
     small = tol if tol is not None else 1e-4 if stop == "noise" else 1e-6
     walk = Walk(Engine(plan, workers, dtype, pulls), quadratic, start, float(rows), workers, before)
@@ -201,10 +201,6 @@ def _start(
     out = tables.astype(dtype)
     np.maximum(out, LEAST, out=out, where=tables > 0)  # what is possible stays possible
     return out
-
-
-def _as(precision: float | np.ndarray, dtype) -> float | np.ndarray:
-    return precision.astype(dtype, copy=False) if isinstance(precision, np.ndarray) else precision
 
 
 def errors_of(plan: Plan, w: np.ndarray, quadratic: Quadratic) -> dict[Clique, np.ndarray]:

@@ -54,7 +54,7 @@ class Order:
 @dataclass(frozen=True)
 class Pull:
     """A node whose cells are all measured one by one and nowhere else: its loss is 1/2 sum precision (cell - target)^2.
-    Targets in the order of the node's cells; one precision for all, or an array."""
+    Targets in the order of the node's cells; one precision for all, or an array; both of the tables' dtype."""
 
     node: Node
     target: np.ndarray
@@ -269,33 +269,31 @@ def direct(parts: Sequence[Part]) -> set[frozenset[str]]:
     return {attrs for attrs, ks in orders.items() if len(ks) == 1} - other
 
 
-def _pull(domain: Domain, node: Node, group: Sequence[Part]) -> tuple[Pull, float]:
+def _pull(domain: Domain, node: Node, group: Sequence[Part], dtype: np.dtype) -> tuple[Pull, float]:
     """The node's pull, and the constant that is left of the parts' loss."""
-    cubes = [
-        np.ascontiguousarray(
-            part.y.reshape(domain.shape(part.block.plus)).transpose(
-                [part.block.plus.index(a) for a in node.axes]
-            )
-        ).reshape(-1)
-        for part in group
-    ]
-    weights: list[float | np.ndarray] = []
-    for part in group:
-        if part.weight.strides == (0,) or not part.weight.size:
-            weights.append(float(part.weight[0]))
-        else:
-            shape, axes = domain.shape(part.block.plus), [part.block.plus.index(a) for a in node.axes]
-            weights.append(np.ascontiguousarray(part.weight.reshape(shape).transpose(axes)).reshape(-1))
+
+    def laid(values: np.ndarray, part: Part, dtype=np.float64) -> np.ndarray:
+        clique = part.block.plus
+        cube = values.reshape(domain.shape(clique)).transpose([clique.index(a) for a in node.axes])
+        return np.ascontiguousarray(cube, dtype).reshape(-1)
+
+    def precision_of(part: Part, dtype=np.float64) -> float | np.ndarray:
+        return float(part.weight[0]) if part.weight.strides == (0,) else laid(part.weight, part, dtype)
+
     if len(group) == 1:
-        return Pull(node, cubes[0], weights[0]), 0.0
+        return Pull(node, laid(group[0].y, group[0], dtype), precision_of(group[0], dtype)), 0.0
+    cubes = [laid(part.y, part) for part in group]
+    weights = [precision_of(part) for part in group]
     precision = sum(weights[1:], start=weights[0])
     target = np.sum([w * y for w, y in zip(weights, cubes)], axis=0) / precision
     constant = sum(0.5 * float(np.sum(w * (y - target) ** 2)) for w, y in zip(weights, cubes))
-    return Pull(node, target, precision), constant
+    if isinstance(precision, np.ndarray):
+        precision = precision.astype(dtype, copy=False)
+    return Pull(node, target.astype(dtype, copy=False), precision), constant
 
 
-def lower(plan: Plan, parts: Sequence[Part]) -> Quadratic:
-    """One quadratic for all parts, and the same by order."""
+def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64) -> Quadratic:
+    """One quadratic for all parts, and the same by order. `dtype`: of the pulled nodes' targets."""
     size = max(plan.size, 1)
     orders = {k: Order(k) for k in sorted({part.order for part in parts})}
     w, wt = np.zeros(size), np.zeros(size)
@@ -313,7 +311,7 @@ def lower(plan: Plan, parts: Sequence[Part]) -> Quadratic:
     for (k, attrs), group in per_set.items():
         if attrs in pulled:
             node = pulled[attrs]
-            pulls[node.pull], left = _pull(plan.domain, node, group)
+            pulls[node.pull], left = _pull(plan.domain, node, group, np.dtype(dtype))
             constant += left
             orders[k].constant += left
             orders[k].pulls.append(node.pull)
