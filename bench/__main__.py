@@ -106,6 +106,24 @@ BENCHES = {
         (("scores", "--rows", "50000", "--epsilons", "1", "--seeds", "2", "--no-save"),),
         (("speed",), ("scores",), ("number",)),
     ),
+    "clip": Bench(
+        "clips chosen from noisy histograms, beside given ones",
+        (
+            (
+                "--rows",
+                "20000",
+                "--fit-rows",
+                "20000",
+                "--draws",
+                "20",
+                "--seeds",
+                "1",
+                "--epsilons",
+                "1",
+                "--no-save",
+            ),
+        ),
+    ),
     "usercounts": Bench(
         "user counts: sprint 1 scores, and reach beside Polars",
         (

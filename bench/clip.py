@@ -1,0 +1,142 @@
+"""A clip chosen from a noisy histogram of rows per user: how good it is beside clips that somebody gave.
+
+    python -m bench.clip                  simulated trips, and the real ones where they are
+
+First, how often a noisy histogram leads to the clip that the exact rows per user would, and how much error it costs by the same
+criterion (`fastdp.clipchoice`) where it does not. Then what the criterion is worth: the total variation distance to the truth of fitted
+models, mean over all pairs of columns of at most 20,000 cells, for clips chosen and given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+import fastdp
+from fastdp import clipchoice, simulate
+from fastdp.mechanisms import recipe as recipes
+from fastdp.plan import mu_of
+
+from . import machine
+
+DELTA = 2.5e-5
+GIVEN = (4, 8, 16, 32, 64, 100, 150, 200)
+OUTER = [
+    ["pickup_community_area", "shift", "company_id"],
+    ["pickup_community_area", "dropoff_community_area"],
+    ["dropoff_community_area", "fare"],
+    ["fare", "trip_total"],
+    ["trip_total", "trip_seconds"],
+    ["fare", "trip_miles"],
+    ["tips", "trip_total"],
+    ["payment_type", "tips"],
+]
+WAYS = {"mst": {"mechanism": "mst"}, "adagrid": {"mechanism": "adagrid", "outer": OUTER}}
+REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "taxi-chicago-2022" / "trips.parquet"
+
+
+def found(rows: int, epsilons: list[float], draws: int) -> list[dict]:
+    """Noisy histograms of simulated trips against their exact sizes, for what MST would measure."""
+    schema = fastdp.Schema.load("taxi-deid2")
+    table = fastdp.read(simulate.taxi(rows, seed=5), schema)
+    sizes, users = np.unique(table.rows_per_user(), return_counts=True)
+    edges = clipchoice.size_edges(200)
+    exact = np.histogram(table.rows_per_user(), [*edges, np.inf])[0].astype(float)
+    rng = np.random.default_rng(0)
+    out = []
+    for epsilon in epsilons:
+        mu = mu_of(epsilon, DELTA, "gdp")
+        judged = recipes.load({"mechanism": "mst", "clip": "private"}).config(epsilon).judged(schema.domain)
+        noise = clipchoice.unit_noise(mu, ((p.cells, p.weight) for p in judged))
+        grid = clipchoice.candidates(200)
+        best = clipchoice.choose(sizes.tolist(), users.tolist(), noise, grid, displaced=clipchoice.SHIFTED)
+        error = {line.clip: line.error / best.line.error - 1 for line in best.lines}
+        sigma = 1 / (mu * math.sqrt(0.02))
+        chosen = [
+            clipchoice.from_release(exact + rng.normal(0, sigma, exact.size), noise, 200).clip
+            for _ in range(draws)
+        ]
+        away = np.array([abs(grid.index(c) - grid.index(best.clip)) for c in chosen])
+        extra = [error[c] for c in chosen]
+        line = {
+            "rows": rows,
+            "epsilon": epsilon,
+            "best": best.clip,
+            "found": float(np.mean(away == 0)),
+            "within_a_step": float(np.mean(away <= 1)),
+            "mean_extra_error": float(np.mean(extra)),
+            "largest_extra_error": float(np.max(extra)),
+            "extra_error_at_200": error[200],
+        }
+        print(
+            f"{rows:>9,} rows, epsilon {epsilon:>4g}: best {best.clip:>3}, found {line['found']:.0%}, within a step of the grid "
+            f"{line['within_a_step']:.0%}; extra error {np.mean(extra):.2%} (at most {np.max(extra):.2%}; of clip 200 {error[200]:.1%})",
+            flush=True,
+        )
+        out.append(line)
+    return out
+
+
+def distances(name: str, table, ways: dict, epsilons: list[float], seeds: int) -> list[dict]:
+    """Mean distance of the fitted models' pairs, clip by clip."""
+    domain = table.schema.domain
+    pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= 20_000]
+    truth = fastdp.marginals(table, pairs)
+
+    def distance(model) -> float:
+        made = [np.maximum(model.marginal(p), 0).ravel() for p in pairs]
+        return float(
+            np.mean(
+                [
+                    np.abs(m / max(m.sum(), 1e-9) - truth[p].ravel() / table.rows).sum() / 2
+                    for p, m in zip(pairs, made, strict=True)
+                ]
+            )
+        )
+
+    out = []
+    for way, fields in ways.items():
+        for epsilon in epsilons:
+            got: dict[str, float] = {}
+            for clip in ("private", *GIVEN):
+                runs = [
+                    fastdp.synthesize(table, {**fields, "clip": clip}, epsilon, DELTA, seed=s)
+                    for s in range(seeds)
+                ]
+                got[str(clip)] = float(np.mean([distance(r.model) for r in runs]))
+                if clip == "private":
+                    chosen = [r.privacy["parts"][0]["clip"] for r in runs]
+            told = "  ".join(f"{c}: {v:.3f}" for c, v in got.items())
+            print(f"{name}, {way}, epsilon {epsilon:g}: chose {sorted(set(chosen))}\n    {told}", flush=True)
+            out.append(
+                {"data": name, "mechanism": way, "epsilon": epsilon, "chosen": chosen, "distance": got}
+            )
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 200_000, 2_000_000])
+    parser.add_argument("--fit-rows", type=int, default=200_000)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 5.0, 10.0])
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--no-save", action="store_true")
+    options = parser.parse_args()
+    finds = [line for rows in options.rows for line in found(rows, options.epsilons, options.draws)]
+    schema = fastdp.Schema.load("taxi-deid2")
+    trips = fastdp.read(simulate.taxi(options.fit_rows, seed=11), schema)
+    models = distances("simulated trips", trips, WAYS, options.epsilons, options.seeds)
+    if REAL.exists():
+        real = fastdp.read(REAL, fastdp.Schema.load("taxi-chicago"))
+        models += distances("Chicago trips", real, {"mst": WAYS["mst"]}, options.epsilons, options.seeds)
+    if not options.no_save:
+        machine.keep("clip", {"delta": DELTA, "fit_rows": options.fit_rows, "found": finds, "models": models})
+
+
+if __name__ == "__main__":
+    main()
