@@ -251,9 +251,10 @@ class Door:
     ) -> tuple[Measurement, clipchoice.ClipChoice]:
         """Measures the histogram of rows per user, and sets `clip` by it, once; only where the run was opened for it.
 
-        One step of the ledger: `user_histogram` over the public bins up to the schema's bound, of which a user is in one. `noise`
-        (public): of the planned marginals, by `clipchoice.unit_noise`. The clip is a function of the noisy histogram and of public
-        numbers, by `clipchoice.from_release`; what is asked later is chosen adaptively. Law: docs/privacy-measure.md.
+        Unit user, add or remove: one user with any number of rows is in one of the public bins up to the schema's bound, so the L2
+        sensitivity is 1 and the histogram, one step of the ledger, mu-GDP. The clip is post-processing of it and of public numbers
+        (`noise`: of the planned marginals, by `clipchoice.unit_noise`). Later requests are chosen adaptively: each is as private as its
+        own mu says at any clip, and all compose to sqrt(sum of mu^2). Proof: docs/privacy-measure.md.
         """
         if not self.__choosing:
             raise PrivacyError(f"{label!r}: the clip of this run is {self.__clip}; it cannot be chosen again")
@@ -261,8 +262,11 @@ class Door:
         clipchoice.from_release([0.0] * len(clipchoice.size_edges(bound)), noise, bound)  # refuses bad noise
         measured = self.user_histogram(RowsPerUser(clipchoice.size_edges(bound)), mu=mu, label=label)
         choice = clipchoice.from_release(measured.values.tolist(), noise, bound)
-        self.__choice = clipchoice.described(choice, label, bound, measured.values.tolist(), noise)
-        self.__clip, self.__choosing = choice.clip, False
+        told = clipchoice.described(choice, label, bound, measured.values.tolist(), noise)
+        with self.__lock:  # of two threads that asked at once, one has chosen
+            if not self.__choosing:
+                raise PrivacyError(f"{label!r}: the clip of this run was chosen meanwhile")
+            self.__clip, self.__choosing, self.__choice = choice.clip, False, told
         return measured, choice
 
     def select_l1(

@@ -339,3 +339,19 @@ def test_a_resumed_run_with_another_clip_fails_closed(tmp_path):
 def test_the_door_has_no_other_way_to_a_clip():
     assert isinstance(Door.clip, property) and Door.clip.fset is None
     assert isinstance(Door.clip_choice, property) and Door.clip_choice.fset is None
+
+
+def test_two_threads_cannot_choose_two_clips():
+    """Both draw, and pay; the second is refused, and the clip stays that of the first."""
+    _, door = open_reserved(Bounded(small_table()))
+    real, chosen = Door.user_histogram, []
+
+    def meanwhile(self, *arguments, **options):
+        with patch.object(Door, "user_histogram", real):
+            if not chosen:
+                chosen.append(door.choose_clip(NOISE, mu=door.mu / 10, label="first")[1].clip)
+        return real(self, *arguments, **options)
+
+    with patch.object(Door, "user_histogram", meanwhile), pytest.raises(PrivacyError, match="meanwhile"):
+        door.choose_clip(NOISE, mu=door.mu / 10, label="second")
+    assert [door.clip] == chosen and door.clip_choice["release"] == "first"
