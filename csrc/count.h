@@ -14,23 +14,24 @@ typedef struct {
     const uint32_t *weight;
 } fdp_rows;
 
-/* A walk over a prefix tree of cliques, depth first. Step s extends the cell number of its parent (the last
- * step of depth[s]-1; depth 0 has none) by one column: cell = parent_cell * size[s] + code. Where offset[s] >= 0 the
- * node is a clique and its table begins at tables[offset[s]]. */
+/* The cliques to count. Clique k has the columns column[start[k]] .. column[start[k + 1] - 1], at least one of them, with
+ * size[...] codes each, and its table of cells[k] cells (the product of the sizes, below 2^32), in C order, begins at
+ * tables[offset[k]]. */
 typedef struct {
-    int steps;
-    const int32_t *depth;
+    int cliques;
+    const int32_t *start;
     const int32_t *column;
     const uint32_t *size;
     const int64_t *offset;
-    const int64_t *cells; /* of the node's table (only read where offset >= 0); below 2^32 */
+    const int64_t *cells;
 } fdp_plan;
 
-#define FDP_MAX_DEPTH 64
-
 /* Adds the weighted marginals of all cliques of the plan into tables[total], which the caller has set to zero.
- * Codes must be below their size: checked one floor above. Bits do not depend on threads. */
-int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t budget, int64_t total, int64_t *tables);
+ * chunk: at most so many rows are one unit of work. budget: bytes that further copies of the tables may take where there are
+ * fewer cliques than threads. Codes must be below their size: checked one floor above. Bits depend on neither of the
+ * three. */
+int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t chunk, int64_t budget, int64_t total,
+              int64_t *tables);
 
 /* cell[i] = mixed-radix number of the row over the given columns; the product of sizes is at most 2^63. */
 int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, int threads, uint64_t *cell);
@@ -42,7 +43,20 @@ int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, int thread
 /* sums[i] = weight of row i, as in fdp_rows. */
 int fdp_row_weights(const fdp_rows *rows, int64_t *sums);
 
-/* out[o, i] = sum over m of in[o, m, i], exact; out is overwritten. */
-int fdp_project(int64_t outer, int64_t middle, int64_t inner, const int64_t *in, int64_t *out);
+/* Projections: step s sums the table in[s], of shape [outer, middle, inner], over its middle axis into out[s] of
+ * [outer, inner], which is overwritten. Steps come in levels: those of first[l] .. first[l + 1] - 1 read nothing that another
+ * step of the same level, or of a later one, writes. */
+typedef struct {
+    int levels;
+    const int32_t *first;
+    const int64_t *outer;
+    const int64_t *middle;
+    const int64_t *inner;
+    const int64_t *const *in;
+    int64_t *const *out;
+} fdp_projections;
+
+/* Runs all steps, the levels one after the other and the steps of one level in any order. Exact. */
+int fdp_project(const fdp_projections *steps, int threads);
 
 #endif

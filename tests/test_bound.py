@@ -40,6 +40,14 @@ def test_weights_of_one_user_never_exceed_the_clip(rows, clip):
     assert weight == min(SCALE, int(Fraction(clip * SCALE, rows)))
 
 
+@given(st.lists(st.integers(0, 60), max_size=120), st.sampled_from([1, 7, 10**6, bound.MAX_CLIP]))
+def test_weights_of_many_users_are_those_of_each(rows, clip):
+    """With more users than numbers of rows they are divided once for each number."""
+    found = bound.weights(np.array(rows, np.uint32), clip)
+    assert found.dtype == np.uint32
+    assert found.tolist() == [min(SCALE, clip * SCALE // max(1, r)) for r in rows]
+
+
 @settings(max_examples=40, deadline=None)
 @given(tables(users=True), st.integers(1, 5))
 def test_removing_a_user_changes_each_marginal_by_at_most_the_clip(made, clip):

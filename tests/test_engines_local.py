@@ -96,6 +96,66 @@ def test_many_blocks_private_tables_or_divided_cells(threads, budget, monkeypatc
         assert np.array_equal(found[clique], slow.marginal(domain, codes, clique, weights))
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    tables(max_rows=200),
+    st.sampled_from([None, 2]),
+    st.sampled_from([1, 3, 16, 64, 1 << 18]),
+    st.sampled_from([0, 1 << 12, 1 << 29]),
+    st.sampled_from([2, 3, 8, 40]),
+    st.data(),
+)
+def test_how_work_is_handed_out_changes_no_bit(made, clip, chunk, budget, threads, data):
+    """Units of a row or of all of them; more threads than cliques and fewer; copies of tables or parts of them; weights
+    that are looked up by user a round ahead, or none."""
+    table, domain, codes, ids = made
+    possible = small(domain, all_cliques(domain), limit=1 << 17)
+    cliques = data.draw(st.lists(st.sampled_from(possible), min_size=1, max_size=12, unique=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fastdp.engines.local.CHUNK_ROWS", chunk)
+        patch.setattr("fastdp.engines.local.PRIVATE_TABLE_BYTES", budget)
+        found = marginals(table, cliques, clip=clip, threads=threads)
+    weights = slow.row_weights(list(range(table.rows) if ids is None else ids.tolist()), clip)
+    for clique in cliques:
+        assert np.array_equal(found[clique], slow.marginal(domain, codes, clique, weights))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+@pytest.mark.parametrize("outer", [1, 2, 9])
+def test_tables_passed_from_thread_to_thread(threads, outer, monkeypatch):
+    """Thousands of short units: a table handed over too early, or a weight looked up too late, would show here."""
+    monkeypatch.setattr("fastdp.engines.local.CHUNK_ROWS", 50)
+    rng = np.random.default_rng(8)
+    domain = {name: 6 for name in "abcdefghij"}
+    codes = {n: (rng.random(60_000) ** 2 * s).astype(np.uint8) for n, s in domain.items()}
+    table = Table.from_codes(domain, codes, user=rng.integers(0, 700, 60_000))
+    cliques = [("a", name) for name in "bcdefghij"[:outer]]
+    one = marginals(table, cliques, clip=9, threads=1)
+    for _ in range(5):
+        again = marginals(table, cliques, clip=9, threads=threads)
+        assert all(np.array_equal(one[c], again[c]) for c in cliques)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("pending", [0, 1 << 22])
+def test_projections_through_several_levels(threads, pending, monkeypatch):
+    """Runs of axes that are dropped, tables that nobody asked for in between, and results that serve others."""
+    monkeypatch.setattr(planning, "PENDING_CELLS", pending)
+    domain = Domain({"a": 3, "b": 4, "c": 1, "d": 5, "e": 2, "f": 40, "g": 11})
+    have = tuple(domain)
+    table = np.random.default_rng(1).integers(0, 1 << 50, domain.shape(have))
+    wanted = [c for k in range(8) for c in combinations(have, k)] + [("g", "a"), ("f", "b", "e")]
+    found = planning.project_all(domain, {have: table}, wanted, threads)
+    assert list(found) == wanted
+    for clique in wanted:
+        dropped = tuple(i for i, name in enumerate(have) if name not in clique)
+        kept = [name for name in have if name in clique]
+        want = table.sum(axis=dropped).transpose([kept.index(name) for name in clique])
+        assert found[clique].shape == domain.shape(clique) and found[clique].flags.c_contiguous
+        assert np.array_equal(found[clique], want)
+    assert not np.shares_memory(found[("a", "g")], found[("g", "a")])
+
+
 def test_memory_maps_and_strided_columns(tmp_path):
     rng = np.random.default_rng(4)
     domain = {"a": 11, "b": 256}
@@ -158,12 +218,14 @@ def test_more_rows_than_int64_sums_allow_are_refused():
         Table(table.schema, {}, rows=1 << 43)
 
 
-def test_plan_shares_prefixes():
+def test_a_plan_lists_cliques_and_places_their_tables_end_to_end():
     domain = Domain({"a": 2, "b": 3, "c": 4, "d": 5})
     plan = planning.fuse(domain, [("a", "b", "c"), ("d", "c"), ("a", "b", "d")])
     assert plan.total == 24 + 30 + 20
-    assert len(plan.depth) == 6  # a, ab, abc, abd, d, dc
-    assert {frozenset(c) for c, _ in plan.counted} == {frozenset(c) for c in ("abc", "abd", "cd")}
+    assert plan.counted == ((("a", "b", "c"), 0), (("a", "b", "d"), 24), (("d", "c"), 54))
+    assert plan.start.tolist() == [0, 3, 6, 8]
+    assert [plan.columns[c] for c in plan.column] == list("abcabddc")
+    assert plan.size.tolist() == [2, 3, 4, 2, 3, 5, 5, 4]
 
 
 def test_repr_shows_no_count():

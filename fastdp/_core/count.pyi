@@ -14,12 +14,13 @@ class Rows:
 
 def count(
     rows: Rows,
-    depth: NDArray[np.int32],
+    start: NDArray[np.int32],
     column: NDArray[np.int32],
     size: NDArray[np.uint32],
     offset: NDArray[np.int64],
     cells: NDArray[np.int64],
     threads: int,
+    chunk: int,
     budget: int,
     tables: NDArray[np.int64],
 ) -> None: ...
@@ -27,4 +28,6 @@ def cells(rows: Rows, size: NDArray[np.uint64], threads: int) -> NDArray[np.uint
 def sparse(
     rows: Rows, keys: NDArray[np.uint64], bits: int, threads: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]: ...
-def project(table: NDArray[np.int64], outer: int, middle: int, inner: int) -> NDArray[np.int64]: ...
+def project(
+    levels: Sequence[Sequence[tuple[NDArray[np.int64], int, int, int, NDArray[np.int64]]]], threads: int
+) -> None: ...

@@ -1,7 +1,7 @@
 """Thin Cython over csrc/count*.c: pointers in, return codes out. Arguments are checked in engines/local.py."""
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
 import numpy as np
@@ -15,17 +15,25 @@ cdef extern from "count.h" nogil:
         const uint32_t *user
         const uint32_t *weight
     ctypedef struct fdp_plan:
-        int steps
-        const int32_t *depth
+        int cliques
+        const int32_t *start
         const int32_t *column
         const uint32_t *size
         const int64_t *offset
         const int64_t *cells
-    int fdp_count(const fdp_rows *, const fdp_plan *, int, int64_t, int64_t, int64_t *)
+    ctypedef struct fdp_projections:
+        int levels
+        const int32_t *first
+        const int64_t *outer
+        const int64_t *middle
+        const int64_t *inner
+        const int64_t *const *in_ "in"
+        int64_t *const *out
+    int fdp_count(const fdp_rows *, const fdp_plan *, int, int64_t, int64_t, int64_t, int64_t *)
     int fdp_cells(const fdp_rows *, int, const uint64_t *, int, uint64_t *)
     int fdp_sparse(int64_t, uint64_t *, int64_t *, int, int, int64_t *)
     int fdp_row_weights(const fdp_rows *, int64_t *)
-    int fdp_project(int64_t, int64_t, int64_t, const int64_t *, int64_t *)
+    int fdp_project(const fdp_projections *, int)
 
 
 cdef int check(int code) except -1:
@@ -76,27 +84,29 @@ cdef class Rows:
 
 def count(
     Rows rows,
-    const int32_t[::1] depth,
+    const int32_t[::1] start,
     const int32_t[::1] column,
     const uint32_t[::1] size,
     const int64_t[::1] offset,
     const int64_t[::1] cells,
     int threads,
+    int64_t chunk,
     int64_t budget,
     int64_t[::1] tables,  # OUT, zero on entry
 ):
+    """Adds the weighted marginals of a plan's cliques (see csrc/count.h) into `tables`."""
     cdef fdp_plan plan
     cdef int code
-    plan.steps = <int>depth.shape[0]
-    if plan.steps == 0 or rows.c.rows == 0:
+    plan.cliques = <int>offset.shape[0]
+    if plan.cliques == 0 or rows.c.rows == 0:
         return
-    plan.depth = &depth[0]
+    plan.start = &start[0]
     plan.column = &column[0]
     plan.size = &size[0]
     plan.offset = &offset[0]
     plan.cells = &cells[0]
     with nogil:
-        code = fdp_count(&rows.c, &plan, threads, budget, tables.shape[0], &tables[0])
+        code = fdp_count(&rows.c, &plan, threads, chunk, budget, tables.shape[0], &tables[0])
     check(code)
 
 
@@ -126,11 +136,36 @@ def sparse(Rows rows, uint64_t[::1] keys, int bits, int threads):
     return np.asarray(keys)[:distinct].copy(), sums[:distinct].copy()
 
 
-def project(const int64_t[::1] table, int64_t outer, int64_t middle, int64_t inner):
-    """int64[outer * inner]: the table [outer, middle, inner] summed over its middle axis."""
-    out = np.empty(outer * inner, np.int64)
-    cdef int64_t[::1] view = out
-    if out.shape[0]:
-        with nogil:
-            fdp_project(outer, middle, inner, &table[0], &view[0])
-    return out
+def project(levels, int threads):
+    """Runs levels of steps (table, outer, middle, inner, out): int64[outer * inner] out becomes the table
+    [outer, middle, inner] summed over its middle axis. Steps of one level are independent of each other."""
+    steps = [step for level in levels for step in level]
+    cdef Py_ssize_t n = len(steps), i
+    cdef const int64_t[::1] table
+    cdef int64_t[::1] out
+    cdef int code
+    if n == 0:
+        return
+    first = np.cumsum([0, *map(len, levels)], dtype=np.int32)
+    shape = np.array([step[1:4] for step in steps], np.int64).T.copy()
+    pointers = np.zeros((2, n), np.uintp)
+    cdef const int32_t[::1] firsts = first
+    cdef const int64_t[:, ::1] shapes = shape
+    cdef uintptr_t[:, ::1] places = pointers
+    for i in range(n):
+        table, out = steps[i][0], steps[i][4]
+        if table.shape[0] != shapes[0, i] * shapes[1, i] * shapes[2, i] or out.shape[0] != shapes[0, i] * shapes[2, i]:
+            raise ValueError("a table is not of the shape it is projected from or to")
+        if table.shape[0]:
+            places[0, i] = <uintptr_t>&table[0]
+        if out.shape[0]:
+            places[1, i] = <uintptr_t>&out[0]
+    cdef fdp_projections c
+    c.levels = <int>(firsts.shape[0] - 1)
+    c.first = &firsts[0]
+    c.outer, c.middle, c.inner = &shapes[0, 0], &shapes[1, 0], &shapes[2, 0]
+    c.in_ = <const int64_t *const *>&places[0, 0]
+    c.out = <int64_t *const *>&places[1, 0]
+    with nogil:
+        code = fdp_project(&c, threads)
+    check(code)

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 SPARSE_CELLS = 1 << 27
 """With sparse=None, a clique of more cells than this (1 GiB of int64) is counted sparsely."""
 
+CHUNK_ROWS = 1 << 18
+"""Rows of one unit of work: long enough for a table to settle in a cache, short enough to keep threads busy."""
+
 PRIVATE_TABLE_BYTES = 1 << 29
-"""Threads keep tables of their own up to this many bytes in all; beyond it they divide the cells instead."""
+"""With fewer cliques than threads, several share one by copies of its table, up to this many bytes in all; beyond it
+they divide its cells instead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,19 +127,20 @@ class LocalCounter:
         space = np.zeros(plan.total, np.int64)
         count.count(
             self._rows(plan.columns, weights),
-            plan.depth,
+            plan.start,
             plan.column,
             plan.size,
             plan.offset,
             plan.cells,
             self.threads,
+            CHUNK_ROWS,
             PRIVATE_TABLE_BYTES,
             space,
         )
         tables = {c: space[at : at + domain.cells(c)].reshape(domain.shape(c)) for c, at in plan.counted}
         if () in cliques and not tables:
             tables[()] = np.array(self._total(weights), np.int64)
-        return planning.project_all(domain, tables, cliques)
+        return planning.project_all(domain, tables, cliques, self.threads)
 
     def _total(self, weights: np.ndarray | None) -> int:
         if weights is None:

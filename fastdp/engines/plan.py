@@ -15,15 +15,20 @@ DENSE_CELLS = 1 << 32
 """A dense table has fewer cells than this: cell numbers are 32-bit in the kernel."""
 
 
+PENDING_CELLS = 1 << 22
+"""Tables between a marginal and its projection are kept up to this many cells (32 MiB), then worked off."""
+
+
 @dataclass(frozen=True)
 class Plan:
-    """Steps of the fused pass (see csrc/count.h), and the cliques whose tables it fills.
+    """What one pass over the rows counts (see csrc/count.h): clique k has the columns start[k] .. start[k + 1] - 1 of
+    `column` (numbers into `columns`) with `size` codes each; its table of cells[k] cells begins at offset[k].
 
     counted: each clique in the column order it is counted in, with the offset of its table; total: cells of all.
     """
 
     columns: tuple[str, ...]
-    depth: np.ndarray
+    start: np.ndarray
     column: np.ndarray
     size: np.ndarray
     offset: np.ndarray
@@ -35,82 +40,106 @@ class Plan:
 def fuse(domain: Domain, cliques: Iterable[Clique]) -> Plan:
     """The plan for cliques none of which contains another, each in its own order of columns.
 
-    Cliques that begin with the same columns share the work on them. Reordering columns to share more was measured not to
-    pay: extending a cell number costs a tenth of an addition to a table, and transposing the results costs more.
+    Cliques share the pass and the row weights, not their cell numbers: those of one column more cost a tenth of an
+    addition to a table, and a clique by itself can be counted by any thread.
     """
     place = {name: i for i, name in enumerate(domain)}
     ordered = sorted(map(tuple, cliques), key=lambda c: [place[n] for n in c])
-    use = {name for clique in ordered for name in clique}
-    columns = tuple(name for name in domain if name in use)
-    number = {name: i for i, name in enumerate(columns)}
-    steps: list[tuple[int, int, int, int, int]] = []
-    counted: list[tuple[Clique, int]] = []
-    total = 0
-    previous: Clique = ()
     for clique in ordered:
         if domain.cells(clique) >= DENSE_CELLS:
             raise UsageError(
                 f"clique {clique!r} has {domain.cells(clique)} cells; dense tables have fewer than 2^32 "
                 "(ask for sparse=True)"
             )
-        shared = 0
-        while shared < min(len(previous), len(clique)) and previous[shared] == clique[shared]:
-            shared += 1
-        for d in range(shared, len(clique)):
-            last = d == len(clique) - 1
-            offset, cells = (total, domain.cells(clique)) if last else (-1, 0)
-            steps.append((d, number[clique[d]], domain[clique[d]], offset, cells))
-        counted.append((clique, total))
-        total += domain.cells(clique)
-        previous = clique
-    table = list(zip(*steps, strict=True)) if steps else [()] * 5
+    use = {name for clique in ordered for name in clique}
+    columns = tuple(name for name in domain if name in use)
+    number = {name: i for i, name in enumerate(columns)}
+    cells = np.array([domain.cells(c) for c in ordered], np.int64)
+    ends = np.cumsum(cells)
+    offset = ends - cells
     return Plan(
         columns,
-        np.array(table[0], np.int32),
-        np.array(table[1], np.int32),
-        np.array(table[2], np.uint32),
-        np.array(table[3], np.int64),
-        np.array(table[4], np.int64),
-        tuple(counted),
-        total,
+        np.cumsum([0, *map(len, ordered)], dtype=np.int32),
+        np.array([number[n] for c in ordered for n in c], np.int32),
+        np.array([domain[n] for c in ordered for n in c], np.uint32),
+        offset,
+        cells,
+        tuple(zip(ordered, offset.tolist(), strict=True)),
+        int(cells.sum()),
     )
 
 
-def project(table: np.ndarray, have: Clique, want: Clique) -> np.ndarray:
-    """The exact marginal over `want` (any order) of a contiguous table over `have`; the table itself or a view of it
-    where nothing has to be summed. Leading axes are summed first: they shrink the table at full speed."""
-    from .._core import count
+class Projections:
+    """Sums over axes of contiguous tables, noted down and then run together: a table can be projected further
+    before it is filled. Those that do not wait for each other run on several threads."""
 
-    kept, shape = list(have), list(table.shape)
-    for name in have:
-        if name in want:
-            continue
-        axis = kept.index(name)
-        outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-        table = count.project(table.reshape(-1), outer, shape[axis], inner)
-        del kept[axis], shape[axis]
-    table = table.reshape(shape)
-    return table if kept == list(want) else table.transpose([kept.index(name) for name in want])
+    def __init__(self, threads: int = 1):
+        self.threads = threads
+        self._levels: list[list[tuple]] = []
+        self._level: dict[int, tuple[int, np.ndarray]] = {}  # by id, with the table: it must live as long
+        self._pending = 0
+
+    def project(self, table: np.ndarray, have: Clique, want: Clique) -> np.ndarray:
+        """The marginal over `want` (names of `have` in the same order) of a table over `have`, filled by `run`; the table
+        itself where nothing has to be summed. Leading axes are summed first: they shrink the table at full speed."""
+        shape = list(table.shape)
+        keep = [name in want for name in have]
+        while not all(keep):
+            axis = keep.index(False)
+            end = keep.index(True, axis) if True in keep[axis:] else len(keep)
+            outer, middle, inner = (math.prod(shape[a:b]) for a, b in ((0, axis), (axis, end), (end, None)))
+            out = np.empty(outer * inner, np.int64)
+            level = self._level[id(table)][0] if id(table) in self._level else 0
+            while len(self._levels) <= level:
+                self._levels.append([])
+            self._levels[level].append((table.reshape(-1), outer, middle, inner, out))
+            del keep[axis:end], shape[axis:end]
+            table = out.reshape(shape)
+            self._level[id(table)] = (level + 1, table)
+            if not all(keep):
+                self._pending += table.size
+        return table
+
+    def run(self) -> None:
+        """Fills all tables promised so far. The largest of a level come first, so that threads end together."""
+        from .._core import count
+
+        for level in self._levels:
+            level.sort(key=lambda step: step[0].size, reverse=True)
+        count.project(self._levels, self.threads)
+        self._levels, self._level, self._pending = [], {}, 0
+
+    def relieve(self) -> None:
+        """Runs what was noted down where tables that nobody asked for would take too much memory."""
+        if self._pending > PENDING_CELLS:
+            self.run()
 
 
 def project_all(
-    domain: Domain, tables: dict[Clique, np.ndarray], wanted: Sequence[Clique]
+    domain: Domain, tables: dict[Clique, np.ndarray], wanted: Sequence[Clique], threads: int = 1
 ) -> dict[Clique, np.ndarray]:
     """Every wanted marginal from the smallest table at hand that contains it; large ones first, so that they
     serve the smaller ones. Results are contiguous and do not share memory with each other."""
     known: dict[frozenset[str], tuple[Clique, np.ndarray]] = {frozenset(c): (c, t) for c, t in tables.items()}
-    out: dict[Clique, np.ndarray] = {}
-    given: set[frozenset[str]] = set()
+    work = Projections(threads)
     for clique in sorted(dict.fromkeys(wanted), key=domain.cells, reverse=True):
         names = frozenset(clique)
         if names not in known:
             have = min((k for k in known if names <= k), key=lambda k: known[k][1].size)
             order = tuple(name for name in known[have][0] if name in names)
-            known[names] = (order, project(known[have][1], known[have][0], order))
-        table = project(known[names][1], known[names][0], clique)
-        out[clique] = np.array(table, order="C", copy=True if names in given else None)
-        given.add(names)
-    return {clique: out[clique] for clique in wanted}
+            known[names] = (order, work.project(known[have][1], known[have][0], order))
+            work.relieve()
+    work.run()
+    out: dict[Clique, np.ndarray] = {}
+    given: set[frozenset[str]] = set()
+    for clique in wanted:
+        if clique in out:
+            continue
+        order, table = known[frozenset(clique)]
+        turned = table.transpose([order.index(name) for name in clique])
+        out[clique] = np.array(turned, order="C", copy=True if frozenset(clique) in given else None)
+        given.add(frozenset(clique))
+    return out
 
 
 def outer(cliques: Iterable[Clique]) -> list[Clique]:
