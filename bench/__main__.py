@@ -40,6 +40,10 @@ BENCHES = {
         "AdaGrid's marginals against numpy, mbi, Polars, DuckDB and pandas",
         (("--rows", "300000", "--repeat", "2", "--no-save"),),
     ),
+    "encode": Bench(
+        "Parquet to codes and weights, beside Polars reading and grouping it",
+        (("--rows", "300000", "--rounds", "1", "--no-save"),),
+    ),
     "estimator": Bench(
         "fits against mbi's estimators and Private-PGM's mirror descent on the same measurements",
         (

@@ -5,13 +5,15 @@
 Each engine runs in a process of its own, with codes and weights already in memory. "all 59": every marginal counted one by
 one (fastdp: one call). "7 outer": only the outer ones, without the projections to the other 52, which fastdp's figure
 includes all the same. Times are the best of several; ratios are time of the peer over time of fastdp. "cpu" is processor time
-of all threads together: it says more than seconds do where others use the machine as well.
+of all threads together: it says more than seconds do where others use the machine as well. "threads": fastdp on one thread and
+on two, in turns in one process; there the 7 outer ones are counted alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -80,6 +82,36 @@ def child(peer: str, folder: Path, job: str, repeat: int) -> None:
     print(json.dumps({**figures, "peak_mb": peak_mb(), "loaded_mb": before}))
 
 
+def by_threads(folder: Path, repeat: int) -> None:
+    """fastdp on one thread and on two, in turns, so that a machine that slows down slows both; prints JSON."""
+    from fastdp.domain import downward_closure
+
+    from .peers_counting import fastdp
+
+    domain = json.loads((folder / "domain.json").read_text())
+    codes = {name: np.load(folder / f"{name}.npy") for name in domain}
+    given = (domain, codes, np.load(folder / "user.npy"), np.load(folder / "weight.npy"))
+    count = {threads: fastdp(*given, threads=threads) for threads in (1, 2)}
+    out = {}
+    for job, cliques in (("all 59", downward_closure(OUTER)), ("7 outer", OUTER)):
+        times: dict[int, list] = {1: [], 2: []}
+        for _ in range(repeat):
+            for threads, work in count.items():
+                start, spent = time.perf_counter(), time.process_time()
+                work(cliques)
+                times[threads].append((time.perf_counter() - start, time.process_time() - spent))
+        best = {threads: np.min(found, axis=0) for threads, found in times.items()}
+        middle = {threads: float(np.median(found, axis=0)[0]) for threads, found in times.items()}
+        out[job] = {
+            "seconds": [best[1][0], best[2][0]],
+            "cpu_seconds": [best[1][1], best[2][1]],
+            "ratio": best[1][0] / best[2][0],
+            "ratio_of_medians": middle[1] / middle[2],
+            "runs": repeat,
+        }
+    print(json.dumps({**out, "load_average": round(os.getloadavg()[0], 2)}))
+
+
 def run(peer: str, folder: Path, job: str, repeat: int) -> dict | None:
     command = [sys.executable, "-m", "bench.counting", "--child", peer, "--folder", str(folder)]
     command += ["--job", job, "--repeat", str(repeat)]
@@ -112,6 +144,12 @@ def compare(title: str, folder: Path, peers: list[str], repeat: int) -> dict:
                 f"  {peer:<16}{found['seconds']:>9.3f}{found['ratio']:>8.1f}{found['cpu_seconds']:>9.3f}{found['peak_mb']:>9.0f}{extra:>14.0f}"
             )
         out["jobs"][job] = figures
+    out["threads"] = run("threads", folder, "all 59", 15)
+    print(f"\n{title}, 1 thread and 2\n  {'job':<10}{'seconds':>16}{'ratio':>8}{'of medians':>12}{'cpu':>16}")
+    for job in out["jobs"]:
+        found = out["threads"][job]
+        seconds, cpu = ("{:.3f} {:.3f}".format(*found[key]) for key in ("seconds", "cpu_seconds"))
+        print(f"  {job:<10}{seconds:>16}{found['ratio']:>8.2f}{found['ratio_of_medians']:>12.2f}{cpu:>16}")
     return out
 
 
@@ -125,6 +163,9 @@ def main() -> None:
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.child == "threads":
+        by_threads(Path(given.folder), given.repeat)
+        return
     if given.child:
         child(given.child, Path(given.folder), given.job, given.repeat)
         return
