@@ -58,6 +58,15 @@ def describe() -> dict:
     }
 
 
+def busy_seconds() -> float:
+    """Processor time of all that ran on this machine since it started; nan where the system does not tell."""
+    found = re.search(r"^cpu +(.+)$", _read("/proc/stat"), re.M)
+    if not found:
+        return float("nan")
+    user, nice, system, _idle, _wait, *interrupts = map(int, found[1].split()[:8])
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+
+
 def peak_mb() -> float:
     """Peak resident memory of this process so far, in MB (from the kernel's high-water mark)."""
     found = re.search(r"VmHWM:\s*(\d+)", _read("/proc/self/status"))

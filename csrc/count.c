@@ -1,5 +1,14 @@
 /* Dense counting.
  *
+ * The floor. 10 million taxi rows have 10 one-byte codes and a 4-byte user number whose weight comes out of a table of the
+ * size of L2: under 1 ns a row. Cell numbers of the 7 outer cliques take 27 steps on 32-bit lanes, 1 to 2 ns.
+ * What costs is 7 read-modify-writes a row on 20 MB of tables: half a nanosecond each where the line is in L1, 1.5 where
+ * it comes out of L2 and another goes back. So 6 to 12 ns a row, and nothing in the way of using all cores. Reached on 2
+ * cores of a 2.1 GHz x86 server with 2 MB of L2 each, while nobody else used them: 12 ns a row on one thread and 6.2 on
+ * two with simulated trips, whose cells are spread widely, 9 and 4.9 with real ones; 0.062 and 0.049 s for 10 million
+ * rows with all projections. bench/counting.py measures it anew. Units of 131,072 to 524,288 rows differ by less than
+ * the noise, of 16,384 are 4 to 15 % slower. Tables of 32-bit sums with a carry were no faster.
+ *
  * How. A unit of work is one clique over one chunk of rows, so that the clique's table (0.4 to 1.6 MB for most of AdaGrid's)
  * stays in L2 for 262,144 additions, and no thread needs tables of its own. Within a unit rows go in blocks whose
  * cell numbers stay in L1, one vector loop per column, then a loop of additions with as few instructions as it takes: two
