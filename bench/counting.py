@@ -1,6 +1,7 @@
 """Counting the AdaGrid marginals against numpy, mbi, Polars, DuckDB and pandas, in one run.
 
     python -m bench.counting [--rows 1000000,10000000] [--peers numpy,polars] [--repeat 3]
+    python -m bench.counting --threads
 
 Each engine runs in a process of its own, with codes and weights already in memory. "all 59": every marginal counted one by
 one (fastdp: one call). "7 outer": only the outer ones, without the projections to the other 52, which fastdp's figure
@@ -29,7 +30,6 @@ BASE = ("pickup_community_area", "shift")
 OUTER = [(*BASE, *more) for more in PAIRS]
 CHICAGO = Path(__file__).parents[1] / "../shared/data/taxi-chicago-2022/trips.parquet"
 QUIET = 0.1
-PATIENCE = 60.0
 
 
 def simulated(rows: int, folder: Path) -> None:
@@ -84,11 +84,11 @@ def child(peer: str, folder: Path, job: str, repeat: int) -> None:
     print(json.dumps({**figures, "peak_mb": peak_mb(), "loaded_mb": before}))
 
 
-def by_threads(folder: Path, repeat: int) -> None:
+def by_threads(folder: Path, patience: float, repeat: int) -> None:
     """fastdp on one thread and on two, in turns, so that a machine that slows down slows both; prints JSON.
 
     Two threads cannot be twice as fast while others use a core. Pairs of runs during which they took more than QUIET of
-    one are left out (at least 3 must remain, otherwise all count and "quiet" is false); PATIENCE bounds the wait.
+    one are left out (at least 3 must remain, otherwise all count and "quiet" is false); patience: seconds for each job.
     """
     from fastdp.domain import downward_closure
 
@@ -102,7 +102,7 @@ def by_threads(folder: Path, repeat: int) -> None:
     out = {}
     for job, cliques in jobs.items():
         pairs, disturbed = [], []
-        until = time.perf_counter() + PATIENCE
+        until = time.perf_counter() + patience
         while len(pairs) < repeat and time.perf_counter() < until:
             begin, total, own = time.perf_counter(), busy_seconds(), time.process_time()
             pair = []
@@ -161,16 +161,24 @@ def compare(title: str, folder: Path, peers: list[str], repeat: int) -> dict:
                 f"  {peer:<16}{found['seconds']:>9.3f}{found['ratio']:>8.1f}{found['cpu_seconds']:>9.3f}{found['peak_mb']:>9.0f}{extra:>14.0f}"
             )
         out["jobs"][job] = figures
-    out["threads"] = run("threads", folder, "all 59", 15)
-    print(f"\n{title}, 1 thread and 2\n  {'job':<10}{'seconds':>16}{'ratio':>8}{'of medians':>12}{'cpu':>16}")
-    for job in out["jobs"]:
-        found = out["threads"][job]
-        seconds, cpu = ("{:.3f} {:.3f}".format(*found[key]) for key in ("seconds", "cpu_seconds"))
-        disturbed = "" if found["quiet"] else "  (others used the machine)"
-        print(
-            f"  {job:<10}{seconds:>16}{found['ratio']:>8.2f}{found['ratio_of_medians']:>12.2f}{cpu:>16}{disturbed}"
-        )
+    out["threads"] = compare_threads(title, folder)
     return out
+
+
+def compare_threads(title: str, folder: Path, patience: float = 20.0) -> dict:
+    """Both jobs on one thread and on two, as a table."""
+    found = run("threads", folder, str(patience), 15)
+    if found is None:
+        raise SystemExit("fastdp did not run")
+    print(f"\n{title}, 1 thread and 2\n  {'job':<10}{'seconds':>16}{'ratio':>8}{'of medians':>12}{'cpu':>16}")
+    for job in ("all 59", "7 outer"):
+        each = found[job]
+        seconds, cpu = ("{:.3f} {:.3f}".format(*each[key]) for key in ("seconds", "cpu_seconds"))
+        disturbed = "" if each["quiet"] else "  (others used the machine)"
+        print(
+            f"  {job:<10}{seconds:>16}{each['ratio']:>8.2f}{each['ratio_of_medians']:>12.2f}{cpu:>16}{disturbed}"
+        )
+    return found
 
 
 def main() -> None:
@@ -178,13 +186,14 @@ def main() -> None:
     parser.add_argument("--rows", default="1000000,10000000")
     parser.add_argument("--peers", default="numpy,mbi,polars,duckdb,pandas")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", action="store_true", help="only fastdp, on one thread and on two")
     parser.add_argument("--no-save", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child == "threads":
-        by_threads(Path(given.folder), given.repeat)
+        by_threads(Path(given.folder), float(given.job), given.repeat)
         return
     if given.child:
         child(given.child, Path(given.folder), given.job, given.repeat)
@@ -192,18 +201,25 @@ def main() -> None:
     print(json.dumps(describe()))
     peers = [p for p in given.peers.split(",") if p]
     results = []
+
+    def measure(title: str, folder: str) -> None:
+        if given.threads:
+            found = compare_threads(title, Path(folder), patience=60.0)
+            results.append({"title": title, "threads": found})
+        else:
+            results.append(compare(title, Path(folder), peers, given.repeat))
+
     sizes = [int(r) for r in given.rows.split(",")]
     for rows in sizes:
         with tempfile.TemporaryDirectory() as folder:
             simulated(rows, Path(folder))
-            results.append(compare(f"{rows:,} simulated taxi rows", Path(folder), peers, given.repeat))
+            measure(f"{rows:,} simulated taxi rows", folder)
     if CHICAGO.exists():
         with tempfile.TemporaryDirectory() as folder:
             chicago(max(sizes), Path(folder))
-            title = f"Chicago trips tiled to {max(sizes):,} rows"
-            results.append(compare(title, Path(folder), peers, given.repeat))
+            measure(f"Chicago trips tiled to {max(sizes):,} rows", folder)
     if not given.no_save:
-        keep("counting", {"results": results})
+        keep("counting-threads" if given.threads else "counting", {"results": results})
 
 
 if __name__ == "__main__":
