@@ -53,7 +53,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     threshold: float = 5.0
     rounds: tuple[float, ...] | None = None
     selection: float = 0.1
-    stop: Literal["noise", "tol", "published"] = "noise"
+    stop: Literal["refined", "noise", "tol", "published"] = "refined"
     max_cells: int | None = None
 
     def __post_init__(self):

@@ -15,6 +15,7 @@ from .layout import Place, Plan, make_plan, permute_cells
 from .lower import Quadratic, check, direct, lower, usage
 from .model import Model
 from .optimise import Callback, Stop, Walk, accelerated, mirror_descent
+from .refine import refined, shake
 from .total import estimate_total
 from .tree import junction_tree
 
@@ -22,7 +23,7 @@ IMPOSSIBLE = -1e30
 """The potential of a structural zero: finite, so that differences of potentials stay zero."""
 
 STAGED_CELLS = 1 << 25
-"""Up to this size a fit that stops at the noise level begins with the pairs; a start of its own costs memory."""
+"""Up to this size a fit that stops at the noise level goes order by order; a start of its own costs memory."""
 
 LEAST = np.float32(1e-30)
 """The least float32 cell that is not zero (csrc/infer.c keeps it so)."""
@@ -34,7 +35,7 @@ def fit(
     domain: Mapping[str, int],
     measurements: Sequence[Any],
     total: float | None = None,
-    stop: Literal["noise", "tol", "iters"] = "noise",
+    stop: Literal["noise", "risk", "refined", "tol", "iters"] = "noise",
     tol: float | None = None,
     iters: int | None = None,
     zeros: Mapping[Sequence[str], np.ndarray] | None = None,
@@ -55,10 +56,12 @@ def fit(
     total
         Number of rows; by default the minimum-variance estimate from the measurements.
     stop, tol, iters
-        "noise" ends where the noise explains the rest (see `Stop`), "tol" when the loss falls by less than `tol`
-        (1e-6) relatively over ten iterations, "iters" after `iters` oracle calls. `iters` caps the others too (10,000).
-        With "noise", single attributes and pairs are fitted to their own noise level first: most measured rows are
-        cells of high order, and behind their noise a pair could still be far off.
+        "noise" ends where the noise explains the rest, "risk" where the expected error of the measured rows is estimated to
+        be least (see `Stop`; twice the work), "tol" when the loss falls by less than `tol` (1e-6) relatively over ten
+        iterations, "iters" after `iters` oracle calls. `iters` caps the others too (10,000). "refined" takes the pairs from
+        "risk" and everything finer from "noise" (see `refine`).
+        With "noise", single attributes are fitted to their noise level first, then pairs with them, and so on: most
+        measured rows are cells of high order, and behind their noise a pair could still be far off.
     zeros
         {clique: bool array, True where a combination is impossible}: public knowledge, exact in the model.
     warm_start
@@ -80,37 +83,42 @@ def fit(
         cliques += [node.axes for node in warm_start.nodes]
     tree = junction_tree(domain, cliques, max_cells)
     rows = total if total is not None else estimate_total(domain, measurements)[0]
+    if stop == "refined":
+        options = {"iters": iters, "tol": tol, "zeros": zeros, "warm_start": warm_start, "threads": threads}
+        more = {"callback": callback, "max_cells": max_cells, "method": method, "tables": tables}
+        return refined(fit, domain, measurements, float(rows), **options, **more)
     before = 0
-    low = [m for m in measurements if len(m.clique) <= 2]
-    if (
-        stop == "noise"
-        and warm_start is None
-        and 0 < len(low) < len(measurements)
-        and tree.cells <= STAGED_CELLS
-    ):
-        warm_start = fit(
-            domain,
-            low,
-            rows,
-            zeros=zeros,
-            tol=tol,
-            iters=iters,
-            threads=threads,
-            max_cells=max_cells,
-            method=method,
-        )
-        before = warm_start.iterations
-    plan = make_plan(domain, tree, used, direct(parts) - {frozenset(clique) for clique in banned})
+    if stop == "noise" and warm_start is None and tree.cells <= STAGED_CELLS:
+        for k in sorted({len(m.clique) for m in measurements})[:-1]:
+            warm_start = fit(
+                domain,
+                [m for m in measurements if len(m.clique) <= k],
+                rows,
+                tol=tol,
+                iters=iters,
+                zeros=zeros,
+                warm_start=warm_start,
+                threads=threads,
+                max_cells=max_cells,
+                method=method,
+            )
+            before += warm_start.iterations
+    pulled = set() if stop == "risk" else direct(parts) - {frozenset(clique) for clique in banned}
+    plan = make_plan(domain, tree, used, pulled)
     workers, dtype = resolve(threads), np.dtype(tables)
     quadratic = lower(plan, parts, dtype)
     precision, target = _spread(plan, quadratic)
     start = _start(plan, precision, target, banned, warm_start, float(rows), workers, dtype)
     pulls = [(pull.target, pull.precision) for pull in quadratic.pulls]
     most = iters if iters is not None else 10_000
-    small = tol if tol is not None else 1e-4 if stop == "noise" else 1e-6
-    walk = Walk(Engine(plan, workers, dtype, pulls), quadratic, start, float(rows), workers, before)
+    small = tol if tol is not None else 1e-4 if stop in ("noise", "risk") else 1e-6
+    engine, shadow = Engine(plan, workers, dtype, pulls), None
+    if stop == "risk":
+        shaken = lower(plan, check(domain, [shake(m, i) for i, m in enumerate(measurements)]), dtype)
+        shadow = Walk(engine, shaken, start.copy(), float(rows), workers)
+    walk = Walk(engine, quadratic, start, float(rows), workers, before, shadow)
     del start
-    found = METHODS[method](walk, Stop(stop, quadratic, small, most, slack), callback)
+    found = METHODS[method](walk, Stop(stop, quadratic, small, most, slack, shadow), callback)
     return Model.from_plan(
         plan,
         found.tables,
@@ -128,8 +136,8 @@ def _check_options(measurements, total, stop, tol, iters, method, tables) -> Non
         raise MeasurementError("there is nothing to fit: the list of measurements is empty")
     if total is not None and not (np.isfinite(total) and total > 0):
         raise UsageError(f"total must be a positive number, got {total!r}")
-    if stop not in ("noise", "tol", "iters"):
-        raise UsageError(f'stop is "noise", "tol" or "iters", got {stop!r}')
+    if stop not in ("noise", "risk", "refined", "tol", "iters"):
+        raise UsageError(f'stop is "noise", "risk", "refined", "tol" or "iters", got {stop!r}')
     if tol is not None and not tol > 0:
         raise UsageError(f"tol must be positive, got {tol!r}")
     if iters is not None and (int(iters) != iters or iters < 1):

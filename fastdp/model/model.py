@@ -74,6 +74,11 @@ class Model:
         return cls(plan.domain, nodes, **facts)
 
     @property
+    def errors(self) -> dict[Clique, np.ndarray]:
+        """Standard error of every cell measured by itself, per measured clique (inf where a cell was not)."""
+        return self._measured
+
+    @property
     def cells(self) -> int:
         return sum(node.table.size for node in self.nodes)
 

@@ -330,7 +330,8 @@ def test_planted_histogram_drawn_again_on_resume(tmp_path):
 def test_a_resumed_run_with_another_clip_fails_closed(tmp_path):
     """Whatever changed the choice (another version, say): marginals that were charged for one clip are not answered for another."""
     _, door = open_reserved(Bounded(small_table()), work=tmp_path, run="the run")
-    ask(door)
+    with forced(2):
+        ask(door)
     _, door = open_reserved(Bounded(small_table()), work=tmp_path, run="the run")
     with forced(1), pytest.raises(LedgerError, match="another question"):
         ask(door)
