@@ -161,9 +161,12 @@ def show(name: str, found: dict[str, dict]) -> None:
 def across(results: dict, epsilon: float) -> None:
     """The default calibration by the default rule against the published noise and method."""
     ours, theirs = (results["settings"].get(f"{c}, epsilon {epsilon:g}") for c in ("gdp", "classic"))
-    if not (ours and theirs and "published" in theirs["runs"][0]):
+    if not (ours and theirs):
         return
-    n = min(len(ours["runs"]), len(theirs["runs"]))
+    both = zip(ours["runs"], theirs["runs"], strict=False)
+    n = sum("refined" in mine and "published" in other for mine, other in both)
+    if not n:
+        return
     gap = np.array(
         [
             np.subtract(ours["runs"][i]["refined"]["scores"], theirs["runs"][i]["published"]["scores"])

@@ -25,6 +25,9 @@ IMPOSSIBLE = -1e30
 STAGED_CELLS = 1 << 25
 """Up to this size a fit that stops at the noise level goes order by order; a start of its own costs memory."""
 
+STAGES = {"noise": None, "risk": 1}
+"""How many orders of marginals are fitted, to their noise level, before the next one joins them; None: all."""
+
 LEAST = np.float32(1e-30)
 """The least float32 cell that is not zero (csrc/infer.c keeps it so)."""
 
@@ -88,8 +91,8 @@ def fit(
         more = {"callback": callback, "max_cells": max_cells, "method": method, "tables": tables}
         return refined(fit, domain, measurements, float(rows), **options, **more)
     before = 0
-    if stop == "noise" and warm_start is None and tree.cells <= STAGED_CELLS:
-        for k in sorted({len(m.clique) for m in measurements})[:-1]:
+    if stop in STAGES and warm_start is None and tree.cells <= STAGED_CELLS:
+        for k in sorted({len(m.clique) for m in measurements})[:-1][: STAGES[stop]]:
             warm_start = fit(
                 domain,
                 [m for m in measurements if len(m.clique) <= k],

@@ -39,10 +39,10 @@ GROW, SHRINK, MARGIN, FAR = 1.2, 0.7, 1.3, 8.0
 SPREAD = 0.3
 """How far a shadow's measurements are from ours, in sigma."""
 
-STEADY = 0.1
-"""The least weight t of the newest point in a fit that stops by what the noise explains. Full momentum runs ahead in the directions
-that are measured worst, which is where the noise is: with this little of it an early stop is as good as plain mirror
-descent's, at a fifth of the calls (bench/stopping.py)."""
+STEADY = {"noise": 0.1, "risk": 0.15}
+"""The least weight t of the newest point in a fit that stops by what the noise explains. Full momentum runs ahead in the
+directions that are measured worst, which is where the noise is: with this little of it an early stop is as good as plain
+mirror descent's, at a fifth of the calls (bench/stopping.py)."""
 
 
 @dataclass
@@ -232,7 +232,7 @@ class Stop:
 def accelerated(walk: Walk, stop: Stop, callback: Callback | None) -> Fitted:
     clock = Clock(callback)
     smooth, loss, t = walk.steepest, walk.loss, 1.0
-    least = STEADY if stop.rule in ("noise", "risk") else 0.0
+    least = STEADY.get(stop.rule, 0.0)
     while True:
         clock.tick(walk.calls, loss)
         ended = stop(loss, walk.x, walk.calls)
