@@ -54,7 +54,7 @@ def test_rounds_follow_the_size_of_the_sets_and_spend_exactly_the_budget():
     assert door.steps == ["round 1", "round 2"]
     assert math.isclose(sum(r.mu**2 for r in door.asked), door.mu**2)
     assert len(kept["measurements"]) == 3
-    assert kept["options"]["stop"] == "noise"
+    assert kept["options"]["stop"] == "refined"
 
 
 def test_copies_are_measured_and_averaged_before_the_threshold():
