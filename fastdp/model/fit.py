@@ -118,7 +118,8 @@ def fit(
     engine, shadow = Engine(plan, workers, dtype, pulls), None
     if stop == "risk":
         shaken = lower(plan, check(domain, [shake(m, i) for i, m in enumerate(measurements)]), dtype)
-        shadow = Walk(engine, shaken, start.copy(), float(rows), workers)
+        quick = Engine(plan, workers, np.float32)  # a probe needs no more, and shares the caches with the fit
+        shadow = Walk(quick, shaken, _single(start), float(rows), workers, averages=False)
     walk = Walk(engine, quadratic, start, float(rows), workers, before, shadow)
     del start
     found = METHODS[method](walk, Stop(stop, quadratic, small, most, slack, shadow), callback)
@@ -207,11 +208,13 @@ def _start(
         raise MeasurementError("structural zeros leave no possible row: check `zeros` for a contradiction")
     if not np.isfinite(log_z):
         raise MeasurementError("the fit cannot begin: potentials are not finite; check values and sigma")
-    if dtype == np.float64:
-        return tables
-    out = tables.astype(dtype)
-    np.maximum(out, LEAST, out=out, where=tables > 0)  # what is possible stays possible
-    return out
+    return tables if dtype == np.float64 else _single(tables)
+
+
+def _single(tables: np.ndarray) -> np.ndarray:
+    """The tables in float32; what is possible stays possible."""
+    out = tables.astype(np.float32)
+    return np.maximum(out, LEAST, out=out, where=tables > 0)
 
 
 def errors_of(plan: Plan, w: np.ndarray, quadratic: Quadratic) -> dict[Clique, np.ndarray]:

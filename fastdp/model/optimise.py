@@ -74,8 +74,8 @@ class Walk:
     """Where a descent stands: the mirror point z, the average x, and the vector's residuals at both.
 
     `attempt` tries a step from z, as often as need be; `accept` goes there. `tables` holds where it begins (true tables)
-    and becomes z's. A `shadow` makes every accepted step too, with the same size, on measurements of its own. Calls of the
-    engine are counted, the shadow's with them.
+    and becomes z's. A `shadow` makes every accepted step too, with the same size, on measurements of its own; it has residuals
+    only (`averages` is False), not the tables of x. Calls of the engine are counted, the shadow's with them.
     """
 
     def __init__(
@@ -87,13 +87,14 @@ class Walk:
         threads: int,
         calls: int = 0,
         shadow: Walk | None = None,
+        averages: bool = True,
     ):
         self.shadow, self._size = shadow, 0.0
         self.engine, self.quadratic, self.total, self.threads = engine, quadratic, total, threads
         self._active = quadratic.active
         self._whole = self._active.size == max(engine.size, 1)
         self._z, self._z_next = engine.state(tables), engine.state()
-        self._x, self._pending = tables.copy(), 0.0
+        self._x, self._pending, self._averages = tables.copy() if averages else tables, 0.0, averages
         self._delta = np.zeros(max(engine.size, 1))
         self._sums = np.zeros((len(quadratic.pulls), 3))
         engine.adopt(self._z, total)
@@ -138,7 +139,9 @@ class Walk:
         """x = (1 - mix) x + mix z', z = z'; returns the loss of x."""
         self._z, self._z_next = self._z_next, self._z
         self.z, self.z_next = self.z_next, self.z
-        self._pending = mix  # the tables of x follow inside the next attempt, which has them in cache
+        self._pending = (
+            mix if self._averages else 0.0
+        )  # x's tables follow in the next attempt, which has them in cache
         self.x.pulls = self.z.pulls
         self.loss = self.quadratic.blend(self.x, self.z, mix, self.threads)
         if self.shadow is not None:
