@@ -183,6 +183,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument(
+        "--from-seed", type=int, default=0, help="with --out: seeds that nothing was chosen by"
+    )
     parser.add_argument("--epsilon", type=float, nargs="*", default=[1.0, 10.0])
     parser.add_argument("--calibration", nargs="*", default=["classic", "gdp"], choices=measurements.SIGMA)
     parser.add_argument("--rules", nargs="*", default=list(RULES), choices=RULES)
@@ -190,8 +193,14 @@ def main() -> None:
     options = parser.parse_args()
     truth = truth_codes(options.rows)
     results: dict = json.loads(options.out.read_text()) if options.out.is_file() else {}
-    if results.get("rows") != options.rows:
-        results = {"rows": options.rows, "scores": SCORES, "settings": {}, "default_above_published": {}}
+    if (results.get("rows"), results.get("from_seed")) != (options.rows, options.from_seed):
+        results = {
+            "rows": options.rows,
+            "from_seed": options.from_seed,
+            "scores": SCORES,
+            "settings": {},
+            "default_above_published": {},
+        }
     results["machine"] = machine.describe()
     options.out.parent.mkdir(exist_ok=True)
     for epsilon in options.epsilon:
@@ -199,13 +208,14 @@ def main() -> None:
             name = f"{calibration}, epsilon {epsilon:g}"
             print(name, flush=True)
             runs = results["settings"].setdefault(name, {"runs": []})["runs"]
-            for seed in range(options.seeds):
-                if seed == len(runs):
+            for i in range(options.seeds):
+                if i == len(runs):
                     runs.append({})
+                seed = options.from_seed + i
                 problem = measurements.make(
                     "adagrid", epsilon, calibration, options.rows, noise_seed=seed + 1
                 )
-                one(problem, truth, seed, options.rules, runs[seed])
+                one(problem, truth, seed, options.rules, runs[i])
                 options.out.write_text(json.dumps(results, indent=1) + "\n")
             results["settings"][name]["summary"] = summarise(runs)
             show(name, results["settings"][name]["summary"])
