@@ -42,7 +42,8 @@ class Node:
 
 class Model:
     """A fitted graphical model. `total` rows; `loss` and `iterations` (oracle calls) of its fit; `ended` says what
-    ended it: "noise level", "tolerance" or "iterations"; `trace` holds (calls, loss, seconds). `private` is False, in the file
+    ended it: "noise level", "least risk", "noise level, pairs at least risk", "tolerance" or "iterations"; `trace` holds
+    (calls, loss, seconds). `private` is False, in the file
     too, where a known seed fixed the noise of its measurements."""
 
     def __init__(

@@ -64,7 +64,7 @@ def refined(
         total=total,
         loss=sum(_loss(moved, m) for m in measurements),
         iterations=close.iterations + smooth.iterations + moved.iterations,
-        ended="refined",
+        ended="noise level, pairs at least risk",
         trace=smooth.trace,
         measured=smooth.errors,
     )
