@@ -299,7 +299,7 @@ int NAME(move)(const fdp_tree *tree, const fdp_pull *pulls, int64_t n_pulls, con
     const int code = NAME(run)(&job, threads);
     *log_z = job.log_z;
     *far = 0;
-    memset(sums, 0, (size_t)(n_pulls * FDP_PULL_SUM) * sizeof(double));
+    for (int64_t i = 0; i < n_pulls * FDP_PULL_SUM; i++) sums[i] = 0;
     const fdp_stage *last = tree->stages + tree->n_stages - 1;
     for (int64_t k = 0; k < last->first_item + last->n_items; k++) {
         const fdp_node *node = tree->nodes + tree->item_node[k];
