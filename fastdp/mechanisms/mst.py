@@ -31,7 +31,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     shares: tuple[float, float, float] = (0.25, 0.125, 0.625)
     rare: float = 3.0
-    stop: Literal["noise", "tol"] = "noise"
+    stop: Literal["risk", "noise", "tol"] = "risk"
 
     def __post_init__(self):
         super().__post_init__()
