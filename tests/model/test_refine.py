@@ -102,11 +102,15 @@ def test_least_risk_is_near_the_best_stop():
     assert total["risk"] < total["noise"]
 
 
-def test_refined_takes_pairs_from_one_and_the_rest_from_the_other():
+def test_refined_takes_pairs_from_one_and_the_rest_from_the_other(monkeypatch):
+    monkeypatch.setattr(refine, "SHORT", 0)
     joint = truth(1)
     seen = measured(joint, 1, sigma=120.0)
     close, smooth, both = (fit(DOMAIN, seen, stop=stop) for stop in ("risk", "noise", "refined"))
-    assert both.ended == "noise level, pairs at least risk" and both.iterations > close.iterations + smooth.iterations
+    assert (
+        both.ended == "noise level, pairs at least risk"
+        and both.iterations > close.iterations + smooth.iterations
+    )
     for clique in LOW:
         far = np.abs(smooth.marginal(clique) - close.marginal(clique)).sum()
         assert np.abs(both.marginal(clique) - close.marginal(clique)).sum() <= 0.2 * far + 1.0
@@ -118,12 +122,21 @@ def test_refined_takes_pairs_from_one_and_the_rest_from_the_other():
     assert both.errors.keys() == smooth.errors.keys()
 
 
+@pytest.mark.parametrize(("bound", "calls"), [("SHORT", 10**6), ("LONG", 0)])
+def test_refined_is_the_noise_level_where_that_is_very_near_or_far(monkeypatch, bound, calls):
+    monkeypatch.setattr(refine, "SHORT", 0)
+    monkeypatch.setattr(refine, bound, calls)
+    seen = measured(truth(1), 1)
+    assert fit(DOMAIN, seen, stop="refined").loss == fit(DOMAIN, seen, stop="noise").loss
+
+
 def test_refined_without_anything_finer_is_least_risk():
     seen = [m for m in measured(truth(2), 2) if len(m.clique) <= 2]
     assert fit(DOMAIN, seen, stop="refined").ended in ("least risk", "tolerance")
 
 
-def test_zeros_and_repeats_hold():
+def test_zeros_and_repeats_hold(monkeypatch):
+    monkeypatch.setattr(refine, "SHORT", 0)
     joint = truth(3)
     mask = np.zeros((12, 10), bool)
     mask[2, 3] = True
