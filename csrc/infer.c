@@ -53,12 +53,14 @@ FDP_CLONES static void shares(int64_t n, const double *restrict mass, const doub
     }
 }
 
-/* out[r] = log(rowsum[r] / mass[r]), 0 where either is 0 */
-FDP_CLONES static void log_shares(int64_t n, const double *restrict rowsum, const double *restrict mass,
+/* out[r] = log(rowsum[r] / mass[r]), 0 where either is 0. A mass below `least`, what a row of the smallest cells holds, counts
+ * as that: those cells were raised when they were stored, which is no message to anybody. */
+FDP_CLONES static void log_shares(int64_t n, const double *restrict rowsum, const double *restrict mass, double least,
                                   double *restrict out) {
     for (int64_t r = 0; r < n; r++) {
         const int some = rowsum[r] > 0 && mass[r] > 0;
-        out[r] = fdp_log(some ? rowsum[r] / mass[r] : 1);
+        const double before = mass[r] > least ? mass[r] : least;
+        out[r] = fdp_log(some ? rowsum[r] / before : 1);
     }
 }
 

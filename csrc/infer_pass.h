@@ -129,7 +129,7 @@ static void NAME(lane_move)(const NAME(job) * job, const fdp_node *node, int64_t
             NAME(tile_sum)(rows, cells, block, rowsum + j);
         if (!(largest <= most)) most = largest;
         const double *mass = node->separator >= 0 ? job->from->m + node->separator + j : &job->total;
-        log_shares(rows, rowsum + j, mass, message + j);
+        log_shares(rows, rowsum + j, mass, (double)TINY * (double)cells, message + j);
     }
     item[0] = squares, item[1] = flat[0], item[2] = flat[1], item[3] = most + reach;
 }

@@ -229,3 +229,24 @@ def test_float32_begins_with_everything_possible():
     start = _start(plan, None, None, {("a", "b"): mask}, warm, 1000.0, 1, np.dtype(np.float32))
     cells = layout.permute_cells(domain, ("a", "b"), np.array([5, 6]), plan.nodes[0].axes)
     assert start[cells[0]] > 0 and start[cells[1]] == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_that_are_almost_empty_do_not_make_a_step_look_long(dtype):
+    """Deep in a tree true cells fall below the least that is stored; standing still must stay possible there."""
+    domain = Domain({"b": 4, "c": 5, "d": 12, "x": 12, "y": 12})
+    plan = planned(domain, [("b", "x"), ("b", "c", "y"), ("b", "c", "d"), ("b", "c"), ("b",)])
+    engine, z = inferred(plan, np.zeros(plan.size), dtype=dtype)
+
+    def changed(clique, by):
+        delta = np.zeros(plan.size)
+        delta[plan.places[frozenset(clique)].at] = by
+        return delta
+
+    first = [changed(("b", "c"), -500.0)] * 3  # a cell, to the least there is; then the row it is in
+    for delta in [*first, changed(("b",), -5000.0), np.zeros(plan.size), np.zeros(plan.size)]:
+        z, _, log_z, far = moved(engine, z, delta)
+        assert not far and np.isfinite(log_z)
+    assert abs(log_z) < 1e-3
+    back, _, _, far = moved(engine, z, changed(("b",), 40.0))
+    assert not far and back.m[plan.places[frozenset("b")].at] > 0
