@@ -1,0 +1,112 @@
+"""Marginals of many cliques against the joint table; sizes of junction trees against the trees themselves."""
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastdp
+from fastdp._core.treesize import TOO_LARGE, Graph
+from fastdp.domain import Domain
+from fastdp.model import marginals as many
+from fastdp.model.marginals import marginals
+from fastdp.model.tree import junction_tree
+from tests.reference import cliques as reference
+
+
+def random_model(seed, attributes=6):
+    rng = np.random.default_rng(seed)
+    domain = {f"a{i}": int(rng.integers(1, 5)) for i in range(int(rng.integers(1, attributes + 1)))}
+    names = list(domain)
+    measured = []
+    for _ in range(int(rng.integers(1, 6))):
+        clique = tuple(rng.choice(names, min(len(names), int(rng.integers(1, 4))), replace=False))
+        values = 100 * rng.random(int(np.prod([domain[a] for a in clique])))
+        measured.append(fastdp.Measurement(clique, values, 1.0))
+    return fastdp.fit(domain, measured, total=100.0, threads=1), rng
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_every_marginal_is_that_of_the_joint_table(seed):
+    model, rng = random_model(seed)
+    asked = [c for k in (1, 2, 3) for c in combinations(model.domain, k)]
+    asked = [c if rng.random() < 0.5 else c[::-1] for c in asked]
+    got = marginals(model, asked)
+    assert list(got) == asked
+    for clique in asked:
+        assert got[clique].shape == model.domain.shape(clique)
+        np.testing.assert_allclose(got[clique], reference.marginal(model, clique), rtol=1e-9, atol=1e-9)
+
+
+def chain(length=9, size=5):
+    rng = np.random.default_rng(3)
+    domain = {f"x{i}": size for i in range(length)}
+    names = list(domain)
+    measured = [
+        fastdp.Measurement(pair, rng.random(size * size) ** 4 * 100, 1.0) for pair in pairwise(names)
+    ]
+    return fastdp.fit(domain, measured, total=1000.0, threads=1)
+
+
+def test_threads_and_batches_change_no_bit(monkeypatch):
+    model = chain()
+    asked = list(combinations(model.domain, 2))
+    one, three = marginals(model, asked, 1), marginals(model, asked, 3)
+    monkeypatch.setattr(many, "CARRIED_CELLS", 1)
+    small = marginals(model, asked, 2)
+    assert all(np.array_equal(one[c], three[c]) and np.array_equal(one[c], small[c]) for c in asked)
+
+
+def test_a_lost_link_would_be_seen():
+    """Carrying past a node without its conditional (as if independent) is far from the truth on this chain."""
+    model = chain()
+    far = ("x0", "x3")
+    independent = np.outer(model.marginal(("x0",)), model.marginal(("x3",))) / model.total
+    true = reference.marginal(model, far)
+    assert np.abs(marginals(model, [far])[far] - true).max() < 1e-6 < np.abs(independent - true).max()
+
+
+def test_separate_parts_are_independent():
+    model = fastdp.fit(
+        {"a": 2, "b": 3, "c": 2},
+        [fastdp.Measurement(("a", "b"), [5.0, 1, 2, 3, 4, 5], 1.0), fastdp.Measurement("c", [3.0, 17], 1.0)],
+        total=20.0,
+    )
+    found = marginals(model, [("c", "a")])["c", "a"]
+    np.testing.assert_allclose(found, np.outer(model.marginal("c"), model.marginal("a")) / 20, rtol=1e-9)
+
+
+@given(
+    st.lists(st.sampled_from([1, 2, 3, 7, 50, 1000]), min_size=1, max_size=9),
+    st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=4, unique=True), max_size=14),
+)
+@settings(max_examples=300, deadline=None)
+def test_sizes_are_those_of_the_tree_that_would_be_built(sizes, cliques):
+    domain = Domain({f"a{i}": n for i, n in enumerate(sizes)})
+    cliques = [[i for i in c if i < len(sizes)] for c in cliques]
+    graph = Graph(sizes)
+    for clique in cliques[:-1]:
+        graph.add(clique)
+    last = cliques[-1] if cliques else []
+    named = [[f"a{i}" for i in c] for c in cliques]
+    assert graph.cells(last) == junction_tree(domain, named, 1 << 300).cells
+    assert graph.cells() == junction_tree(domain, named[:-1], 1 << 300).cells
+
+
+def test_sizes_of_wide_graphs():
+    """Beyond one machine word of attributes, and beyond 2^62 cells."""
+    rng = np.random.default_rng(5)
+    sizes = rng.choice([2, 3, 10, 300], 130)
+    domain = Domain({f"a{i}": int(n) for i, n in enumerate(sizes)})
+    graph, cliques = Graph(sizes), []
+    for i in range(1, 130):
+        cliques.append((f"a{i}", f"a{rng.integers(0, i)}"))
+    for clique in cliques:
+        graph.add([int(a[1:]) for a in clique])
+    assert graph.cells() == junction_tree(domain, cliques, 1 << 300).cells
+    everything = range(130)
+    assert graph.cells(everything) == TOO_LARGE
+    with pytest.raises(ValueError, match="attribute"):
+        graph.cells([0, 130])
