@@ -22,7 +22,6 @@
  * has several lanes: each counts every n-th chunk into a table of its own, added up at the end, or where those would be
  * larger than the budget, a part of the cells. All sums are integers: no order can change a bit. */
 #include "count.h"
-#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -226,14 +225,14 @@ static void count_work(fdp_team *team, int number, void *ctx) {
             add_up(job->more + c * total + s * BLOCK, FDP_MIN(BLOCK, total - s * BLOCK), job->tables + s * BLOCK);
 }
 
-int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t chunk, int64_t budget, int64_t total,
+int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_t chunk, int64_t budget, int64_t total,
               int64_t *tables) {
     const int64_t cliques = plan->cliques, all = rows->rows;
     int status = FDP_ERR_MEMORY;
-    if (threads < 1 || chunk < 1 || cliques < 1) return FDP_ERR_ARGUMENT;
+    if (chunk < 1 || cliques < 1) return FDP_ERR_ARGUMENT;
     for (int64_t k = 0; k < cliques; k++)
         if (plan->start[k] >= plan->start[k + 1]) return FDP_ERR_ARGUMENT;
-    threads = (int)FDP_MIN(threads, 1 + all * cliques / FDP_MIN(chunk, BLOCK));
+    const int threads = (int)FDP_MIN(team ? team->most : 1, 1 + all * cliques / FDP_MIN(chunk, BLOCK));
     count_job job = {.rows = rows, .plan = plan, .split = 1, .copies = 1, .total = total, .tables = tables};
     /* Half as many lanes again as threads: cliques differ in what they cost. */
     if (2 * cliques < 3 * (int64_t)threads)
@@ -253,7 +252,7 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t c
     if (!job.done || !job.looked || !job.weights || (job.copies && job.split > 1 && !job.more)) goto out;
     pthread_mutex_init(&job.lock, NULL);
     pthread_cond_init(&job.turn, NULL);
-    fdp_team_run((int)FDP_MIN(threads, job.lanes), count_work, &job);
+    fdp_team_do(team, (int)FDP_MIN(threads, job.lanes), count_work, &job);
     pthread_cond_destroy(&job.turn);
     pthread_mutex_destroy(&job.lock);
     status = FDP_OK;

@@ -3,6 +3,7 @@
 #define FDP_COUNT_H
 
 #include "fdp.h"
+#include "team.h"
 
 /* Rows as columns of codes. width[c] is 1, 2 or 4 (bytes of an unsigned code). Weights, one of:
  *   user != NULL: row i weighs weight[user[i]];  else weight != NULL: weight[i];  else every row weighs 1. */
@@ -30,15 +31,15 @@ typedef struct {
  * chunk: at most so many rows are one unit of work. budget: bytes that further copies of the tables may take where there are
  * fewer cliques than threads. Codes must be below their size: checked one floor above. Bits depend on neither of the
  * three. */
-int fdp_count(const fdp_rows *rows, const fdp_plan *plan, int threads, int64_t chunk, int64_t budget, int64_t total,
+int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_t chunk, int64_t budget, int64_t total,
               int64_t *tables);
 
 /* cell[i] = mixed-radix number of the row over the given columns; the product of sizes is at most 2^63. */
-int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, int threads, uint64_t *cell);
+int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, fdp_team *team, uint64_t *cell);
 
 /* Sums of weights by key, sorted by key. keys[rows] is overwritten with the distinct keys, sums[rows] with their
  * sums; *distinct says how many. bits: the keys are below 2^bits. */
-int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, int threads, int64_t *distinct);
+int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, fdp_team *team, int64_t *distinct);
 
 /* sums[i] = weight of row i, as in fdp_rows. */
 int fdp_row_weights(const fdp_rows *rows, int64_t *sums);
@@ -57,6 +58,6 @@ typedef struct {
 } fdp_projections;
 
 /* Runs all steps, the levels one after the other and the steps of one level in any order. Exact. */
-int fdp_project(const fdp_projections *steps, int threads);
+int fdp_project(const fdp_projections *steps, fdp_team *team);
 
 #endif

@@ -1,6 +1,5 @@
 /* Projections of int64 tables, one axis at a time, at memory speed; independent ones on several threads. */
 #include "count.h"
-#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +61,7 @@ static void project_work(fdp_team *team, int number, void *ctx) {
     }
 }
 
-int fdp_project(const fdp_projections *steps, int threads) {
+int fdp_project(const fdp_projections *steps, fdp_team *team) {
     int64_t cells = 0, widest = 1;
     for (int l = 0; l < steps->levels; l++) {
         widest = FDP_MAX(widest, steps->first[l + 1] - steps->first[l]);
@@ -73,7 +72,7 @@ int fdp_project(const fdp_projections *steps, int threads) {
     if (next == NULL) return FDP_ERR_MEMORY;
     for (int l = 0; l < steps->levels; l++) atomic_init(&next[l], 0);
     project_job job = {.steps = steps, .next = next};
-    fdp_team_run((int)FDP_MIN(threads, FDP_MIN(widest, 1 + cells / CELLS_A_THREAD)), project_work, &job);
+    fdp_team_do(team, (int)FDP_MIN(FDP_TEAM_MAX, FDP_MIN(widest, 1 + cells / CELLS_A_THREAD)), project_work, &job);
     free(next);
     return FDP_OK;
 }

@@ -4,7 +4,6 @@
  * 16 written a row. A pass whose digit is the same in all rows is skipped. The sort is stable and the sums are
  * integers: the result depends on the multiset of rows alone. */
 #include "count.h"
-#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,10 +47,9 @@ static void cells_work(fdp_team *team, int number, void *ctx) {
     }
 }
 
-int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, int threads, uint64_t *cell) {
-    if (threads < 1) return FDP_ERR_ARGUMENT;
+int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, fdp_team *team, uint64_t *cell) {
     cells_job job = {.rows = rows, .columns = columns, .size = size, .cell = cell};
-    fdp_team_run(threads, cells_work, &job);
+    fdp_team_do(team, (int)FDP_MIN(FDP_TEAM_MAX, 1 + rows->rows / BLOCK), cells_work, &job);
     return FDP_OK;
 }
 
@@ -111,30 +109,30 @@ static void pass_work(fdp_team *team, int number, void *ctx) {
     }
 }
 
-/* One stable pass by the digit at `shift`, in `threads` contiguous shares. Returns 1 if all rows share the digit
- * (nothing moved), 0 otherwise. count: threads x BUCKETS. */
-static int pass(int64_t n, const uint64_t *key, const int64_t *sum, int shift, int threads, int64_t *count,
-                uint64_t *key_out, int64_t *sum_out) {
+/* One stable pass by the digit at `shift`, in contiguous shares. Returns 1 if all rows share the digit (nothing moved),
+ * 0 otherwise. count: shares x BUCKETS. */
+static int pass(int64_t n, const uint64_t *key, const int64_t *sum, int shift, int shares, fdp_team *team,
+                int64_t *count, uint64_t *key_out, int64_t *sum_out) {
     pass_job job = {.n = n,
                     .key = key,
                     .sum = sum,
                     .shift = shift,
-                    .shares = threads,
+                    .shares = shares,
                     .count = count,
                     .key_out = key_out,
                     .sum_out = sum_out};
-    fdp_team_run(threads, pass_work, &job);
+    fdp_team_do(team, shares, pass_work, &job);
     return job.same;
 }
 
-int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, int threads, int64_t *distinct) {
+int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, fdp_team *team, int64_t *distinct) {
     int status = FDP_OK;
     *distinct = 0;
     if (rows == 0) return FDP_OK;
-    threads = (int)FDP_MAX(1, FDP_MIN(threads, rows / BUCKETS));
+    const int shares = (int)FDP_MAX(1, FDP_MIN(team ? team->most : 1, rows / BUCKETS));
     uint64_t *key = keys, *other_key = malloc(sizeof *other_key * (size_t)rows);
     int64_t *sum = sums, *other_sum = malloc(sizeof *other_sum * (size_t)rows);
-    int64_t *count = malloc(sizeof *count * BUCKETS * (size_t)threads);
+    int64_t *count = malloc(sizeof *count * BUCKETS * (size_t)shares);
     uint64_t *spare_key = other_key;
     int64_t *spare_sum = other_sum;
     if (other_key == NULL || other_sum == NULL || count == NULL) {
@@ -142,7 +140,7 @@ int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, int thread
         goto out;
     }
     for (int shift = 0; shift < bits; shift += DIGIT) {
-        if (pass(rows, key, sum, shift, threads, count, other_key, other_sum)) continue;
+        if (pass(rows, key, sum, shift, shares, team, count, other_key, other_sum)) continue;
         uint64_t *k = key;
         int64_t *s = sum;
         key = other_key, sum = other_sum;

@@ -5,41 +5,45 @@
 #include <string.h>
 
 #include "infer_exp.h"
-#include "team.h"
 
 #define IMPOSSIBLE (-1e30)
 #define MOST_ROWS 512
-#define ITEM (FDP_PULL_SUM + 1)
+#define UP_SUMS (FDP_DIRECT_SUM + 1)
+#define PIECE 8192 /* entries of a vector that one thread takes at a time */
 
-typedef enum { INFER, ADOPT, MOVE, SETTLE } pass_kind;
+typedef enum { INFER, ADOPT, MOVE, NORMALISE } pass_kind;
 
 /* The part of the kernels that does not depend on REAL is declared before, defined after them. */
 static void fold_up(const fdp_fold *fold, double *up);
-static void fold_down(const fdp_fold *fold, double *m);
+static void folds_down(const fdp_tree *tree, const fdp_hosted *hosted, double *m);
 
-/* m of a link that several lanes wrote: their buffers, added in lane order. */
-static void gather_lanes(const fdp_node *node, int64_t number, const double *buffer, double *m) {
-    const fdp_link *link = node->links + number;
-    if (!link->shared || node->lanes == 1) return;
+/* Some cells of a link that several lanes wrote: their buffers, added in lane order. */
+static void gather_lanes(const fdp_tree *tree, const fdp_piece *piece, const double *buffer, double *m) {
+    const fdp_node *node = tree->nodes + piece->first;
     int64_t offset = node->buffer_at;
-    for (int64_t l = 0; l < number; l++) offset += node->links[l].shared ? node->links[l].size : 0;
-    double *dst = m + link->at;
+    for (int64_t l = 0; l < piece->last; l++) offset += node->links[l].shared ? node->links[l].size : 0;
+    double *dst = m + node->links[piece->last].at;
     for (int lane = 0; lane < node->lanes; lane++, offset += node->lane_buffer)
-        for (int64_t i = 0; i < link->size; i++) dst[i] += buffer[offset + i];
+        for (int64_t i = piece->from; i < piece->to; i++) dst[i] += buffer[offset + i];
 }
 
-/* Messages of a stage's nodes to their separators, in node order; roots add to log Z. */
-static int deliver(const fdp_tree *tree, const fdp_stage *stage, const double *message, double *up, double *log_z) {
-    for (int64_t i = stage->first_node; i < stage->first_node + stage->n_nodes; i++) {
+/* Messages of some nodes to some cells of the separator that they have in common, in node order. */
+static void deliver(const fdp_tree *tree, const fdp_piece *piece, const double *message, double *up) {
+    for (int64_t i = piece->first; i < piece->last; i++) {
         const fdp_node *node = tree->nodes + i;
-        const double *mine = message + node->row_at;
-        if (node->separator < 0) {
-            if (!(mine[0] > 0.1 * IMPOSSIBLE)) return FDP_ERR_IMPOSSIBLE;
-            *log_z += mine[0];
-            continue;
-        }
+        const double *rows = message + node->row_at;
         double *separator = up + node->separator;
-        for (int64_t j = 0; j < node->rows; j++) separator[j] += mine[j];
+        for (int64_t j = piece->from; j < piece->to; j++) separator[j] += rows[j];
+    }
+}
+
+/* The roots' messages add up to log Z. */
+static int arrive_at_roots(const fdp_tree *tree, const double *message, double *log_z) {
+    const fdp_run roots = tree->stages[0].nodes;
+    for (int64_t i = roots.first; i < roots.first + roots.count; i++) {
+        const double mass = message[tree->nodes[i].row_at];
+        if (!(mass > 0.1 * IMPOSSIBLE)) return FDP_ERR_IMPOSSIBLE;
+        *log_z += mass;
     }
     return FDP_OK;
 }
@@ -146,6 +150,10 @@ static void fold_down(const fdp_fold *fold, double *m) {
     fdp_tile_project_f64(1, fold_cells(fold), m + fold->host_at, &one, &fold->link, NULL, m + fold->link.at);
 }
 
+static void folds_down(const fdp_tree *tree, const fdp_hosted *hosted, double *m) {
+    for (int64_t f = hosted->n_folds - 1; f >= 0; f--) fold_down(tree->folds + hosted->first_fold + f, m);
+}
+
 static void fold_up(const fdp_fold *fold, double *up) {
     fdp_tile_add_f64(1, fold_cells(fold), up + fold->link.at, &fold->link, NULL, up + fold->host_at);
 }
@@ -153,7 +161,7 @@ static void fold_up(const fdp_fold *fold, double *up) {
 /* Vector kernels: chunks of fixed length, partial sums added in chunk order (same result for any threads). */
 #define CHUNK 16384
 #define MAX_CHUNKS 1024
-#define TEAM_CHUNKS 32 /* half a million entries: below, a team costs more than it brings */
+#define TEAM_CHUNKS 8 /* 131,072 entries, 0.1 ms: below, waking a team costs more than it brings */
 
 static int64_t chunk_of(int64_t n) {
     const int64_t least = (n + MAX_CHUNKS - 1) / MAX_CHUNKS;
@@ -167,7 +175,7 @@ typedef struct vector_job {
     const double *in[5];
     const float *in32;
     void *out;
-    double part[MAX_CHUNKS], second[MAX_CHUNKS];
+    double *part, *second; /* [chunks] */
     atomic_llong next;
 } vector_job;
 
@@ -181,11 +189,13 @@ static void vector_work(fdp_team *team, int number, void *ctx) {
 }
 
 /* The sum of the chunks' first numbers; of their second ones in *second where asked. */
-static double vector_run(vector_job *job, int threads, double *second) {
+static double vector_run(vector_job *job, fdp_team *team, double *second) {
+    double parts[MAX_CHUNKS], seconds[MAX_CHUNKS];
+    job->part = parts, job->second = seconds;
     job->chunk = chunk_of(job->n);
     job->chunks = (job->n + job->chunk - 1) / job->chunk;
-    memset(job->part, 0, sizeof job->part);
-    fdp_team_run(job->chunks >= TEAM_CHUNKS ? threads : 1, vector_work, job);
+    memset(job->part, 0, (size_t)job->chunks * sizeof *job->part);
+    fdp_team_do(team, job->chunks >= TEAM_CHUNKS && team ? team->most : 1, vector_work, job);
     double sum = 0;
     for (int64_t c = 0; c < job->chunks; c++) sum += job->part[c];
     if (second) *second = 0;
@@ -203,10 +213,10 @@ static void step_kernel(const vector_job *job, int64_t n, int64_t at, double *pa
     step_loop(n, job->a, job->b, job->in[0] + at, job->in[1] + at, job->in[2] + at, (double *)job->out + at);
 }
 
-int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, const double *w, int threads,
+int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, const double *w, fdp_team *team,
              double *out) {
     vector_job job = {.kernel = step_kernel, .n = n, .a = a, .b = b, .in = {dx, dz, w}, .out = out};
-    vector_run(&job, threads, NULL);
+    vector_run(&job, team, NULL);
     return FDP_OK;
 }
 
@@ -231,9 +241,9 @@ static void arrive_kernel(const vector_job *job, int64_t n, int64_t at, double *
 }
 
 int fdp_arrive(int64_t n, const double *m, const double *t, const double *dz, const double *w, const double *delta,
-               int threads, double *out, double *distance, double *curvature) {
+               fdp_team *team, double *out, double *distance, double *curvature) {
     vector_job job = {.kernel = arrive_kernel, .n = n, .in = {m, t, dz, w, delta}, .out = out};
-    *distance = vector_run(&job, threads, curvature);
+    *distance = vector_run(&job, team, curvature);
     return FDP_OK;
 }
 
@@ -254,9 +264,9 @@ static void blend_kernel(const vector_job *job, int64_t n, int64_t at, double *p
     *part = blend_loop(n, job->a, job->in[0] + at, job->in[1] + at, (double *)job->out + at);
 }
 
-int fdp_blend(int64_t n, double a, const double *new, const double *w, int threads, double *d, double *loss) {
+int fdp_blend(int64_t n, double a, const double *new, const double *w, fdp_team *team, double *d, double *loss) {
     vector_job job = {.kernel = blend_kernel, .n = n, .a = a, .in = {new, w}, .out = d};
-    *loss = vector_run(&job, threads, NULL);
+    *loss = vector_run(&job, team, NULL);
     return FDP_OK;
 }
 
@@ -278,14 +288,14 @@ static void average_kernel_f32(const vector_job *job, int64_t n, int64_t at, dou
     average_loop_f32(n, (float)job->a, job->in32 + at, (float *)job->out + at);
 }
 
-int fdp_average_f64(int64_t n, double a, const double *x, int threads, double *y) {
+int fdp_average_f64(int64_t n, double a, const double *x, fdp_team *team, double *y) {
     vector_job job = {.kernel = average_kernel_f64, .n = n, .a = a, .in = {x}, .out = y};
-    vector_run(&job, threads, NULL);
+    vector_run(&job, team, NULL);
     return FDP_OK;
 }
 
-int fdp_average_f32(int64_t n, double a, const float *x, int threads, float *y) {
+int fdp_average_f32(int64_t n, double a, const float *x, fdp_team *team, float *y) {
     vector_job job = {.kernel = average_kernel_f32, .n = n, .a = a, .in32 = x, .out = y};
-    vector_run(&job, threads, NULL);
+    vector_run(&job, team, NULL);
     return FDP_OK;
 }

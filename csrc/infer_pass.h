@@ -1,7 +1,7 @@
 /* The passes over the tree, for REAL = double or float: lanes of a node, stages, the whole. Included by infer.c once for
  * each, after infer_tile.h. */
 
-/* Everything one call needs, shared by the team. `next` holds one counter per loop, all zero at the start. */
+/* Everything one call needs, shared by the team. */
 typedef struct {
     pass_kind kind;
     const fdp_tree *tree;
@@ -9,11 +9,10 @@ typedef struct {
     double total;
     const fdp_work *work;
     const fdp_state *from, *out;
-    const fdp_pull *pulls;
+    const fdp_target *targets;
     NAME(pace) pace;
     REAL *x;
     double log_z;
-    atomic_llong *next;
     int code;
 } NAME(job);
 
@@ -29,22 +28,22 @@ static void NAME(factors)(const NAME(job) * job, const fdp_node *node, const fdp
     shares(rows, mass, state->rowsum + node->row_at + j, factor);
 }
 
-/* Potentials, or their change, of a node's own cells: those of a separator have taken in messages. */
-static const double *NAME(own_of)(const NAME(job) * job, const fdp_node *node) {
-    return (node->own_at >= job->tree->shared ? job->change : job->work->up) + node->own_at;
+/* Potentials, or their change, of a node's local cells: those of a separator have taken in messages. */
+static const double *NAME(local_of)(const NAME(job) * job, const fdp_node *node) {
+    return (node->local_at >= job->tree->shared ? job->change : job->work->up) + node->local_at;
 }
 
 static void NAME(lane_infer)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
     const REAL *potential = job->work->ratio;
-    const double *own = NAME(own_of)(job, node);
+    const double *local = NAME(local_of)(job, node);
     double *message = job->work->message + node->row_at, *rowsum = job->out->rowsum + node->row_at, top[MOST_ROWS];
     for (int64_t j = from; j < to; j += step) {
         const int64_t rows = FDP_MIN(step, to - j);
         REAL *block = (REAL *)job->out->cells + node->table + j * cells;
         int64_t l = 0;
-        if (node->own == FDP_OWN_DENSE) {
-            NAME(tile_load)(rows * cells, own + j * cells, block);
+        if (node->local == FDP_LOCAL_DENSE) {
+            NAME(tile_load)(rows * cells, local + j * cells, block);
         } else if (node->n_links && node->links[0].nd <= 2) {
             const fdp_link *link = node->links;
             NAME(tile_set)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL, block);
@@ -56,10 +55,10 @@ static void NAME(lane_infer)(const NAME(job) * job, const fdp_node *node, int64_
             const fdp_link *link = node->links + l;
             NAME(tile_add)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL, block);
         }
-        if (node->own == FDP_OWN_SPARSE)
+        if (node->local == FDP_LOCAL_SPARSE)
             for (int64_t r = 0; r < rows; r++)
-                for (int64_t k = node->own_row[j + r]; k < node->own_row[j + r + 1]; k++)
-                    block[r * cells + node->own_cell[k]] += (REAL)own[k];
+                for (int64_t k = node->local_row[j + r]; k < node->local_row[j + r + 1]; k++)
+                    block[r * cells + node->local_cell[k]] += (REAL)local[k];
         NAME(tile_exp)(rows, cells, block, rowsum + j, top);
         for (int64_t r = 0; r < rows; r++)
             message[j + r] = rowsum[j + r] > 0 ? top[r] + log(rowsum[j + r]) : IMPOSSIBLE;
@@ -71,7 +70,7 @@ static void NAME(lane_adopt)(const NAME(job) * job, const fdp_node *node, int64_
                    job->out->rowsum + node->row_at + from);
 }
 
-static void NAME(lane_settle)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to) {
+static void NAME(lane_normalise)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
     double factor[MOST_ROWS];
     for (int64_t j = from; j < to; j += step) {
@@ -89,42 +88,42 @@ static void NAME(lane_settle)(const NAME(job) * job, const fdp_node *node, int64
 static void NAME(lane_move)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to, double *item) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
     const REAL *ratio = job->work->ratio;
-    const fdp_pull *pull = node->own == FDP_OWN_PULL ? job->pulls + node->pull : NULL;
-    const double *own = NAME(own_of)(job, node);
+    const fdp_target *goal = node->local == FDP_LOCAL_DIRECT ? job->targets + node->direct : NULL;
+    const double *local = NAME(local_of)(job, node);
     double *message = job->work->message + node->row_at, *rowsum = job->out->rowsum + node->row_at;
     double factor[MOST_ROWS], most = 0, squares = 0, reach = 0, flat[2] = {0, 0};
     NAME(pace) pace = job->pace;
-    if (pull) pace.precision = (REAL)pull->precision;
-    for (int64_t l = 0; l < node->n_links; l++) reach += job->work->reach[node->first_nest + l];
+    if (goal) pace.precision = (REAL)goal->precision;
+    for (int64_t l = 0; l < node->n_links; l++) reach += job->work->reach[node->first_hosted + l];
     for (int64_t j = from; j < to; j += step) {
         const int64_t rows = FDP_MIN(step, to - j), n = rows * cells, at = node->table + j * cells;
         const REAL *z = (REAL *)job->from->cells + at;
         REAL *block = (REAL *)job->out->cells + at, *x = job->x + at;
-        const REAL *target = pull ? (const REAL *)pull->target + j * cells : NULL;
-        const REAL *weight = pull && pull->weight ? (const REAL *)pull->weight + j * cells : NULL;
+        const REAL *target = goal ? (const REAL *)goal->target + j * cells : NULL;
+        const REAL *weight = goal && goal->weight ? (const REAL *)goal->weight + j * cells : NULL;
         double largest = 0;
         NAME(factors)(job, node, job->from, j, rows, factor);
         NAME(tile_scale)(rows, cells, factor, z, block);
-        if (pull)
-            largest = NAME(tile_pull)(n, pace, z, target, weight, x, block, &squares);
+        if (goal)
+            largest = NAME(tile_direct)(n, pace, z, target, weight, x, block, &squares);
         else if (pace.average > 0)
             NAME(tile_average)(n, pace.average, block, x);
-        if (node->own == FDP_OWN_DENSE)
-            largest = NAME(tile_grow)(n, own + j * cells, block);
-        else if (node->own == FDP_OWN_SPARSE)
+        if (node->local == FDP_LOCAL_DENSE)
+            largest = NAME(tile_grow)(n, local + j * cells, block);
+        else if (node->local == FDP_LOCAL_SPARSE)
             for (int64_t r = 0; r < rows; r++)
-                for (int64_t k = node->own_row[j + r]; k < node->own_row[j + r + 1]; k++) {
-                    block[r * cells + node->own_cell[k]] *= EXP((REAL)own[k]);
-                    largest = FDP_MAX(largest, own[k]);
+                for (int64_t k = node->local_row[j + r]; k < node->local_row[j + r + 1]; k++) {
+                    block[r * cells + node->local_cell[k]] *= EXP((REAL)local[k]);
+                    largest = FDP_MAX(largest, local[k]);
                 }
         for (int64_t l = 0; l < node->n_links; l++) {
             const fdp_link *link = node->links + l;
             NAME(tile_mul)(rows, cells, ratio + link->at, link, link->base ? link->base + j : NULL, block);
         }
-        if (!pull || node->n_links) NAME(tile_floor)(n, z, block);
-        if (pull)
+        if (!goal || node->n_links) NAME(tile_floor)(n, z, block);
+        if (goal)
             NAME(tile_weigh)(rows, cells, pace, factor, z, target, weight, x, block, rowsum + j,
-                             job->work->rows + (pull->row_at + j) * FDP_PULL_ROW, flat);
+                             job->work->rows + (goal->row_at + j) * FDP_DIRECT_ROW, flat);
         else
             NAME(tile_sum)(rows, cells, block, rowsum + j);
         if (!(largest <= most)) most = largest;
@@ -134,34 +133,35 @@ static void NAME(lane_move)(const NAME(job) * job, const fdp_node *node, int64_t
     item[0] = squares, item[1] = flat[0], item[2] = flat[1], item[3] = most + reach;
 }
 
-/* Marginals that rows [from, to) of a node give; item: the pulled rows' sums of w y g and w g^2, now that factors are
- * known: g = f e - z = h + (f - 1) e. */
+/* Marginals that rows [from, to) of a node give; sums: what the direct rows' sums of w y g and w g^2 grow by, now that
+ * factors are known: g = f e - z = h + (f - 1) e. */
 static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to,
-                            double *private_buffer, double *item) {
+                            double *private_buffer, double *sums) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
-    const int pulled = job->kind == MOVE && node->own == FDP_OWN_PULL;
+    const int direct = job->kind == MOVE && node->local == FDP_LOCAL_DIRECT;
     double factor[MOST_ROWS], *m = job->out->m;
+    sums[0] = sums[1] = 0;
     if (node->lane_buffer) memset(private_buffer, 0, (size_t)node->lane_buffer * sizeof(double));
-    if (!pulled && node->own != FDP_OWN_DENSE && node->own != FDP_OWN_SPARSE && !node->n_links) return;
+    if (!direct && node->local != FDP_LOCAL_DENSE && node->local != FDP_LOCAL_SPARSE && !node->n_links) return;
     for (int64_t j = from; j < to; j += step) {
         const int64_t rows = FDP_MIN(step, to - j);
         const REAL *block = (REAL *)job->out->cells + node->table + j * cells;
         NAME(factors)(job, node, job->out, j, rows, factor);
-        if (pulled) {
-            const double *sums = job->work->rows + (job->pulls[node->pull].row_at + j) * FDP_PULL_ROW;
-            for (int64_t r = 0; r < rows; r++, sums += FDP_PULL_ROW) {
+        if (direct) {
+            const double *row = job->work->rows + (job->targets[node->direct].row_at + j) * FDP_DIRECT_ROW;
+            for (int64_t r = 0; r < rows; r++, row += FDP_DIRECT_ROW) {
                 const double more = factor[r] - 1;
-                item[1] += more * sums[0];
-                item[2] += 2 * more * sums[1] + more * more * sums[2];
+                sums[0] += more * row[0];
+                sums[1] += 2 * more * row[1] + more * more * row[2];
             }
-        } else if (node->own == FDP_OWN_DENSE) {
-            double *own = m + node->own_at + j * cells;
+        } else if (node->local == FDP_LOCAL_DENSE) {
+            double *local = m + node->local_at + j * cells;
             for (int64_t r = 0; r < rows; r++)
-                for (int64_t i = 0; i < cells; i++) own[r * cells + i] = factor[r] * block[r * cells + i];
-        } else if (node->own == FDP_OWN_SPARSE) {
+                for (int64_t i = 0; i < cells; i++) local[r * cells + i] = factor[r] * block[r * cells + i];
+        } else if (node->local == FDP_LOCAL_SPARSE) {
             for (int64_t r = 0; r < rows; r++)
-                for (int64_t k = node->own_row[j + r]; k < node->own_row[j + r + 1]; k++)
-                    m[node->own_at + k] = factor[r] * block[r * cells + node->own_cell[k]];
+                for (int64_t k = node->local_row[j + r]; k < node->local_row[j + r + 1]; k++)
+                    m[node->local_at + k] = factor[r] * block[r * cells + node->local_cell[k]];
         }
         double *mine = private_buffer;
         for (int64_t l = 0; l < node->n_links; l++) {
@@ -176,137 +176,205 @@ static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t
     }
 }
 
-/* Hosted tables of a stage take in the smaller ones inside them. */
-static void NAME(nests_up)(const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
+/* The messages that arrived in a hosted table and in those inside it, as what its host is combined with: potentials to
+ * add, or ratios to multiply by. */
+static void NAME(hosted_up)(const NAME(job) * job, int64_t number) {
     const fdp_work *work = job->work;
-    REAL *ratio = work->ratio;
-    for (int64_t k; (k = fdp_team_next(next)) < stage->n_nests;) {
-        const int64_t number = stage->first_nest + k;
-        const fdp_nest *nest = job->tree->nests + number;
-        for (int64_t f = 0; f < nest->n_folds; f++) fold_up(job->tree->folds + nest->first_fold + f, work->up);
-        if (job->kind == INFER)
-            NAME(tile_load)(nest->size, work->up + nest->at, ratio + nest->at);
-        else
-            work->reach[number] =
-                NAME(tile_ratio)(nest->size, work->up + nest->at, job->from->m + nest->at, ratio + nest->at);
+    const fdp_hosted *hosted = job->tree->hosted + number;
+    const int64_t at = hosted->at;
+    REAL *ratio = (REAL *)work->ratio + at;
+    for (int64_t f = 0; f < hosted->n_folds; f++) fold_up(job->tree->folds + hosted->first_fold + f, work->up);
+    if (hosted->n_pieces) return; /* the pieces follow */
+    if (job->kind == INFER) {
+        NAME(tile_load)(hosted->size, work->up + at, ratio);
+    } else {
+        double part[3];
+        NAME(tile_ratio)(hosted->size, work->up + at, job->from->m + at, ratio, part);
+        work->reach[number] = NAME(tile_rescale)(hosted->size, 1, part, part, ratio);
     }
 }
 
-static void NAME(lanes_up)(const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
-    for (int64_t k; (k = fdp_team_next(next)) < stage->n_items;) {
-        const int64_t item = stage->first_item + k;
-        const fdp_node *node = job->tree->nodes + job->tree->item_node[item];
-        const int64_t *rows = node->lane_at + job->tree->item_lane[item];
-        if (job->kind == INFER)
-            NAME(lane_infer)(job, node, rows[0], rows[1]);
-        else if (job->kind == ADOPT)
-            NAME(lane_adopt)(job, node, rows[0], rows[1]);
-        else if (job->kind == SETTLE)
-            NAME(lane_settle)(job, node, rows[0], rows[1]);
-        else
-            NAME(lane_move)(job, node, rows[0], rows[1], job->work->items + item * ITEM);
-    }
+/* The same by pieces: first what each is up to its scale, then, with what the others came to, the scale. */
+static void NAME(ratio_piece)(const NAME(job) * job, int64_t number) {
+    const fdp_work *work = job->work;
+    const fdp_piece *piece = job->tree->ratios + number;
+    const int64_t at = job->tree->hosted[piece->first].at + piece->from, size = piece->to - piece->from;
+    REAL *ratio = (REAL *)work->ratio + at;
+    if (job->kind == INFER)
+        NAME(tile_load)(size, work->up + at, ratio);
+    else
+        NAME(tile_ratio)(size, work->up + at, job->from->m + at, ratio, work->parts + 3 * number);
 }
 
-static void NAME(lanes_down)(const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
-    for (int64_t k; (k = fdp_team_next(next)) < stage->n_items;) {
-        const int64_t item = stage->first_item + k;
-        const fdp_node *node = job->tree->nodes + job->tree->item_node[item];
-        const int64_t lane = job->tree->item_lane[item];
-        NAME(lane_down)(job, node, node->lane_at[lane], node->lane_at[lane + 1],
-                        job->work->buffer + node->buffer_at + lane * node->lane_buffer,
-                        job->work->items ? job->work->items + item * ITEM : NULL);
-    }
+static void NAME(rescale_piece)(const NAME(job) * job, int64_t number) {
+    const fdp_work *work = job->work;
+    const fdp_piece *piece = job->tree->ratios + number;
+    const fdp_hosted *hosted = job->tree->hosted + piece->first;
+    const double reach =
+        NAME(tile_rescale)(piece->to - piece->from, hosted->n_pieces, work->parts + 3 * hosted->first_piece,
+                           work->parts + 3 * number, (REAL *)work->ratio + hosted->at + piece->from);
+    if (piece->from == 0) work->reach[piece->first] = reach;
 }
+
+static void NAME(slice_up)(const NAME(job) * job, int64_t number) {
+    const fdp_slice *slice = job->tree->up + number;
+    const fdp_node *node = job->tree->nodes + slice->node;
+    if (job->kind == INFER)
+        NAME(lane_infer)(job, node, slice->from, slice->to);
+    else if (job->kind == ADOPT)
+        NAME(lane_adopt)(job, node, slice->from, slice->to);
+    else if (job->kind == NORMALISE)
+        NAME(lane_normalise)(job, node, slice->from, slice->to);
+    else
+        NAME(lane_move)(job, node, slice->from, slice->to, job->work->up_sums + number * UP_SUMS);
+}
+
+static void NAME(slice_down)(const NAME(job) * job, int64_t number) {
+    const fdp_slice *slice = job->tree->down + number;
+    const fdp_node *node = job->tree->nodes + slice->node;
+    NAME(lane_down)(job, node, slice->from, slice->to,
+                    job->work->buffer + node->buffer_at + slice->lane * node->lane_buffer,
+                    job->work->down_sums + 2 * number);
+}
+
+/* EACH over a run, shared by the team: the counter is the loop's own. */
+#define SHARE(run, counter, EACH) \
+    for (int64_t k; (k = fdp_team_next(counter)) < (run).count;) EACH((run).first + k)
+
+/* One member's part of a stage, upward. The loops' counters are next[0] .. next[4]. */
+static void NAME(stage_up)(fdp_team *team, const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
+#define HOSTED(i) NAME(hosted_up)(job, i)
+#define RATIO(i) NAME(ratio_piece)(job, i)
+#define RESCALE(i) NAME(rescale_piece)(job, i)
+#define SLICE(i) NAME(slice_up)(job, i)
+#define DELIVER(i) deliver(job->tree, job->tree->deliveries + (i), job->work->message, job->work->up)
+    const int messages = job->kind == INFER || job->kind == MOVE;
+    if (messages && stage->hosted.count) {
+        SHARE(stage->hosted, next, HOSTED);
+        if (stage->folds && stage->ratios.count) fdp_team_wait(team);
+        SHARE(stage->ratios, next + 1, RATIO);
+        if (stage->ratios.count && job->kind == MOVE) {
+            fdp_team_wait(team);
+            SHARE(stage->ratios, next + 2, RESCALE);
+        }
+        fdp_team_wait(team);
+    }
+    SHARE(stage->up, next + 3, SLICE);
+    if (!messages || !stage->deliveries.count) return;
+    fdp_team_wait(team);
+    SHARE(stage->deliveries, next + 4, DELIVER);
+#undef HOSTED
+#undef RATIO
+#undef RESCALE
+#undef SLICE
+#undef DELIVER
+}
+
+/* One member's part of a stage, downward. The loops' counters are next[5] .. next[7]. */
+static void NAME(stage_down)(fdp_team *team, const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
+#define SLICE(i) NAME(slice_down)(job, i)
+#define GATHER(i) gather_lanes(job->tree, job->tree->gathers + (i), job->work->buffer, job->out->m)
+#define FOLDS(i) folds_down(job->tree, job->tree->hosted + (i), job->out->m)
+    SHARE(stage->down, next + 5, SLICE);
+    if (stage->gathers.count) {
+        fdp_team_wait(team);
+        SHARE(stage->gathers, next + 6, GATHER);
+    }
+    if (stage->folds) {
+        fdp_team_wait(team);
+        SHARE(stage->hosted, next + 7, FOLDS);
+    }
+#undef SLICE
+#undef GATHER
+#undef FOLDS
+}
+#undef SHARE
 
 /* One member's part of a call: up from the deepest stage, down from the roots. A small stage is one thread's. */
 static void NAME(work)(fdp_team *team, int number, void *ctx) {
     NAME(job) *job = ctx;
     const fdp_tree *tree = job->tree;
     const int messages = job->kind == INFER || job->kind == MOVE;
-    atomic_llong *next = job->next;
-    for (int64_t s = tree->n_stages - 1; s >= 0; s--, next += 2) {
-        const fdp_stage *stage = tree->stages + s;
-        const int mine = stage->large || number == 0;
-        if (mine && messages) NAME(nests_up)(job, stage, next);
-        if (stage->large && messages) fdp_team_wait(team);
-        if (mine) NAME(lanes_up)(job, stage, next + 1);
-        if (stage->large) fdp_team_wait(team);
-        if (number == 0 && messages && job->code == FDP_OK)
-            job->code = deliver(tree, stage, job->work->message, job->work->up, &job->log_z);
-        if (messages) fdp_team_wait(team);
+    atomic_llong *next = job->work->next + 1;
+    fdp_team alone;
+    alone.threads = 1;
+    const int64_t pieces = job->kind == NORMALISE ? 0 : (tree->shared + PIECE - 1) / PIECE;
+    for (int64_t k; (k = fdp_team_next(job->work->next)) < pieces;) {
+        const size_t bytes = (size_t)FDP_MIN(PIECE, tree->shared - k * PIECE) * sizeof(double);
+        if (job->change) memcpy(job->work->up + k * PIECE, job->change + k * PIECE, bytes);
+        memset(job->out->m + k * PIECE, 0, bytes);
     }
-    if (job->kind == SETTLE) return;
     fdp_team_wait(team);
-    if (job->code != FDP_OK) return;
-    double *m = job->out->m;
-    for (int64_t s = 0; s < tree->n_stages; s++, next += 4) {
+    for (int64_t s = tree->n_stages - 1; s >= 0; s--) {
         const fdp_stage *stage = tree->stages + s;
-        const int mine = stage->large || number == 0;
-        for (int64_t k; mine && (k = fdp_team_next(next)) < stage->n_nests;) {
-            const fdp_nest *nest = tree->nests + stage->first_nest + k;
-            memset(m + nest->at, 0, (size_t)nest->size * sizeof(double));
-        }
-        if (stage->large) fdp_team_wait(team);
-        if (mine) NAME(lanes_down)(job, stage, next + 1);
-        if (stage->large) fdp_team_wait(team);
-        for (int64_t k; mine && (k = fdp_team_next(next + 2)) < stage->n_links;)
-            gather_lanes(tree->nodes + tree->link_node[stage->first_link + k], tree->link_number[stage->first_link + k],
-                         job->work->buffer, m);
-        if (stage->large) fdp_team_wait(team);
-        for (int64_t k; mine && (k = fdp_team_next(next + 3)) < stage->n_nests;) {
-            const fdp_nest *nest = tree->nests + stage->first_nest + k;
-            for (int64_t f = nest->n_folds - 1; f >= 0; f--) fold_down(tree->folds + nest->first_fold + f, m);
-        }
+        if (stage->large)
+            NAME(stage_up)(team, job, stage, next + s * FDP_STAGE_LOOPS);
+        else if (number == 0)
+            NAME(stage_up)(&alone, job, stage, next + s * FDP_STAGE_LOOPS);
         fdp_team_wait(team);
+    }
+    if (job->kind == NORMALISE) return;
+    if (messages && number == 0) job->code = arrive_at_roots(tree, job->work->message, &job->log_z);
+    if (messages) fdp_team_wait(team);
+    if (job->code != FDP_OK) return;
+    for (int64_t s = 0; s < tree->n_stages; s++) {
+        const fdp_stage *stage = tree->stages + s;
+        if (stage->large)
+            NAME(stage_down)(team, job, stage, next + s * FDP_STAGE_LOOPS);
+        else if (number == 0)
+            NAME(stage_down)(&alone, job, stage, next + s * FDP_STAGE_LOOPS);
+        if (s + 1 < tree->n_stages) fdp_team_wait(team);
     }
 }
 
-static int NAME(run)(NAME(job) * job, int threads) {
+static int NAME(run)(NAME(job) * job, fdp_team *team) {
     const fdp_tree *tree = job->tree;
-    job->next = calloc((size_t)tree->n_stages * 6 + 1, sizeof *job->next);
-    if (!job->next) return FDP_ERR_MEMORY;
-    if (job->change) memcpy(job->work->up, job->change, (size_t)tree->shared * sizeof(double));
-    fdp_team_run(tree->large ? threads : 1, NAME(work), job);
-    free(job->next);
+    memset((void *)job->work->next, 0, (size_t)(tree->n_stages * FDP_STAGE_LOOPS + 1) * sizeof *job->work->next);
+    fdp_team_do(team, tree->large && team ? team->most : 1, NAME(work), job);
     return job->code;
 }
 
-int NAME(infer)(const fdp_tree *tree, const double *theta, double total, int threads, const fdp_work *work,
+int NAME(infer)(const fdp_tree *tree, const double *theta, double total, fdp_team *team, const fdp_work *work,
                 const fdp_state *out, double *log_z) {
     NAME(job) job = {.kind = INFER, .tree = tree, .change = theta, .total = total, .work = work, .out = out};
-    const int code = NAME(run)(&job, threads);
+    const int code = NAME(run)(&job, team);
     *log_z = job.log_z;
     return code;
 }
 
-int NAME(adopt)(const fdp_tree *tree, double total, int threads, const fdp_work *work, const fdp_state *state) {
+int NAME(adopt)(const fdp_tree *tree, double total, fdp_team *team, const fdp_work *work, const fdp_state *state) {
     NAME(job) job = {.kind = ADOPT, .tree = tree, .total = total, .work = work, .out = state};
-    return NAME(run)(&job, threads);
+    return NAME(run)(&job, team);
 }
 
-int NAME(settle)(const fdp_tree *tree, double total, int threads, const fdp_state *state) {
-    NAME(job) job = {.kind = SETTLE, .tree = tree, .total = total, .out = state};
-    return NAME(run)(&job, threads);
+int NAME(normalise)(const fdp_tree *tree, double total, fdp_team *team, const fdp_work *work, const fdp_state *state) {
+    NAME(job) job = {.kind = NORMALISE, .tree = tree, .total = total, .work = work, .out = state};
+    return NAME(run)(&job, team);
 }
 
-int NAME(move)(const fdp_tree *tree, const fdp_pull *pulls, int64_t n_pulls, const double *delta, double size,
-               double mix, double total, int threads, const fdp_work *work, const fdp_state *z, double weight, REAL *x,
+int NAME(move)(const fdp_tree *tree, const fdp_target *targets, int64_t n_targets, const double *delta, double size,
+               double mix, double total, fdp_team *team, const fdp_work *work, const fdp_state *z, double weight, REAL *x,
                const fdp_state *out, double *sums, int *far, double *log_z) {
     NAME(job) job = {.kind = MOVE, .tree = tree, .change = delta, .total = total, .work = work, .from = z, .out = out};
-    job.pulls = pulls, job.x = x;
+    job.targets = targets, job.x = x;
     job.pace = (NAME(pace)){.size = (REAL)size, .mix = (REAL)mix, .average = (REAL)weight};
-    const int code = NAME(run)(&job, threads);
+    const int code = NAME(run)(&job, team);
     *log_z = job.log_z;
     *far = 0;
-    for (int64_t i = 0; i < n_pulls * FDP_PULL_SUM; i++) sums[i] = 0;
-    const fdp_stage *last = tree->stages + tree->n_stages - 1;
-    for (int64_t k = 0; k < last->first_item + last->n_items; k++) {
-        const fdp_node *node = tree->nodes + tree->item_node[k];
-        const double *item = work->items + k * ITEM;
-        *far |= !(item[FDP_PULL_SUM] <= FAR);
-        if (node->own != FDP_OWN_PULL) continue;
-        for (int i = 0; i < FDP_PULL_SUM; i++) sums[node->pull * FDP_PULL_SUM + i] += item[i];
+    for (int64_t i = 0; i < n_targets * FDP_DIRECT_SUM; i++) sums[i] = 0;
+    for (int64_t k = 0; k < tree->n_up; k++) {
+        const fdp_node *node = tree->nodes + tree->up[k].node;
+        const double *slice = work->up_sums + k * UP_SUMS;
+        *far |= !(slice[FDP_DIRECT_SUM] <= FAR);
+        if (node->local != FDP_LOCAL_DIRECT) continue;
+        for (int i = 0; i < FDP_DIRECT_SUM; i++) sums[node->direct * FDP_DIRECT_SUM + i] += slice[i];
+    }
+    if (*far) return FDP_OK;
+    for (int64_t k = 0; k < tree->n_down && code == FDP_OK; k++) {
+        const fdp_node *node = tree->nodes + tree->down[k].node;
+        if (node->local != FDP_LOCAL_DIRECT) continue;
+        sums[node->direct * FDP_DIRECT_SUM + 1] += work->down_sums[2 * k];
+        sums[node->direct * FDP_DIRECT_SUM + 2] += work->down_sums[2 * k + 1];
     }
     return code;
 }

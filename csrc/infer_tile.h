@@ -46,7 +46,8 @@ FDP_CLONES void NAME(tile_set)(int64_t rows, int64_t cells, const REAL *restrict
         const int64_t outer = nd == 2 ? link->n[0] : 1, skip = nd == 2 ? link->ts[0] : 0; \
         for (int64_t k = 0, near = 0, far = 0; k < outer; k++, near += inner, far += skip) RUN \
     } else { \
-        int64_t count[FDP_MAX_DIMS] = {0}, near = 0, far = 0; \
+        int64_t count[FDP_MAX_DIMS], near = 0, far = 0; \
+        for (int d = 0; d < nd - 1; d++) count[d] = 0; \
         for (int d = 0; d >= 0; near += inner) { \
             RUN for (d = nd - 2; d >= 0; d--) { \
                 far += link->ts[d]; \
@@ -172,7 +173,7 @@ FDP_CLONES double NAME(tile_grow)(int64_t n, const double *restrict delta, REAL 
     return most;
 }
 
-/* What one step of a pulled tile needs besides its cells: see fdp_move. */
+/* What one step of a direct tile needs besides its cells: see fdp_move. */
 typedef struct {
     REAL precision, size, mix, average;
 } NAME(pace);
@@ -180,7 +181,7 @@ typedef struct {
 /* block holds z; the average takes it in, and block becomes z exp(-size * w * y), above zero where z's cell `from` is. Adds
  * sum of w y^2 to *squares; returns the largest exponent. */
 static inline __attribute__((always_inline)) double
-NAME(pull_loop)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *restrict target,
+NAME(direct_loop)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *restrict target,
                 const REAL *restrict weight, int weighted, REAL *restrict x, REAL *restrict block, double *squares) {
     const REAL keep = 1 - p.average, rest = 1 - p.mix;
     REAL most = -INFINITY, sum = 0;
@@ -198,11 +199,11 @@ NAME(pull_loop)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *
     return most;
 }
 
-FDP_CLONES double NAME(tile_pull)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *restrict target,
+FDP_CLONES double NAME(tile_direct)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *restrict target,
                                   const REAL *restrict weight, REAL *restrict x, REAL *restrict block,
                                   double *squares) {
-    return weight ? NAME(pull_loop)(n, p, from, target, weight, 1, x, block, squares)
-                  : NAME(pull_loop)(n, p, from, target, NULL, 0, x, block, squares);
+    return weight ? NAME(direct_loop)(n, p, from, target, weight, 1, x, block, squares)
+                  : NAME(direct_loop)(n, p, from, target, NULL, 0, x, block, squares);
 }
 
 /* No cell that was not zero becomes zero. */
@@ -213,7 +214,7 @@ FDP_CLONES void NAME(tile_floor)(int64_t n, const REAL *restrict from, REAL *res
     }
 }
 
-/* Of the rows of a pulled tile, with e = block and h = e - z: rowsum[r], sums[r] of w (y e, h e, e e); over all rows, sums of
+/* Of the rows of a direct tile, with e = block and h = e - z: rowsum[r], sums[r] of w (y e, h e, e e); over all rows, sums of
  * w (y h, h h) are added to flat[0] and flat[1]. */
 static inline __attribute__((always_inline)) void
 NAME(weigh_loop)(int64_t rows, int64_t cells, NAME(pace) p, const double *restrict factor, const REAL *restrict from,
@@ -225,7 +226,7 @@ NAME(weigh_loop)(int64_t rows, int64_t cells, NAME(pace) p, const double *restri
     const double common = weighted ? 1 : (double)p.precision;
     NAME(vec) yh = {0}, hh = {0};
     double yh_last = 0, hh_last = 0;
-    for (int64_t r = 0; r < rows; r++, sums += FDP_PULL_ROW) {
+    for (int64_t r = 0; r < rows; r++, sums += FDP_DIRECT_ROW) {
         const REAL f = (REAL)factor[r];
         double ye = 0, he = 0, ee = 0;
         if (r < ahead) {
@@ -270,9 +271,10 @@ FDP_CLONES void NAME(tile_weigh)(int64_t rows, int64_t cells, NAME(pace) p, cons
         NAME(weigh_loop)(rows, cells, p, factor, from, target, NULL, 0, x, block, rowsum, sums, flat);
 }
 
-/* ratio = exp(change), scaled so that the table's mass m keeps its sum. Returns the log of the largest ratio. */
-FDP_CLONES double NAME(tile_ratio)(int64_t n, const double *restrict change, const double *restrict m,
-                                   REAL *restrict ratio) {
+/* ratio = exp(change) up to a scale; part: the log of that scale, what the mass m of the entries sums to, and what it would
+ * sum to times ratio. */
+FDP_CLONES void NAME(tile_ratio)(int64_t n, const double *restrict change, const double *restrict m,
+                                 REAL *restrict ratio, double *restrict part) {
     double peak = -INFINITY, before = 0, after = 0;
 #pragma omp simd reduction(max : peak)
     for (int64_t i = 0; i < n; i++) peak = change[i] > peak ? change[i] : peak;
@@ -283,7 +285,20 @@ FDP_CLONES double NAME(tile_ratio)(int64_t n, const double *restrict change, con
         before += m[i];
         after += m[i] * e;
     }
-    const REAL scale = after > 0 ? (REAL)(before / after) : 1;
+    part[0] = peak, part[1] = before, part[2] = after;
+}
+
+/* The ratios of one part, scaled so that the mass of all n_parts parts together keeps its sum. Returns the log of the
+ * largest ratio of all. */
+FDP_CLONES double NAME(tile_rescale)(int64_t n, int64_t n_parts, const double *restrict parts, const double *part,
+                                     REAL *restrict ratio) {
+    double peak = -INFINITY, before = 0, after = 0;
+    for (int64_t k = 0; k < n_parts; k++) peak = parts[3 * k] > peak ? parts[3 * k] : peak;
+    for (int64_t k = 0; k < n_parts; k++) {
+        before += parts[3 * k + 1];
+        after += parts[3 * k + 2] * exp(parts[3 * k] - peak);
+    }
+    const REAL scale = after > 0 ? (REAL)(before / after * exp(part[0] - peak)) : 1;
     for (int64_t i = 0; i < n; i++) ratio[i] *= scale;
     return after > 0 ? log(before / after) : before > 0 ? INFINITY : 0;
 }

@@ -1,35 +1,109 @@
-/* A team of threads for one call: made, used, joined. Nothing outlives the call, so it is safe across fork, and waiting
- * threads sleep after a short spin, so it stays polite on a busy machine (OpenMP's pool is neither).
+/* A team of threads: made when a job first needs them, kept for the jobs that follow, joined when the team is freed.
  *
- * fdp_team_run calls fn(team, ctx) on up to `threads` threads, on fewer where the system gives fewer. Inside, a loop is
- * shared with fdp_team_next on a counter of its own, and phases are separated by fdp_team_wait. */
+ * fdp_team_do calls fn(team, number, ctx) on up to `threads` threads, number 0 being the caller's own; on fewer where the
+ * system gives fewer, on the caller's alone where the team is at work for somebody else. Inside, a loop is shared with
+ * fdp_team_next on a counter of its own, and phases are separated by fdp_team_wait. Work must be divided by the data, never
+ * by the number of threads: then no result depends on it.
+ *
+ * Members that wait spin for FDP_TEAM_SPIN nanoseconds, giving way to whoever wants the processor, and then sleep: an idle
+ * team costs nothing, and a busy machine is not kept busier. (OpenMP's pool spins on.)
+ *
+ * Fork. A child has a copy of the team but none of its threads. Every job begins by comparing the process with the one that
+ * made the threads; in a child the team starts afresh and makes threads of its own when it needs them. (OpenMP's pool hangs.)
+ * Members block all signals: those are for the threads of the program. */
 #ifndef FDP_TEAM_H
 #define FDP_TEAM_H
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 #define FDP_TEAM_MAX 256
-#define FDP_TEAM_SPIN 2000
+#define FDP_TEAM_SPIN 50000 /* nanoseconds: about what it takes to put a thread to sleep and wake it, a few times over */
 
+/* A number that grows, and those who wait for it to. */
 typedef struct {
-    int threads;
-    atomic_int waiting;
-    atomic_int phase;
+    char apart[64]; /* from what others write */
+    atomic_uint_least64_t value;
+    atomic_int asleep;
     pthread_mutex_t lock;
-    pthread_cond_t turn;
-} fdp_team;
+    pthread_cond_t changed;
+} fdp_bell;
 
+typedef struct fdp_team fdp_team;
 typedef void (*fdp_team_fn)(fdp_team *team, int number, void *ctx);
 
 typedef struct {
     fdp_team *team;
+    int number;
+    uint64_t seen; /* jobs given out before it came */
+    pthread_t handle;
+} fdp_team_member;
+
+struct fdp_team {
+    int threads;   /* of the job under way */
+    int most;      /* threads a job may have */
+    int made;      /* threads there are, the caller's with them */
+    pid_t process; /* that made them */
     fdp_team_fn fn;
     void *ctx;
-    int number;
-} fdp_team_member;
+    atomic_int user;     /* process of whoever has a job done; 0: nobody, another process than ours: nobody either */
+    atomic_int waiting;  /* members that have come to the end of the phase */
+    fdp_bell phase;      /* phases ended */
+    fdp_bell job;        /* jobs given out << FDP_TEAM_BITS | width; width 0: go home */
+    fdp_team_member *member; /* [most] */
+};
+#define FDP_TEAM_BITS 16
+
+static inline void fdp_bell_make(fdp_bell *bell) {
+    atomic_init(&bell->value, 0);
+    atomic_init(&bell->asleep, 0);
+    pthread_mutex_init(&bell->lock, NULL);
+    pthread_cond_init(&bell->changed, NULL);
+}
+
+static inline void fdp_bell_ring(fdp_bell *bell, uint64_t value) {
+    atomic_store(&bell->value, value);
+    if (atomic_load(&bell->asleep) == 0) return; /* who goes to sleep later looks at the value after saying so */
+    pthread_mutex_lock(&bell->lock);
+    pthread_cond_broadcast(&bell->changed);
+    pthread_mutex_unlock(&bell->lock);
+}
+
+static inline int64_t fdp_team_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Waits until the value is another than `old`, and returns it. */
+static inline uint64_t fdp_bell_wait(fdp_bell *bell, uint64_t old) {
+    uint64_t value;
+    int64_t until = 0;
+    do {
+        for (int i = 0; i < 64; i++) {
+            if ((value = atomic_load_explicit(&bell->value, memory_order_acquire)) != old) return value;
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#elif defined(__aarch64__)
+            __asm__ volatile("yield");
+#endif
+        }
+        sched_yield();
+        if (until == 0) until = fdp_team_clock() + FDP_TEAM_SPIN;
+    } while (fdp_team_clock() < until);
+    pthread_mutex_lock(&bell->lock);
+    atomic_fetch_add(&bell->asleep, 1);
+    while ((value = atomic_load(&bell->value)) == old) pthread_cond_wait(&bell->changed, &bell->lock);
+    atomic_fetch_sub(&bell->asleep, 1);
+    pthread_mutex_unlock(&bell->lock);
+    return value;
+}
 
 /* The next index of a shared loop; stop when it is >= n. */
 static inline int64_t fdp_team_next(atomic_llong *counter) {
@@ -38,60 +112,114 @@ static inline int64_t fdp_team_next(atomic_llong *counter) {
 
 /* Wait for all; what any thread wrote before is seen by every thread after. */
 static inline void fdp_team_wait(fdp_team *team) {
-    if (team->threads == 1) return;
-    const int phase = atomic_load_explicit(&team->phase, memory_order_acquire);
-    if (atomic_fetch_add_explicit(&team->waiting, 1, memory_order_acq_rel) == team->threads - 1) {
+    const int width = team->threads; /* once counted as waiting, a member may look at nothing of the job any more */
+    if (width == 1) return;
+    const uint64_t phase = atomic_load_explicit(&team->phase.value, memory_order_acquire);
+    if (atomic_fetch_add_explicit(&team->waiting, 1, memory_order_acq_rel) == width - 1) {
         atomic_store_explicit(&team->waiting, 0, memory_order_relaxed);
-        pthread_mutex_lock(&team->lock);
-        atomic_store_explicit(&team->phase, phase + 1, memory_order_release);
-        pthread_cond_broadcast(&team->turn);
-        pthread_mutex_unlock(&team->lock);
-        return;
+        fdp_bell_ring(&team->phase, phase + 1);
+    } else {
+        fdp_bell_wait(&team->phase, phase);
     }
-    for (int i = 0; i < FDP_TEAM_SPIN; i++) {
-        if (atomic_load_explicit(&team->phase, memory_order_acquire) != phase) return;
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        __asm__ volatile("yield");
-#endif
-    }
-    pthread_mutex_lock(&team->lock);
-    while (atomic_load_explicit(&team->phase, memory_order_acquire) == phase)
-        pthread_cond_wait(&team->turn, &team->lock);
-    pthread_mutex_unlock(&team->lock);
 }
 
 static void *fdp_team_enter(void *argument) {
     fdp_team_member *member = argument;
-    pthread_mutex_lock(&member->team->lock); /* until everyone who comes has come */
-    pthread_mutex_unlock(&member->team->lock);
-    member->fn(member->team, member->number, member->ctx);
-    return NULL;
+    fdp_team *team = member->team;
+    for (uint64_t job = member->seen;;) {
+        job = fdp_bell_wait(&team->job, job);
+        const int width = (int)(job & ((1u << FDP_TEAM_BITS) - 1));
+        if (width == 0) return NULL;
+        if (member->number >= width) continue; /* the team may be at its next job already: look at nothing else */
+        team->fn(team, member->number, team->ctx);
+        fdp_team_wait(team);
+    }
 }
 
-static inline void fdp_team_run(int threads, fdp_team_fn fn, void *ctx) {
-    fdp_team team = {.threads = 1};
-    if (threads <= 1) {
-        fn(&team, 0, ctx);
+/* A team for jobs of up to `threads` threads; *team is the caller's, as large as sizeof says. Returns 0 where there is no memory. */
+static inline int fdp_team_make(fdp_team *team, int threads) {
+    team->most = threads < 1 ? 1 : threads > FDP_TEAM_MAX ? FDP_TEAM_MAX : threads;
+    team->made = 1;
+    team->process = 0;
+    atomic_init(&team->user, 0);
+    team->member = calloc((size_t)team->most, sizeof *team->member);
+    return team->member != NULL;
+}
+
+/* Gives a job to everybody who is there. */
+static inline void fdp_team_call(fdp_team *team, int width) {
+    const uint64_t jobs = (atomic_load(&team->job.value) >> FDP_TEAM_BITS) + 1;
+    fdp_bell_ring(&team->job, jobs << FDP_TEAM_BITS | (uint64_t)width);
+}
+
+/* Only its owner may end it, and not while a job is under way. In a forked child there is nobody to wait for. */
+static inline void fdp_team_end(fdp_team *team) {
+    if (team->process == getpid()) {
+        fdp_team_call(team, 0);
+        for (int i = 1; i < team->made; i++) pthread_join(team->member[i].handle, NULL);
+        pthread_mutex_destroy(&team->phase.lock);
+        pthread_cond_destroy(&team->phase.changed);
+        pthread_mutex_destroy(&team->job.lock);
+        pthread_cond_destroy(&team->job.changed);
+    }
+    free(team->member);
+}
+
+/* Makes threads until there are as many, or as many as the system gives. */
+static inline void fdp_team_grow(fdp_team *team, int threads) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (; team->made < threads; team->made++) {
+        fdp_team_member *member = team->member + team->made;
+        *member = (fdp_team_member){.team = team, .number = team->made, .seen = atomic_load(&team->job.value)};
+        if (pthread_create(&member->handle, NULL, fdp_team_enter, member) != 0) break;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Takes the team for one job: 0 where somebody else of this process has it. */
+static inline int fdp_team_take(fdp_team *team) {
+    const pid_t process = getpid();
+    int user = atomic_load(&team->user);
+    if (user == process || !atomic_compare_exchange_strong(&team->user, &user, process)) return 0;
+    if (team->process != process) { /* the first job, or the first one after a fork */
+        team->made = 1;
+        team->process = process;
+        atomic_init(&team->waiting, 0);
+        fdp_bell_make(&team->phase);
+        fdp_bell_make(&team->job);
+    }
+    return 1;
+}
+
+static inline void fdp_team_do(fdp_team *team, int threads, fdp_team_fn fn, void *ctx) {
+    if (team && threads > team->most) threads = team->most;
+    if (team && threads > 1 && fdp_team_take(team)) {
+        if (team->made < threads) fdp_team_grow(team, threads);
+        team->threads = threads < team->made ? threads : team->made;
+        team->fn = fn;
+        team->ctx = ctx;
+        if (team->threads > 1) fdp_team_call(team, team->threads);
+        fn(team, 0, ctx);
+        fdp_team_wait(team);
+        atomic_store(&team->user, 0);
         return;
     }
-    threads = threads > FDP_TEAM_MAX ? FDP_TEAM_MAX : threads;
-    pthread_t handle[FDP_TEAM_MAX];
-    fdp_team_member member[FDP_TEAM_MAX];
-    pthread_mutex_init(&team.lock, NULL);
-    pthread_cond_init(&team.turn, NULL);
-    pthread_mutex_lock(&team.lock);
-    for (int i = 1; i < threads; i++) {
-        member[i] = (fdp_team_member){&team, fn, ctx, i};
-        if (pthread_create(&handle[i], NULL, fdp_team_enter, &member[i]) != 0) break;
-        team.threads = i + 1;
+    fdp_team alone;
+    alone.threads = 1;
+    fn(&alone, 0, ctx);
+}
+
+/* One job by a team of its own, for callers that have no more than one. */
+static inline void fdp_team_run(int threads, fdp_team_fn fn, void *ctx) {
+    fdp_team team;
+    if (threads <= 1 || !fdp_team_make(&team, threads)) {
+        fdp_team_do(NULL, 1, fn, ctx);
+        return;
     }
-    pthread_mutex_unlock(&team.lock);
-    fn(&team, 0, ctx);
-    for (int i = 1; i < team.threads; i++) pthread_join(handle[i], NULL);
-    pthread_cond_destroy(&team.turn);
-    pthread_mutex_destroy(&team.lock);
+    fdp_team_do(&team, threads, fn, ctx);
+    fdp_team_end(&team);
 }
 
 #endif

@@ -4,6 +4,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
+from fastdp._core.status cimport check
+
 
 cdef extern from "bound.h" nogil:
     ctypedef struct fdp_ids:
@@ -29,14 +31,7 @@ cdef extern from "bound.h" nogil:
     int fdp_ids_hash_strings(int64_t, const int64_t *, const uint8_t *, const uint64_t *, uint64_t *, uint64_t *)
 
 
-cdef int check(int code) except -1:
-    if code == -1:
-        raise MemoryError("not enough memory for the users")
-    if code == -3:
-        raise OverflowError("more than 2^32-2 users, or rows of one user")
-    if code != 0:
-        raise RuntimeError(f"bound kernel failed with code {code}")
-    return 0
+cdef str USERS = "more than 2^32-2 users, or rows of one user"
 
 
 def rows_per_user(const uint32_t[::1] user, int64_t users):
@@ -47,7 +42,7 @@ def rows_per_user(const uint32_t[::1] user, int64_t users):
     if user.shape[0]:
         with nogil:
             code = fdp_rows_per_user(user.shape[0], &user[0], &view[0])
-        check(code)
+        check(code, "the users", USERS)
     return out
 
 
@@ -64,7 +59,7 @@ def group(const uint32_t[::1] user, const uint32_t[::1] count, const uint64_t[::
                 user.shape[0], &user[0], count.shape[0], &count[0],
                 &value[0] if value is not None else NULL, &start_view[0], &out_view[0],
             )
-        check(code)
+        check(code, "the users", USERS)
     return start, out
 
 
@@ -80,7 +75,7 @@ def hash_rows(columns, int64_t rows):
             column_view = column.view(np.uint8)
             with nogil:
                 code = fdp_hash_column(rows, &column_view[0], width, &view[0])
-            check(code)
+            check(code, "the users", USERS)
     return out
 
 
@@ -101,7 +96,7 @@ def cap(
             code = fdp_cap(
                 user_hash.shape[0], &start[0], &order[0], &content[0], &user_hash[0], k, threads, &view[0]
             )
-        check(code)
+        check(code, "the users", USERS)
     return out
 
 
@@ -116,7 +111,7 @@ def most_common(
             code = fdp_most_common(
                 user_hash.shape[0], &start[0], &sorted[0], &user_hash[0], keys, threads, &view[0]
             )
-        check(code)
+        check(code, "the users", USERS)
     return out
 
 
@@ -143,7 +138,7 @@ def groups(
             code = fdp_groups(
                 user_hash.shape[0], &start[0], &sorted[0], &user_hash[0], &set, t_max, cap, threads, &view[0]
             )
-        check(code)
+        check(code, "the users", USERS)
     return out
 
 
@@ -151,9 +146,11 @@ def hash_words(const uint64_t[::1] ids):
     """Public hashes of 64-bit ids."""
     out = np.empty(ids.shape[0], np.uint64)
     cdef uint64_t[::1] view = out
+    cdef int code
     if ids.shape[0]:
         with nogil:
-            fdp_ids_hash_words(ids.shape[0], &ids[0], &view[0])
+            code = fdp_ids_hash_words(ids.shape[0], &ids[0], &view[0])
+        check(code, "the users", USERS)
     return out
 
 
@@ -164,11 +161,13 @@ def hash_strings(const int64_t[::1] offset, const uint8_t[::1] data, const uint6
     out = np.empty(n, np.uint64)
     cdef uint64_t[::1] key_view = key, view = out
     cdef uint8_t nothing = 0
+    cdef int code
     if n > 0:
         with nogil:
-            fdp_ids_hash_strings(
+            code = fdp_ids_hash_strings(
                 n, &offset[0], &data[0] if data.shape[0] else &nothing, &secret[0], &key_view[0], &view[0]
             )
+        check(code, "the users", USERS)
     return key, out
 
 
@@ -180,7 +179,7 @@ cdef class Ids:
 
     def __cinit__(self, int words, uint64_t secret):
         self.words = words
-        check(fdp_ids_new(words, secret, &self.c))
+        check(fdp_ids_new(words, secret, &self.c), "the users", USERS)
 
     def __dealloc__(self):
         fdp_ids_free(self.c)
@@ -199,7 +198,7 @@ cdef class Ids:
                 code = fdp_ids_add(
                     self.c, n, &key[0], &hash[0], &valid[0] if valid is not None else NULL, &view[0]
                 )
-            check(code)
+            check(code, "the users", USERS)
         return out
 
     def hashes(self):

@@ -6,6 +6,8 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
+from fastdp._core.status cimport check
+
 
 cdef extern from "cliques.h" nogil:
     ctypedef struct fdp_sum_step:
@@ -79,5 +81,4 @@ def run(list sums, list levels, int threads):
     finally:
         free(s)
         free(c)
-    if code:
-        raise MemoryError("marginals of many cliques: not enough memory")
+    check(code, "marginals of many cliques")

@@ -4,6 +4,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 
 import numpy as np
 
+from fastdp._core.status cimport check
+
 
 cdef extern from "codes.h" nogil:
     enum: FDP_DROP
@@ -48,11 +50,6 @@ cdef void *address(array) except? NULL:
     return <void *><uintptr_t>array.ctypes.data
 
 
-cdef check(int code):
-    if code != 0:
-        raise RuntimeError(f"codes kernel returned {code}")
-
-
 cdef int type_of(dtype) except -1:
     return TYPES[np.dtype(dtype).str[1:]]
 
@@ -93,7 +90,7 @@ def encode(x, Map rule not None, valid, int64_t bit0, out, keep):
     cdef const fdp_map *pm = &rule.m
     with nogil:
         code = fdp_encode(px, type, n, pm, pv, bit0, width, po, pk)
-    check(code)
+    check(code, "coding a column")
 
 
 def lookup(codes, table, out):
@@ -105,7 +102,7 @@ def lookup(codes, table, out):
     cdef void *po = address(out)
     with nogil:
         code = fdp_lookup(pc, width, n, pt, size, po)
-    check(code)
+    check(code, "coding a column")
 
 
 def uniform(uint64_t key, uint64_t row0, double[::1] u):
@@ -116,7 +113,7 @@ def uniform(uint64_t key, uint64_t row0, double[::1] u):
         return
     with nogil:
         code = fdp_uniform(key, row0, n, &u[0])
-    check(code)
+    check(code, "coding a column")
 
 
 def draw(codes, double[::1] lo, double[::1] hi, double[::1] mean, double[::1] low, double[::1] high, bint whole,
@@ -130,4 +127,4 @@ def draw(codes, double[::1] lo, double[::1] hi, double[::1] mean, double[::1] lo
     bins.lo, bins.hi, bins.mean, bins.low, bins.high = &lo[0], &hi[0], &mean[0], &low[0], &high[0]
     with nogil:
         code = fdp_draw(pc, width, n, &bins, whole, unit, key, row0, type, po)
-    check(code)
+    check(code, "coding a column")

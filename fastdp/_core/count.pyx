@@ -6,6 +6,9 @@ from libc.stdlib cimport free, malloc
 
 import numpy as np
 
+from fastdp._core.status cimport FDP_OK, check
+from fastdp._core.team cimport Team, fdp_team, team_of
+
 
 cdef extern from "count.h" nogil:
     ctypedef struct fdp_rows:
@@ -29,19 +32,11 @@ cdef extern from "count.h" nogil:
         const int64_t *inner
         const int64_t *const *in_ "in"
         int64_t *const *out
-    int fdp_count(const fdp_rows *, const fdp_plan *, int, int64_t, int64_t, int64_t, int64_t *)
-    int fdp_cells(const fdp_rows *, int, const uint64_t *, int, uint64_t *)
-    int fdp_sparse(int64_t, uint64_t *, int64_t *, int, int, int64_t *)
+    int fdp_count(const fdp_rows *, const fdp_plan *, fdp_team *, int64_t, int64_t, int64_t, int64_t *)
+    int fdp_cells(const fdp_rows *, int, const uint64_t *, fdp_team *, uint64_t *)
+    int fdp_sparse(int64_t, uint64_t *, int64_t *, int, fdp_team *, int64_t *)
     int fdp_row_weights(const fdp_rows *, int64_t *)
-    int fdp_project(const fdp_projections *, int)
-
-
-cdef int check(int code) except -1:
-    if code == -1:
-        raise MemoryError("not enough memory to count")
-    if code != 0:
-        raise RuntimeError(f"count kernel failed with code {code}")
-    return 0
+    int fdp_project(const fdp_projections *, fdp_team *)
 
 
 cdef class Rows:
@@ -89,7 +84,7 @@ def count(
     const uint32_t[::1] size,
     const int64_t[::1] offset,
     const int64_t[::1] cells,
-    int threads,
+    threads,  # a number, or a Team
     int64_t chunk,
     int64_t budget,
     int64_t[::1] tables,  # OUT, zero on entry
@@ -97,6 +92,7 @@ def count(
     """Adds the weighted marginals of a plan's cliques (see csrc/count.h) into `tables`."""
     cdef fdp_plan plan
     cdef int code
+    cdef Team team = team_of(threads)
     plan.cliques = <int>offset.shape[0]
     if plan.cliques == 0 or rows.c.rows == 0:
         return
@@ -106,37 +102,40 @@ def count(
     plan.offset = &offset[0]
     plan.cells = &cells[0]
     with nogil:
-        code = fdp_count(&rows.c, &plan, threads, chunk, budget, tables.shape[0], &tables[0])
-    check(code)
+        code = fdp_count(&rows.c, &plan, &team.c, chunk, budget, tables.shape[0], &tables[0])
+    check(code, "counting rows")
 
 
-def cells(Rows rows, const uint64_t[::1] size, int threads):
+def cells(Rows rows, const uint64_t[::1] size, threads):
     """Cell number of every row over all of the columns in `rows`, in their order."""
     out = np.zeros(rows.c.rows, np.uint64)
     cdef uint64_t[::1] view = out
     cdef int code
+    cdef Team team = team_of(threads)
     if rows.c.rows and size.shape[0]:
         with nogil:
-            code = fdp_cells(&rows.c, <int>size.shape[0], &size[0], threads, &view[0])
-        check(code)
+            code = fdp_cells(&rows.c, <int>size.shape[0], &size[0], &team.c, &view[0])
+        check(code, "counting rows")
     return out
 
 
-def sparse(Rows rows, uint64_t[::1] keys, int bits, int threads):
+def sparse(Rows rows, uint64_t[::1] keys, int bits, threads):
     """Distinct keys, ascending, and the exact sums of their rows' weights. Overwrites `keys`."""
     sums = np.empty(rows.c.rows, np.int64)
     cdef int64_t[::1] view = sums
     cdef int64_t distinct = 0
-    cdef int code = 0
+    cdef int code
+    cdef Team team = team_of(threads)
     if rows.c.rows:
         with nogil:
-            fdp_row_weights(&rows.c, &view[0])
-            code = fdp_sparse(rows.c.rows, &keys[0], &view[0], bits, threads, &distinct)
-        check(code)
+            code = fdp_row_weights(&rows.c, &view[0])
+            if code == FDP_OK:
+                code = fdp_sparse(rows.c.rows, &keys[0], &view[0], bits, &team.c, &distinct)
+        check(code, "counting rows")
     return np.asarray(keys)[:distinct].copy(), sums[:distinct].copy()
 
 
-def project(levels, int threads):
+def project(levels, threads):
     """Runs levels of steps (table, outer, middle, inner, out): int64[outer * inner] out becomes the table
     [outer, middle, inner] summed over its middle axis. Steps of one level are independent of each other."""
     steps = [step for level in levels for step in level]
@@ -144,6 +143,7 @@ def project(levels, int threads):
     cdef const int64_t[::1] table
     cdef int64_t[::1] out
     cdef int code
+    cdef Team team = team_of(threads)
     if n == 0:
         return
     first = np.cumsum([0, *map(len, levels)], dtype=np.int32)
@@ -167,5 +167,5 @@ def project(levels, int threads):
     c.in_ = <const int64_t *const *>&places[0, 0]
     c.out = <int64_t *const *>&places[1, 0]
     with nogil:
-        code = fdp_project(&c, threads)
-    check(code)
+        code = fdp_project(&c, &team.c)
+    check(code, "counting rows")

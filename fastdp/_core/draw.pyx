@@ -4,6 +4,8 @@ from libc.stdint cimport int64_t, uint32_t
 
 import numpy as np
 
+from fastdp._core.status cimport check
+
 
 cdef extern from "draw.h" nogil:
     int fdp_draw_groups(const int64_t *start, int64_t groups, const int64_t *upto, const uint32_t *value,
@@ -25,6 +27,5 @@ def draw(const int64_t[::1] start, const int64_t[::1] upto, const uint32_t[::1] 
     cdef int code
     with nogil:
         code = fdp_draw_groups(&start[0], start.shape[0] - 1, &upto[0], &value[0], &group[0], &uniform[0], n, &out_v[0])
-    if code:
-        raise ValueError("draw: a group is empty or out of range")
+    check(code, "drawing from groups, none of which may be empty")
     return out

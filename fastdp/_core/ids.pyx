@@ -4,6 +4,8 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 import numpy as np
 
+from fastdp._core.status cimport check
+
 
 cdef extern from "ids.h" nogil:
     int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, uint32_t *order, int64_t *start)
@@ -24,8 +26,7 @@ def group(const uint32_t[::1] key, int64_t keys, uint64_t seed):
     cdef int code
     with nogil:
         code = fdp_ids_group(key_p, n, keys, seed, order_p, &start_v[0])
-    if code:
-        raise ValueError("group: a key is out of range")
+    check(code, "grouping rows by key")
     return order, start
 
 
@@ -42,7 +43,9 @@ def deal(const uint32_t[::1] row_order, const int64_t[::1] row_start, const uint
     rest = np.zeros(2, np.int64)
     cdef uint32_t[::1] rest_row_v = rest_row, rest_unit_v = rest_unit
     cdef int64_t[::1] rest_v = rest
+    cdef int code
     with nogil:
-        fdp_ids_deal(&row_order[0], &row_start[0], &unit_order[0], &unit_start[0], keys, &row[0], &unit[0], &user[0],
-                     &owner[0], &rest_row_v[0], &rest_unit_v[0], &rest_v[0])
+        code = fdp_ids_deal(&row_order[0], &row_start[0], &unit_order[0], &unit_start[0], keys, &row[0], &unit[0],
+                            &user[0], &owner[0], &rest_row_v[0], &rest_unit_v[0], &rest_v[0])
+    check(code, "dealing rows to users")
     return rest_row[: rest[0]], rest_unit[: rest[1]]

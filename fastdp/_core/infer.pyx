@@ -5,9 +5,16 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
+from fastdp._core.status cimport FDP_ERR_IMPOSSIBLE, check
+from fastdp._core.team cimport Team, fdp_team, team_of
+
 cdef extern from "infer.h" nogil:
-    int FDP_MAX_DIMS
-    int FDP_ERR_IMPOSSIBLE
+    enum:
+        FDP_MAX_DIMS
+        FDP_LOCAL_SPARSE
+        FDP_DIRECT_ROW
+        FDP_DIRECT_SUM
+        FDP_STAGE_LOOPS
     ctypedef struct fdp_link:
         int64_t at
         int64_t size
@@ -22,52 +29,61 @@ cdef extern from "infer.h" nogil:
         int64_t table
         int64_t row_at
         int64_t separator
-        int32_t own
+        int32_t local
         int32_t lanes
-        int64_t own_at
-        const int64_t *own_row
-        const int32_t *own_cell
-        const int64_t *lane_at
+        int64_t local_at
+        const int64_t *local_row
+        const int32_t *local_cell
         int64_t n_links
         const fdp_link *links
-        int64_t first_nest
-        int64_t pull
+        int64_t first_hosted
+        int64_t direct
         int64_t lane_buffer
         int64_t buffer_at
     ctypedef struct fdp_fold:
         int64_t host_at
         fdp_link link
-    ctypedef struct fdp_nest:
+    ctypedef struct fdp_hosted:
         int64_t at
         int64_t size
         int64_t first_fold
         int64_t n_folds
+        int64_t first_piece
+        int64_t n_pieces
+    ctypedef struct fdp_slice:
+        pass
+    ctypedef struct fdp_piece:
+        pass
+    ctypedef struct fdp_run:
+        int64_t first
+        int64_t count
     ctypedef struct fdp_stage:
-        int64_t first_node
-        int64_t n_nodes
-        int64_t first_nest
-        int64_t n_nests
-        int64_t first_item
-        int64_t n_items
-        int64_t first_link
-        int64_t n_links
+        fdp_run nodes
+        fdp_run hosted
+        fdp_run up
+        fdp_run down
+        fdp_run ratios
+        fdp_run deliveries
+        fdp_run gathers
+        int32_t folds
         int32_t large
     ctypedef struct fdp_tree:
         int64_t size
         int64_t shared
         int32_t large
         int64_t n_stages
+        int64_t n_up
+        int64_t n_down
         const fdp_stage *stages
         const fdp_node *nodes
-        const fdp_nest *nests
+        const fdp_hosted *hosted
         const fdp_fold *folds
-        const int64_t *item_node
-        const int64_t *item_lane
-        const int64_t *link_node
-        const int64_t *link_number
-    int FDP_PULL_ROW
-    int FDP_PULL_SUM
-    ctypedef struct fdp_pull:
+        const fdp_slice *up
+        const fdp_slice *down
+        const fdp_piece *ratios
+        const fdp_piece *deliveries
+        const fdp_piece *gathers
+    ctypedef struct fdp_target:
         int64_t row_at
         const void *target
         const void *weight
@@ -83,23 +99,41 @@ cdef extern from "infer.h" nogil:
         double *buffer
         double *reach
         double *rows
-        double *items
-    int fdp_infer_f64(const fdp_tree *, const double *, double, int, const fdp_work *, const fdp_state *, double *)
-    int fdp_infer_f32(const fdp_tree *, const double *, double, int, const fdp_work *, const fdp_state *, double *)
-    int fdp_adopt_f64(const fdp_tree *, double, int, const fdp_work *, const fdp_state *)
-    int fdp_adopt_f32(const fdp_tree *, double, int, const fdp_work *, const fdp_state *)
-    int fdp_settle_f64(const fdp_tree *, double, int, const fdp_state *)
-    int fdp_settle_f32(const fdp_tree *, double, int, const fdp_state *)
-    int fdp_move_f64(const fdp_tree *, const fdp_pull *, int64_t, const double *, double, double, double, int,
+        double *up_sums
+        double *down_sums
+        double *parts
+        void *next
+    int fdp_infer_f64(const fdp_tree *, const double *, double, fdp_team *, const fdp_work *, const fdp_state *, double *)
+    int fdp_infer_f32(const fdp_tree *, const double *, double, fdp_team *, const fdp_work *, const fdp_state *, double *)
+    int fdp_adopt_f64(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
+    int fdp_adopt_f32(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
+    int fdp_normalise_f64(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
+    int fdp_normalise_f32(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
+    int fdp_move_f64(const fdp_tree *, const fdp_target *, int64_t, const double *, double, double, double, fdp_team *,
                      const fdp_work *, const fdp_state *, double, double *, const fdp_state *, double *, int *, double *)
-    int fdp_move_f32(const fdp_tree *, const fdp_pull *, int64_t, const double *, double, double, double, int,
+    int fdp_move_f32(const fdp_tree *, const fdp_target *, int64_t, const double *, double, double, double, fdp_team *,
                      const fdp_work *, const fdp_state *, double, float *, const fdp_state *, double *, int *, double *)
-    int fdp_step(int64_t, double, const double *, double, const double *, const double *, int, double *)
-    int fdp_arrive(int64_t, const double *, const double *, const double *, const double *, const double *, int,
+    int fdp_step(int64_t, double, const double *, double, const double *, const double *, fdp_team *, double *)
+    int fdp_arrive(int64_t, const double *, const double *, const double *, const double *, const double *, fdp_team *,
                    double *, double *, double *)
-    int fdp_blend(int64_t, double, const double *, const double *, int, double *, double *)
-    int fdp_average_f64(int64_t, double, const double *, int, double *)
-    int fdp_average_f32(int64_t, double, const float *, int, float *)
+    int fdp_blend(int64_t, double, const double *, const double *, fdp_team *, double *, double *)
+    int fdp_average_f64(int64_t, double, const double *, fdp_team *, double *)
+    int fdp_average_f32(int64_t, double, const float *, fdp_team *, float *)
+
+SLICE_CELLS = 8192
+"""Cells of a slice, about: a tenth of a millisecond at most, so that the last of a stage do not keep the others waiting."""
+
+PIECE = 8192
+"""Entries of a piece of a vector."""
+
+LARGE_STAGE = 32768
+"""Cells of a stage that several threads share: below, waiting for each other costs more than it brings."""
+
+
+def pieces(int64_t first, int64_t last, int64_t size):
+    """A table of `size` entries in pieces of equal length; see fdp_piece."""
+    cdef int64_t count = max(1, -(-size // <int64_t> PIECE))
+    return [(first, last, size * i // count, size * (i + 1) // count) for i in range(count)]
 
 
 cdef class State:
@@ -121,105 +155,135 @@ cdef void *_address(array) except? NULL:
 
 
 cdef class Engine:
-    """A planned tree, for tables of one dtype. `pulls` holds, for each pulled node of the plan in order, the targets of its
-    cells (dtype) and their precision (one number, or an array of the dtype). The plan's arrays are kept alive here;
-    `tables` and vectors belong to the caller."""
+    """A planned tree, for tables of one dtype. `targets` holds, for each direct node of the plan in order, the targets of its
+    cells (dtype) and their precision (one number, or an array of the dtype). `threads`: a number, or a `Team`, which several
+    engines may share. The plan's arrays are kept alive here; tables and vectors belong to the caller."""
 
     cdef fdp_tree tree
     cdef fdp_node *nodes
     cdef fdp_fold *folds
     cdef fdp_link *links
-    cdef fdp_nest *nests
+    cdef fdp_hosted *hosted
     cdef fdp_stage *stages
-    cdef fdp_pull *pulls
+    cdef fdp_target *targets
     cdef fdp_work work
     cdef list keep
-    cdef int threads, single
-    cdef int64_t n_pulls, rows
+    cdef int single
+    cdef int64_t n_targets, rows
     cdef readonly int64_t size, cells
     cdef readonly object dtype
+    cdef readonly Team team
 
-    def __cinit__(self, plan, int threads, dtype=np.float64, pulls=()):
-        cdef int64_t i, k = 0, s = 0, nest = 0, buffer_most = 1, buffer_at
+    def __cinit__(self, plan, threads, dtype=np.float64, targets=()):
+        cdef int64_t i, k = 0, s = 0, h = 0, buffer_most = 1, buffer_at
         cdef int64_t n_links = sum(len(node.links) for node in plan.nodes)
-        cdef int64_t n_nests = sum(len(node.nests) for node in plan.nodes)
+        cdef int64_t n_hosted = sum(len(node.nests) for node in plan.nodes)
         self.keep = []
-        self.threads = threads
+        self.team = team_of(threads)
         self.dtype = np.dtype(dtype)
         self.single = self.dtype == np.float32
-        self.n_pulls, self.rows = len(pulls), max(1, plan.rows)
-        self.pulls = <fdp_pull *> calloc(max(1, self.n_pulls), sizeof(fdp_pull))
+        self.n_targets, self.rows = len(targets), max(1, plan.rows)
+        self.targets = <fdp_target *> calloc(max(1, self.n_targets), sizeof(fdp_target))
         self.nodes = <fdp_node *> calloc(max(1, len(plan.nodes)), sizeof(fdp_node))
         self.folds = <fdp_fold *> calloc(max(1, len(plan.folds)), sizeof(fdp_fold))
         self.links = <fdp_link *> calloc(max(1, n_links), sizeof(fdp_link))
-        self.nests = <fdp_nest *> calloc(max(1, n_nests), sizeof(fdp_nest))
+        self.hosted = <fdp_hosted *> calloc(max(1, n_hosted), sizeof(fdp_hosted))
         self.stages = <fdp_stage *> calloc(max(1, len(plan.stages)), sizeof(fdp_stage))
-        if not (self.nodes and self.folds and self.links and self.nests and self.stages and self.pulls):
-            raise MemoryError("no memory for the inference plan")
+        if not (self.nodes and self.folds and self.links and self.hosted and self.stages and self.targets):
+            raise MemoryError("not enough memory for the plan of inference")
         for i, (host_at, link) in enumerate(plan.folds):
             self.folds[i].host_at = host_at
             self._fill(&self.folds[i].link, link)
-        items, pairs = [], []
+        up, down, ratios, deliveries, gathers = [], [], [], [], []
         i = 0
         for s, stage in enumerate(plan.stages):
             out = &self.stages[s]
-            out.first_node, out.n_nodes = i, len(stage)
-            out.first_nest, out.first_item, out.first_link = nest, len(items), len(pairs)
-            out.large = sum(node.rows * node.cells for node in stage) > 65536
+            stage = sorted(stage, key=lambda node: node.separator)
+            out.nodes.first, out.hosted.first, out.up.first, out.down.first = i, h, len(up), len(down)
+            out.ratios.first, out.deliveries.first, out.gathers.first = len(ratios), len(deliveries), len(gathers)
+            out.large = sum(node.rows * node.cells for node in stage) > LARGE_STAGE
+            for common in {node.separator: node for node in stage if node.sep}.values():
+                alike = [i + at for at, node in enumerate(stage) if node.separator == common.separator]
+                deliveries += pieces(min(alike), max(alike) + 1, common.rows)
             buffer_at = 0
             for node in stage:
                 self._node(&self.nodes[i], node, &self.links[k])
-                self.nodes[i].first_nest = nest
+                self.nodes[i].first_hosted = h
                 self.nodes[i].buffer_at = buffer_at
                 buffer_at += self.nodes[i].lane_buffer * self.nodes[i].lanes
                 k += len(node.links)
-                items += [(i, lane) for lane in range(self.nodes[i].lanes)]
-                pairs += [(i, number) for number in range(len(node.links))]
+                slices = self._slices(i, node)
+                up += slices
+                down += self._lanes(i, node) if node.links else slices
+                for number, link in enumerate(node.links):
+                    if link.shared and self.nodes[i].lanes > 1:
+                        gathers += pieces(i, number, link.size)
                 for at, size, first, count in node.nests:
-                    self.nests[nest].at, self.nests[nest].size = at, size
-                    self.nests[nest].first_fold, self.nests[nest].n_folds = first, count
-                    nest += 1
+                    self.hosted[h].at, self.hosted[h].size = at, size
+                    self.hosted[h].first_fold, self.hosted[h].n_folds = first, count
+                    out.folds |= count > 0
+                    if size > 2 * PIECE and out.large:
+                        self.hosted[h].first_piece = len(ratios)
+                        ratios += pieces(h, 0, size)
+                        self.hosted[h].n_pieces = len(ratios) - self.hosted[h].first_piece
+                    h += 1
                 i += 1
             buffer_most = max(buffer_most, buffer_at)
-            out.n_nests, out.n_items, out.n_links = (
-                nest - out.first_nest, len(items) - out.first_item, len(pairs) - out.first_link)
+            out.nodes.count, out.hosted.count = i - out.nodes.first, h - out.hosted.first
+            out.up.count, out.down.count = len(up) - out.up.first, len(down) - out.down.first
+            out.ratios.count = len(ratios) - out.ratios.first
+            out.deliveries.count = len(deliveries) - out.deliveries.first
+            out.gathers.count = len(gathers) - out.gathers.first
         self.tree.size = self.size = plan.size
         self.tree.shared = plan.shared
         self.tree.large = any(self.stages[s].large for s in range(len(plan.stages)))
         self.cells = plan.cells
-        self.tree.n_stages = len(plan.stages)
+        self.tree.n_stages, self.tree.n_up, self.tree.n_down = len(plan.stages), len(up), len(down)
         self.tree.stages, self.tree.nodes = self.stages, self.nodes
-        self.tree.nests, self.tree.folds = self.nests, self.folds
-        self.tree.item_node = <const int64_t *> self._ptr([node for node, _ in items], np.int64)
-        self.tree.item_lane = <const int64_t *> self._ptr([lane for _, lane in items], np.int64)
-        self.tree.link_node = <const int64_t *> self._ptr([node for node, _ in pairs], np.int64)
-        self.tree.link_number = <const int64_t *> self._ptr([number for _, number in pairs], np.int64)
+        self.tree.hosted, self.tree.folds = self.hosted, self.folds
+        self.tree.up = <const fdp_slice *> self._ptr(up, np.int64)
+        self.tree.down = <const fdp_slice *> self._ptr(down, np.int64)
+        self.tree.ratios = <const fdp_piece *> self._ptr(ratios, np.int64)
+        self.tree.deliveries = <const fdp_piece *> self._ptr(deliveries, np.int64)
+        self.tree.gathers = <const fdp_piece *> self._ptr(gathers, np.int64)
         row_at = 0
-        for k, (node, (target, precision)) in enumerate(zip(plan.pulled, pulls)):
-            self.pulls[k].row_at = row_at
-            self.pulls[k].target = self._ptr(target, self.dtype)
+        for k, (node, (target, precision)) in enumerate(zip(plan.pulled, targets)):
+            self.targets[k].row_at = row_at
+            self.targets[k].target = self._ptr(target, self.dtype)
             if np.ndim(precision):
-                self.pulls[k].weight = self._ptr(precision, self.dtype)
+                self.targets[k].weight = self._ptr(precision, self.dtype)
             else:
-                self.pulls[k].precision = precision
+                self.targets[k].precision = precision
             row_at += node.rows
         self.work.up = <double *> self._ptr(np.empty(plan.shared), np.float64)
         self.work.ratio = self._ptr(np.empty(plan.shared, self.dtype), self.dtype)
         self.work.message = <double *> self._ptr(np.empty(plan.rows), np.float64)
         self.work.buffer = <double *> self._ptr(np.empty(buffer_most), np.float64)
-        self.work.reach = <double *> self._ptr(np.zeros(n_nests), np.float64)
-        self.work.rows = <double *> self._ptr(np.empty(row_at * FDP_PULL_ROW), np.float64)
-        self.work.items = <double *> self._ptr(np.zeros(len(items) * (FDP_PULL_SUM + 1)), np.float64)
+        self.work.reach = <double *> self._ptr(np.zeros(n_hosted), np.float64)
+        self.work.rows = <double *> self._ptr(np.empty(row_at * FDP_DIRECT_ROW), np.float64)
+        self.work.up_sums = <double *> self._ptr(np.zeros(len(up) * (FDP_DIRECT_SUM + 1)), np.float64)
+        self.work.down_sums = <double *> self._ptr(np.zeros(len(down) * 2), np.float64)
+        self.work.parts = <double *> self._ptr(np.zeros(len(ratios) * 3), np.float64)
+        self.work.next = self._ptr(np.zeros(len(plan.stages) * FDP_STAGE_LOOPS + 1, np.int64), np.int64)
+
+    cdef list _slices(self, int64_t number, node):
+        """The node's rows in slices of about SLICE_CELLS cells; see fdp_slice."""
+        cdef int64_t rows = node.rows, step = max(1, SLICE_CELLS // max(1, node.cells))
+        return [(number, row, min(row + step, rows), 0) for row in range(0, rows, step)]
+
+    cdef list _lanes(self, int64_t number, node):
+        """The node's rows as the plan cut them, so that no two lanes write to one cell but where they have sums of their own."""
+        cuts = node.lane_at.tolist()
+        return [(number, cuts[lane], cuts[lane + 1], lane) for lane in range(len(cuts) - 1)]
 
     cdef int _node(self, fdp_node *c, node, fdp_link *links) except -1:
         cdef int64_t k = 0
         c.rows, c.cells, c.table, c.row_at = node.rows, node.cells, node.table, node.row_at
-        c.separator, c.own, c.lanes, c.own_at = node.separator, node.own, len(node.lane_at) - 1, node.own_at
-        c.lane_at = <const int64_t *> self._ptr(node.lane_at, np.int64)
-        if node.own == 2:
-            c.own_row = <const int64_t *> self._ptr(node.own_row, np.int64)
-            c.own_cell = <const int32_t *> self._ptr(node.own_cell, np.int32)
-        c.pull = node.pull
+        c.separator, c.local, c.lanes, c.local_at = node.separator, node.own, len(node.lane_at) - 1, node.own_at
+        if node.own == FDP_LOCAL_SPARSE:
+            c.local_row = <const int64_t *> self._ptr(node.own_row, np.int64)
+            c.local_cell = <const int32_t *> self._ptr(node.own_cell, np.int32)
+        c.direct = node.pull
         c.n_links = len(node.links)
         c.links = links
         c.lane_buffer = 0
@@ -233,9 +297,9 @@ cdef class Engine:
         free(self.nodes)
         free(self.folds)
         free(self.links)
-        free(self.nests)
+        free(self.hosted)
         free(self.stages)
-        free(self.pulls)
+        free(self.targets)
 
     cdef void *_ptr(self, values, dtype) except? NULL:
         array = np.ascontiguousarray(values, dtype)
@@ -246,6 +310,10 @@ cdef class Engine:
 
     cdef int _fill(self, fdp_link *out, link) except -1:
         cdef int d
+        if len(link.n) > FDP_MAX_DIMS:  # never, where every dimension has two values or more
+            raise ValueError(f"a table of {len(link.n)} merged dimensions is more than the {FDP_MAX_DIMS} there can be")
+        if link.size > 2**31 - 1:
+            raise OverflowError(f"a marginal inside a clique has {link.size} cells, and may have 2^31 - 1")
         out.at, out.size, out.nd, out.shared = link.at, link.size, len(link.n), link.shared
         out.base = NULL
         if link.base is not None:
@@ -265,95 +333,117 @@ cdef class Engine:
         cdef double log_z = 0
         cdef int code
         cdef State state = State(tables, np.empty(self.rows), np.asarray(m))
+        cdef fdp_team *team = &self.team.c
         with nogil:
             if self.single:
-                code = fdp_infer_f32(&self.tree, &theta[0], total, self.threads, &self.work, &state.at, &log_z)
-                if code == 0:
-                    fdp_settle_f32(&self.tree, total, self.threads, &state.at)
+                code = fdp_infer_f32(&self.tree, &theta[0], total, team, &self.work, &state.at, &log_z)
             else:
-                code = fdp_infer_f64(&self.tree, &theta[0], total, self.threads, &self.work, &state.at, &log_z)
-                if code == 0:
-                    fdp_settle_f64(&self.tree, total, self.threads, &state.at)
-        return None if code == FDP_ERR_IMPOSSIBLE else log_z
+                code = fdp_infer_f64(&self.tree, &theta[0], total, team, &self.work, &state.at, &log_z)
+        if code == FDP_ERR_IMPOSSIBLE:
+            return None
+        check(code, "inference")
+        self.normalise(state, total)
+        return log_z
 
     def adopt(self, State state, double total):
         """Row sums and marginals of a state whose cells are true."""
+        cdef int code
+        cdef fdp_team *team = &self.team.c
         with nogil:
             if self.single:
-                fdp_adopt_f32(&self.tree, total, self.threads, &self.work, &state.at)
+                code = fdp_adopt_f32(&self.tree, total, team, &self.work, &state.at)
             else:
-                fdp_adopt_f64(&self.tree, total, self.threads, &self.work, &state.at)
+                code = fdp_adopt_f64(&self.tree, total, team, &self.work, &state.at)
+        check(code, "the marginals of given tables")
 
-    def settle(self, State state, double total):
+    def normalise(self, State state, double total):
         """Makes the state's cells true."""
+        cdef int code
+        cdef fdp_team *team = &self.team.c
         with nogil:
             if self.single:
-                fdp_settle_f32(&self.tree, total, self.threads, &state.at)
+                code = fdp_normalise_f32(&self.tree, total, team, &self.work, &state.at)
             else:
-                fdp_settle_f64(&self.tree, total, self.threads, &state.at)
+                code = fdp_normalise_f64(&self.tree, total, team, &self.work, &state.at)
+        check(code, "scaling tables")
+
+    settle = normalise
 
     def move(self, State z, x, double weight, const double[::1] delta, double size, double mix, double total, State out,
              double[:, ::1] sums):
         """One step from z to `out`; x takes in z first, with `weight`. Returns (log of the change of Z, whether the step was
         too long for the tables' precision). Laws and `sums` as in csrc/infer.h."""
         cdef double log_z = 0
-        cdef int far = 0
-        cdef double *found = &sums[0, 0] if self.n_pulls else NULL
+        cdef int far = 0, code
+        cdef double *totals = &sums[0, 0] if self.n_targets else NULL
         cdef void *mean = _address(x)
+        cdef fdp_team *team = &self.team.c
         with nogil:
             if self.single:
-                fdp_move_f32(&self.tree, self.pulls, self.n_pulls, &delta[0], size, mix, total, self.threads, &self.work,
-                             &z.at, weight, <float *> mean, &out.at, found, &far, &log_z)
+                code = fdp_move_f32(&self.tree, self.targets, self.n_targets, &delta[0], size, mix, total, team, &self.work,
+                                    &z.at, weight, <float *> mean, &out.at, totals, &far, &log_z)
             else:
-                fdp_move_f64(&self.tree, self.pulls, self.n_pulls, &delta[0], size, mix, total, self.threads, &self.work,
-                             &z.at, weight, <double *> mean, &out.at, found, &far, &log_z)
+                code = fdp_move_f64(&self.tree, self.targets, self.n_targets, &delta[0], size, mix, total, team, &self.work,
+                                    &z.at, weight, <double *> mean, &out.at, totals, &far, &log_z)
+        check(code, "a step")
         return log_z, bool(far)
 
 
-def step(double a, const double[::1] dx, double b, const double[::1] dz, const double[::1] w, double[::1] out,
-         int threads):
+def step(double a, const double[::1] dx, double b, const double[::1] dz, const double[::1] w, double[::1] out, threads):
     """out = -w (a dx + b dz)."""
     cdef int64_t n = w.shape[0]
+    cdef Team team = team_of(threads)
+    cdef int code
     if n:
         with nogil:
-            fdp_step(n, a, &dx[0], b, &dz[0], &w[0], threads, &out[0])
+            code = fdp_step(n, a, &dx[0], b, &dz[0], &w[0], &team.c, &out[0])
+        check(code, "a step")
 
 
 def arrive(const double[::1] m, const double[::1] t, const double[::1] dz, const double[::1] w,
-           const double[::1] delta, double[::1] out, int threads):
+           const double[::1] delta, double[::1] out, threads):
     """out = m - t; returns (sum of delta (out - dz) / 2, sum of w (out - dz)^2 / 2)."""
     cdef double distance = 0, curvature = 0
     cdef int64_t n = w.shape[0]
+    cdef Team team = team_of(threads)
+    cdef int code
     if n:
         with nogil:
-            fdp_arrive(n, &m[0], &t[0], &dz[0], &w[0], &delta[0], threads, &out[0], &distance, &curvature)
+            code = fdp_arrive(n, &m[0], &t[0], &dz[0], &w[0], &delta[0], &team.c, &out[0], &distance, &curvature)
+        check(code, "a step")
     return distance, curvature
 
 
-def blend(double a, const double[::1] new, const double[::1] w, double[::1] d, int threads):
+def blend(double a, const double[::1] new, const double[::1] w, double[::1] d, threads):
     """d = a new + (1 - a) d in place; returns the sum of w d^2 / 2."""
     cdef double loss = 0
     cdef int64_t n = w.shape[0]
+    cdef Team team = team_of(threads)
+    cdef int code
     if n:
         with nogil:
-            fdp_blend(n, a, &new[0], &w[0], threads, &d[0], &loss)
+            code = fdp_blend(n, a, &new[0], &w[0], &team.c, &d[0], &loss)
+        check(code, "a step")
     return loss
 
 
-def average(double a, x, y, int threads):
+def average(double a, x, y, threads):
     """y = a x + (1 - a) y in place; float64 or float32, both alike."""
     cdef double[::1] y64
     cdef const double[::1] x64
     cdef float[::1] y32
     cdef const float[::1] x32
     cdef int64_t n = x.shape[0]
+    cdef Team team = team_of(threads)
+    cdef int code
     if not n:
         return
     if x.dtype == np.float64:
         x64, y64 = x, y
         with nogil:
-            fdp_average_f64(n, a, &x64[0], threads, &y64[0])
+            code = fdp_average_f64(n, a, &x64[0], &team.c, &y64[0])
     else:
         x32, y32 = x, y
         with nogil:
-            fdp_average_f32(n, a, &x32[0], threads, &y32[0])
+            code = fdp_average_f32(n, a, &x32[0], &team.c, &y32[0])
+    check(code, "averaging tables")

@@ -3,6 +3,8 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
+from fastdp._core.status cimport check
+
 
 cdef extern from "sample.h" nogil:
     ctypedef struct fdp_sample_node:
@@ -92,5 +94,4 @@ cdef class Tree:
                 code = fdp_sample(&plan, first, count, threads, out)
         finally:
             free(out)
-        if code:
-            raise MemoryError("sampling: not enough memory for the working columns of a shard")
+        check(code, "sampling: the working columns of a shard")

@@ -4,6 +4,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
+from fastdp._core.status cimport check
+
 
 cdef extern from "score.h" nogil:
     int FDP_SCORE_COLUMNS
@@ -13,14 +15,6 @@ cdef extern from "score.h" nogil:
         const uint64_t *, const int64_t *, const uint64_t *, const int64_t *, int64_t, const int32_t *, int32_t,
         int32_t, double *)
     int fdp_score_distance(const uint32_t *, int64_t, const uint32_t *, int64_t, int64_t, double *)
-
-
-cdef int check(int code) except -1:
-    if code == -1:
-        raise MemoryError("not enough memory to score")
-    if code != 0:
-        raise RuntimeError(f"score kernel failed with code {code}")
-    return 0
 
 
 def group_rows(const uint32_t[::1] group, columns, int64_t groups):
@@ -44,7 +38,7 @@ def group_rows(const uint32_t[::1] group, columns, int64_t groups):
     cdef int code
     with nogil:
         code = fdp_score_group_rows(group_pointer, pointers, rows, count, groups, &start_view[0], packed_pointer)
-    check(code)
+    check(code, "scoring")
     return start, packed
 
 
@@ -64,7 +58,7 @@ def grouped_pairs(
         return out
     with nogil:
         code = fdp_score_grouped_pairs(a, &start_a[0], b, &start_b[0], groups, &sizes[0], columns, threads, &view[0, 0])
-    check(code)
+    check(code, "scoring")
     return out
 
 
@@ -77,7 +71,7 @@ def distance(const uint32_t[::1] cells_a, const uint32_t[::1] cells_b, int64_t c
     cdef int code
     with nogil:
         code = fdp_score_distance(a, rows_a, b, rows_b, cells, &out)
-    check(code)
+    check(code, "scoring")
     return out
 
 

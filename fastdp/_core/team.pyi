@@ -1,0 +1,6 @@
+class Team:
+    """Up to `threads` threads for many calls of the kernels; see csrc/team.h."""
+
+    def __init__(self, threads: int) -> None: ...
+    @property
+    def threads(self) -> int: ...

@@ -1,0 +1,160 @@
+"""Run with failing.c preloaded: every allocation of every kernel fails once, in turn.
+
+A failure must come out as MemoryError, and the call after it must work as if nothing had been.
+"""
+
+import ctypes
+import sys
+
+import numpy as np
+
+from fastdp._core import bound, count, draw, ids, infer, noise, sample, score, team
+from fastdp.domain import Domain
+from fastdp.model.layout import make_plan
+from fastdp.model.tree import junction_tree
+
+MOST = 200  # allocations of one call
+
+
+def inference():
+    domain = Domain({"a": 40, "b": 30, "c": 50})
+    cliques = [("a", "b"), ("b", "c"), ("b",)]
+    plan = make_plan(domain, junction_tree(domain, cliques), {frozenset(c): None for c in cliques})
+    engine = infer.Engine(plan, 3)
+    tables, m = np.empty(plan.cells), np.empty(plan.size)
+    theta = np.random.default_rng(0).normal(size=plan.size)
+    log_z = engine.infer(theta, 100.0, tables, m)
+    z, out = engine.state(tables), engine.state()
+    engine.adopt(z, 100.0)
+    moved = engine.move(z, tables.copy(), 0.3, theta, 1.0, 1.0, 100.0, out, np.zeros((0, 3)))
+    engine.normalise(out, 100.0)
+    return log_z, moved, m.tobytes(), out.cells.tobytes()
+
+
+def vectors():
+    n = 300_000
+    x, y, w = (np.random.default_rng(i).random(n) for i in range(3))
+    out = np.empty(n)
+    infer.step(0.3, x, 0.7, y, w, out, 3)
+    told = infer.arrive(x, y, w, x, y, out, 3), infer.blend(0.25, x, w, out, 3)
+    infer.average(0.5, x, y, 3)
+    return told, out.tobytes(), y.tobytes()
+
+
+def rows(n=20_000):
+    rng = np.random.default_rng(1)
+    codes = [rng.integers(0, size, n).astype(np.uint8) for size in (7, 9)]
+    user = rng.integers(0, 500, n).astype(np.uint32)
+    return count.Rows(codes, user, np.arange(500, dtype=np.uint32), n)
+
+
+def counting():
+    table = np.zeros(7 * 9 + 7, np.int64)
+    arrays = (np.array(v, t) for v, t in (([0, 2, 3], "i4"), ([0, 1, 0], "i4"), ([7, 9, 7], "u4")))
+    count.count(rows(), *arrays, np.array([0, 63]), np.array([63, 7]), 3, 4096, 1 << 20, table)
+    down = np.zeros(7, np.int64)
+    count.project([[(table[:63], 7, 9, 1, down)]], 3)
+    return table.tobytes(), down.tobytes()
+
+
+def sparse_counting():
+    keys = count.cells(rows(), np.array([7, 9], np.uint64), 3)
+    found, sums = count.sparse(rows(), keys, 6, 3)
+    return found.tobytes(), sums.tobytes()
+
+
+def users():
+    rng = np.random.default_rng(2)
+    words = rng.integers(0, 3000, 9000).astype(np.uint64)
+    numbers = bound.Ids(1, 5)
+    user = numbers.add(words, bound.hash_words(words), None)
+    per_user = bound.rows_per_user(user, len(numbers))
+    start, order = bound.group(user, per_user, None)
+    hashes = numbers.hashes()
+    content = bound.hash_rows([user.astype(np.uint8)], user.size)
+    kept = bound.cap(start, order, content, hashes, 2, 3)
+    _, keys = bound.group(user, per_user, words % np.uint64(11))
+    common = bound.most_common(start, keys.copy(), hashes, 11, 3)
+    groups = bound.groups(start, keys.copy(), hashes, None, None, 11 * 4, 4, 2, 3)
+    return kept.tobytes(), common.tobytes(), groups.tobytes()
+
+
+def sampling():
+    sizes, widths = np.array([4, 3], np.uint32), np.array([1, 1], np.int32)
+    table = np.random.default_rng(3).random((4, 3))
+    first = (0, False, np.array([], np.int32), np.array([0], np.int32), np.ones((1, 4)), np.ones(4), None)
+    then = (1, False, np.array([0], np.int32), np.array([1], np.int32), table, table.sum(0), None)
+    tree = sample.Tree([first, then], sizes, widths)
+    columns = [np.zeros(5000, np.uint8) for _ in range(2)]
+    tree.fill(columns, 5000, 1000, 0, 5, 0, 7, 3)
+    return [c.tobytes() for c in columns]
+
+
+def scoring():
+    rng = np.random.default_rng(4)
+    group = rng.integers(0, 50, 4000).astype(np.uint32)
+    columns = [rng.integers(0, 5, 4000).astype(np.uint8) for _ in range(3)]
+    start, packed = score.group_rows(group, columns, 50)
+    pairs = score.grouped_pairs(start, packed, start, packed, np.full(3, 5, np.int32), 3)
+    return pairs.tobytes(), score.distance(group, group, 50)
+
+
+def dealing():
+    key = np.random.default_rng(5).integers(0, 9, 2000).astype(np.uint32)
+    order, start = ids.group(key, 9, 3)
+    owner, number = np.zeros(2000, np.uint32), np.arange(2000, dtype=np.uint32)
+    ids.deal(order, start, order, start, number, number, number, owner)
+    drawn = draw.draw(np.array([0, 2]), np.array([3, 5]), np.array([8, 9], np.uint32), np.zeros(4, np.int64), np.full(4, 0.9))
+    return owner.tobytes(), drawn.tobytes()
+
+
+def random():
+    out = np.zeros(70_000, np.int64)
+    noise.gaussian(np.array([3.0]), np.arange(8, dtype=np.uint32), 3, out)
+    return out.tobytes()
+
+
+def one_team():
+    workers = team.Team(4)
+    x = np.ones(300_000)
+    return infer.blend(0.5, x, x, x.copy(), workers), workers.threads
+
+
+CASES = (inference, vectors, counting, sparse_counting, users, sampling, scoring, dealing, random, one_team)
+
+
+def main():
+    hook = ctypes.CDLL(sys.argv[1])
+    hook.failing_arm.argtypes = [ctypes.c_char_p, ctypes.c_long]
+    hook.failing_count.restype = ctypes.c_long
+    for case in CASES:
+        expected = case()
+        for n in range(1, MOST):
+            libraries = hook.failing_arm(b"/fastdp/_core/", n)
+            assert libraries >= 8, f"only {libraries} compiled modules of fastdp are loaded"
+            try:
+                found = case()
+            except MemoryError:
+                found = None
+            failed = hook.failing_count()
+            hook.failing_arm(b"/fastdp/_core/", 0)
+            if not failed:
+                break
+            # a team that cannot be made is no failure: the caller's own thread does the work
+            assert found is None or found == expected, f"{case.__name__}: allocation {n} failed and nothing was said"
+            assert case() == expected, f"{case.__name__}: broken after allocation {n} failed"
+            print(case.__name__, n, "MemoryError" if found is None else "done by one thread", flush=True)
+        else:
+            raise AssertionError(f"{case.__name__}: still allocating after {MOST}")
+        assert found == expected
+    for spare in (0, 1):
+        for case in CASES:
+            expected = case()
+            hook.failing_threads(ctypes.c_long(spare))
+            assert case() == expected, f"{case.__name__}: other results where the system gives {spare} threads"
+            hook.failing_threads(ctypes.c_long(-1))
+    print("all cases hold")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Teams of threads: kept between calls, asleep when idle, alive after a fork, and without any say in the results."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from fastdp._core import infer
+from fastdp._core.infer import Engine, blend
+from fastdp._core.team import Team
+from fastdp.domain import Domain
+from fastdp.model import layout
+from fastdp.model.tree import junction_tree
+
+DOMAIN = Domain({"a": 60, "b": 50, "c": 40, "d": 30})
+CLIQUES = [("a", "b", "c"), ("b", "c", "d"), ("a", "d"), ("b",), ("c", "b")]
+LARGE = np.linspace(0, 1, 400_000)
+
+
+def planned():
+    tree = junction_tree(DOMAIN, CLIQUES)
+    return layout.make_plan(DOMAIN, tree, {frozenset(c): None for c in CLIQUES})
+
+
+PLAN = planned()
+THETA = np.random.default_rng(0).normal(size=PLAN.size)
+
+
+def results(engine):
+    """What one inference and one step give, bit by bit."""
+    tables, m = np.empty(PLAN.cells, engine.dtype), np.empty(PLAN.size)
+    log_z = engine.infer(THETA, 1000.0, tables, m)
+    z, out = engine.state(tables), engine.state()
+    engine.adopt(z, 1000.0)
+    moved = engine.move(z, tables.copy(), 0.5, 0.1 * THETA, 1.0, 1.0, 1000.0, out, np.zeros((0, 3)))
+    engine.normalise(out, 1000.0)
+    return log_z, moved, m.tobytes(), out.m.tobytes(), out.cells.tobytes()
+
+
+def own_threads():
+    """Threads of this process by number: (state, processor ticks)."""
+    found = {}
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        found[int(task)] = fields[0], int(fields[11]) + int(fields[12])
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_bit_depends_on_the_number_of_threads(monkeypatch, dtype):
+    """Also where slices and pieces are so small that every loop is shared."""
+    whole = results(Engine(PLAN, 1, dtype))
+    assert all(results(Engine(PLAN, n, dtype)) == whole for n in (2, 3, 8))
+    monkeypatch.setattr(infer, "SLICE_CELLS", 64)
+    monkeypatch.setattr(infer, "PIECE", 32)
+    monkeypatch.setattr(infer, "LARGE_STAGE", 0)
+    small = results(Engine(PLAN, 1, dtype))
+    assert all(results(Engine(PLAN, n, dtype)) == small for n in (2, 3, 8))
+    close = 1e-12 if dtype == np.float64 else 1e-5
+    for one, other in zip(whole[2:4], small[2:4]):
+        assert np.allclose(np.frombuffer(one), np.frombuffer(other), rtol=close, atol=1000 * close)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
+def test_threads_are_made_once_and_sleep_when_idle():
+    before = set(own_threads())
+    team = Team(3)
+    assert set(own_threads()) == before, "threads before anything was to be done"
+    engines = [Engine(PLAN, team), Engine(PLAN, team, np.float32)]
+    for _ in range(5):
+        for engine in engines:
+            results(engine)
+        blend(0.5, LARGE, LARGE, LARGE.copy(), team)
+    made = {number for number in own_threads() if number not in before}
+    assert len(made) == 2
+    time.sleep(0.05)
+    first = own_threads()
+    time.sleep(0.3)
+    then = own_threads()
+    assert all(then[n][0] == "S" and then[n][1] == first[n][1] for n in made), "idle threads are not asleep"
+    del engines, engine, team
+    deadline = time.monotonic() + 10
+    while made & set(own_threads()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not made & set(own_threads()), "threads outlive their team"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_team_works_on_both_sides_of_a_fork():
+    engine = Engine(PLAN, 3)
+    expected = results(engine)
+    for _ in range(5):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            same = all(results(engine) == expected for _ in range(3))
+            made = len(own_threads()) == 3 if os.path.isdir("/proc/self/task") else True
+            del engine
+            os._exit(0 if same and made else 1)
+        assert results(engine) == expected
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0, "the child hung, crashed or went astray"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_while_the_team_is_at_work():
+    """Another thread of the program may be inside a call when the process forks; the child's copy starts afresh."""
+    team = Team(3)
+    x = np.linspace(0, 1, 3_000_000)
+    expected = blend(0.5, x, x, x.copy(), team)
+    stop = threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            blend(0.5, x, x, x.copy(), team)
+
+    other = threading.Thread(target=busy)
+    other.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                os._exit(0 if blend(0.5, x, x, x.copy(), team) == expected else 1)
+            _, status = os.waitpid(child, 0)
+            assert os.waitstatus_to_exitcode(status) == 0
+    finally:
+        stop.set()
+        other.join()
+
+
+def test_several_threads_of_the_program_share_a_team():
+    team = Team(3)
+    expected = blend(0.5, LARGE, LARGE, LARGE.copy(), 1)
+    different = []
+
+    def work():
+        for _ in range(50):
+            if blend(0.5, LARGE, LARGE, LARGE.copy(), team) != expected:
+                different.append(1)
+
+    users = [threading.Thread(target=work) for _ in range(4)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    assert not different
+
+
+def test_a_team_is_not_copied():
+    import copy
+    import pickle
+
+    for way in (copy.copy, pickle.dumps):
+        with pytest.raises(TypeError, match="team"):
+            way(Team(2))
