@@ -1,12 +1,14 @@
-/* Delimited text, line by line. The plain case (no quote, no escape in the line) looks for delimiters eight bytes at a time. */
+/* Delimited text, line by line. The plain case (no quote, no escape in the line) looks for delimiters
+ * eight bytes at a time. */
 #include "lines.h"
 
 #include "lines_put.h"
 
-int64_t fdp_lines_count(const uint8_t *text, int64_t n) {
-    int64_t lines = n > 0 && text[n - 1] != '\n';
-    for (int64_t i = 0; i < n; i++) lines += text[i] == '\n';
-    return lines;
+int fdp_lines_count(const uint8_t *text, int64_t n, int64_t *lines) {
+    int64_t count = n > 0 && text[n - 1] != '\n';
+    for (int64_t i = 0; i < n; i++) count += text[i] == '\n';
+    *lines = count;
+    return FDP_OK;
 }
 
 int fdp_lines_utf8(const uint8_t *text, int64_t n) {
@@ -16,7 +18,8 @@ int fdp_lines_utf8(const uint8_t *text, int64_t n) {
             i++;
             continue;
         }
-        /* Length, and the range of the second byte: it rules out overlong forms, surrogates and what is above U+10FFFF. */
+        /* Length, and the range of the second byte: it rules out overlong forms, surrogates and what is
+         * above U+10FFFF. */
         int more;
         uint8_t low = 0x80, high = 0xBF;
         if (a >= 0xC2 && a <= 0xDF) {
@@ -52,8 +55,8 @@ static inline uint64_t load8(const uint8_t *at) {
 #define ONES 0x0101010101010101ull
 #define TOPS 0x8080808080808080ull
 
-/* The first `byte` of text[at .. end), or end; text[.. n) may be read. The lowest top bit of `zero` marks the first byte that is zero:
- * borrows only run upwards. */
+/* The first `byte` of text[at .. end), or end; text[.. n) may be read. The lowest top bit of `zero` marks
+ * the first byte that is zero: borrows only run upwards. */
 static inline int64_t find(const uint8_t *text, int64_t at, int64_t end, int64_t n, uint8_t byte) {
     const uint64_t pattern = ONES * byte;
     for (; at < end; at += 8) {
@@ -82,9 +85,10 @@ static int split_plain(const uint8_t *text, int64_t start, int64_t end, int64_t 
     return 0;
 }
 
-/* Where the value in quotes that begins at `at` (after its opening quote) ends: the position of its closing quote, or `end` where there is
- * none. *coded: whether it holds doubled quotes or escapes. */
-static int64_t closing(const uint8_t *text, int64_t at, int64_t end, const struct fdp_dialect *d, int *coded) {
+/* Where the value in quotes that begins at `at` (after its opening quote) ends: the position of its
+ * closing quote, or `end` where there is none. *coded: whether it holds doubled quotes or escapes. */
+static int64_t closing(const uint8_t *text, int64_t at, int64_t end, const struct fdp_dialect *d,
+                       int *coded) {
     while (at < end) {
         if (text[at] == d->escape) {
             *coded = 1;
@@ -101,10 +105,11 @@ static int64_t closing(const uint8_t *text, int64_t at, int64_t end, const struc
     return end;
 }
 
-/* The fields of a line. A quote opens a value only as the first byte of its field; elsewhere outside quotes it is an ordinary byte. An
- * escape makes the next byte an ordinary one, inside quotes and outside. 1 if the line has the right shape. */
-static int split_quoted(const uint8_t *text, int64_t start, int64_t end, const struct fdp_dialect *d, int fields,
-                        struct fdp_span *span) {
+/* The fields of a line. A quote opens a value only as the first byte of its field; elsewhere outside
+ * quotes it is an ordinary byte. An escape makes the next byte an ordinary one, inside quotes and outside.
+ * 1 if the line has the right shape. */
+static int split_quoted(const uint8_t *text, int64_t start, int64_t end, const struct fdp_dialect *d,
+                        int fields, struct fdp_span *span) {
     for (int k = 0; k < fields; k++) {
         struct fdp_span field = {start, start, 0, 0};
         int64_t at = start;
@@ -133,7 +138,8 @@ static int split_quoted(const uint8_t *text, int64_t start, int64_t end, const s
     return 0;
 }
 
-/* With newlines in values: the first LF outside quotes at or after `at`, where a field begins; n if there is none. */
+/* With newlines in values: the first LF outside quotes at or after `at`, where a field begins; n if there
+ * is none. */
 static int64_t record_end(const uint8_t *text, int64_t at, int64_t n, const struct fdp_dialect *d) {
     int ignored = 0;
     while (at < n) {
@@ -150,15 +156,16 @@ static int is_null(const uint8_t *text, const struct fdp_span *field, const stru
     const int64_t length = field->end - field->start;
     for (int k = 0; k < d->nulls; k++) {
         const int32_t from = d->null_start[k];
-        if (d->null_start[k + 1] - from == length && !memcmp(d->null_text + from, text + field->start, (size_t)length))
+        if (d->null_start[k + 1] - from == length &&
+            !memcmp(d->null_text + from, text + field->start, (size_t)length))
             return 1;
     }
     return 0;
 }
 
 /* A value with doubled quotes and escapes resolved. */
-static void put_coded(const uint8_t *text, const struct fdp_span *field, int64_t row, const struct fdp_dialect *d,
-                      struct fdp_text_column *out) {
+static void put_coded(const uint8_t *text, const struct fdp_span *field, int64_t row,
+                      const struct fdp_dialect *d, struct fdp_text_column *out) {
     uint8_t *to = out->bytes + out->offset[row];
     for (int64_t at = field->start; at < field->end; at++) {
         if (text[at] == d->escape || (field->quoted && text[at] == d->quote)) at++;
@@ -167,8 +174,9 @@ static void put_coded(const uint8_t *text, const struct fdp_span *field, int64_t
     out->offset[row + 1] = (int32_t)(to - out->bytes);
 }
 
-static void put_row(const uint8_t *text, int64_t n, const struct fdp_dialect *d, int fields, const int32_t *column,
-                    const struct fdp_span *span, int64_t row, struct fdp_text_column *out) {
+static void put_row(const uint8_t *text, int64_t n, const struct fdp_dialect *d, int fields,
+                    const int32_t *column, const struct fdp_span *span, int64_t row,
+                    struct fdp_text_column *out) {
     for (int k = 0; k < fields; k++) {
         if (column[k] < 0) continue;
         struct fdp_text_column *to = out + column[k];
@@ -185,9 +193,9 @@ static int occurs(const uint8_t *text, int64_t start, int64_t end, int byte) {
     return byte >= 0 && end > start && memchr(text + start, byte, (size_t)(end - start)) != NULL;
 }
 
-int fdp_lines_split(const uint8_t *text, int64_t n, const struct fdp_dialect *d, int fields, const int32_t *column,
-                    int64_t limit, int keep_wrong, int final, struct fdp_span *span, int columns,
-                    struct fdp_text_column *out, struct fdp_lines_result *result) {
+int fdp_lines_split(const uint8_t *text, int64_t n, const struct fdp_dialect *d, int fields,
+                    const int32_t *column, int64_t limit, int keep_wrong, int final, struct fdp_span *span,
+                    int columns, struct fdp_text_column *out, struct fdp_lines_result *result) {
     if (n < 0 || n >= INT32_MAX - FDP_LINES_SLACK || fields < 1 || limit < 1) return FDP_ERR_ARGUMENT;
     const int high = fdp_line_high(text, n);
     const int special = occurs(text, 0, n, d->quote) || occurs(text, 0, n, d->escape);
@@ -229,11 +237,17 @@ int fdp_lines_split(const uint8_t *text, int64_t n, const struct fdp_dialect *d,
     return FDP_OK;
 }
 
-static inline int blank(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+static inline int blank(uint8_t byte) {
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
 
-static inline int is_set(const uint8_t *valid, int64_t i) { return valid == NULL || (valid[i >> 3] >> (i & 7) & 1); }
+static inline int is_set(const uint8_t *valid, int64_t i) {
+    return valid == NULL || (valid[i >> 3] >> (i & 7) & 1);
+}
 
-int fdp_lines_whole(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n, int64_t *x) {
+int fdp_lines_whole(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n, int64_t *x,
+                    int *all) {
+    *all = 0;
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *at = bytes + offset[i], *end = bytes + offset[i + 1];
         x[i] = 0;
@@ -242,26 +256,29 @@ int fdp_lines_whole(const int32_t *offset, const uint8_t *bytes, const uint8_t *
         while (at < end && blank(end[-1])) end--;
         const int minus = at < end && *at == '-';
         if (at < end && (*at == '-' || *at == '+')) at++;
-        if (end - at < 1 || end - at > 18) return 0;
+        if (end - at < 1 || end - at > 18) return FDP_OK;
         int64_t number = 0;
         for (; at < end; at++) {
             const unsigned digit = *at - (unsigned)'0';
-            if (digit > 9) return 0;
+            if (digit > 9) return FDP_OK;
             number = number * 10 + digit;
         }
         x[i] = minus ? -number : number;
     }
-    return 1;
+    *all = 1;
+    return FDP_OK;
 }
 
-int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n) {
+int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n, int *all) {
+    *all = 0;
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *at = bytes + offset[i], *end = bytes + offset[i + 1];
         if (!is_set(valid, i)) continue;
         if (at < end && *at == '-') at++;
-        if (at == end || (*at == '0' && end - at > 1)) return 0;
+        if (at == end || (*at == '0' && end - at > 1)) return FDP_OK;
         for (; at < end; at++)
-            if (*at - (unsigned)'0' > 9) return 0;
+            if (*at - (unsigned)'0' > 9) return FDP_OK;
     }
-    return 1;
+    *all = 1;
+    return FDP_OK;
 }

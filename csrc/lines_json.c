@@ -1,7 +1,9 @@
-/* JSON lines (RFC 8259, one object a line), read strictly: what is not JSON, or ambiguous, makes a line of the wrong shape. */
+/* JSON lines (RFC 8259, one object a line), read strictly: what is not JSON, or ambiguous, makes a line of
+ * the wrong shape. */
 #include "lines_put.h"
 
-/* A place in a line. Every reader below returns the position after what it read, or -1 where that is not there. */
+/* A place in a line. Every reader below returns the position after what it read, or -1 where that is not
+ * there. */
 struct place {
     const uint8_t *text;
     int64_t end;
@@ -18,14 +20,17 @@ static int hex4(const struct place *p, int64_t at) {
     int value = 0;
     for (int k = 0; k < 4; k++) {
         const uint8_t c = p->text[at + k], lower = c | 0x20;
-        const int digit = c >= '0' && c <= '9' ? c - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+        const int digit = c >= '0' && c <= '9'           ? c - '0'
+                          : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10
+                                                         : -1;
         if (digit < 0) return -1;
         value = value * 16 + digit;
     }
     return value;
 }
 
-/* The character of the escape whose backslash is at `at`: its code point in *point; surrogates must come in pairs. */
+/* The character of the escape whose backslash is at `at`: its code point in *point; surrogates must come
+ * in pairs. */
 static int64_t read_escape(const struct place *p, int64_t at, uint32_t *point) {
     if (at + 1 >= p->end) return -1;
     const uint8_t kind = p->text[at + 1];
@@ -156,7 +161,8 @@ static int64_t put_point(uint32_t c, uint8_t *to) {
     return more + 1;
 }
 
-/* text[start .. stop) of a checked string without its escapes; returns the length, at most that of the source. */
+/* text[start .. stop) of a checked string without its escapes; returns the length, at most that of the
+ * source. */
 static int64_t plain_string(const struct place *p, int64_t start, int64_t stop, uint8_t *to) {
     int64_t length = 0;
     while (start < stop) {
@@ -193,7 +199,8 @@ static int which_key(const struct place *p, int64_t start, int64_t stop, int cod
     return -1;
 }
 
-/* One line: span[k] is the value of key k, with start -1 where it is null or not there. 1 if the line has the right shape. */
+/* One line: span[k] is the value of key k, with start -1 where it is null or not there. 1 if the line has
+ * the right shape. */
 static int read_line(const struct place *p, int64_t at, const struct keys *keys, struct fdp_span *span) {
     enum { ABSENT = -2, NONE = -1 };
     for (int k = 0; k < keys->count; k++) span[k] = (struct fdp_span){ABSENT, ABSENT, 0, 0};
@@ -218,7 +225,8 @@ static int read_line(const struct place *p, int64_t at, const struct keys *keys,
                 span[key] = (struct fdp_span){NONE, NONE, 0, 0};
             } else if (first == '"') {
                 const int64_t body = at - value - 2;
-                span[key] = (struct fdp_span){value + 1, at - 1, 1, body > 0 && memchr(p->text + value + 1, '\\', (size_t)body)};
+                span[key] = (struct fdp_span){value + 1, at - 1, 1,
+                                              body > 0 && memchr(p->text + value + 1, '\\', (size_t)body)};
             } else {
                 span[key] = (struct fdp_span){value, at, 0, 0};
             }
@@ -232,9 +240,9 @@ static int read_line(const struct place *p, int64_t at, const struct keys *keys,
     return skip_blanks(p, at) == p->end;
 }
 
-int fdp_lines_json(const uint8_t *text, int64_t n, int64_t limit, int keep_wrong, struct fdp_span *span, uint8_t *key,
-                   int columns, const int32_t *key_start, const uint8_t *key_text, struct fdp_text_column *out,
-                   struct fdp_lines_result *result) {
+int fdp_lines_json(const uint8_t *text, int64_t n, int64_t limit, int keep_wrong, struct fdp_span *span,
+                   uint8_t *key, int columns, const int32_t *key_start, const uint8_t *key_text,
+                   struct fdp_text_column *out, struct fdp_lines_result *result) {
     if (n < 0 || n >= INT32_MAX - FDP_LINES_SLACK || limit < 1) return FDP_ERR_ARGUMENT;
     const struct keys keys = {columns, key_start, key_text, key};
     const int high = fdp_line_high(text, n);
@@ -258,7 +266,8 @@ int fdp_lines_json(const uint8_t *text, int64_t n, int64_t limit, int keep_wrong
                 fdp_put_null(row, out + c);
             } else if (span[c].coded) {
                 const struct place p = {text, end};
-                const int64_t length = plain_string(&p, span[c].start, span[c].end, out[c].bytes + out[c].offset[row]);
+                const int64_t length =
+                    plain_string(&p, span[c].start, span[c].end, out[c].bytes + out[c].offset[row]);
                 out[c].offset[row + 1] = out[c].offset[row] + (int32_t)length;
             } else {
                 fdp_put(text, n, span[c].start, span[c].end, row, out + c);

@@ -5,6 +5,8 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
+from fastdp._core.status cimport FDP_ERR_MEMORY, check
+
 
 cdef extern from "lines.h" nogil:
     enum: FDP_LINES_SLACK
@@ -28,25 +30,19 @@ cdef extern from "lines.h" nogil:
         int64_t rows
         int64_t wrong
         int64_t consumed
-    int64_t fdp_lines_count(const uint8_t *text, int64_t n)
-    int fdp_lines_split(const uint8_t *text, int64_t n, const fdp_dialect *dialect, int fields, const int32_t *column,
-                        int64_t limit, int keep_wrong, int final, fdp_span *span, int columns, fdp_text_column *out,
-                        fdp_lines_result *result)
-    int fdp_lines_json(const uint8_t *text, int64_t n, int64_t limit, int keep_wrong, fdp_span *span, uint8_t *key,
-                       int columns, const int32_t *key_start, const uint8_t *key_text, fdp_text_column *out,
-                       fdp_lines_result *result)
-    int fdp_lines_whole(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n, int64_t *x)
-    int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n)
+    int fdp_lines_count(const uint8_t *text, int64_t n, int64_t *lines)
+    int fdp_lines_split(const uint8_t *text, int64_t n, const fdp_dialect *dialect, int fields,
+                        const int32_t *column, int64_t limit, int keep_wrong, int final, fdp_span *span,
+                        int columns, fdp_text_column *out, fdp_lines_result *result)
+    int fdp_lines_json(const uint8_t *text, int64_t n, int64_t limit, int keep_wrong, fdp_span *span,
+                       uint8_t *key, int columns, const int32_t *key_start, const uint8_t *key_text,
+                       fdp_text_column *out, fdp_lines_result *result)
+    int fdp_lines_whole(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n,
+                        int64_t *x, int *all)
+    int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n, int *all)
 
 
 JSON_DEPTH = FDP_JSON_DEPTH
-
-
-cdef check(int code):
-    if code == -1:
-        raise MemoryError("lines: no memory")
-    if code != 0:
-        raise ValueError("lines: an argument is out of range")
 
 
 cdef class Texts:
@@ -81,7 +77,7 @@ cdef class Columns:
         self.arrays = []
         self.out = <fdp_text_column *>calloc(max(count, 1), sizeof(fdp_text_column))
         if self.out == NULL:
-            raise MemoryError("lines: no memory")
+            check(FDP_ERR_MEMORY, "reading lines")
         for i in range(count):
             offset, data = np.empty(lines + 1, np.int32), np.empty(size + FDP_LINES_SLACK, np.uint8)
             valid = np.full((lines >> 3) + 1, 255, np.uint8)
@@ -94,7 +90,10 @@ cdef class Columns:
 
     cdef list made(self, int64_t rows):
         """(offsets, bytes, validity bitmap, nulls) of each column."""
-        return [(offset[: rows + 1], data, valid, self.out[i].nulls) for i, (offset, data, valid) in enumerate(self.arrays)]
+        return [
+            (offset[: rows + 1], data, valid, self.out[i].nulls)
+            for i, (offset, data, valid) in enumerate(self.arrays)
+        ]
 
 
 cdef class Dialect:
@@ -106,29 +105,31 @@ cdef class Dialect:
     def __cinit__(self, int delimiter, int quote, int escape, bint newlines, nulls):
         self.nulls = Texts(list(nulls))
         self.d.delimiter, self.d.quote, self.d.escape, self.d.newlines = delimiter, quote, escape, newlines
-        self.d.nulls, self.d.null_start, self.d.null_text = self.nulls.count, self.nulls.start_p, self.nulls.text_p
+        self.d.nulls = self.nulls.count
+        self.d.null_start, self.d.null_text = self.nulls.start_p, self.nulls.text_p
 
 
-def split(const uint8_t[::1] text, Dialect dialect not None, const int32_t[::1] column, int columns, int64_t limit,
-          bint keep_wrong=False, bint final=True):
-    """(columns, rows, lines of the wrong shape, bytes consumed) of delimited text; column[k] is the output of field k, or -1."""
+def split(const uint8_t[::1] text, Dialect dialect not None, const int32_t[::1] column, int columns,
+          int64_t limit, bint keep_wrong=False, bint final=True):
+    """(columns, rows, lines of the wrong shape, bytes consumed) of delimited text; column[k] is the output of
+    field k, or -1."""
     cdef int64_t n = text.shape[0], lines = 0
     cdef const uint8_t *text_p = &text[0] if n else NULL
     cdef int fields = column.shape[0], code
     cdef fdp_lines_result result
     with nogil:
-        if n:
-            lines = fdp_lines_count(text_p, n)
+        code = fdp_lines_count(text_p, n, &lines)
+    check(code, "counting lines")
     out = Columns(columns, lines, n)
     cdef fdp_text_column *out_p = (<Columns>out).out
     cdef fdp_span *span = <fdp_span *>calloc(fields, sizeof(fdp_span))
     if span == NULL:
-        raise MemoryError("lines: no memory")
+        check(FDP_ERR_MEMORY, "reading lines")
     with nogil:
-        code = fdp_lines_split(text_p, n, &dialect.d, fields, &column[0], limit, keep_wrong, final, span, columns, out_p,
-                               &result)
+        code = fdp_lines_split(text_p, n, &dialect.d, fields, &column[0], limit, keep_wrong, final, span,
+                               columns, out_p, &result)
         free(span)
-    check(code)
+    check(code, "reading lines")
     return (<Columns>out).made(result.rows), result.rows, result.wrong, result.consumed
 
 
@@ -139,25 +140,26 @@ def json(const uint8_t[::1] text, Texts keys not None, int64_t limit, bint keep_
     cdef int columns = keys.count, code
     cdef fdp_lines_result result
     with nogil:
-        if n:
-            lines = fdp_lines_count(text_p, n)
+        code = fdp_lines_count(text_p, n, &lines)
+    check(code, "counting lines")
     out = Columns(columns, lines, n)
     cdef fdp_text_column *out_p = (<Columns>out).out
     scratch = np.empty(max(1, min(limit, n)), np.uint8)
     cdef uint8_t[::1] scratch_v = scratch
     cdef fdp_span *span = <fdp_span *>calloc(max(columns, 1), sizeof(fdp_span))
     if span == NULL:
-        raise MemoryError("lines: no memory")
+        check(FDP_ERR_MEMORY, "reading lines")
     with nogil:
-        code = fdp_lines_json(text_p, n, limit, keep_wrong, span, &scratch_v[0], columns, keys.start_p, keys.text_p, out_p,
-                              &result)
+        code = fdp_lines_json(text_p, n, limit, keep_wrong, span, &scratch_v[0], columns, keys.start_p,
+                              keys.text_p, out_p, &result)
         free(span)
-    check(code)
+    check(code, "reading lines")
     return (<Columns>out).made(result.rows), result.rows, result.wrong
 
 
 def whole(const int32_t[::1] offset, const uint8_t[::1] data, valid):
-    """int64 of values that are all whole numbers of at most 18 digits (0 where null), or None. `valid`: a bitmap as uint8, or None."""
+    """int64 of values that are all whole numbers of at most 18 digits (0 where null), or None. `valid`: a
+    bitmap as uint8, or None."""
     cdef int64_t n = offset.shape[0] - 1
     x = np.empty(n, np.int64)
     if n == 0:
@@ -166,12 +168,13 @@ def whole(const int32_t[::1] offset, const uint8_t[::1] data, valid):
     cdef const uint8_t[::1] valid_v
     cdef const uint8_t *valid_p = NULL
     cdef const uint8_t *data_p = &data[0] if data.shape[0] else NULL
-    cdef int all_whole
+    cdef int code, all_whole
     if valid is not None:
         valid_v = valid
         valid_p = &valid_v[0]
     with nogil:
-        all_whole = fdp_lines_whole(&offset[0], data_p, valid_p, n, &x_v[0])
+        code = fdp_lines_whole(&offset[0], data_p, valid_p, n, &x_v[0], &all_whole)
+    check(code, "reading whole numbers")
     return x if all_whole else None
 
 
@@ -183,10 +186,11 @@ def shortest(const int32_t[::1] offset, const uint8_t[::1] data, valid):
     cdef const uint8_t[::1] valid_v
     cdef const uint8_t *valid_p = NULL
     cdef const uint8_t *data_p = &data[0] if data.shape[0] else NULL
-    cdef int yes
+    cdef int code, yes
     if valid is not None:
         valid_v = valid
         valid_p = &valid_v[0]
     with nogil:
-        yes = fdp_lines_shortest(&offset[0], data_p, valid_p, n)
+        code = fdp_lines_shortest(&offset[0], data_p, valid_p, n, &yes)
+    check(code, "reading whole numbers")
     return bool(yes)

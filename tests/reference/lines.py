@@ -1,4 +1,5 @@
-"""Slow, obvious twins of csrc/lines.c: what one line becomes, as a function of that line; and lines as the pieces between LFs."""
+"""Slow, obvious twins of csrc/lines.c: what one line becomes, as a function of that line; and lines as the
+pieces between LFs."""
 
 import json
 import re
@@ -13,8 +14,11 @@ def trimmed(line: bytes) -> bytes:
     return line[:-1] if line.endswith(b"\r") else line
 
 
-def fields_of(line: str, delimiter: str, quote: str | None, escape: str | None) -> list[tuple[str, bool]] | None:
-    """(value, whether it was quoted) of each field; None where the line does not parse. A state machine, one character a step."""
+def fields_of(
+    line: str, delimiter: str, quote: str | None, escape: str | None
+) -> list[tuple[str, bool]] | None:
+    """(value, whether it was quoted) of each field; None where the line does not parse. A state machine, one
+    character a step."""
     fields, value, state = [], "", "start"
     for c in line:
         if state == "escaped":
@@ -47,7 +51,8 @@ def fields_of(line: str, delimiter: str, quote: str | None, escape: str | None) 
 
 
 def split_line(line: bytes, count: int, delimiter=",", quote='"', escape=None, nulls=("",), limit=1 << 22):
-    """What becomes of one line of delimited text: None (no row), WRONG, or its values, None where they are null."""
+    """What becomes of one line of delimited text: None (no row), WRONG, or its values, None where they are
+    null."""
     if len(line) > limit:
         return WRONG
     line = trimmed(line)
@@ -148,13 +153,17 @@ def json_line(line: bytes, keys, limit=1 << 22, depth=64):
         if len(values) > 1 or any(isinstance(v, list | tuple) for v in values):
             return WRONG
         single = values[0] if values else None
-        out.append({None: None, True: b"true", False: b"false"}[single] if not isinstance(single, str) else single.encode())
+        out.append(
+            {None: None, True: b"true", False: b"false"}[single]
+            if not isinstance(single, str)
+            else single.encode()
+        )
     return out
 
 
 def records(text: bytes, quote=b'"', delimiter=b",", escape=None, limit=1 << 22) -> list[bytes]:
-    """With newlines in values: the records of a text, each up to the first LF outside quotes. One that is longer than the limit goes
-    on to the first LF from there."""
+    """With newlines in values: the records of a text, each up to the first LF outside quotes. One that is
+    longer than the limit goes on to the first LF from there."""
     out, at = [], 0
     while at < len(text):
         end = _record_end(text, at, quote, delimiter, escape)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fastdp._core import lines
 
-from .reference import lines as slow
+from ..reference import lines as slow
 
 LIMIT = 1 << 22
 
@@ -43,8 +43,30 @@ def check(text, count, **options):
 
 
 # Bytes that matter, and enough others to pass the eight-byte steps and the block copies.
-PIECES = [b",", b'"', b"\\", b"\n", b"\r", b"\r\n", b"\t", b"a", b"NA", b"0123456", b"x" * 17, b"\xc3\xa9", b"\xff"]
-PIECES += [b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe0\x80\x80", b"\xf0\x9f\x9a\x95", b"\0", b" "]
+PIECES = [
+    b",",
+    b'"',
+    b"\\",
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b"\t",
+    b"a",
+    b"NA",
+    b"0123456",
+    b"x" * 17,
+    b"\xc3\xa9",
+    b"\xff",
+]
+PIECES += [
+    b"\xef\xbb\xbf",
+    b"\xed\xa0\x80",
+    b"\xf4\x90\x80\x80",
+    b"\xe0\x80\x80",
+    b"\xf0\x9f\x9a\x95",
+    b"\0",
+    b" ",
+]
 texts = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=60).map(b"".join)
 DIALECTS = [
     {},
@@ -57,7 +79,12 @@ DIALECTS = [
 
 
 @settings(max_examples=400, deadline=None)
-@given(text=texts, count=st.integers(1, 4), options=st.sampled_from(DIALECTS), limit=st.sampled_from([LIMIT, 5, 20]))
+@given(
+    text=texts,
+    count=st.integers(1, 4),
+    options=st.sampled_from(DIALECTS),
+    limit=st.sampled_from([LIMIT, 5, 20]),
+)
 @example(text=b'a"b,"c\n', count=2, options={}, limit=LIMIT)
 @example(text=b'"5\'10\\"",x\nb,c\n', count=2, options={}, limit=LIMIT)
 @example(text=b'1,"open', count=2, options={}, limit=LIMIT)
@@ -69,7 +96,8 @@ def test_the_kernel_does_what_its_twin_does(text, count, options, limit):
 @settings(max_examples=300, deadline=None)
 @given(text=texts, count=st.integers(1, 3), line=st.binary(max_size=8), at=st.integers(0, 20), data=st.data())
 def test_no_line_changes_what_another_becomes(text, count, line, at, data):
-    """Bytes, not what a writer makes: a line put in, taken out or replaced leaves the rows of all others as they were."""
+    """Bytes, not what a writer makes: a line put in, taken out or replaced leaves the rows of all others as
+    they were."""
     pieces = text.split(b"\n")
     at = min(at, len(pieces))
     options = data.draw(st.sampled_from(DIALECTS))
@@ -146,9 +174,48 @@ def json_check(text, keys, limit=LIMIT):
     assert json_fast(text, keys, limit) == (want, len(rows) - len(want))
 
 
-JSON = ["{", "}", "[", "]", ",", ":", '"', '"a"', '"b"', '"\\u0061"', "1", "-0", "01", "1.5e+3", "1.", "true", "false"]
-JSON += ["null", " ", "\t", "\n", "\r", "NaN", "\\", '{"a":1}', '{"a":"x","b":null}', '"\\ud83d\\ude95"', '"\\ud83d"']
-JSON += ['{"a":{"a":[1,{}]},"b":2}', '{"a":1,"a":2}', '"\x01"', '"\\/\\b\\n"', "é", "\ufeff", "{}", "[" * 70 + "]" * 70]
+JSON = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    '"a"',
+    '"b"',
+    '"\\u0061"',
+    "1",
+    "-0",
+    "01",
+    "1.5e+3",
+    "1.",
+    "true",
+    "false",
+]
+JSON += [
+    "null",
+    " ",
+    "\t",
+    "\n",
+    "\r",
+    "NaN",
+    "\\",
+    '{"a":1}',
+    '{"a":"x","b":null}',
+    '"\\ud83d\\ude95"',
+    '"\\ud83d"',
+]
+JSON += [
+    '{"a":{"a":[1,{}]},"b":2}',
+    '{"a":1,"a":2}',
+    '"\x01"',
+    '"\\/\\b\\n"',
+    "é",
+    "\ufeff",
+    "{}",
+    "[" * 70 + "]" * 70,
+]
 
 
 @settings(max_examples=400, deadline=None)
@@ -164,7 +231,11 @@ def test_json_lines_against_the_twin(pieces, limit):
 
 objects = st.dictionaries(
     st.sampled_from(["a", "b", "cé", '"', "\\"]),
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
 )
 
 
@@ -173,7 +244,9 @@ objects = st.dictionaries(
 def test_json_lines_that_a_writer_made_or_almost(rows, ascii_only, data):
     import json
 
-    text = "\n".join(json.dumps(row, ensure_ascii=ascii_only) for row in rows).encode("utf-8", "surrogatepass")
+    text = "\n".join(json.dumps(row, ensure_ascii=ascii_only) for row in rows).encode(
+        "utf-8", "surrogatepass"
+    )
     keys = ["a", "cé", '"']
     json_check(text, keys)
     if text:
@@ -187,11 +260,15 @@ def buffers(items):
     return offset, np.frombuffer(b"".join(t or b"" for t in items) + b"\0", np.uint8), valid
 
 
-numbers = st.sampled_from([b"0", b"-0", b"007", b" 7", b"+7\t", b"-12", b"", b"x", b"1.0", b"9" * 18, b"9" * 19, b"1 2"])
+numbers = st.sampled_from(
+    [b"0", b"-0", b"007", b" 7", b"+7\t", b"-12", b"", b"x", b"1.0", b"9" * 18, b"9" * 19, b"1 2"]
+)
 
 
 @settings(max_examples=200, deadline=None)
-@given(items=st.lists(numbers | st.none() | st.integers().map(lambda i: str(i).encode()), min_size=1, max_size=9))
+@given(
+    items=st.lists(numbers | st.none() | st.integers().map(lambda i: str(i).encode()), min_size=1, max_size=9)
+)
 def test_whole_numbers(items):
     offset, data, valid = buffers(items)
     want = [0 if t is None else slow.whole(t) for t in items]
