@@ -269,7 +269,8 @@ int fdp_lines_whole(const int32_t *offset, const uint8_t *bytes, const uint8_t *
     return FDP_OK;
 }
 
-int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n, int *all) {
+int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n,
+                       int *all) {
     *all = 0;
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *at = bytes + offset[i], *end = bytes + offset[i + 1];

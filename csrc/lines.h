@@ -73,6 +73,7 @@ int fdp_lines_whole(const int32_t *offset, const uint8_t *bytes, const uint8_t *
 
 /* *all: whether each value is a whole number written in the one shortest way: digits without a leading zero,
  * a minus before them or not. */
-int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n, int *all);
+int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n,
+                       int *all);
 
 #endif

@@ -39,7 +39,8 @@ cdef extern from "lines.h" nogil:
                        fdp_text_column *out, fdp_lines_result *result)
     int fdp_lines_whole(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n,
                         int64_t *x, int *all)
-    int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n, int *all)
+    int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n,
+                           int *all)
 
 
 JSON_DEPTH = FDP_JSON_DEPTH
