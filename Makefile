@@ -46,8 +46,8 @@ format: build
 
 # The kernels under the address and undefined-behaviour sanitisers, built in a copy so that the core in use stays as it is.
 # libstdc++ is loaded early too: without it the sanitiser cannot follow the C++ exceptions of pyarrow.
-KERNEL_TESTS := tests/test_bound.py tests/test_decode.py tests/test_encode.py tests/test_engines_local.py tests/test_ids.py \
-  tests/test_fork.py tests/model tests/privacy/test_noise_kernel.py tests/evaluate/test_score_kernels.py tests/archetypes
+KERNEL_TESTS := tests/tables tests/codec tests/engines tests/public \
+  tests/test_fork.py tests/model tests/privacy/test_noise_kernel.py tests/evaluate/test_score_kernels.py
 sanitize: build
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r fastdp csrc tests bench setup.py pyproject.toml README.md LICENSE build/sanitize

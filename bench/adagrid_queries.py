@@ -6,8 +6,9 @@ The law (adagrid's step 4): a clique c with fine cells F_c has the query
 
 where a child is a subset one attribute smaller, P projects, and 1-way cliques are fine everywhere. Fine cells
 come first, in C order; children come in the order of `itertools.combinations`, so the rows are those of
-`fastdp.queries.AdaGrid`, there without the scalars. Every column has L2 norm 1. A coarse row may cover no cell;
-it stays (the mechanism's authors drop it), so that every estimator sees the same rows and the same loss.
+`fastdp.queries.AdaGrid`, there without the scalars. Every column has L2 norm 1. A coarse row may cover no
+cell; it stays (the mechanism's authors drop it), so that every estimator sees the same rows and the same
+loss.
 """
 
 from __future__ import annotations

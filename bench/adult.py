@@ -1,4 +1,5 @@
-"""MST on adult (48,842 x 15), epsilon 1, delta 1e-9: mean total variation of all 1-ways, all pairs and 50 triples.
+"""MST on adult (48,842 x 15), epsilon 1, delta 1e-9: mean total variation of all 1-ways, all pairs and 50
+triples.
 
 `python -m bench.adult [seeds]` prints the table that PEERS gives for MST of mbi and google/dpsynth.
 """

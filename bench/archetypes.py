@@ -4,9 +4,10 @@
     python -m bench.archetypes scores --seeds 5   deid2 at equal epsilon: plain, adagrid, refined; mean and 95 % interval
     python -m bench.archetypes number             evidence for the number of archetypes
 
-Private trips are of 2020, public ones of an earlier year. Each seed has trips of its own on both sides and its own noise. Beside the
-mechanisms stand three tables that cost no budget: the public trips themselves, the public distribution that refining starts from,
-and other trips of the private year (what sampling alone costs; no mechanism has them).
+Private trips are of 2020, public ones of an earlier year. Each seed has trips of its own on both sides and
+its own noise. Beside the mechanisms stand three tables that cost no budget: the public trips themselves, the
+public distribution that refining starts from, and other trips of the private year (what sampling alone costs;
+no mechanism has them).
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ import time
 import numpy as np
 
 import fastdp
-from fastdp.archetypes.fit import fit
-from fastdp.archetypes.options import options_of
-from fastdp.archetypes.prior import prior_model
-from fastdp.archetypes.users import CastRows, DealtRows, cast
 from fastdp.engines.users import histogram
 from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms.base import Outcome
-from fastdp.mechanisms.common import ModelRows
-from fastdp.output import Output
+from fastdp.mechanisms.parts.common import ModelRows
+from fastdp.public.archetypes.fit import fit
+from fastdp.public.archetypes.options import options_of
+from fastdp.public.archetypes.prior import prior_model
+from fastdp.public.archetypes.users import CastRows, DealtRows, cast
+from fastdp.run.output import Output
 from fastdp.userkeys import MostCommon
 
-from . import machine
+from .. import machine
 
 KEYS = ("overall", "k_marginal_score", "pickup_dropoff_score", "higher_order_conjunction")
 DELTA = 2.5e-5
@@ -92,7 +93,8 @@ def speed(public_rows: int, private_rows: int, draw_rows: int, peer_rows: int) -
 
 
 def peer_assign(model, table) -> float:
-    """Seconds of predicting every row with scikit-learn and taking each user's mode with pandas (as published)."""
+    """Seconds of predicting every row with scikit-learn and taking each user's mode with pandas (as
+    published)."""
     import pandas as pd
     from sklearn.mixture import GaussianMixture
 
@@ -149,7 +151,8 @@ def scores(rows: int, public_rows: int, year: int, epsilons: list[float], seeds:
 
 
 def summary(got: dict[str, list[list[float]]], epsilons: list[float]) -> dict:
-    """Mean and half width of the 95 % interval of each, and of the differences to the refined runs (paired by seed)."""
+    """Mean and half width of the 95 % interval of each, and of the differences to the refined runs (paired by
+    seed)."""
 
     def interval(values) -> tuple[np.ndarray, np.ndarray]:
         a = np.asarray(values)

@@ -3,9 +3,10 @@
     python -m bench.census [scores] [--rows 660000] [--epsilon 0.3 1 8] [--calibration gdp] [--seeds 1]
     python -m bench.census wide [--rows 20000]
 
-`scores`: the recipe census-tworound (98 columns, the published list of round 2) at delta 2.28e-12. Each run is a process of its own, so
-that its peak of memory is its own; scoring comes after and is not counted. A 1 % and a 10 % sample of the truth are scored
-beside. `wide`: 110 columns without a recipe, the marginals of round 2 chosen privately, and from public data.
+`scores`: the recipe census-tworound (98 columns, the published list of round 2) at delta 2.28e-12. Each run
+is a process of its own, so that its peak of memory is its own; scoring comes after and is not counted. A 1 %
+and a 10 % sample of the truth are scored beside. `wide`: 110 columns without a recipe, the marginals of round
+2 chosen privately, and from public data.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 import fastdp
 from fastdp.mechanisms import recipe
-from fastdp.table import Table
+from fastdp.tables.table import Table
 
 from . import machine, wide
 

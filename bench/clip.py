@@ -2,9 +2,10 @@
 
     python -m bench.clip                  simulated trips, and the real ones where they are
 
-First, how often a noisy histogram leads to the clip that the exact rows per user would, and how much error it costs by the same
-criterion (`fastdp.clipchoice`) where it does not. Then what the criterion is worth: the total variation distance to the truth of fitted
-models, mean over all pairs of columns of at most 20,000 cells, for clips chosen and given.
+First, how often a noisy histogram leads to the clip that the exact rows per user would, and how much error it
+costs by the same criterion (`fastdp.privacy.clip`) where it does not. Then what the criterion is worth: the
+total variation distance to the truth of fitted models, mean over all pairs of columns of at most 20,000
+cells, for clips chosen and given.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 import fastdp
-from fastdp import clipchoice, simulate
+from fastdp import simulate
 from fastdp.mechanisms import recipe as recipes
-from fastdp.plan import mu_of
+from fastdp.privacy import clip as clip_rules
+from fastdp.run.plan import mu_of
 
 from . import machine
 
@@ -44,20 +46,22 @@ def found(rows: int, epsilons: list[float], draws: int) -> list[dict]:
     schema = fastdp.Schema.load("taxi-deid2")
     table = fastdp.read(simulate.taxi(rows, seed=5), schema)
     sizes, users = np.unique(table.rows_per_user(), return_counts=True)
-    edges = clipchoice.size_edges(200)
+    edges = clip_rules.size_edges(200)
     exact = np.histogram(table.rows_per_user(), [*edges, np.inf])[0].astype(float)
     rng = np.random.default_rng(0)
     out = []
     for epsilon in epsilons:
         mu = mu_of(epsilon, DELTA, "gdp")
-        judged = recipes.load({"mechanism": "mst", "clip": "private"}).config(epsilon).judged(schema.domain)
-        noise = clipchoice.unit_noise(mu, ((p.cells, p.weight) for p in judged))
-        grid = clipchoice.candidates(200)
-        best = clipchoice.choose(sizes.tolist(), users.tolist(), noise, grid, displaced=clipchoice.SHIFTED)
+        clip_criteria = (
+            recipes.load({"mechanism": "mst", "clip": "private"}).config(epsilon).clip_criteria(schema.domain)
+        )
+        noise = clip_rules.unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
+        grid = clip_rules.candidates(200)
+        best = clip_rules.choose(sizes.tolist(), users.tolist(), noise, grid, displaced=clip_rules.SHIFTED)
         error = {line.clip: line.error / best.line.error - 1 for line in best.lines}
         sigma = 1 / (mu * math.sqrt(0.02))
         chosen = [
-            clipchoice.from_release(exact + rng.normal(0, sigma, exact.size), noise, 200).clip
+            clip_rules.from_release(exact + rng.normal(0, sigma, exact.size), noise, 200).clip
             for _ in range(draws)
         ]
         away = np.array([abs(grid.index(c) - grid.index(best.clip)) for c in chosen])

@@ -3,11 +3,12 @@
     python -m bench.counting [--rows 1000000,10000000] [--peers numpy,polars] [--repeat 3]
     python -m bench.counting --threads
 
-Each engine runs in a process of its own, with codes and weights already in memory. "all 59": every marginal counted one by
-one (fastdp: one call). "7 outer": only the outer ones, without the projections to the other 52, which fastdp's figure
-includes all the same. Times are the best of several; ratios are time of the peer over time of fastdp. "cpu" is processor time
-of all threads together: it says more than seconds do where others use the machine as well. "threads": fastdp on one thread and
-on two, in turns in one process; there the 7 outer ones are counted alone.
+Each engine runs in a process of its own, with codes and weights already in memory. "all 59": every marginal
+counted one by one (fastdp: one call). "7 outer": only the outer ones, without the projections to the other
+52, which fastdp's figure includes all the same. Times are the best of several; ratios are time of the peer
+over time of fastdp. "cpu" is processor time of all threads together: it says more than seconds do where
+others use the machine as well. "threads": fastdp on one thread and on two, in turns in one process; there the
+7 outer ones are counted alone.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def chicago(rows: int, folder: Path) -> None:
 
 
 def save(table, take: np.ndarray, users: int, folder: Path) -> None:
-    from fastdp.bound import weights
+    from fastdp.tables.bound import weights
 
     user = (table.user[take] + (np.arange(len(take)) // table.rows) * users).astype(np.uint32)
     for name, column in table.codes.items():
@@ -87,8 +88,9 @@ def child(peer: str, folder: Path, job: str, repeat: int) -> None:
 def by_threads(folder: Path, patience: float, repeat: int) -> None:
     """fastdp on one thread and on two, in turns, so that a machine that slows down slows both; prints JSON.
 
-    Two threads cannot be twice as fast while others use a core. Pairs of runs during which they took more than QUIET of
-    one are left out (at least 3 must remain, otherwise all count and "quiet" is false); patience: seconds for each job.
+    Two threads cannot be twice as fast while others use a core. Pairs of runs during which they took more
+    than QUIET of one are left out (at least 3 must remain, otherwise all count and "quiet" is false);
+    patience: seconds for each job.
     """
     from fastdp.domain import downward_closure
 

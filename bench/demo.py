@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import fastdp
-from fastdp.cli_show import console, progress_for
+from fastdp.cli.show import console, progress_for
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "demo-out"
@@ -83,8 +83,8 @@ def synthesize(source: Path, mechanism, public: Path | None, out: Path, schema) 
 
 
 def score(truth: Path, run: fastdp.Run, page: Path, metrics: list[str] | None) -> Path:
-    from fastdp.cli_show import scores_table
-    from fastdp.run import synthetic_path
+    from fastdp._util.files import synthetic_path
+    from fastdp.cli.show import scores_table
 
     found = fastdp.evaluate(
         str(truth),

@@ -2,10 +2,11 @@
 
     python -m bench.encode [--rows 10000000] [--repeat 5] [--rounds 3] [--no-save]
 
-fastdp reads, checks and encodes every column of the schema, numbers the users and weighs their rows. Polars reads the same
-columns and counts the rows of each user; "weighed" also gives every row its user's count, which is as far as weights can be
-taken in it. Each runs in processes of its own on two threads, in turns; times are the best of all, "cpu" is processor time of
-all threads together. The file is read once before, so that all find it in the system's cache.
+fastdp reads, checks and encodes every column of the schema, numbers the users and weighs their rows. Polars
+reads the same columns and counts the rows of each user; "weighed" also gives every row its user's count,
+which is as far as weights can be taken in it. Each runs in processes of its own on two threads, in turns;
+times are the best of all, "cpu" is processor time of all threads together. The file is read once before, so
+that all find it in the system's cache.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def chicago(rows: int, path: Path) -> str:
 
 def fastdp_(path: str, schema: str):
     import fastdp
-    from fastdp import bound
+    from fastdp.tables import bound
 
     rules = fastdp.Schema.load(schema)
 
@@ -96,7 +97,7 @@ def polars(path: str, schema: str, weighed: bool = False):
 
 def sources(rules) -> list[str]:
     """The columns of the file that the schema needs."""
-    from fastdp.encode import source_columns
+    from fastdp.codec.encode import source_columns
 
     return list(dict.fromkeys([*source_columns(rules), rules.user]))
 

@@ -2,16 +2,17 @@
 
     python -m bench.estimator [--rows 10000000] [--seconds 60] [--only adagrid-eps1 sampling]
 
-Each contestant runs in a process of its own with all cores, one after another, on one problem at a time: identity queries
-of the seven outer marginals at epsilon 10, AdaGrid queries at epsilon 1 and 10, a tree of 110 columns. Losses are those of
-`Problem.loss` for all. Then the loss that Private-PGM's published fit has after 600 iterations, and sampling.
+Each contestant runs in a process of its own with all cores, one after another, on one problem at a time:
+identity queries of the seven outer marginals at epsilon 10, AdaGrid queries at epsilon 1 and 10, a tree of
+110 columns. Losses are those of `Problem.loss` for all. Then the loss that Private-PGM's published fit has
+after 600 iterations, and sampling.
 
-What the columns mean: *set-up* is everything before the first iteration but compiling (building matrices, planning the
-tree); a *call* is one belief propagation with its gradient, for fastdp the best of several fits' medians, for the peers
-the median after compilation (mbi: of an iteration, which holds one call, in mirror descent two); fastdp's *iteration*
-holds a little more than one call where it has to search for a step; *memory* is the process's peak before anything is
-evaluated, and *own* memory what that is above the loaded problem; *time to a loss* counts set-up, and compilation is
-left out in the peer's favour.
+What the columns mean: *set-up* is everything before the first iteration but compiling (building matrices,
+planning the tree); a *call* is one belief propagation with its gradient, for fastdp the best of several fits'
+medians, for the peers the median after compilation (mbi: of an iteration, which holds one call, in mirror
+descent two); fastdp's *iteration* holds a little more than one call where it has to search for a step;
+*memory* is the process's peak before anything is evaluated, and *own* memory what that is above the loaded
+problem; *time to a loss* counts set-up, and compilation is left out in the peer's favour.
 """
 
 from __future__ import annotations

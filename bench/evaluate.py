@@ -2,8 +2,8 @@
 
     python -m bench.evaluate [--rows 1000000] [--numpy-rows 1000000] [--repeat 3]
 
-numpy counts each of the 28 pairs with its group by one bincount per table, as anyone would; its k-marginal score must
-equal ours to 1e-9.
+numpy counts each of the 28 pairs with its group by one bincount per table, as anyone would; its k-marginal
+score must equal ours to 1e-9.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from fastdp import simulate
-from fastdp.evaluate import deid2, kmarginal
+from fastdp._util.threads import available
+from fastdp.evaluate import kmarginal
+from fastdp.evaluate.challenges import deid2
 from fastdp.evaluate.inputs import pair_up
-from fastdp.threads import available
 
 
 def best(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:

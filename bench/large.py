@@ -1,10 +1,11 @@
-"""Large models: does the cost of an oracle call grow linearly with cells, and does one of 100 million cells fit?
+"""Large models: does the cost of an oracle call grow linearly with cells, and does one of 100 million cells
+fit?
 
     python -m bench.large [--cells 2500000 10000000 40000000 100000000] [--calls 12] [--converge 100000000]
 
-Three cliques that share two attributes (as AdaGrid's share pickup and shift), identity measurements of a skewed
-distribution with a standard deviation of 40 rows a cell in a billion rows. Each size runs in a process of its own.
-`--converge` fits the model of that size down to the noise level.
+Three cliques that share two attributes (as AdaGrid's share pickup and shift), identity measurements of a
+skewed distribution with a standard deviation of 40 rows a cell in a billion rows. Each size runs in a process
+of its own. `--converge` fits the model of that size down to the noise level.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def problem(cells: int, seed: int = 0):
     base *= TOTAL / base.sum()
     asked = []
     for last in "cde":
-        # a tenth of the pairs (a, b) follow a law of their own, the rest that of their a: real but compressible dependence
+        # a tenth of the pairs (a, b) follow a law of their own, the rest that of their a: real but
+        # compressible dependence
         law = rng.gamma(0.5, size=(n, n)) + 1e-3
         table = np.repeat(law[:, None, :], n, axis=1)
         own = rng.random((n, n)) < 0.1

@@ -1,4 +1,5 @@
-"""The machine a figure came from: processor, cores, memory, versions. Never a name of the machine or its owner."""
+"""The machine a figure came from: processor, cores, memory, versions. Never a name of the machine or its
+owner."""
 
 from __future__ import annotations
 

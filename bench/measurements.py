@@ -1,9 +1,9 @@
 """Noisy measurements of simulated taxi rows for the estimator's benchmarks, kept in `bench/out/*.npz`.
 
-The noise is numpy's: good for timing, not private. A file holds, per measurement i of its cliques: `y_i` (float64, rows;
-AdaGrid's coarse rows without their scalar), `sigma_i` (per row, so that (y - count) / sigma is standard normal) and, for
-AdaGrid, `fine_i` (one bool per cell). `truth_i` are the plain counts of the outer marginals, `weighted_i` the
-counts with weights min(1, C/R), which is what was measured.
+The noise is numpy's: good for timing, not private. A file holds, per measurement i of its cliques: `y_i`
+(float64, rows; AdaGrid's coarse rows without their scalar), `sigma_i` (per row, so that (y - count) / sigma
+is standard normal) and, for AdaGrid, `fine_i` (one bool per cell). `truth_i` are the plain counts of the
+outer marginals, `weighted_i` the counts with weights min(1, C/R), which is what was measured.
 """
 
 from __future__ import annotations
@@ -142,8 +142,9 @@ def count(codes: dict[str, np.ndarray], clique: Clique, weights: np.ndarray | No
 
 
 def measure(weighted: list[np.ndarray], sigma: float, kind: str, seed: int, threshold: float = 5.0):
-    """Noisy marginals: "identity" the seven outer ones, "closure" all 59 cell by cell, "adagrid" all 59 with AdaGrid's
-    queries. In the latter two the eight copies of pickup-dropoff come as their average (sigma / sqrt(8))."""
+    """Noisy marginals: "identity" the seven outer ones, "closure" all 59 cell by cell, "adagrid" all 59 with
+    AdaGrid's queries. In the latter two the eight copies of pickup-dropoff come as their average (sigma /
+    sqrt(8))."""
     rng = np.random.default_rng(seed)
     if kind == "identity":
         noisy = [x + rng.normal(0, sigma, x.size) for x in weighted]
@@ -215,7 +216,8 @@ def load(path: str | Path) -> Problem:
 
 
 def counts(rows: int, seed: int = 0) -> dict[str, list[np.ndarray]]:
-    """Outer marginals of simulated trips: "truth" as they are, and with weights min(1, C/R) by the clip; cached."""
+    """Outer marginals of simulated trips: "truth" as they are, and with weights min(1, C/R) by the clip;
+    cached."""
     path = OUT / f"counts-{rows}-{seed}.npz"
     names = ["truth", *map(str, sorted(set(CLIP.values())))]
     if not path.exists():

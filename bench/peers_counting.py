@@ -1,4 +1,5 @@
-"""How others count weighted marginals, each with the data already in its own form: codes and weights in memory."""
+"""How others count weighted marginals, each with the data already in its own form: codes and weights in
+memory."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def pandas(domain: dict, codes: dict, user: np.ndarray, weight: np.ndarray) -> C
 def fastdp(domain: dict, codes: dict, user: np.ndarray, weight: np.ndarray, threads: int = 2) -> Count:
     """Ours: weights are looked up by user in the same pass."""
     import fastdp as package
-    from fastdp.table import Table
+    from fastdp.tables.table import Table
 
     table = Table.from_codes(domain, codes, user=user)
     table.rows_per_user()

@@ -1,10 +1,11 @@
 """mbi 2.0's estimators and samplers on a cached problem, in float64.
 
-The estimators are mbi's own with their default steps, on `LinearMeasurement`s with `stddev` (identity queries) or on a
-`MarginalLossFn` over JAX's sparse matrices (AdaGrid's queries), with the total known. Every `EVERY` iterations mbi hands
-over its marginals; their loss is evaluated by the common function, outside the clock. The first block holds the
-compilation, which is reported apart. A fit ends in the callback: the accelerated estimators would go on to recover
-potentials by a thousand steps of L-BFGS, which is no part of an iteration and is not counted against them.
+The estimators are mbi's own with their default steps, on `LinearMeasurement`s with `stddev` (identity
+queries) or on a `MarginalLossFn` over JAX's sparse matrices (AdaGrid's queries), with the total known. Every
+`EVERY` iterations mbi hands over its marginals; their loss is evaluated by the common function, outside the
+clock. The first block holds the compilation, which is reported apart. A fit ends in the callback: the
+accelerated estimators would go on to recover potentials by a thousand steps of L-BFGS, which is no part of an
+iteration and is not counted against them.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ METHODS = {
 
 
 def _sparse_loss(marginals, data):
-    """mbi's own L2 loss for sparse queries, made as fast as JAX allows: the matrices are data (compiled in as constants
-    they take minutes), and the transposes are stored (JAX's own transpose of a BCSR product is 3 times slower)."""
+    """mbi's own L2 loss for sparse queries, made as fast as JAX allows: the matrices are data (compiled in as
+    constants they take minutes), and the transposes are stored (JAX's own transpose of a BCSR product is 3
+    times slower)."""
     import jax.numpy as jnp
     from jax.custom_derivatives import linear_call
 
@@ -117,8 +119,8 @@ def fit(problem: Problem, method: str, total: float, iterations: int, seconds: f
 
 
 def sample(problem: Problem, total: float, rows: int, extension: bool) -> dict[str, float]:
-    """Seconds of one of mbi's samplers for `rows` rows, on a briefly fitted model. The extension compiles for the
-    number of rows, which is reported apart."""
+    """Seconds of one of mbi's samplers for `rows` rows, on a briefly fitted model. The extension compiles for
+    the number of rows, which is reported apart."""
     model, _ = fit(problem, "mirror descent", total, EVERY, float("inf"), keep=True)
     if not extension:
         started = time.perf_counter()

@@ -1,14 +1,15 @@
 """Private-PGM's mirror descent as AdaGrid's authors called it in 2024, written anew as a reference twin.
 
-McKenna, Sheldon, Miklau 2019, algorithm 1: potentials over the cliques of a junction tree, belief propagation in log
-space. The step rule is that of the authors' numpy package: alpha starts at 1/total^2, doubles every iteration and
-halves (at most 25 times) until the loss falls by alpha/2 times what the gradient promises. AdaGrid's authors hand
-over their measurements with a noise of 1, so that loss and gradient are in rows, not in standard deviations: alpha is
-then tiny and the rule accepts any fall. They first fit the 1-way marginals by the same rule and go on from there.
+McKenna, Sheldon, Miklau 2019, algorithm 1: potentials over the cliques of a junction tree, belief propagation
+in log space. The step rule is that of the authors' numpy package: alpha starts at 1/total^2, doubles every
+iteration and halves (at most 25 times) until the loss falls by alpha/2 times what the gradient promises.
+AdaGrid's authors hand over their measurements with a noise of 1, so that loss and gradient are in rows, not
+in standard deviations: alpha is then tiny and the rule accepts any fall. They first fit the 1-way marginals
+by the same rule and go on from there.
 
-The rule runs on two oracles that give the same numbers: `Slow` in numpy with explicit sparse matrices (what the
-package does, without scipy's checks, so it is no slower), which is timed; and `Fast` on fastdp's own compiled oracle, which tells
-where 600 iterations lead without waiting for them.
+The rule runs on two oracles that give the same numbers: `Slow` in numpy with explicit sparse matrices (what
+the package does, without scipy's checks, so it is no slower), which is timed; and `Fast` on fastdp's own
+compiled oracle, which tells where 600 iterations lead without waiting for them.
 """
 
 from __future__ import annotations
@@ -191,10 +192,10 @@ class Fast:
         self, problem: Problem, total: float, start: Tables | None = None, threads: int | None = None
     ):
         from fastdp._core.infer import Engine
+        from fastdp._util.threads import resolve
         from fastdp.model.layout import make_plan
         from fastdp.model.lower import check, lower, usage
         from fastdp.model.tree import junction_tree
-        from fastdp.threads import resolve
 
         parts = check(problem.domain, to_fastdp(problem))
         tree = junction_tree(problem.domain, [m.clique for m in problem.measured], None)

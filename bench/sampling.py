@@ -12,8 +12,8 @@ import time
 
 import numpy as np
 
+from fastdp._util.threads import available
 from fastdp.model.sample import METHODS, Sampler
-from fastdp.threads import available
 
 from .measurements import Problem, load, prepare
 

@@ -1,4 +1,5 @@
-"""Where should a fit stop? Scores of 10M sampled rows against the truth, by stopping rule, over seeds of the noise.
+"""Where should a fit stop? Scores of 10M sampled rows against the truth, by stopping rule, over seeds of the
+noise.
 
     python -m bench.stopping [--rows 10000000] [--seeds 5] [--epsilon 1 10] [--calibration gdp classic]
 
@@ -13,9 +14,9 @@ The rules, all on the same AdaGrid measurements of simulated trips:
     entropy    `noise` by plain mirror descent
     published  the doubling-step mirror descent of the published method, 600 iterations (`reference_pgm`)
 
-Scores are deid2's k-marginal and pickup-dropoff scores of as many sampled rows as the measurements say there are. Means
-with 95 % intervals (Student's t over the seeds), and the same of the difference to `published` seed by seed. What the
-results file already holds is not fitted again.
+Scores are deid2's k-marginal and pickup-dropoff scores of as many sampled rows as the measurements say there
+are. Means with 95 % intervals (Student's t over the seeds), and the same of the difference to `published`
+seed by seed. What the results file already holds is not fitted again.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def truth_codes(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 def score(truth: dict[str, np.ndarray], model, rows: int, seed: int) -> list[float]:
     """deid2's two scores of rows sampled from the model."""
-    from fastdp.evaluate import deid2
-    from fastdp.threads import resolve
+    from fastdp._util.threads import resolve
+    from fastdp.evaluate.challenges import deid2
 
     rows_of = (truth, model.sample(rows, seed=seed))
     pickup, shift, dropoff = (

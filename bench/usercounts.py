@@ -3,8 +3,8 @@
     python -m bench.usercounts                    scores at epsilon 1, 2, 10: 5 seeds of data and noise
     python -m bench.usercounts reach              the whole command, Parquet to run folder: time, memory, ratio to Polars
 
-Public data is a simulated year before, relabelled, of the same size or as `--public` says. The challenge's delta is 1/n^2
-for n = 285,786 people; the simulator has as many in 800,000 calls.
+Public data is a simulated year before, relabelled, of the same size or as `--public` says. The challenge's
+delta is 1/n^2 for n = 285,786 people; the simulator has as many in 800,000 calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scipy import stats
 
 import fastdp
 from fastdp import simulate
-from fastdp.evaluate.sprint1 import THRESHOLD, TYPES, rows_score
+from fastdp.evaluate.challenges.sprint1 import THRESHOLD, TYPES, rows_score
 from fastdp.mechanisms import recipe as recipes
 
 from . import machine

@@ -12,8 +12,8 @@ from .measurements import OUT, Measured, Problem, load, save
 def codes(
     rows: int, columns: int = 110, seed: int = 0, rows_seed: int | None = None
 ) -> tuple[Domain, dict[str, np.ndarray], list[Clique]]:
-    """(domain, codes, pairs of the tree): columns of 2 to 60 codes; each depends on one of the six before it. `rows_seed`: other rows
-    of the same law."""
+    """(domain, codes, pairs of the tree): columns of 2 to 60 codes; each depends on one of the six before it.
+    `rows_seed`: other rows of the same law."""
     rng = np.random.default_rng(seed)
     draw = rng if rows_seed is None else np.random.default_rng((seed, rows_seed))
     names = [f"c{i:03}" for i in range(columns)]

@@ -1,6 +1,7 @@
 """Differentially private synthetic data per person, at compiled speed.
 
-The names below are the public contract; each is imported when first used, so that `import fastdp` stays cheap.
+The names below are the public contract; each is imported when first used, so that `import fastdp` stays
+cheap.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from types import ModuleType
 
 _WHERE = {
     "Schema": "schema",
-    "Table": "table",
-    "read": "ingest",
-    "select_keys": "keyselect",
-    "synthesize": "run",
-    "Run": "result",
-    "load_run": "result",
-    "plan": "plan",
-    "marginals": "truth",
+    "Table": "tables.table",
+    "read": "tables.ingest",
+    "select_keys": "release.keyselect",
+    "synthesize": "run.synthesize",
+    "Run": "run.result",
+    "load_run": "run.result",
+    "plan": "run.plan",
+    "marginals": "engines.truth",
     "calibrate": "privacy.calibrate",
     "Measurement": "measurement",
     "fit": "model",
     "Model": "model",
-    "evaluate": "evaluate",
+    "evaluate": "report.evaluate",
     "Ledger": "privacy.ledger",
-    "verify": "verify",
+    "verify": "run.verify",
 }
 _MODULES = ("errors", "queries", "privacy", "simulate", "mechanisms")
 
@@ -55,8 +56,8 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """`fastdp.plan` is the function also after somebody imported the module `fastdp.plan`, which Python would put
-    in its place."""
+    """`fastdp.evaluate` is the function also after somebody imported the package `fastdp.evaluate`, which
+    Python would put in its place."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if not (name in _WHERE and isinstance(value, ModuleType)):

@@ -3,21 +3,21 @@ from . import mechanisms as mechanisms
 from . import privacy as privacy
 from . import queries as queries
 from . import simulate as simulate
-from .evaluate import evaluate as evaluate
-from .ingest import read as read
-from .keyselect import select_keys as select_keys
+from .engines.truth import marginals as marginals
 from .measurement import Measurement as Measurement
 from .model import Model as Model
 from .model import fit as fit
-from .plan import plan as plan
 from .privacy.calibrate import calibrate as calibrate
 from .privacy.ledger import Ledger as Ledger
-from .result import Run as Run
-from .result import load_run as load_run
-from .run import synthesize as synthesize
+from .release.keyselect import select_keys as select_keys
+from .report.evaluate import evaluate as evaluate
+from .run.plan import plan as plan
+from .run.result import Run as Run
+from .run.result import load_run as load_run
+from .run.synthesize import synthesize as synthesize
+from .run.verify import verify as verify
 from .schema import Schema as Schema
-from .table import Table as Table
-from .truth import marginals as marginals
-from .verify import verify as verify
+from .tables.ingest import read as read
+from .tables.table import Table as Table
 
 __version__: str

@@ -1,5 +1,5 @@
 """`python -m fastdp`: the command line."""
 
-from .cli import main
+from .cli.app import main
 
 main()

@@ -62,7 +62,8 @@ class Domain(Mapping[str, int]):
         return math.prod(self.shape(clique))
 
     def recoded(self, recode: Mapping[str, Sequence[int] | np.ndarray]) -> Domain:
-        """The domain after each named attribute's code c became recode[name][c]: its size is the largest new code + 1."""
+        """The domain after each named attribute's code c became recode[name][c]: its size is the largest new
+        code + 1."""
         sizes = dict(self._sizes)
         for name, codes in recode.items():
             if name not in sizes:

@@ -76,10 +76,10 @@ class Cancelled(FastdpError):
     exit_code = 130
 
 
-def discreet(call: Callable[[], Any], memory: str, other: Callable[[str], FastdpError]) -> Any:
-    """Runs code that sees private rows. Its errors are outputs too: texts that are not ours could quote a value, and a
-    lack of memory the number of rows. They are replaced, by MemoryError(memory) or by other(name of the class), and
-    the originals are dropped."""
+def redact_errors(call: Callable[[], Any], memory: str, other: Callable[[str], FastdpError]) -> Any:
+    """Runs code that sees private rows. Its errors are outputs too: texts that are not ours could quote a
+    value, and a lack of memory the number of rows. They are replaced, by MemoryError(memory) or by other(name
+    of the class), and the originals are dropped."""
     failed = ""
     try:
         return call()

@@ -1,8 +1,8 @@
-"""What leaves the door, and what is asked of it: `Measurement` and `Request`.
+"""What leaves the session, and what is asked of it: `Measurement` and `Request`.
 
-A `Measurement` is a noisy answer that may be released. No private count can become one: counts are integers, and
-the type takes only floating-point values together with a positive standard error. This module imports nothing
-that can reach private data, so the estimator and the mechanisms may import it freely.
+A `Measurement` is a noisy answer that may be released. No private count can become one: counts are integers,
+and the type takes only floating-point values together with a positive standard error. This module imports
+nothing that can reach private data, so the estimator and the mechanisms may import it freely.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from .errors import MeasurementError, UsageError
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A noisy answer about one marginal: `values[i]` is row i of `query` applied to it, plus noise of std `sigma`.
+    """A noisy answer about one marginal: `values[i]` is row i of `query` applied to it, plus noise of std
+    `sigma`.
 
     clique
         The marginal's attributes; cells in C order, the last attribute fastest.
     values
-        float64, in rows (or in users, for a histogram of users), one per query row, flattened. Arrays of integers
-        are refused: an integer array is what a private count looks like.
+        float64, in rows (or in users, for a histogram of users), one per query row, flattened. Arrays of
+        integers are refused: an integer array is what a private count looks like.
     sigma
         Standard error of the values, positive and finite: one number for all, or float64 of `values`' length.
     query
-        None (each cell by itself), a query of `fastdp.queries`, or a `scipy.sparse` matrix (rows x cells). For queries
-        of `fastdp.queries` the values are those of `query.product`, without the rows' scalars.
+        None (each cell by itself), a query of `fastdp.queries`, or a `scipy.sparse` matrix (rows x cells).
+        For queries of `fastdp.queries` the values are those of `query.product`, without the rows' scalars.
     label
         Where it comes from, for people.
     """
@@ -69,8 +70,8 @@ class Measurement:
             )
 
     def _floats(self, given, what: str) -> np.ndarray:
-        """Read-only float64: the array given where it is already both, else a copy; integers are taken from plain Python
-        numbers and lists only."""
+        """Read-only float64: the array given where it is already both, else a copy; integers are taken from
+        plain Python numbers and lists only."""
         array = np.asarray(given)
         ours = isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")
         if array.dtype.kind in "iub" and ours and not (what == "sigma" and array.ndim == 0):
@@ -100,10 +101,11 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Ask the door for one marginal: `mu` is the Gaussian-DP parameter this one measurement may cost per user.
+    """Ask the session for one marginal: `mu` is the Gaussian-DP parameter this one measurement may cost per
+    user.
 
-    Its noise is `clip / mu` rows on the scaled query rows; of a budget `door.mu`, a share s of it is
-    `door.mu * sqrt(s)`.
+    Its noise is `clip / mu` rows on the scaled query rows; of a budget `session.mu`, a share s of it is
+    `session.mu * sqrt(s)`.
     """
 
     clique: Clique

@@ -1,16 +1,18 @@
 """Linear queries over one marginal: what is asked of its cells.
 
-Every query is a matrix whose rows are a scalar times a row of zeros and ones (`Sparse` may hold any numbers, but then
-only the estimator takes it, not the door). `product` and `transpose` leave the scalars out: the door measures whole
-counts and carries a row's scalar in the noise, `sigma / scalar`. So a query knows
+Every query is a matrix whose rows are a scalar times a row of zeros and ones (`Sparse` may hold any numbers,
+but then only the estimator takes it, not the session). `product` and `transpose` leave the scalars out: the
+session measures whole counts and carries a row's scalar in the noise, `sigma / scalar`. So a query knows
 
 * `cells`, `rows`: its shape;
 * `product(x)`: one number per row, exact on int64;
 * `transpose(r)`: one number per cell, exact on int64;
 * `coef2`: the squares of the scalars as integer numerators and denominators;
-* `column_norm2()`: the largest over cells of the sum of squared scalars in its column, as an exact `Fraction`: the square
+* `column_norm2()`: the largest over cells of the sum of squared scalars in its column, as an exact
+`Fraction`: the square
   of the L2 sensitivity to one unit of weight;
-* `blocks(clique)`: the same rows as sums and differences of cells of plain marginals, which is what the estimator eats.
+* `blocks(clique)`: the same rows as sums and differences of cells of plain marginals, which is what the
+estimator eats.
 """
 
 from __future__ import annotations
@@ -32,10 +34,12 @@ Coef2 = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Block:
-    """Rows over plain marginals: row r is `m[plus][cells[r]] - sum of m[minus][fine[j]] over j with at[j] == r`.
+    """Rows over plain marginals: row r is `m[plus][cells[r]] - sum of m[minus][fine[j]] over j with at[j] ==
+    r`.
 
-    `cells is None` means every cell of `plus`, in order. A block from a matrix has `matrix` instead, applied to
-    `m[plus]`. Blocks with equal `key` are the same linear functionals, so their measurements can be averaged.
+    `cells is None` means every cell of `plus`, in order. A block from a matrix has `matrix` instead, applied
+    to `m[plus]`. Blocks with equal `key` are the same linear functionals, so their measurements can be
+    averaged.
     """
 
     key: tuple
@@ -136,7 +140,7 @@ class Weighted(Identity):
 
 
 class Sparse(_Base):
-    """Any `scipy.sparse` matrix (rows x cells). The door takes it only if its entries are 0 and 1."""
+    """Any `scipy.sparse` matrix (rows x cells). The session takes it only if its entries are 0 and 1."""
 
     def __init__(self, matrix):
         import scipy.sparse as sp
@@ -232,9 +236,10 @@ class Binned(_Base):
 class Grid:
     """Which cells of one marginal are measured one by one, and the grids of its children.
 
-    `fine` holds flat cell numbers, ascending. `children` are the grids of the clique's subsets with one attribute less
-    (none for a single attribute, whose cells must then all be fine). Every fine cell must project to a fine cell of
-    each child: this is what makes a remainder's remainder independent of the level above (see `AdaGrid`).
+    `fine` holds flat cell numbers, ascending. `children` are the grids of the clique's subsets with one
+    attribute less (none for a single attribute, whose cells must then all be fine). Every fine cell must
+    project to a fine cell of each child: this is what makes a remainder's remainder independent of the level
+    above (see `AdaGrid`).
     """
 
     clique: Clique
@@ -274,12 +279,14 @@ class Grid:
 class AdaGrid(_Base):
     """AdaGrid's query of one marginal S: fine cells one by one; of the rest, each child's own query, scaled.
 
-    Rows: the fine cells of S; then for each child T the rows T's own query would ask of the remainder (S without its
-    fine cells), scaled by 1/sqrt(number of children), recursively. Every column has L2 norm exactly 1.
+    Rows: the fine cells of S; then for each child T the rows T's own query would ask of the remainder (S
+    without its fine cells), scaled by 1/sqrt(number of children), recursively. Every column has L2 norm
+    exactly 1.
 
     The matrix is never built. Since a fine cell of S lies over fine cells of T, the remainder of S has
-    `m_T[t] - sum of m_S over the fine cells above t` at a fine cell t, and `m_T[t]` itself elsewhere; so the next level down
-    asks the same of m_T as T's own query did, whichever S it came from. Each level is a gather and a small scatter.
+    `m_T[t] - sum of m_S over the fine cells above t` at a fine cell t, and `m_T[t]` itself elsewhere; so the
+    next level down asks the same of m_T as T's own query did, whichever S it came from. Each level is a
+    gather and a small scatter.
     """
 
     def __init__(self, grid: Grid):
@@ -345,8 +352,9 @@ class AdaGrid(_Base):
 
 
 def fresh(query, known: dict[int, tuple]):
-    """A query made anew from the data of one of these classes, so that what was checked when it was made holds, and nothing
-    that happens to the original afterwards, or happened to its methods, matters. `known` remembers what was made."""
+    """A query made anew from the data of one of these classes, so that what was checked when it was made
+    holds, and nothing that happens to the original afterwards, or happened to its methods, matters. `known`
+    remembers what was made."""
     if id(query) not in known:
         known[id(query)] = (query, _remade(query, known))
     return known[id(query)][1]

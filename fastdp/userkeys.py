@@ -1,7 +1,8 @@
 """User keys: declarative maps from one user's rows to keys of a public set, for histograms of users.
 
-A key says what is counted; `engines` does it. Each user adds at most 1 to each of at most `cap` keys, whatever the rows,
-and anything random is a hash of the user's id value and the content of that user's rows. Keys hold public facts only.
+A key says what is counted; `engines` does it. Each user adds at most 1 to each of at most `cap` keys,
+whatever the rows, and anything random is a hash of the user's id value and the content of that user's rows.
+Keys hold public facts only.
 """
 
 from __future__ import annotations
@@ -138,9 +139,10 @@ class MostCommon(_OverColumns):
 class Groups(_OverColumns):
     """Cells (group over `columns`, T): how many users have exactly T rows in the group.
 
-    Cells are numbered group * t_max + (T - 1), groups in C order over the columns. A user with more than t_max rows in a group
-    is in its last cell, T = t_max. cells: the sorted numbers of those cells that exist (public); others are not counted,
-    and the cap of groups per user applies after this restriction. Key i is cells[i].
+    Cells are numbered group * t_max + (T - 1), groups in C order over the columns. A user with more than
+    t_max rows in a group is in its last cell, T = t_max. cells: the sorted numbers of those cells that exist
+    (public); others are not counted, and the cap of groups per user applies after this restriction. Key i is
+    cells[i].
     """
 
     t_max: int

@@ -24,8 +24,8 @@ def test_every_name_resolves():
 
 def test_functions_stay_functions_after_their_modules_were_imported():
     import fastdp.evaluate
-    import fastdp.plan
-    import fastdp.verify
+    import fastdp.run.plan
+    import fastdp.run.verify
 
     for name in ("plan", "verify", "evaluate", "synthesize", "marginals", "calibrate", "fit"):
         assert callable(getattr(fastdp, name)), name

@@ -1,4 +1,5 @@
-"""Every threaded kernel works in a forked child after the parent has used it (an OpenMP pool would hang there)."""
+"""Every threaded kernel works in a forked child after the parent has used it (an OpenMP pool would hang
+there)."""
 
 import os
 import signal
@@ -9,7 +10,7 @@ import pytest
 import fastdp
 from fastdp.engines.local import local
 from fastdp.privacy import noise
-from fastdp.table import Table
+from fastdp.tables.table import Table
 
 DOMAIN = {"a": 40, "b": 50, "c": 60}
 

@@ -1,7 +1,9 @@
-"""Imports point one way, and nothing behind the door can be reached from the rooms in front of it.
+"""Folders are floors: imports point down, in no circle, and nothing in front of the gateway reaches what lies
+behind it.
 
-All imports are read from the sources (also those inside functions and under TYPE_CHECKING, the latter only for the private
-modules' sake: a type may be named, but no module that counts private rows is imported at run time).
+All imports are read from the sources: those at the top of a file, those inside functions, and (only for the
+circles' sake they are left out) those under TYPE_CHECKING, where a type may be named without importing at run
+time.
 """
 
 import ast
@@ -12,49 +14,34 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fastdp"
 
-# Lower floors may not import higher ones. A module not named here has the floor of its package's entry.
+# One line a floor, lowest first. A folder imports folders of lower floors and itself; a file at the root is a
+# place of its own.
 FLOORS = [
-    {"errors", "domain"},
-    {"threads", "progress", "dtypes", "toml_write", "files"},
-    {"columns", "derive", "bins", "moments", "textvalues", "clipchoice"},
-    {"schema", "schema_io", "importers"},
-    {
-        "bound",
-        "encode",
-        "encode_maps",
-        "encode_policy",
-        "encode_text",
-        "sources",
-        "userids",
-        "table",
-        "ingest",
-    },
-    {"queries", "userkeys", "privacy", "engines", "measurement", "simulate"},
-    {"releases", "measure", "truth", "model", "ids", "decode", "verify", "runfolder"},
-    {"opening", "keyselect", "evaluate", "mechanisms", "archetypes", "publicchoice", "output", "result"},
-    {"plan"},
-    {"run", "runwork", "publicfit"},
-    {"cli", "cli_show", "__main__"},
+    {"errors", "_core"},
+    {"domain", "_util"},
+    {"queries", "userkeys", "measurement", "schema"},
+    {"codec", "privacy", "model", "simulate"},
+    {"tables"},
+    {"engines"},
+    {"public"},
+    {"release"},
+    {"mechanisms"},
+    {"evaluate"},
+    {"report"},
+    {"run"},
+    {"cli"},
+    {"__main__"},
 ]
-FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
+FLOOR = {place: i for i, places in enumerate(FLOORS) for place in places}
 
-# What sees, or leads to, private rows and counts.
-BEHIND = {
-    "engines",
-    "table",
-    "bound",
-    "ingest",
-    "encode",
-    "truth",
-    "sources",
-    "userids",
-    "opening",
-    "keyselect",
-}
+BEHIND = {"tables", "engines"}
+"""Where private rows and exact counts are."""
 BEHIND_CORE = {"count", "bound"}
-IN_FRONT = ("mechanisms", "model", "ids", "decode", "measurement", "queries")
-# Counters may be held by these alone.
-MAY_COUNT = {"measure", "truth", "runwork", "opening", "engines", "releases"}
+MAY_HOLD_TABLES = {"tables", "engines", "release", "run", "evaluate", "report", "cli"}
+FITS_ON_PUBLIC_TABLES = {("public", "data"), ("public", "choice"), ("public", "archetypes", "fit")}
+LINES_KEPT_SHORT = ()
+MAY_RELEASE = {("release", "reserve"), ("release", "keyselect")}
+"""What opens sessions: a mechanism is handed one and imports none of it."""
 
 
 def modules():
@@ -66,14 +53,14 @@ def name_of(path):
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
-def imports(path, typing=True):
-    """Every module of the package that a source imports, as tuples of names below `fastdp`."""
+def imports(path):
+    """Every module of the package that a source imports at run time, as tuples of names below `fastdp`."""
     tree = ast.parse(path.read_text())
     here = ("fastdp", *name_of(path))
     package = here if path.name == "__init__.py" else here[:-1]
     skipped = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not typing:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             skipped.update(id(n) for n in ast.walk(node))
     for node in ast.walk(tree):
         if id(node) in skipped:
@@ -86,38 +73,110 @@ def imports(path, typing=True):
             names = [(*base, alias.name) for alias in node.names]
         else:
             continue
-        yield from (n[1:] for n in names if n[0] == "fastdp" and len(n) > 1)
+        yield from (n[1:] for n in names if n[0] == "fastdp" and len(n) > 1 and n[1] != "__version__")
 
 
-def leads_behind(target):
-    return target[0] in BEHIND or (target[0] == "_core" and len(target) > 1 and target[1] in BEHIND_CORE)
+def graph():
+    """{module: modules it imports}, names that are no module cut back to the module that holds them."""
+    names = {name_of(p) for p in modules()}
+
+    def module(target):
+        while target not in names and len(target) > 1:
+            target = target[:-1]
+        return target
+
+    return {name_of(p): {module(t) for t in imports(p)} - {name_of(p)} for p in modules()}
 
 
-def violations(paths):
-    found = []
+def upward(paths):
+    """Imports of a place on the same floor or above."""
+    wrong = []
     for path in paths:
         me = name_of(path)
-        if me and me[0] in IN_FRONT:
-            found += [
-                f"{'.'.join(me)} -> {'.'.join(t)}" for t in imports(path, typing=False) if leads_behind(t)
-            ]
-    return found
+        if not me:
+            continue
+        assert me[0] in FLOOR, f"{me[0]} has no floor; add it to FLOORS"
+        for target in imports(path):
+            if target[0] != me[0] and FLOOR[target[0]] >= FLOOR[me[0]]:
+                wrong.append(f"{'.'.join(me)} -> {'.'.join(target)}")
+    return wrong
 
 
-def test_mechanisms_model_and_decoding_cannot_reach_the_counters():
-    assert violations(modules()) == []
+def forbidden(paths):
+    """Imports of private places by those that must not see them, and of noise by those that must not draw it."""
+    wrong = []
+    for path in paths:
+        me = name_of(path)
+        for target in imports(path):
+            behind = target[0] in BEHIND or (
+                target[0] == "_core" and target[1:2] and target[1] in BEHIND_CORE
+            )
+            free = not me or me[0] in MAY_HOLD_TABLES | {"_core"} or me in FITS_ON_PUBLIC_TABLES
+            opens = me[:1] == ("mechanisms",) and (target in MAY_RELEASE or target[:2] in MAY_RELEASE)
+            draws = target[:2] == ("privacy", "noise") and me[:1] not in (("privacy",), ("release",))
+            on_public = me[:1] == ("mechanisms",) and (
+                target[:3] in FITS_ON_PUBLIC_TABLES or target[:2] in FITS_ON_PUBLIC_TABLES
+            )
+            if (behind and not free) or opens or draws or on_public:
+                wrong.append(f"{'.'.join(me)} -> {'.'.join(target)}")
+    return wrong
+
+
+def circles(edges):
+    """Strongly connected groups of more than one module (Tarjan)."""
+    index, low, stack, groups = {}, {}, [], []
+
+    def visit(v):
+        index[v] = low[v] = len(index)
+        stack.append(v)
+        for w in edges.get(v, ()):
+            if w not in index:
+                visit(w)
+                low[v] = min(low[v], low[w])
+            elif w in stack:
+                low[v] = min(low[v], index[w])
+        if low[v] == index[v]:
+            at = stack.index(v)
+            groups.append(stack[at:])
+            del stack[at:]
+
+    for v in edges:
+        if v not in index:
+            visit(v)
+    return [sorted(".".join(m) for m in g) for g in groups if len(g) > 1]
+
+
+def test_imports_point_down():
+    assert upward(modules()) == []
+
+
+def test_nothing_in_front_of_the_gateway_reaches_behind_it():
+    assert forbidden(modules()) == []
     assert any(name_of(p)[:1] == ("mechanisms",) for p in modules())
+
+
+def test_there_is_no_circle():
+    assert circles(graph()) == []
+
+
+def test_a_circle_is_found():
+    assert circles({("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("a",)}, ("d",): {("a",)}}) == [
+        ["a", "b", "c"]
+    ]
 
 
 @pytest.mark.parametrize(
     "line",
     [
         "from ..engines.local import local",
-        "from .. import table",
-        "import fastdp.truth",
+        "from .. import tables",
+        "import fastdp.engines.truth",
         "def f():\n    from .._core import count",
-        "from ..bound import SCALE",
-        "from fastdp import ingest",
+        "from ..tables.bound import SCALE",
+        "from fastdp import tables",
+        "from ..privacy import noise",
+        "from ..release.reserve import reserve",
+        "def f():\n    from ..public.data import PublicTable",
     ],
 )
 def test_a_forbidden_import_is_found(tmp_path, line, monkeypatch):
@@ -125,7 +184,16 @@ def test_a_forbidden_import_is_found(tmp_path, line, monkeypatch):
     path = tmp_path / "mechanisms" / "greedy.py"
     path.parent.mkdir()
     path.write_text(line + "\n")
-    assert violations([path]), line
+    assert forbidden([path]), line
+
+
+@pytest.mark.parametrize("line", ["from ..run.plan import plan", "def f():\n    from fastdp.cli import app"])
+def test_an_import_upward_is_found_also_inside_a_function(tmp_path, line, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    path = tmp_path / "model" / "eager.py"
+    path.parent.mkdir()
+    path.write_text(line + "\n")
+    assert upward([path]), line
 
 
 def test_a_type_may_be_named(tmp_path, monkeypatch):
@@ -133,52 +201,41 @@ def test_a_type_may_be_named(tmp_path, monkeypatch):
     path = tmp_path / "mechanisms" / "honest.py"
     path.parent.mkdir()
     path.write_text(
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..table import Table\nfrom ..measurement import X\n"
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from ..tables.table import Table\n"
+        "from ..measurement import X\n"
     )
-    assert violations([path]) == []
+    assert forbidden([path]) == [] and upward([path]) == []
 
 
-def test_imports_point_one_way():
-    found = []
+def test_nobody_uses_a_global_generator_or_pickle():
     for path in modules():
-        me = name_of(path)
-        if not me or me[0] == "_core":
-            continue
-        floor = FLOOR.get(me[0])
-        assert floor is not None, f"{me[0]} has no floor; add it to FLOORS"
-        for target in imports(path, typing=False):
-            above = FLOOR.get(target[0], -1)
-            if above > floor and target[0] not in ("_core", "__version__"):
-                found.append(f"{'.'.join(me)} (floor {floor}) -> {'.'.join(target)} (floor {above})")
-    assert found == []
-
-
-def test_only_the_door_and_the_truth_count():
-    """Whoever imports the counting kernels or the engine of this machine is on a short list."""
-    for path in modules():
-        me = name_of(path)
-        if not me or me[0] in MAY_COUNT | {"_core", "evaluate", "cli", "table", "bound"}:
-            continue
-        for target in imports(path, typing=False):
-            assert target[:2] not in (("_core", "count"), ("engines", "local")), f"{me} -> {target}"
-
-
-def test_private_noise_has_one_source():
-    """Nobody but the door and the selection of keys draws noise; nobody uses numpy's global generator."""
-    for path in modules():
-        me = name_of(path)
-        if not me or me[0] in ("privacy", "measure", "keyselect"):
-            continue
-        targets = set(imports(path, typing=False))
-        assert ("privacy", "noise") not in targets or me[0] in ("cli", "releases"), me
         text = path.read_text()
         for wrong in ("np.random.seed", "np.random.normal", "np.random.rand", "import pickle"):
             assert wrong not in text, f"{path.name}: {wrong}"
 
 
-def test_the_map_names_every_module():
+def test_the_map_names_every_folder():
     text = (PACKAGE.parent / "ARCHITECTURE.md").read_text("utf-8")
-    missing = [
-        str(p.relative_to(PACKAGE)) for p in modules() if p.name != "__init__.py" and f"{p.name}`" not in text
+    folders = {name_of(p)[0] for p in modules() if len(name_of(p)) > 1}
+    assert [f for f in sorted(folders) if f"`{f}/`" not in text] == []
+
+
+def test_every_folder_says_what_it_holds():
+    for path in modules():
+        if path.name == "__init__.py":
+            assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_no_line_is_over_110_characters():
+    root = PACKAGE.parent
+    sources = [p for d in LINES_KEPT_SHORT for p in (root / d).rglob("*") if p.is_file()]
+    long = [
+        f"{p.relative_to(root)}:{n}"
+        for p in sources
+        if p.suffix in (".py", ".pyi", ".pyx", ".pxd", ".c", ".h")
+        and not (p.parent.name == "_core" and p.suffix == ".c")
+        for n, line in enumerate(p.read_text("utf-8").splitlines(), 1)
+        if len(line) > 110
     ]
-    assert missing == []
+    assert long == []

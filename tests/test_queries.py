@@ -14,7 +14,8 @@ from .reference.adagrid import explicit
 
 
 def family(sizes: dict[str, int], share: float, rng) -> Grid:
-    """A random grid over all attributes: a cell is plausible with probability `share` where its children are fine."""
+    """A random grid over all attributes: a cell is plausible with probability `share` where its children are
+    fine."""
     grids = {}
     names = tuple(sizes)
     for k in range(1, len(names) + 1):

@@ -1,4 +1,5 @@
-"""The README is true: its first program prints what is shown (up to the noise), and its commands and links exist."""
+"""The README is true: its first program prints what is shown (up to the noise), and its commands and links
+exist."""
 
 import re
 import shlex

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ..bound import SCALE
 from ..domain import Clique
+from ..tables.bound import SCALE
 
 if TYPE_CHECKING:
     from ..schema import Schema
@@ -32,9 +32,10 @@ class Counter(Protocol):
         *,
         recode: Mapping[str, np.ndarray] | None = None,
     ) -> dict[Clique, np.ndarray]:
-        """int64 arrays of shape `domain.shape(clique)`, in units of 1/SCALE rows; each row of a user with R rows
-        weighs min(SCALE, floor(clip * SCALE / R)). clip=None: plain counts, in rows. `recode`: count rows whose code c of
-        the named column became recode[name][c]; shapes are then those of `domain.recoded(recode)`."""
+        """int64 arrays of shape `domain.shape(clique)`, in units of 1/SCALE rows; each row of a user with R
+        rows weighs min(SCALE, floor(clip * SCALE / R)). clip=None: plain counts, in rows. `recode`: count
+        rows whose code c of the named column became recode[name][c]; shapes are then those of
+        `domain.recoded(recode)`."""
         ...
 
     def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:

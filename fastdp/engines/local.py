@@ -8,26 +8,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import bound
-from .. import threads as _threads
+from .._util import threads as _threads
 from ..domain import Clique
 from ..errors import DataError, UsageError
+from ..tables import bound
 from . import plan as planning
 
 if TYPE_CHECKING:
     from ..schema import Schema
-    from ..table import Table
+    from ..tables.table import Table
     from ..userkeys import UserKey
 
 SPARSE_CELLS = 1 << 27
 """With sparse=None, a clique of more cells than this (1 GiB of int64) is counted sparsely."""
 
 CHUNK_ROWS = 1 << 18
-"""Rows of one unit of work: long enough for a table to settle in a cache, short enough to keep threads busy."""
+"""Rows of one unit of work: long enough for a table to settle in a cache, short enough to keep threads busy.
+"""
 
 PRIVATE_TABLE_BYTES = 1 << 29
-"""With fewer cliques than threads, several share one by copies of its table, up to this many bytes in all; beyond it
-they divide its cells instead."""
+"""With fewer cliques than threads, several share one by copies of its table, up to this many bytes in all;
+beyond it they divide its cells instead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +64,9 @@ class LocalCounter:
         *,
         recode: Mapping[str, np.ndarray] | None = None,
     ) -> dict:
-        """Weighted marginals, exact. Dense int64 arrays by default (what `Counter` promises); sparse=True gives
-        `SparseMarginal`s, sparse=None decides by the public number of cells (`SPARSE_CELLS`). With `recode` the recoded
-        columns are copied in memory (1 to 4 bytes a row each) while they are counted."""
+        """Weighted marginals, exact. Dense int64 arrays by default (what `Counter` promises); sparse=True
+        gives `SparseMarginal`s, sparse=None decides by the public number of cells (`SPARSE_CELLS`). With
+        `recode` the recoded columns are copied in memory (1 to 4 bytes a row each) while they are counted."""
         if recode:
             return LocalCounter(self._recoded(cliques, recode), self.threads).marginals(cliques, clip, sparse)
         domain = self.table.domain
@@ -90,7 +91,7 @@ class LocalCounter:
 
     def _recoded(self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray]) -> Table:
         """The same rows and users under new codes: a function of each row by itself."""
-        from ..table import Table, as_schema, code_dtype
+        from ..tables.table import Table, as_schema, code_dtype
 
         table = self.table
         domain = table.domain.recoded(recode)

@@ -21,10 +21,12 @@ PENDING_CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class Plan:
-    """What one pass over the rows counts (see csrc/count.h): clique k has the columns start[k] .. start[k + 1] - 1 of
-    `column` (numbers into `columns`) with `size` codes each; its table of cells[k] cells begins at offset[k].
+    """What one pass over the rows counts (see csrc/count.h): clique k has the columns start[k] .. start[k +
+    1] - 1 of `column` (numbers into `columns`) with `size` codes each; its table of cells[k] cells begins at
+    offset[k].
 
-    counted: each clique in the column order it is counted in, with the offset of its table; total: cells of all.
+    counted: each clique in the column order it is counted in, with the offset of its table; total: cells of
+    all.
     """
 
     columns: tuple[str, ...]
@@ -40,8 +42,8 @@ class Plan:
 def fuse(domain: Domain, cliques: Iterable[Clique]) -> Plan:
     """The plan for cliques none of which contains another, each in its own order of columns.
 
-    Cliques share the pass and the row weights, not their cell numbers: those of one column more cost a tenth of an
-    addition to a table, and a clique by itself can be counted by any thread.
+    Cliques share the pass and the row weights, not their cell numbers: those of one column more cost a tenth
+    of an addition to a table, and a clique by itself can be counted by any thread.
     """
     place = {name: i for i, name in enumerate(domain)}
     ordered = sorted(map(tuple, cliques), key=lambda c: [place[n] for n in c])
@@ -80,8 +82,9 @@ class Projections:
         self._pending = 0
 
     def project(self, table: np.ndarray, have: Clique, want: Clique) -> np.ndarray:
-        """The marginal over `want` (names of `have` in the same order) of a table over `have`, filled by `run`; the table
-        itself where nothing has to be summed. Leading axes are summed first: they shrink the table at full speed."""
+        """The marginal over `want` (names of `have` in the same order) of a table over `have`, filled by
+        `run`; the table itself where nothing has to be summed. Leading axes are summed first: they shrink the
+        table at full speed."""
         shape = list(table.shape)
         keep = [name in want for name in have]
         while not all(keep):

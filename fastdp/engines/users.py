@@ -10,7 +10,7 @@ from ..errors import DataError, UsageError
 from ..userkeys import Groups, MostCommon, RowsPerUser, UserKey
 
 if TYPE_CHECKING:
-    from ..table import Table
+    from ..tables.table import Table
 
 DENSE_HISTOGRAM = 1 << 31
 """Keys of a histogram at most: it is returned as one dense array."""

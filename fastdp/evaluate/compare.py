@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..threads import resolve
-from . import baselines, coverage, deid2, kmarginal, nist2018, pairwise, sprint1, utility
+from .._util.threads import resolve
+from . import baselines, coverage, kmarginal, pairwise, utility
+from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, pair_up
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Comparison:
         seed: int,
         threads: int | None,
     ) -> None:
-        from ..table import Table
+        from ..tables.table import Table
 
         self.schema, self.user, self.target = schema, user, target
         self.k, self.limit, self.seed, self.threads = k, marginals, seed, resolve(threads)
@@ -78,7 +79,7 @@ class Comparison:
         """Sprint 1 compares values; a table of codes is decoded, which for its columns is exact."""
         if not hasattr(source, "codes"):
             return source
-        from ..decode import decode
+        from ..codec.decode import decode
 
         return decode(source.schema, {c: source.codes[c] for c in sprint1.COLUMNS if c in source.codes}, 0)
 

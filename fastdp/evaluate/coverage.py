@@ -12,9 +12,10 @@ SHOWN = 20
 
 
 def score(pair: Pair) -> dict[str, Any]:
-    """Over all columns: `missing`, the share of the truth's distinct values that are absent from the synthetic table;
-    `invented`, the share of the synthetic table's distinct values that the truth has not. `columns` has both as numbers
-    of values, as shares of rows (of the truth, of the synthetic), and the commonest by name.
+    """Over all columns: `missing`, the share of the truth's distinct values that are absent from the
+    synthetic table; `invented`, the share of the synthetic table's distinct values that the truth has not.
+    `columns` has both as numbers of values, as shares of rows (of the truth, of the synthetic), and the
+    commonest by name.
     """
     columns: dict[str, Any] = {}
     totals = np.zeros(4)

@@ -29,7 +29,8 @@ def counted(
 
 
 def total_variation(pair: Pair, cliques: Sequence[Clique], threads: int | None = None) -> np.ndarray:
-    """float64, one per clique: half the L1 distance of the normalised counts, 1 where just one table is empty."""
+    """float64, one per clique: half the L1 distance of the normalised counts, 1 where just one table is
+    empty."""
     found = {c: between(a, b, pair.rows) for c, a, b in counted(pair, cliques, threads)}
     return np.array([found[c] for c in cliques])
 
@@ -57,14 +58,14 @@ def sparse_between(keys_a: np.ndarray, a: np.ndarray, keys_b: np.ndarray, b: np.
 
 
 def _table(sizes: dict[str, int], codes: dict[str, np.ndarray], rows: int) -> Any:
-    from ..table import Table, as_schema, code_dtype
+    from ..tables.table import Table, as_schema, code_dtype
 
     narrow = {n: np.ascontiguousarray(codes[n], code_dtype(size)) for n, size in sizes.items()}
     return Table(as_schema(sizes), narrow, rows=rows, public=True)
 
 
 def _count(table: Any, cliques: list[Clique], threads: int | None, sparse: bool) -> dict:
-    from ..truth import marginals
+    from ..engines.truth import marginals
 
     return marginals(table, cliques, threads=threads, sparse=sparse)
 

@@ -27,7 +27,8 @@ KNOWN_USERS = ("taxi_id", "sim_resident")
 
 
 def as_arrow(source: Any, what: str, columns: Iterable[str] | None = None) -> pa.Table:
-    """Any source as a pyarrow.Table: path (Parquet, Arrow IPC, CSV), Arrow, polars, pandas, or an Arrow stream."""
+    """Any source as a pyarrow.Table: path (Parquet, Arrow IPC, CSV), Arrow, polars, pandas, or an Arrow
+    stream."""
     import pyarrow as pa
 
     if isinstance(source, str | os.PathLike):
@@ -190,8 +191,9 @@ def smallest(size: int) -> np.dtype:
 class Pair:
     """Truth and synthetic as codes on one scale.
 
-    sizes: codes of each column; labels: what the codes stand for, as text; encoding: `schema`, `values` (the union
-    of both tables' values) or `bins` (20 quantile bins of the truth). The user column is never among them.
+    sizes: codes of each column; labels: what the codes stand for, as text; encoding: `schema`, `values` (the
+    union of both tables' values) or `bins` (20 quantile bins of the truth). The user column is never among
+    them.
     """
 
     truth: dict[str, np.ndarray]
@@ -220,8 +222,9 @@ class Pair:
 
 
 def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None = None) -> Pair:
-    """Both sources on one scale: by the schema where there is one (a `fastdp.Table` brings its own), else by values."""
-    from ..table import Table
+    """Both sources on one scale: by the schema where there is one (a `fastdp.Table` brings its own), else by
+    values."""
+    from ..tables.table import Table
 
     for source in (truth, synthetic):
         if schema is None and isinstance(source, Table):
@@ -232,8 +235,8 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
 
 
 def _by_schema(truth: Any, synthetic: Any, schema: Schema) -> Pair:
-    from ..ingest import read
-    from ..table import Table
+    from ..tables.ingest import read
+    from ..tables.table import Table
 
     def table(source: Any, what: str) -> Table:
         if isinstance(source, Table):

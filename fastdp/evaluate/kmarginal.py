@@ -14,7 +14,8 @@ from .inputs import Pair
 
 
 def choose(names: list[str], k: int, limit: int, seed: int) -> tuple[list[tuple[str, ...]], int]:
-    """(the sets of k columns to compare, how many there are): all of them, or `limit` drawn without repetition."""
+    """(the sets of k columns to compare, how many there are): all of them, or `limit` drawn without
+    repetition."""
     k = min(k, len(names))
     everything = comb(len(names), k)
     if everything <= limit:
@@ -30,10 +31,11 @@ def choose(names: list[str], k: int, limit: int, seed: int) -> tuple[list[tuple[
 def score(
     pair: Pair, k: int = 3, *, limit: int = 200, seed: int = 0, threads: int | None = None
 ) -> dict[str, Any]:
-    """1000 times (1 - mean total variation) over all k-way marginals, or over `limit` of them drawn by `seed`.
+    """1000 times (1 - mean total variation) over all k-way marginals, or over `limit` of them drawn by
+    `seed`.
 
-    Keys: score (0..1000), k, marginals (compared), possible, sampled, seed, mean_variation, and `worst`, the ten
-    farthest apart, as {columns, variation}.
+    Keys: score (0..1000), k, marginals (compared), possible, sampled, seed, mean_variation, and `worst`, the
+    ten farthest apart, as {columns, variation}.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be a whole number >= 1, got {k!r}")

@@ -26,8 +26,9 @@ def one_way(pair: Pair, threads: int | None = None) -> dict[str, Any]:
 def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """(total variation, association) of every pair of columns, from one pass of counting.
 
-    Each has mean, max, columns and a symmetric matrix; the association's is Cramer's V in `truth` and `synthetic` and
-    their absolute `difference`. The diagonal is the 1-way variation, and 1 for V. Fewer than two columns: zeros.
+    Each has mean, max, columns and a symmetric matrix; the association's is Cramer's V in `truth` and
+    `synthetic` and their absolute `difference`. The diagonal is the 1-way variation, and 1 for V. Fewer than
+    two columns: zeros.
     """
     names = pair.names
     size = len(names)
@@ -56,7 +57,8 @@ def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dic
 
 
 def cramers_v(table: Any) -> float:
-    """Cramer's V of a 2-way table of counts (dense or sparse), over the values that occur; 0 where one is constant."""
+    """Cramer's V of a 2-way table of counts (dense or sparse), over the values that occur; 0 where one is
+    constant."""
     if isinstance(table, np.ndarray):
         x, y = np.nonzero(table)
         counts = table[x, y].astype(np.float64)

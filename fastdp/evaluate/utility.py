@@ -1,7 +1,8 @@
 """A downstream task: train on the synthetic table, test on the truth, beside training on the truth.
 
-The model is stated with the result: scikit-learn's random forest of 30 trees with leaves of at least 5 rows, on the codes of all
-other columns. It is single-threaded and seeded, so the figures repeat. scikit-learn is an extra.
+The model is stated with the result: scikit-learn's random forest of 30 trees with leaves of at least 5 rows,
+on the codes of all other columns. It is single-threaded and seeded, so the figures repeat. scikit-learn is an
+extra.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ def available() -> bool:
 def score(
     pair: Pair, target: str | None = None, *, seed: int = 0, max_rows: int = MAX_ROWS
 ) -> dict[str, Any]:
-    """How well `target` is predicted: `synthetic` (trained on it), `truth` (trained on a half of it), `constant`, all
-    on the other half of the truth; `score` is the part of the truth's gain over the constant that is kept, 0..1 and
-    more. Accuracy for targets of up to 20 codes, else R2 of the codes; at most `max_rows` rows train and test.
+    """How well `target` is predicted: `synthetic` (trained on it), `truth` (trained on a half of it),
+    `constant`, all on the other half of the truth; `score` is the part of the truth's gain over the constant
+    that is kept, 0..1 and more. Accuracy for targets of up to 20 codes, else R2 of the codes; at most
+    `max_rows` rows train and test.
     """
     try:
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor

@@ -12,7 +12,7 @@ _WHERE = {
     "mst": ("fastdp.mechanisms.mst", "MST"),
     "tworound": ("fastdp.mechanisms.tworound", "TwoRound"),
     "archetypes": ("fastdp.mechanisms.archetypes", "Archetypes"),
-    "usercounts": ("fastdp.mechanisms.usercounts", "UserCounts"),
+    "usercounts": ("fastdp.mechanisms.usercounts.mechanism", "UserCounts"),
 }
 
 

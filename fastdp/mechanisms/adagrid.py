@@ -1,9 +1,10 @@
 """AdaGrid (Minutemen, DeID2 sprint 3): marginals measured finely only where there is something to see.
 
-Round k measures the k-way sets of the downward closure of the outer marginals. A cell is *plausible* if every (k-1)-way
-cell it projects to was itself measured finely and came out above `threshold` standard deviations. Plausible cells are
-measured one by one; for the rest, each child's own query of the remainder is measured again, scaled by
-1/sqrt(number of children). So every column of the query has L2 norm exactly 1 and no budget is wasted on empty cells.
+Round k measures the k-way sets of the downward closure of the outer marginals. A cell is *plausible* if every
+(k-1)-way cell it projects to was itself measured finely and came out above `threshold` standard deviations.
+Plausible cells are measured one by one; for the rest, each child's own query of the remainder is measured
+again, scaled by 1/sqrt(number of children). So every column of the query has L2 norm exactly 1 and no budget
+is wasted on empty cells.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
-from .common import ModelRows, any_pair, measure_users, users_share
-from .tree import SPLIT, part_mu, private_pairs
+from .parts.common import ModelRows, any_pair, measure_users, users_share
+from .parts.tree import SPLIT, part_mu, private_pairs
 
 if TYPE_CHECKING:
-    from ..measure import Door
+    from ..release.gateway import Session
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,9 +42,10 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`outer`: the marginals whose downward closure is measured. Without them they are chosen: from public data where it
-    is given, else privately (a spanning tree of pairs, `selection` of mu^2). `rounds`: shares of what remains, by round,
-    split evenly inside a round; without it every measurement has the same share, as published."""
+    """`outer`: the marginals whose downward closure is measured. Without them they are chosen: from public
+    data where it is given, else privately (a spanning tree of pairs, `selection` of mu^2). `rounds`: shares
+    of what remains, by round, split evenly inside a round; without it every measurement has the same share,
+    as published."""
 
     name: ClassVar[str] = "adagrid"
     may_choose_clip: ClassVar[bool] = True
@@ -67,13 +69,15 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.outer is not None and not self.outer:
             raise ValueError("outer must name at least one marginal")
 
-    def run(self, door: Door, job: Job) -> Outcome:
+    def run(self, session: Session, job: Job) -> Outcome:
         known = self.outer if self.outer is not None or job.public is None else job.public.choose_outer()
         public = job.public is not None
-        users = measure_users(self, door, job, lambda: self.judged(door.domain, public=public, outer=known))
-        outer, ones, left = self.choose(door, known, 1 - users.share)
+        users = measure_users(
+            self, session, job, lambda: self.clip_criteria(session.domain, public=public, outer=known)
+        )
+        outer, ones, left = self.choose(session, known, 1 - users.share)
         released: list[Measurement] = [*users.released, *ones]
-        sets = closure(door.domain, outer)
+        sets = closure(session.domain, outer)
         shares = self.shares(sets)
 
         grids: dict[frozenset, Grid] = {}
@@ -82,19 +86,19 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             job.check()
             now = [s for s in sets if len(s) == k]
             for s in now:
-                grids[frozenset(s)] = grid_of(door.domain, s, grids, noisy)
+                grids[frozenset(s)] = grid_of(session.domain, s, grids, noisy)
             requests = [
-                Request(s, part_mu(door, left * share), GridQuery(grids[frozenset(s)]))
+                Request(s, part_mu(session, left * share), GridQuery(grids[frozenset(s)]))
                 for s in now
                 for share in [shares[s][0]] * shares[s][1]
             ]
-            answers = door.measure(requests, label=f"round {k}")
+            answers = session.measure(requests, label=f"round {k}")
             released += answers
             for s in now:
                 mine = [m for m in answers if m.clique == s]
                 noisy[frozenset(s)] = plausible(grids[frozenset(s)], mine, self.threshold)
         ways = [m for m in released if m is not users.histogram]
-        model = job.fit(door.domain, ways, max_cells=self.max_cells, **self.stopping(job.epsilon))
+        model = job.fit(session.domain, ways, max_cells=self.max_cells, **self.stopping(job.epsilon))
         return Outcome(
             rows=ModelRows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
             measurements=tuple(released),
@@ -105,13 +109,13 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def choose(
-        self, door: Door, known: Sequence[Clique] | None, left: float
+        self, session: Session, known: Sequence[Clique] | None, left: float
     ) -> tuple[Sequence[Clique], list[Measurement], float]:
-        """(outer marginals, 1-ways measured to choose them by, share of mu^2 that is left). `known`: from recipe or public
-        data."""
+        """(outer marginals, 1-ways measured to choose them by, share of mu^2 that is left). `known`: from
+        recipe or public data."""
         if known is not None:
             return known, [], left
-        pairs, ones = private_pairs(door, self.selection * left)
+        pairs, ones = private_pairs(session, self.selection * left)
         return pairs, ones, left * (1 - self.selection)
 
     def stopping(self, epsilon: float) -> dict:
@@ -145,7 +149,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         shared = set(outer[0]).intersection(*outer[1:])
         return tuple(a for a in outer[0] if a in shared)
 
-    def judged(
+    def clip_criteria(
         self,
         domain: Domain,
         *,
@@ -153,7 +157,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         user: bool = True,
         outer: Sequence[Clique] | None = None,
     ) -> list[Planned]:
-        """Without outer marginals: every 1-way, and pairs of all sizes in place of the tree that is to be chosen."""
+        """Without outer marginals: every 1-way, and pairs of all sizes in place of the tree that is to be
+        chosen."""
         left = 1 - users_share(self, public=public, user=user)
         outer = self.outer if outer is None else outer
         if outer is not None:
@@ -188,7 +193,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def closure(domain: Domain, outer: Sequence[Sequence[str]]) -> list[Clique]:
-    """Every set to measure, smallest first; also each attribute that no outer marginal names, so that none is uniform."""
+    """Every set to measure, smallest first; also each attribute that no outer marginal names, so that none is
+    uniform."""
     outer = [domain.check(s) for s in outer]
     sets = downward_closure(outer)
     covered = {a for s in sets for a in s}
@@ -216,7 +222,8 @@ def grid_of(
 
 
 def plausible(grid: Grid, answers: Sequence[Measurement], threshold: float) -> np.ndarray:
-    """The fine cells whose answer, averaged over the copies, exceeds `threshold` averaged standard deviations."""
+    """The fine cells whose answer, averaged over the copies, exceeds `threshold` averaged standard
+    deviations."""
     n = grid.fine.size
     weight, total = np.zeros(n), np.zeros(n)
     for m in answers:

@@ -1,12 +1,14 @@
 """Archetypes (GooseDP, DeID2 sprint 3): public structure, private counts, synthetic users.
 
-Public data says which kinds of users there are (archetypes), what each kind does, and how the columns hang together. Two
-questions are put to the private data, each of which one user changes by 1: how many users are of each archetype (by the
-most common label of their rows), and how many have each value of the trait (a taxi's company). Users are made first, then
-their rows, then the remaining columns one after another from public conditionals.
+Public data says which kinds of users there are (archetypes), what each kind does, and how the columns hang
+together. Two questions are put to the private data, each of which one user changes by 1: how many users are
+of each archetype (by the most common label of their rows), and how many have each value of the trait (a
+taxi's company). Users are made first, then their rows, then the remaining columns one after another from
+public conditionals.
 
-With `refine`, small private marginals correct the public distribution: it is the prior of a graphical model, moved towards the
-answers until the noise explains the rest. Rows of the result are dealt to users of the measured kinds who want such rows.
+With `refine`, small private marginals correct the public distribution: it is the prior of a graphical model,
+moved towards the answers until the noise explains the rest. Rows of the result are dealt to users of the
+measured kinds who want such rows.
 """
 
 from __future__ import annotations
@@ -17,24 +19,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import msgspec
 import numpy as np
 
-from ..archetypes.options import DEFAULT_ARCHETYPES, Options, Step, options_of
 from ..domain import Clique, Domain, downward_closure
 from ..errors import UsageError
 from ..measurement import Measurement, Request
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
+from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step, options_of
 from ..userkeys import MostCommon
 from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
-from .common import ModelRows
-from .tree import estimate_total, onto_simplex, part_mu
+from .parts.common import ModelRows
+from .parts.tree import estimate_total, onto_simplex, part_mu
 
 if TYPE_CHECKING:
-    from ..archetypes.model import PublicModel
-    from ..measure import Door
+    from ..public.archetypes.model import PublicModel
+    from ..release.gateway import Session
     from ..schema import Schema
 
 SLACK = 2.0
-"""Standard deviations by which the misfit of the refined model may exceed what noise alone explains: public data that already
-explains the answers is left as it is."""
+"""Standard deviations by which the misfit of the refined model may exceed what noise alone explains: public
+data that already explains the answers is left as it is."""
 
 NEEDS_PUBLIC = (
     "archetypes need public data: give public= (--public), data or a folder made by `fastdp archetypes fit`"
@@ -42,8 +44,8 @@ NEEDS_PUBLIC = (
 
 
 class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`share` of mu^2 for marginals of up to `ways` attributes: all those inside the public cliques, or only the `measured` ones
-    (one named twice is measured twice)."""
+    """`share` of mu^2 for marginals of up to `ways` attributes: all those inside the public cliques, or only
+    the `measured` ones (one named twice is measured twice)."""
 
     share: float = 0.95
     ways: int = 2
@@ -57,10 +59,10 @@ class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`features`, `trait`, `archetypes`, `chain`, `habits`, `prior`: see `archetypes.options.Options`; what is not given is
-    taken from the saved model. `share`: of what the user counts get, for users per archetype (the rest: per trait).
-    `trips`: rows of a user drawn from its archetype's public users, or their "mean" as published. `max_rows`: rows made at most
-    where none are asked for."""
+    """`features`, `trait`, `archetypes`, `chain`, `habits`, `prior`: see `archetypes.options.Options`; what
+    is not given is taken from the saved model. `share`: of what the user counts get, for users per archetype
+    (the rest: per trait). `trips`: rows of a user drawn from its archetype's public users, or their "mean" as
+    published. `max_rows`: rows made at most where none are asked for."""
 
     name: ClassVar[str] = "archetypes"
     puts_rows_back: ClassVar[bool] = True
@@ -87,11 +89,11 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.features is not None:
             self.options()
 
-    def run(self, door: Door, job: Job) -> Outcome:
+    def run(self, session: Session, job: Job) -> Outcome:
         if job.public is None:
             raise UsageError(NEEDS_PUBLIC)
         public = job.public.archetypes(self.wanted())
-        answers = self.count_users(door, public)
+        answers = self.count_users(session, public)
         users = self.users(answers, public)
         limit = self.max_rows if job.rows is None else job.rows
         details = {
@@ -100,8 +102,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "held_out": list(public.evidence),
         }
         if self.refine is not None:
-            return self.refined(self.refine, door, job, public, users, answers, limit, details)
-        from ..archetypes.users import CastRows, cast
+            return self.refined(self.refine, session, job, public, users, answers, limit, details)
+        from ..public.archetypes.users import CastRows, cast
 
         bound = job.schema.max_rows_per_user
         people = cast(public, users, limit, bound, self.trips == "mean", job.seed)
@@ -109,22 +111,23 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         owners = None if self.ids.source == "none" else rows.owners
         return Outcome(rows, tuple(answers), owners=owners, details=details)
 
-    def refined(self, how: Refine, door, job, public, users, answers, limit: int, details) -> Outcome:
-        from ..archetypes.prior import prior_model
-        from ..archetypes.users import DealtRows
+    def refined(self, how: Refine, session, job, public, users, answers, limit: int, details) -> Outcome:
+        from ..public.archetypes.prior import prior_model
+        from ..public.archetypes.users import DealtRows
 
-        sets = refine_sets(door.domain, how, tuple(public.prior))
-        mu = part_mu(door, how.share / len(sets))
-        ways = door.measure([Request(s, mu) for s in sets], label="marginals to refine by")
+        sets = refine_sets(session.domain, how, tuple(public.prior))
+        mu = part_mu(session, how.share / len(sets))
+        ways = session.measure([Request(s, mu) for s in sets], label="marginals to refine by")
         job.check()
-        prior = prior_model(door.domain, public.prior, threads=job.threads)
-        # Mirror descent from the prior multiplies it by factors of measured cells and nothing else: of all distributions with the
-        # same measured marginals, the result is the one nearest to the prior in relative entropy.
+        prior = prior_model(session.domain, public.prior, threads=job.threads)
+        # Mirror descent from the prior multiplies it by factors of measured cells and nothing else: of all
+        # distributions with the same measured marginals, the result is the one nearest to the prior in
+        # relative entropy.
         model = job.fit(
-            door.domain, ways, warm_start=prior, stop="noise", slack=SLACK, method="mirror-descent"
+            session.domain, ways, warm_start=prior, stop="noise", slack=SLACK, method="mirror-descent"
         )
         # Rows beyond the clip were not counted; public users tell how many those are.
-        total = round(model.total * public.clip_factor(door.clip))
+        total = round(model.total * public.clip_factor(session.clip))
         rows: Rows = ModelRows(model, min(max(0, total), limit), job.seed)
         owners = None
         if self.ids.source != "none":
@@ -133,30 +136,31 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         details = {**details, "refined_by": [list(s) for s in sets]}
         return Outcome(rows, (*answers, *ways), model, owners=owners, details=details)
 
-    def count_users(self, door: Door, public: PublicModel) -> list[Measurement]:
+    def count_users(self, session: Session, public: PublicModel) -> list[Measurement]:
         """Noisy users per archetype and per value of the trait; the keys are public and fixed."""
         told = public.options
         asked = [("archetype", MostCommon(told.features, labels=public.labels, keys=public.size))]
         if told.trait is not None:
             asked.append((told.trait, MostCommon((told.trait,))))
-        mus = self.mus(door, len(asked))
+        mus = self.mus(session, len(asked))
         return [
-            door.user_histogram(key, mu=mu, label=f"users per {name}") for (name, key), mu in zip(asked, mus)
+            session.user_histogram(key, mu=mu, label=f"users per {name}")
+            for (name, key), mu in zip(asked, mus)
         ]
 
-    def mus(self, door: Door, count: int) -> list[float]:
-        """The Gaussian-DP parameter of each user count. As published ("classic-gaussian"): shares of epsilon and delta, added up,
-        with epsilon below 1; otherwise shares of mu^2."""
+    def mus(self, session: Session, count: int) -> list[float]:
+        """The Gaussian-DP parameter of each user count. As published ("classic-gaussian"): shares of epsilon
+        and delta, added up, with epsilon below 1; otherwise shares of mu^2."""
         shares = [self.share, 1 - self.share] if count == 2 else [1.0]
         if self.calibration == "classic-gaussian":
-            epsilon = min(door.epsilon, CLASSIC_EPSILON_MAX)
-            return [mu_of_method(s * epsilon, s * door.delta, "classic-gaussian") for s in shares]
+            epsilon = min(session.epsilon, CLASSIC_EPSILON_MAX)
+            return [mu_of_method(s * epsilon, s * session.delta, "classic-gaussian") for s in shares]
         left = 1.0 if self.refine is None else 1 - self.refine.share
-        return [part_mu(door, s * left) for s in shares]
+        return [part_mu(session, s * left) for s in shares]
 
     def users(self, answers: Sequence[Measurement], public: PublicModel) -> np.ndarray:
         """Users by archetype and trait: the public table moved to the two noisy margins, negatives at 0."""
-        from ..archetypes.users import rake
+        from ..public.archetypes.users import rake
 
         total = estimate_total(answers)
         margins = [onto_simplex(m.values, total) for m in answers]

@@ -1,8 +1,8 @@
 """What every mechanism is made of: a frozen config with `run()`, what it is handed, what it hands back.
 
-A mechanism sees private data only through its `Door`. Everything else it is given (`Job`) is public or a service:
-public data, the size asked for, seeds of post-processing, threads, progress, and a `fit` that remembers its result so that a
-run that died after the fit does not fit again.
+A mechanism sees private data only through its `Session`. Everything else it is given (`Job`) is public or a
+service: public data, the size asked for, seeds of post-processing, threads, progress, and a `fit` that
+remembers its result so that a run that died after the fit does not fit again.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import msgspec
 import numpy as np
 
-from ..clipchoice import PRIVATE
 from ..domain import Clique, Domain
 from ..errors import UsageError
+from ..privacy.clip import PRIVATE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..archetypes.model import PublicModel
-    from ..ids import Habits
-    from ..measure import Door
     from ..measurement import Measurement
     from ..model import Model
+    from ..public.archetypes.model import PublicModel
+    from ..public.ids import Habits
+    from ..release.gateway import Session
     from ..schema import Schema
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
@@ -34,10 +34,10 @@ Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
 class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How synthetic rows get their user ids.
 
-    `source`: "auto" takes public data where given, else a private histogram of rows per user; "public" and "private" insist
-    on one; "none" leaves the id column out. `columns` are a user's habits, least important first: rows are dealt so that
-    each user's counts over them follow a public user's (default: the attributes all outer marginals share). `share` of
-    mu^2 pays for the private histogram.
+    `source`: "auto" takes public data where given, else a private histogram of rows per user; "public" and
+    "private" insist on one; "none" leaves the id column out. `columns` are a user's habits, least important
+    first: rows are dealt so that each user's counts over them follow a public user's (default: the attributes
+    all outer marginals share). `share` of mu^2 pays for the private histogram.
     """
 
     source: Literal["auto", "public", "private", "none"] = "auto"
@@ -50,9 +50,10 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields that every mechanism has. `clip`: rows per user that count fully (None: the schema's bound; "private": chosen in the
-    run from a noisy histogram of rows per user, which costs `clip_share` of mu^2). `outputs`: also write the schema's extra
-    columns, such as the day of the week and an hour drawn within the shift."""
+    """Fields that every mechanism has. `clip`: rows per user that count fully (None: the schema's bound;
+    "private": chosen in the run from a noisy histogram of rows per user, which costs `clip_share` of mu^2).
+    `outputs`: also write the schema's extra columns, such as the day of the week and an hour drawn within the
+    shift."""
 
     name: ClassVar[str] = ""
     may_choose_clip: ClassVar[bool] = False
@@ -81,8 +82,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The clip, where it is a number."""
         return self.clip if isinstance(self.clip, int) else None
 
-    def settled(self, schema: Schema, epsilon: float, delta: float) -> Config:
-        """The config with what depends on schema, epsilon and delta filled in, before anything is reserved or read."""
+    def resolved(self, schema: Schema, epsilon: float, delta: float) -> Config:
+        """The config with what depends on schema, epsilon and delta filled in, before anything is reserved or
+        read."""
         return self
 
     def check(self, schema: Schema) -> None:
@@ -92,21 +94,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """What a run would measure, from public facts alone."""
         raise NotImplementedError
 
-    def judged(self, domain: Domain, *, public: bool = False, user: bool = True) -> Sequence[Planned]:
-        """The marginals by which a clip is judged: all that are planned, with stand-ins for those chosen in the run."""
+    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> Sequence[Planned]:
+        """The marginals by which a clip is clip_criteria: all that are planned, with stand-ins for those
+        chosen in the run."""
         return [p for p in self.outline(domain, public=public, user=user).measurements if p.cap is None]
 
     def ready(self, schema: Schema, public: Public | None) -> None:
         """Raises what can be known to be wrong before anything is asked of the private data."""
 
-    def run(self, door: Door, job: Job) -> Outcome:
+    def run(self, session: Session, job: Job) -> Outcome:
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One line of a plan: `times` measurements of `clique`, each a `share` of mu^2 (of epsilon in a pure run), `averaged` unless they
-    are of different marginals. `cap`: it counts users, each in so many cells at most, not rows."""
+    """One line of a plan: `times` measurements of `clique`, each a `share` of mu^2 (of epsilon in a pure
+    run), `averaged` unless they are of different marginals. `cap`: it counts users, each in so many cells at
+    most, not rows."""
 
     clique: Clique
     share: float
@@ -133,7 +137,7 @@ class Outline:
 
 
 class Public(Protocol):
-    """Public data as a mechanism may use it (made by `fastdp.publicchoice`)."""
+    """Public data as a mechanism may use it (made by `fastdp.public.data`)."""
 
     @property
     def schema(self) -> Schema: ...
@@ -164,7 +168,7 @@ def no_progress(stage: str, done: float, total: float | None, text: str = "") ->
 
 @dataclass(frozen=True)
 class Job:
-    """What a mechanism is handed besides the door."""
+    """What a mechanism is handed besides the session."""
 
     schema: Schema
     epsilon: float
@@ -178,9 +182,9 @@ class Job:
 
 
 class Rows(Protocol):
-    """Synthetic rows in shards: shard i holds rows i * shard_rows up to the next shard or `total`, and is the same
-    whether or not the others are ever drawn. `shard` may be called from several threads at once. Rows of some columns
-    only name them in an attribute `columns`."""
+    """Synthetic rows in shards: shard i holds rows i * shard_rows up to the next shard or `total`, and is the
+    same whether or not the others are ever drawn. `shard` may be called from several threads at once. Rows of
+    some columns only name them in an attribute `columns`."""
 
     total: int
     shard_rows: int
@@ -193,10 +197,11 @@ class Rows(Protocol):
 class Outcome:
     """What a mechanism hands back. Everything in it may be released.
 
-    `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram of rows per user, where
-    ids were to come from one; `owners(i)` gives the user numbers of shard i for mechanisms that make users first;
-    `tables` are further results to be written beside the synthetic data. `counts(i)`: the rows are a histogram, and this
-    is how many events each row of shard i stands for (written as the column `count`); they then have no users.
+    `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram of rows
+    per user, where ids were to come from one; `owners(i)` gives the user numbers of shard i for mechanisms
+    that make users first; `tables` are further results to be written beside the synthetic data. `counts(i)`:
+    the rows are a histogram, and this is how many events each row of shard i stands for (written as the
+    column `count`); they then have no users.
     """
 
     rows: Rows

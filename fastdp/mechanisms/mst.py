@@ -1,7 +1,8 @@
 """MST (McKenna, Miklau, Sheldon 2021): 1-ways, rare values merged, a spanning tree of pairs. For any table.
 
-Values whose noisy count is below `rare` standard errors are merged into one when pairs are measured, so that no budget is
-spent on cells that hold nothing. The model keeps all values: inside a merged group it falls back on the 1-way.
+Values whose noisy count is below `rare` standard errors are merged into one when pairs are measured, so that
+no budget is spent on cells that hold nothing. The model keeps all values: inside a merged group it falls back
+on the 1-way.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from ..domain import Domain
 from ..measurement import Request
 from ..queries import Binned
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
-from .common import ModelRows, any_pair, measure_users, users_share
-from .compress import merge_rare
-from .tree import MAX_PAIR_CELLS, measure_ones, part_mu, spanning_tree
+from .parts.common import ModelRows, any_pair, measure_users, users_share
+from .parts.compress import merge_rare
+from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu, spanning_tree
 
 if TYPE_CHECKING:
-    from ..measure import Door
+    from ..release.gateway import Session
 
 
 class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`shares` of mu^2 for the 1-ways, the choice of the tree, and its pairs; scaled to add up to 1 (published: a third
-    each)."""
+    """`shares` of mu^2 for the 1-ways, the choice of the tree, and its pairs; scaled to add up to 1
+    (published: a third each)."""
 
     name: ClassVar[str] = "mst"
     may_choose_clip: ClassVar[bool] = True
@@ -40,23 +41,23 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not self.rare >= 0:
             raise ValueError("rare must be >= 0 (in standard errors)")
 
-    def run(self, door: Door, job: Job) -> Outcome:
+    def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(
-            self, door, job, lambda: self.judged(door.domain, public=job.public is not None)
+            self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
         )
         one, choice, pair = ((1 - users.share) * s / sum(self.shares) for s in self.shares)
 
-        ones = measure_ones(door, one)
+        ones = measure_ones(session, one)
         merged = {m.clique[0]: merge_rare(m, self.rare) for m in ones}
         job.check()
-        tree = [p for p in spanning_tree(door, ones, choice) if len(p) == 2]
+        tree = [p for p in spanning_tree(session, ones, choice) if len(p) == 2]
         requests = []
         for p in tree:
-            query = Binned(door.domain.shape(p), [merged[a].tolist() for a in p])
-            requests.append(Request(p, part_mu(door, pair / len(tree)), query))
-        pairs = door.measure(requests, label="pairs") if requests else []
+            query = Binned(session.domain.shape(p), [merged[a].tolist() for a in p])
+            requests.append(Request(p, part_mu(session, pair / len(tree)), query))
+        pairs = session.measure(requests, label="pairs") if requests else []
 
-        model = job.fit(door.domain, [*ones, *pairs], stop=self.stop)
+        model = job.fit(session.domain, [*ones, *pairs], stop=self.stop)
         return Outcome(
             rows=ModelRows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
             measurements=(*users.released, *ones, *pairs),
@@ -66,7 +67,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details={"tree": [list(p) for p in tree]},
         )
 
-    def judged(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
+    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
         lines = self.outline(domain, public=public, user=user).measurements
         ones, pairs = [p for p in lines if len(p.clique) == 1], [p for p in lines if len(p.clique) == 2]
         return ones + [q for p in pairs for q in any_pair(domain, p.share)]

@@ -1,7 +1,8 @@
 """Recipes: a mechanism's name and the fields of its config, as TOML.
 
-Any field may depend on epsilon: `clip = [{ up_to = 1, value = 150 }, { value = 200 }]` is 150 for epsilon <= 1 and 200
-above. Steps are tried in order; the last one must not have `up_to`, so that every epsilon has a value.
+Any field may depend on epsilon: `clip = [{ up_to = 1, value = 150 }, { value = 200 }]` is 150 for epsilon <=
+1 and 200 above. Steps are tried in order; the last one must not have `up_to`, so that every epsilon has a
+value.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from .base import Config
 
 @dataclass(frozen=True)
 class Recipe:
-    """A mechanism with its fields, not yet resolved for an epsilon. `schema`: a name or path, if the recipe has one."""
+    """A mechanism with its fields, not yet resolved for an epsilon. `schema`: a name or path, if the recipe
+    has one."""
 
     mechanism: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -52,7 +54,8 @@ def builtin() -> tuple[str, ...]:
 
 
 def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
-    """A recipe from a mechanism's name, a built-in recipe's name, a path to TOML, a mapping or a config object."""
+    """A recipe from a mechanism's name, a built-in recipe's name, a path to TOML, a mapping or a config
+    object."""
     if isinstance(mechanism, Recipe):
         return mechanism
     if isinstance(mechanism, Config):

@@ -1,10 +1,11 @@
 """The two-round mechanism (McKenna, NIST 2018, match 3): wide tables, most of whose codes never occur.
 
-Round 1 measures every 1-way marginal. A value whose noisy count is under `threshold` standard errors is merged with the other
-such values of its column, so that round 2 measures its 2- and 3-way marginals over the few codes that occur. Within a round the
-weights are normalised: a marginal of weight w has a share w^2 / (sum of the round's w^2) of the round's mu^2. Marginals too large,
-or that would make the model's junction tree too large, are left out, and the run's notes say so. The model is over the
-compressed codes; synthetic rows are expanded again.
+Round 1 measures every 1-way marginal. A value whose noisy count is under `threshold` standard errors is
+merged with the other such values of its column, so that round 2 measures its 2- and 3-way marginals over the
+few codes that occur. Within a round the weights are normalised: a marginal of weight w has a share w^2 / (sum
+of the round's w^2) of the round's mu^2. Marginals too large, or that would make the model's junction tree too
+large, are left out, and the run's notes say so. The model is over the compressed codes; synthetic rows are
+expanded again.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from ..errors import SchemaError, UsageError
 from ..measurement import Measurement, Request
 from ..queries import Binned
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
-from .choose import affordable, strongest
-from .common import ModelRows, any_pair, measure_users, users_share
-from .compress import Compression, Expansion, merge_outside, merge_rare
-from .constraints import Constraint, Region, column_of, merged_masks
-from .tree import part_mu, spanning_tree
+from .parts.choose import affordable, strongest
+from .parts.common import ModelRows, any_pair, measure_users, users_share
+from .parts.compress import Compression, Expansion, merge_outside, merge_rare
+from .parts.constraints import Constraint, Region, column_of, merged_masks
+from .parts.tree import part_mu, spanning_tree
 
 if TYPE_CHECKING:
-    from ..measure import Door
     from ..model import Model
+    from ..release.gateway import Session
     from ..schema import Schema
 
 
 class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A marginal of round 2 with a weight, and for some columns the first codes of the bins it is measured in."""
+    """A marginal of round 2 with a weight, and for some columns the first codes of the bins it is measured
+    in."""
 
     clique: tuple[str, ...]
     weight: float = 1.0
@@ -62,10 +64,11 @@ class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`round2`: marginals, as lists of columns or `Marginal`s. Without them they are chosen: from public data where it is given (a
-    spanning tree by mutual information and up to `extra` more pairs), else privately (a spanning tree, `selection` of
-    round 2). `weights`: of round 1, by column. `shares` of mu^2 of the two rounds. `keep`: columns that are never compressed.
-    `max_marginal`, `max_cells`: largest marginal, largest model."""
+    """`round2`: marginals, as lists of columns or `Marginal`s. Without them they are chosen: from public data
+    where it is given (a spanning tree by mutual information and up to `extra` more pairs), else privately (a
+    spanning tree, `selection` of round 2). `weights`: of round 1, by column. `shares` of mu^2 of the two
+    rounds. `keep`: columns that are never compressed. `max_marginal`, `max_cells`: largest marginal, largest
+    model."""
 
     name: ClassVar[str] = "tworound"
     may_choose_clip: ClassVar[bool] = True
@@ -103,27 +106,27 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def listed(self) -> list[Marginal]:
         return [m if isinstance(m, Marginal) else Marginal(clique=m) for m in self.round2 or ()]
 
-    def run(self, door: Door, job: Job) -> Outcome:
+    def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(
-            self, door, job, lambda: self.judged(door.domain, public=job.public is not None)
+            self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
         )
         first, second = ((1 - users.share) * s / sum(self.shares) for s in self.shares)
 
-        weights = normalised([self.weights.get(a, 1.0) for a in door.domain])
-        ones = door.measure(
-            [Request((a,), part_mu(door, first * w)) for a, w in zip(door.domain, weights)], "round 1"
+        weights = normalised([self.weights.get(a, 1.0) for a in session.domain])
+        ones = session.measure(
+            [Request((a,), part_mu(session, first * w)) for a, w in zip(session.domain, weights)], "round 1"
         )
-        compression, impossible, inferred = self.compress(door.schema, ones)
+        compression, impossible, inferred = self.compress(session.schema, ones)
         merged = [compression.measurement(m) for m in ones]
         zeros = compression.zeros(impossible)
         job.check()
 
-        wanted, second = self.choose(door, job, compression, merged, second)
+        wanted, second = self.choose(session, job, compression, merged, second)
         weight = {m.clique: m.weight for m in wanted}
         kept, dropped = affordable(
             compression.domain, list(weight), self.max_marginal, self.max_cells, list(zeros), weight
         )
-        pairs = self.measure_round2(door, compression, [m for m in wanted if m.clique in kept], second)
+        pairs = self.measure_round2(session, compression, [m for m in wanted if m.clique in kept], second)
         model = job.fit(
             compression.domain, [*merged, *pairs], zeros=zeros, max_cells=self.max_cells, stop=self.stop
         )
@@ -152,7 +155,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def compress(
         self, schema: Schema, ones: Sequence[Measurement]
     ) -> tuple[Compression, dict[Clique, np.ndarray], dict[str, str]]:
-        """(code maps, public constraints over the full codes, the group inferred for each column of `regions`)."""
+        """(code maps, public constraints over the full codes, the group inferred for each column of
+        `regions`)."""
         masks = [(c.columns, c.impossible(schema)) for c in self.constraints]
         regions = {r.column: r for r in self.regions}
         codes, inferred = {}, {}
@@ -167,7 +171,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Compression(schema.domain, codes), merged_masks(masks), inferred
 
     def choose(
-        self, door: Door, job: Job, compression: Compression, ones: Sequence[Measurement], share: float
+        self, session: Session, job: Job, compression: Compression, ones: Sequence[Measurement], share: float
     ) -> tuple[list[Marginal], float]:
         """(marginals of round 2, the share of mu^2 left to measure them)."""
         if self.round2 is not None:
@@ -176,18 +180,18 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             strength = job.public.associations(compression.codes, self.max_marginal)
             pairs = strongest(compression.domain, strength, self.extra, self.max_cells)
         else:
-            pairs = spanning_tree(door, ones, share * self.selection, compression.codes)
+            pairs = spanning_tree(session, ones, share * self.selection, compression.codes)
             share *= 1 - self.selection
         return [Marginal(clique=p) for p in pairs if len(p) == 2], share
 
     def measure_round2(
-        self, door: Door, compression: Compression, marginals: Sequence[Marginal], share: float
+        self, session: Session, compression: Compression, marginals: Sequence[Marginal], share: float
     ) -> list[Measurement]:
         requests = [
-            Request(m.clique, part_mu(door, share * w), m.query(compression.domain))
+            Request(m.clique, part_mu(session, share * w), m.query(compression.domain))
             for m, w in zip(marginals, normalised([m.weight for m in marginals]))
         ]
-        return door.measure(requests, "round 2", recode=compression.codes) if requests else []
+        return session.measure(requests, "round 2", recode=compression.codes) if requests else []
 
     def check(self, schema: Schema) -> None:
         """UsageError naming field and column where the recipe does not fit the schema."""
@@ -210,7 +214,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             for name in constraint.columns:
                 column_of(schema, name, "constraints")
 
-    def judged(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
+    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
         """With pairs of all sizes in place of those that round 2 is going to choose."""
         lines = list(self.outline(domain, public=public, user=user).measurements)
         if self.round2 is None and len(domain) > 1:

@@ -1,12 +1,14 @@
-"""The plan of inference: where every table lies in memory and in which order passes visit them. Made once per tree.
+"""The plan of inference: where every table lies in memory and in which order passes visit them. Made once per
+tree.
 
 Vocabulary (see csrc/infer.h). A *node* is a table [separator | residual]. A *hosted* table is a marginal that lies
 inside a node: a separator, or a measured marginal. Potentials and marginals of all of them form one vector. Axes are ordered
 top-down so that a hosted table's axes follow its host's, and a node's separator axes follow the hosted separator's: no pass
 ever permutes anything.
 
-Two rules keep rows short and many, which is what threads and caches want: the tree hangs from its smallest common
-separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a *prefix* node over its first residual axes.
+Two rules keep rows short and many, which is what threads and caches want: the tree hangs from its smallest
+common separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a *prefix* node over its first
+residual axes.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ NONE, DENSE, SPARSE, PULLED = 0, 1, 2, 3
 
 @dataclass
 class Link:
-    """How a hosted table lies in its host: offsets per host row, and strides over the row's merged dimensions."""
+    """How a hosted table lies in its host: offsets per host row, and strides over the row's merged
+    dimensions."""
 
     at: int
     size: int
@@ -95,9 +98,10 @@ def make_plan(
     measured: Mapping[frozenset[str], tuple[Clique, np.ndarray] | None],
     direct: Collection[frozenset[str]] = (),
 ) -> Plan:
-    """A plan whose vector holds every measured set. A set's value names the cells used of it (clique order and flat
-    numbers), or None for all; only a node's own table may be stored sparsely. Sets in `direct` are measured in every cell
-    and nowhere else: one that is a whole node is left out of the vector, the node is *pulled*."""
+    """A plan whose vector holds every measured set. A set's value names the cells used of it (clique order
+    and flat numbers), or None for all; only a node's own table may be stored sparsely. Sets in `direct` are
+    measured in every cell and nowhere else: one that is a whole node is left out of the vector, the node is
+    *pulled*."""
     nodes, hosts = _hang(domain, tree, list(measured))
     separators = set(hosts)
     for attrs in measured:
@@ -218,8 +222,8 @@ def _hang(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dic
 
 
 def _root(domain, tree, component, around) -> tuple[int, frozenset[str]]:
-    """The clique to start from, and the attribute set to hang the component from: what all cliques share, else the
-    smallest separator."""
+    """The clique to start from, and the attribute set to hang the component from: what all cliques share,
+    else the smallest separator."""
     sets = [frozenset(tree.cliques[i]) for i in component]
     if len(component) == 1:
         return component[0], frozenset()

@@ -1,8 +1,9 @@
 """From measurements to one quadratic over the plan's vector of plain marginals.
 
-Every query is lowered to rows over plain marginals (`Query.blocks`). Rows that are single cells add up to a diagonal,
-whatever measurement they come from; other rows are kept once per distinct functional, with the measurements of
-it averaged by inverse variance. What is left of the loss is a constant. So the loss of all measurements is exactly
+Every query is lowered to rows over plain marginals (`Query.blocks`). Rows that are single cells add up to a
+diagonal, whatever measurement they come from; other rows are kept once per distinct functional, with the
+measurements of it averaged by inverse variance. What is left of the loss is a constant. So the loss of all
+measurements is exactly
 
     loss(m) = 1/2 sum w (m - t)^2 + 1/2 sum v (A m - b)^2 + constant.
 
@@ -53,8 +54,9 @@ class Order:
 
 @dataclass(frozen=True)
 class Pull:
-    """A node whose cells are all measured one by one and nowhere else: its loss is 1/2 sum precision (cell - target)^2.
-    Targets in the order of the node's cells; one precision for all, or an array; both of the tables' dtype."""
+    """A node whose cells are all measured one by one and nowhere else: its loss is 1/2 sum precision (cell -
+    target)^2. Targets in the order of the node's cells; one precision for all, or an array; both of the
+    tables' dtype."""
 
     node: Node
     target: np.ndarray
@@ -63,8 +65,9 @@ class Pull:
 
 @dataclass
 class Residual:
-    """Marginals minus targets: of the active cells, and of the rows that are not single cells. Affine in the marginals,
-    so averages of marginals are averages of residuals. Of pulled nodes, whose residuals are never written down, the loss."""
+    """Marginals minus targets: of the active cells, and of the rows that are not single cells. Affine in the
+    marginals, so averages of marginals are averages of residuals. Of pulled nodes, whose residuals are never
+    written down, the loss."""
 
     cells: np.ndarray
     rows: np.ndarray
@@ -76,11 +79,11 @@ class Residual:
 
 @dataclass
 class Quadratic:
-    """The fused loss over the `active` entries of the plan's vector: those that some measurement looks at, or all of them
-    where that is most.
+    """The fused loss over the `active` entries of the plan's vector: those that some measurement looks at, or
+    all of them where that is most.
 
-    An AdaGrid marginal is measured in a few of its cells, so the active vector is a tenth of the plan's or less, and
-    everything the optimiser does between two oracle calls is that much cheaper.
+    An AdaGrid marginal is measured in a few of its cells, so the active vector is a tenth of the plan's or
+    less, and everything the optimiser does between two oracle calls is that much cheaper.
     """
 
     active: np.ndarray
@@ -96,7 +99,8 @@ class Quadratic:
     _transpose: sp.csr_array | None = None
 
     def residual(self, m: np.ndarray) -> Residual:
-        """What is left of the measurements at the active marginals m; the pulled nodes' losses are yet to be filled in."""
+        """What is left of the measurements at the active marginals m; the pulled nodes' losses are yet to be
+        filled in."""
         rows = self.matrix @ m - self.b if self.matrix is not None else self.b
         return Residual(m - self.t, rows, np.zeros(len(self.pulls)))
 
@@ -135,8 +139,8 @@ class Quadratic:
             out -= self._transpose @ (self.v * (size * (1 - t) * x.rows + size * t * z.rows))
 
     def arrive(self, m, z: Residual, delta, out: Residual, threads: int) -> tuple[float, float]:
-        """Fills `out` with the residual at m, where potentials were changed by delta from those of z. Returns the
-        symmetrised Bregman distance of the two, and 1/2 |Q (m - m_z) / sigma|^2."""
+        """Fills `out` with the residual at m, where potentials were changed by delta from those of z. Returns
+        the symmetrised Bregman distance of the two, and 1/2 |Q (m - m_z) / sigma|^2."""
         distance, curvature = _arrive(m, self.t, z.cells, self.w, delta, out.cells, threads)
         if self.matrix is not None:
             out.rows = self.matrix @ m - self.b
@@ -145,15 +149,17 @@ class Quadratic:
         return distance, curvature
 
     def blend(self, x: Residual, z: Residual, t: float, threads: int) -> float:
-        """x = (1 - t) x + t z in place; returns its loss. The pulled nodes' losses are taken as they stand in x."""
+        """x = (1 - t) x + t z in place; returns its loss. The pulled nodes' losses are taken as they stand in
+        x."""
         loss = self.constant + float(x.pulls.sum()) + _blend(t, z.cells, self.w, x.cells, threads)
         if self.matrix is not None:
             loss += _blend(t, z.rows, self.v, x.rows, 1)
         return loss
 
-    def sway(self, x: Residual, other: Residual, there: Quadratic) -> float:
-        """Sum over measured rows of (y' - y) (Q m' - Q m) / sigma^2, for the same queries with answers y' in `there` and
-        marginals m' of `other`: how far the fit went along with a change of its answers. Without pulled nodes."""
+    def divergence(self, x: Residual, other: Residual, there: Quadratic) -> float:
+        """Sum over measured rows of (y' - y) (Q m' - Q m) / sigma^2, for the same queries with answers y' in
+        `there` and marginals m' of `other`: how far the fit went along with a change of its answers. Without
+        pulled nodes."""
         moved = there.t - self.t
         found = float(np.sum(self.w * moved * (other.cells - x.cells + moved)))
         moved = there.b - self.b
@@ -263,7 +269,8 @@ def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarra
 
 
 def direct(parts: Sequence[Part]) -> set[frozenset[str]]:
-    """The sets that are looked at in every cell, one by one, by measurements of one order, and in no other way."""
+    """The sets that are looked at in every cell, one by one, by measurements of one order, and in no other
+    way."""
     orders: dict[frozenset[str], set[int]] = {}
     other: set[frozenset[str]] = set()
     for part in parts:

@@ -24,7 +24,8 @@ CARRIED_CELLS = 1 << 24
 
 
 def marginals(model: Model, cliques: Sequence[Clique], threads: int = 1) -> dict[Clique, np.ndarray]:
-    """Expected rows in every cell of every clique, float64, axes in the clique's order. The same bits for any `threads`."""
+    """Expected rows in every cell of every clique, float64, axes in the clique's order. The same bits for any
+    `threads`."""
     domain = model.domain
     tree = _Tree(model)
     sums = _Sums(domain, tree)
@@ -57,7 +58,8 @@ def marginals(model: Model, cliques: Sequence[Clique], threads: int = 1) -> dict
 
 
 class _Tree:
-    """The model's nodes as an undirected tree whose separators may be empty: nodes with an attribute are connected."""
+    """The model's nodes as an undirected tree whose separators may be empty: nodes with an attribute are
+    connected."""
 
     def __init__(self, model: Model):
         self.axes = [node.axes for node in model.nodes]
@@ -103,7 +105,8 @@ class _Sums:
         self._steps: list[tuple] = []
 
     def add(self, node: int, axes: Clique, row: int) -> np.ndarray:
-        """The node's table summed to `axes`, each run of `row` cells divided by its sum (0: as it is); filled by `run`."""
+        """The node's table summed to `axes`, each run of `row` cells divided by its sum (0: as it is); filled
+        by `run`."""
         key = (node, axes, row)
         if key not in self._made:
             place, size = {}, 1

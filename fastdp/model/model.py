@@ -41,10 +41,10 @@ class Node:
 
 
 class Model:
-    """A fitted graphical model. `total` rows; `loss` and `iterations` (oracle calls) of its fit; `ended` says what
-    ended it: "noise level", "least risk", "noise level, pairs at least risk", "tolerance" or "iterations"; `trace` holds
-    (calls, loss, seconds). `private` is False, in the file
-    too, where a known seed fixed the noise of its measurements."""
+    """A fitted graphical model. `total` rows; `loss` and `iterations` (oracle calls) of its fit; `ended` says
+    what ended it: "noise level", "least risk", "noise level, pairs at least risk", "tolerance" or
+    "iterations"; `trace` holds (calls, loss, seconds). `private` is False, in the file too, where a known
+    seed fixed the noise of its measurements."""
 
     def __init__(
         self,
@@ -109,8 +109,9 @@ class Model:
     def answer(self, query, clique: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """(answers, standard errors) of a query matrix over the clique's cells.
 
-        The error is that of the best single measured marginal that contains the clique, cell by cell: what the noise alone
-        would give without the model's pooling. It is inf where no measurement covers a cell the query uses.
+        The error is that of the best single measured marginal that contains the clique, cell by cell: what
+        the noise alone would give without the model's pooling. It is inf where no measurement covers a cell
+        the query uses.
         """
         from .lower import as_query
 
@@ -159,7 +160,8 @@ class Model:
         return {name: drawn[name] for name in self.domain}
 
     def conditioned(self, where: Mapping[str, int]) -> Model:
-        """The model given that some attributes have these codes; its total is the expected number of such rows."""
+        """The model given that some attributes have these codes; its total is the expected number of such
+        rows."""
         for name, code in where.items():
             self.domain.check((name,))
             if isinstance(code, bool) or int(code) != code or not 0 <= code < self.domain[name]:

@@ -1,11 +1,11 @@
 """The optimisers: the quadratic of `lower.py` minimised over the marginals of the tree.
 
-The iterate is a vector of potentials; one oracle call (belief propagation) turns it into marginals. Both methods are
-mirror descent with the entropy as the distance, D(a, b) = total * KL(a || b), whose proximal step is a plain
-subtraction of gradients from potentials.
+The iterate is a vector of potentials; one oracle call (belief propagation) turns it into marginals. Both
+methods are mirror descent with the entropy as the distance, D(a, b) = total * KL(a || b), whose proximal step
+is a plain subtraction of gradients from potentials.
 
-`accelerated` is Bregman proximal gradient with Nesterov's averaging (Auslender and Teboulle 2006; Hanzely, Richtarik
-and Xiao 2021). With z the mirror point, x the averaged point and t the weight of the newest:
+`accelerated` is Bregman proximal gradient with Nesterov's averaging (Auslender and Teboulle 2006; Hanzely,
+Richtarik and Xiao 2021). With z the mirror point, x the averaged point and t the weight of the newest:
 
     y = (1 - t) x + t z;   z' = prox of gradient(y) at z with step 1 / (t L);   x' = (1 - t) x + t z'.
 
@@ -13,11 +13,12 @@ The loss is quadratic, so the upper bound that L must give is exactly
 
     1/2 |Q (z' - z) / sigma|^2  <=  L * D(z', z)        (D symmetrised),
 
-whatever t is: the failed side of the inequality says which L would have done, so L follows the curvature instead of
-being guessed by doubling. A step is taken from the tables themselves (`Engine.move`): multiplied by the exp of what the
-potentials change by, they are the next ones. In a node measured cell by cell, gradient, step, average and the sums that
-the inequality and the loss need are all made in that one pass; the rest happens in the vector's residuals (marginals minus
-targets), which are affine, so that x's residuals are averages of z's.
+whatever t is: the failed side of the inequality says which L would have done, so L follows the curvature
+instead of being guessed by doubling. A step is taken from the tables themselves (`Engine.move`): multiplied
+by the exp of what the potentials change by, they are the next ones. In a node measured cell by cell,
+gradient, step, average and the sums that the inequality and the loss need are all made in that one pass; the
+rest happens in the vector's residuals (marginals minus targets), which are affine, so that x's residuals are
+averages of z's.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ Callback = Callable[[int, float, float], object]
 GROW, SHRINK, MARGIN, FAR = 1.2, 0.7, 1.3, 8.0
 
 SPREAD = 0.3
-"""How far a shadow's measurements are from ours, in sigma."""
+"""How far a probe's measurements are from ours, in sigma."""
 
 STEADY = {"noise": 0.1, "risk": 0.15}
-"""The least weight t of the newest point in a fit that stops by what the noise explains. Full momentum runs ahead in the
-directions that are measured worst, which is where the noise is: with this little of it an early stop is as good as plain
-mirror descent's, at a fifth of the calls (bench/stopping.py)."""
+"""The least weight t of the newest point in a fit that stops by what the noise explains. Full momentum runs
+ahead in the directions that are measured worst, which is where the noise is: with this little of it an early
+stop is as good as plain mirror descent's, at a fifth of the calls (bench/stopping.py)."""
 
 
 @dataclass
@@ -70,12 +71,13 @@ class Clock:
             self._callback(calls, loss, elapsed)
 
 
-class Walk:
+class DescentState:
     """Where a descent stands: the mirror point z, the average x, and the vector's residuals at both.
 
-    `attempt` tries a step from z, as often as need be; `accept` goes there. `tables` holds where it begins (true tables)
-    and becomes z's. A `shadow` makes every accepted step too, with the same size, on measurements of its own; it has residuals
-    only (`averages` is False), not the tables of x. Calls of the engine are counted, the shadow's with them.
+    `attempt` tries a step from z, as often as need be; `accept` goes there. `tables` holds where it begins
+    (true tables) and becomes z's. A `probe` makes every accepted step too, with the same size, on
+    measurements of its own; it has residuals only (`averages` is False), not the tables of x. Calls of the
+    engine are counted, the probe's with them.
     """
 
     def __init__(
@@ -86,10 +88,10 @@ class Walk:
         total: float,
         threads: int,
         calls: int = 0,
-        shadow: Walk | None = None,
+        probe: DescentState | None = None,
         averages: bool = True,
     ):
-        self.shadow, self._size = shadow, 0.0
+        self.probe, self._size = probe, 0.0
         self.engine, self.quadratic, self.total, self.threads = engine, quadratic, total, threads
         self._active = quadratic.active
         self._whole = self._active.size == max(engine.size, 1)
@@ -110,8 +112,8 @@ class Walk:
         return state.m if self._whole else state.m[self._active]
 
     def attempt(self, mix: float, size: float) -> tuple[float, float]:
-        """A step of this size against the gradient at (1 - mix) x + mix z. Returns its symmetrised Bregman distance and
-        1/2 |Q (z' - z) / sigma|^2; (0, inf) where it is too long for the number format."""
+        """A step of this size against the gradient at (1 - mix) x + mix z. Returns its symmetrised Bregman
+        distance and 1/2 |Q (z' - z) / sigma|^2; (0, inf) where it is too long for the number format."""
         self._size = size
         delta = self._delta if self._whole else np.empty(self._active.size)
         self.quadratic.step(self.x, self.z, mix, size, delta, self.threads)
@@ -144,14 +146,14 @@ class Walk:
         )  # x's tables follow in the next attempt, which has them in cache
         self.x.pulls = self.z.pulls
         self.loss = self.quadratic.blend(self.x, self.z, mix, self.threads)
-        if self.shadow is not None:
-            self.shadow.attempt(mix, self._size)
-            self.shadow.accept(mix)
+        if self.probe is not None:
+            self.probe.attempt(mix, self._size)
+            self.probe.accept(mix)
             self.calls += 1
         return self.loss
 
     def tables(self) -> np.ndarray:
-        """The tables of x; ends the walk."""
+        """The tables of x; ends the descent."""
         if self._pending:
             self.engine.settle(self._z, self.total)
             average(self._pending, self._z.cells, self._x, self.threads)
@@ -171,11 +173,11 @@ class Stop:
 
         |Q x - y|^2 / sigma^2 - rows + 2 degrees of freedom,
 
-    and the degrees of freedom, how much the fit follows its own noise, by a shadow (see `Walk`) that fits the same answers
-    with random signs times `SPREAD` sigma added: signs * (shadow's answers - ours) / (SPREAD sigma), summed (Ramani, Blu and
-    Unser 2008). Ends when the estimate was not better for as long as it takes to be sure.
-    "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations and stands at its best. "iters": after
-    `iters` oracle calls.
+    and the degrees of freedom, how much the fit follows its own noise, by a probe (see `DescentState`) that
+    fits the same answers with random signs times `SPREAD` sigma added: signs * (probe's answers - ours) /
+    (SPREAD sigma), summed (Ramani, Blu and Unser 2008). Ends when the estimate was not better for as long as
+    it takes to be sure. "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations and
+    stands at its best. "iters": after `iters` oracle calls.
     """
 
     WINDOW = 10
@@ -187,9 +189,9 @@ class Stop:
         tol: float,
         iters: int | None,
         slack: float = 0.0,
-        shadow: Walk | None = None,
+        probe: DescentState | None = None,
     ):
-        self.rule, self.quadratic, self.tol, self.iters, self._shadow = rule, quadratic, tol, iters, shadow
+        self.rule, self.quadratic, self.tol, self.iters, self._shadow = rule, quadratic, tol, iters, probe
         self.risks: list[float] = []
         self.noise = quadratic.rows / 2 + slack * math.sqrt(quadratic.rows / 2)
         self.seen: list[float] = []
@@ -209,15 +211,16 @@ class Stop:
                 return "noise level"
             self._look_again = calls + self.WINDOW // 2  # the look costs as much as a step
         if self._shadow is not None:
-            freedom = self.quadratic.sway(at, self._shadow.x, self._shadow.quadratic) / SPREAD**2
+            freedom = self.quadratic.divergence(at, self._shadow.x, self._shadow.quadratic) / SPREAD**2
             self.risks.append(2 * loss - self.quadratic.rows + 2 * freedom)
             if len(self.risks) - int(np.argmin(self.risks)) > self.WINDOW // 2:
                 return "least risk"
         return "tolerance" if self._stalled(loss) else ""
 
     def _stalled(self, loss: float) -> bool:
-        """No progress over the window, and not on the way down from a momentum overshoot: there the loss stands above
-        its best for a while before it falls below. Where it never does, the patience ends with half the iterations."""
+        """No progress over the window, and not on the way down from a momentum overshoot: there the loss
+        stands above its best for a while before it falls below. Where it never does, the patience ends with
+        half the iterations."""
         if len(self.seen) <= self.WINDOW:
             return False
         small = self.tol * max(abs(loss), 1e-300)
@@ -232,47 +235,50 @@ class Stop:
         return all(loss <= n / 2 + 3 * math.sqrt(n / 2) for _, loss, n in self.quadratic.by_order(at))
 
 
-def accelerated(walk: Walk, stop: Stop, callback: Callback | None) -> Fitted:
+def accelerated(descent: DescentState, stop: Stop, callback: Callback | None) -> Fitted:
     clock = Clock(callback)
-    smooth, loss, t = walk.steepest, walk.loss, 1.0
+    smooth, loss, t = descent.steepest, descent.loss, 1.0
     least = STEADY.get(stop.rule, 0.0)
     while True:
-        clock.tick(walk.calls, loss)
-        ended = stop(loss, walk.x, walk.calls)
+        clock.tick(descent.calls, loss)
+        ended = stop(loss, descent.x, descent.calls)
         if ended:
             break
         while True:
-            distance, curvature = walk.attempt(t, 1 / (t * smooth))
+            distance, curvature = descent.attempt(t, 1 / (t * smooth))
             need = curvature / distance if distance > 0 else FAR * smooth if curvature == math.inf else 0.0
             if need <= smooth * (1 + 1e-9):
                 break
-            ended = stop.spent(walk.calls)
+            ended = stop.spent(descent.calls)
             if ended:
                 break
             smooth = GROW * max(smooth, need)
         if ended:
             break
-        previous, loss = loss, walk.accept(t)
+        previous, loss = loss, descent.accept(t)
         smooth = max(SHRINK * smooth, MARGIN * need)
         if distance <= 0 and loss >= previous:
             ended = "tolerance"
             break
         t = max(least, (math.sqrt(t**4 + 4 * t * t) - t * t) / 2) if loss <= previous else min(1.0, 2 * t)
-    return Fitted(walk.tables(), loss, walk.calls, ended, clock.trace)
+    return Fitted(descent.tables(), loss, descent.calls, ended, clock.trace)
 
 
-def mirror_descent(walk: Walk, stop: Stop, callback: Callback | None) -> Fitted:
-    """Plain mirror descent: the step doubles after a success and halves until the loss falls enough. Monotone."""
+def mirror_descent(descent: DescentState, stop: Stop, callback: Callback | None) -> Fitted:
+    """Plain mirror descent: the step doubles after a success and halves until the loss falls enough.
+    Monotone."""
     clock = Clock(callback)
-    loss, step = walk.loss, 1 / walk.steepest
+    loss, step = descent.loss, 1 / descent.steepest
     while True:
-        clock.tick(walk.calls, loss)
-        ended = stop(loss, walk.x, walk.calls)
+        clock.tick(descent.calls, loss)
+        ended = stop(loss, descent.x, descent.calls)
         if ended:
             break
         for _ in range(60):
-            distance, curvature = walk.attempt(1.0, step)
-            loss_next = walk.quadratic.loss(walk.z_next, walk.threads) if curvature < math.inf else math.inf
+            distance, curvature = descent.attempt(1.0, step)
+            loss_next = (
+                descent.quadratic.loss(descent.z_next, descent.threads) if curvature < math.inf else math.inf
+            )
             # <gradient, x - x_next> = 2 distance / step: the fall a linear loss would bring
             if distance >= 0 and loss - loss_next >= distance / step:
                 break
@@ -280,6 +286,6 @@ def mirror_descent(walk: Walk, stop: Stop, callback: Callback | None) -> Fitted:
         else:
             ended = "tolerance"
             break
-        loss = walk.accept(1.0)
+        loss = descent.accept(1.0)
         step *= 2
-    return Fitted(walk.tables(), loss, walk.calls, ended, clock.trace)
+    return Fitted(descent.tables(), loss, descent.calls, ended, clock.trace)

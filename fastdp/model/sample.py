@@ -1,14 +1,15 @@
 """Rows from a directed junction tree: whole counts in random order, or independent draws; in shards.
 
 A *node* is (sep, res, table): attributes already sampled, new attributes, and a table of shape
-(cells of sep, cells of res) of weights >= 0 in any scale: the marginal over sep x res. Both cell numbers run in C
-order. A node without separator starts a component.
+(cells of sep, cells of res) of weights >= 0 in any scale: the marginal over sep x res. Both cell numbers run
+in C order. A node without separator starts a component.
 
 Methods
     "independent": every row is drawn from the tree by itself.
     "round": within a shard, the rows of one separator cell are given residual cells in whole counts, floor or
         ceil of (rows x probability) with that exact mean, in random order. Nodes without separator are
-        rounded over all rows at once: their counts are off by less than 1 in total, and by less than 2 in a shard.
+        rounded over all rows at once: their counts are off by less than 1 in total, and by less than 2 in a
+        shard.
 
 Rows come in shards of `shard_rows`. Shard i depends on (tree, n, shard_rows, method, seed) alone.
 """
@@ -21,9 +22,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from .._core import sample as _core
+from .._util.threads import resolve
 from ..domain import Domain
 from ..errors import UsageError
-from ..threads import resolve
 
 Node = tuple[Sequence[str], Sequence[str], np.ndarray]
 SHARD_ROWS = 1 << 20

@@ -1,9 +1,9 @@
 """One versioned file for arrays and a manifest: a plain zip of `manifest.json` and `.npy` members, no pickle.
 
-Equal content gives equal bytes: members are stored uncompressed, in sorted order, with a fixed date. The manifest
-lists each array's member, type, shape and SHA-256. A reader trusts nothing: it checks the directory's sizes against
-the file's, every header against its member's size, and every digest, before it hands over a number; it never
-allocates more than the file is long.
+Equal content gives equal bytes: members are stored uncompressed, in sorted order, with a fixed date. The
+manifest lists each array's member, type, shape and SHA-256. A reader trusts nothing: it checks the
+directory's sizes against the file's, every header against its member's size, and every digest, before it
+hands over a number; it never allocates more than the file is long.
 
 The digests find damage, not forgery: whoever can write the file can write them too.
 """
@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from .._util.files import sync
 from ..errors import DataError, RunError, UsageError
-from ..files import sync
 
 FORMAT = "fastdp-model"
 VERSION = 1
@@ -36,7 +36,8 @@ _KINDS = "biuf"
 
 
 def save(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], manifest: Mapping[str, Any]) -> None:
-    """Write arrays (by name; bool, integer or float) and a JSON manifest. The file appears whole or not at all."""
+    """Write arrays (by name; bool, integer or float) and a JSON manifest. The file appears whole or not at
+    all."""
     path = Path(path)
     entries, members = {}, []
     for name, array in sorted(arrays.items()):

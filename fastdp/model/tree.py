@@ -1,4 +1,5 @@
-"""Junction trees: which cliques a model of these measurements needs, how they hang together, how large they are.
+"""Junction trees: which cliques a model of these measurements needs, how they hang together, how large they
+are.
 
 The size is known before anything is allocated: elimination only handles sets of names.
 """
@@ -103,7 +104,8 @@ def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]
 
 
 def _span(domain: Domain, cliques: Sequence[Clique]) -> list[tuple[int, int]]:
-    """Maximum spanning forest by separator (number of attributes, then cells): the running intersection holds."""
+    """Maximum spanning forest by separator (number of attributes, then cells): the running intersection
+    holds."""
     pairs = [
         (len(shared), domain.cells(shared), i, j)
         for i in range(len(cliques))

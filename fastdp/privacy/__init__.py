@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-_MODULES = ("accountant", "calibrate", "gdp", "noise", "second", "select")
+_MODULES = ("accountant", "calibrate", "gdp", "noise", "crosscheck", "select")
 
 
 def __getattr__(name: str) -> ModuleType:

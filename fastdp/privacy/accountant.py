@@ -1,15 +1,17 @@
 """Privacy events and what they cost together.
 
 An event is the law of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)`, `BoundedRange(epsilon)`
-(a selection) or `Threshold(mu, delta)` (keys found in the data). `compose` adds them up. What a composition costs at delta is the smaller of two bounds:
+(a selection) or `Threshold(mu, delta)` (keys found in the data). `compose` adds them up. What a composition
+costs at delta is the smaller of two bounds:
 
 - the sum of the pure epsilons (a bounded range counts with its full epsilon), plus the epsilon at delta of
   the Gaussian events' mu = sqrt(sum mu_i^2);
 - the epsilon at delta of sqrt(sum mu_i^2) over all events, a pure epsilon being mu-GDP with
   mu = -2 Phi^-1(1/(1+e^epsilon)) and an epsilon-bounded range with mu = -2 Phi^-1(1/(1+e^(epsilon/2))).
 
-Deltas of thresholds are taken off delta first. Sums are rounded up. docs/privacy-accounting.md has the proofs. Budgets that later runs may
-spend as earlier answers suggest are kept by `budget`, not by comparing with this figure.
+Deltas of thresholds are taken off delta first. Sums are rounded up. docs/privacy-accounting.md has the
+proofs. Budgets that later runs may spend as earlier answers suggest are kept by `budget`, not by comparing
+with this figure.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ class BoundedRange:
 
 @dataclass(frozen=True)
 class Threshold:
-    """A release within total variation delta of a mu-GDP one: keys of unknown range, kept by a noisy threshold."""
+    """A release within total variation delta of a mu-GDP one: keys of unknown range, kept by a noisy
+    threshold."""
 
     mu: float
     delta: float
@@ -130,7 +133,8 @@ def mu_of(event: Event) -> float:
 class Composition:
     """Sums over events, each rounded up.
 
-    `gaussian_mu` covers the Gaussian events, `pure_epsilon` the others, `mu` all of them, `lost` the thresholds' deltas.
+    `gaussian_mu` covers the Gaussian events, `pure_epsilon` the others, `mu` all of them, `lost` the
+    thresholds' deltas.
     """
 
     events: int

@@ -1,16 +1,17 @@
 """Budgets as privacy filters: which sequences of events a data set, or one run, still admits.
 
-Events keep their law (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Later events may be chosen by what earlier
-ones released, so "the composed epsilon is still small enough" is not a sound rule for mixed laws; three rules are,
-and an event is admitted if one of them holds (proofs in docs/privacy-ledger.md):
+Events keep their law (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Later events may be chosen by what
+earlier ones released, so "the composed epsilon is still small enough" is not a sound rule for mixed laws;
+three rules are, and an event is admitted if one of them holds (proofs in docs/privacy-ledger.md):
 
-* all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's mu^2;
-* pure: every event is pure and their epsilons add up to at most the budget's epsilon;
-* split: where the budget set a part `pure` aside when it was opened, the pure events fit in that part and the Gaussian
+* all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's
+mu^2; * pure: every event is pure and their epsilons add up to at most the budget's epsilon; * split: where
+the budget set a part `pure` aside when it was opened, the pure events fit in that part and the Gaussian
   ones in the mu of what is left.
 
-A `Threshold` event counts with its mu among the Gaussian ones; its delta must fit in the part `keys` of delta that the budget set
-aside when it was opened, and mu is that of the delta left. All sums are exact, so no rounding can let an event in.
+A `Threshold` event counts with its mu among the Gaussian ones; its delta must fit in the part `keys` of delta
+that the budget set aside when it was opened, and mu is that of the delta left. All sums are exact, so no
+rounding can let an event in.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def mu2(events: Iterable[Event]) -> Fraction:
 def pure_epsilon(events: Iterable[Event]) -> Fraction | None:
     """Exact sum of epsilons, or None if one event is not pure.
 
-    Each float is read as the shortest decimal that denotes it, so that ten times 0.1 is 1; noise and selections are
-    calibrated to the smaller of the two readings (`least`).
+    Each float is read as the shortest decimal that denotes it, so that ten times 0.1 is 1; noise and
+    selections are calibrated to the smaller of the two readings (`least`).
     """
     total = Fraction(0)
     for event in events:
@@ -92,8 +93,8 @@ def root_down(square: Fraction) -> float:
 class Totals:
     """What a filter needs to know of events: exact sums, so that a long history need not be added up again.
 
-    `mu2` is over all events (pure ones at their Gaussian equivalent), `gaussian2` over the Gaussian ones, `pure` the epsilons
-    of the others, `delta` of thresholds.
+    `mu2` is over all events (pure ones at their Gaussian equivalent), `gaussian2` over the Gaussian ones,
+    `pure` the epsilons of the others, `delta` of thresholds.
     """
 
     mu2: Fraction = Fraction(0)
@@ -131,8 +132,8 @@ class Totals:
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent: (epsilon, delta), optionally with parts set aside, `pure` of epsilon for pure releases and `keys` of delta
-    for thresholds; or mu; or no limit."""
+    """What may be spent: (epsilon, delta), optionally with parts set aside, `pure` of epsilon for pure
+    releases and `keys` of delta for thresholds; or mu; or no limit."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -162,7 +163,8 @@ class Budget:
 
     @classmethod
     def of(cls, epsilon=None, delta=None, mu=None, pure=0.0, keys=0.0) -> Budget:
-        """A budget from what the user gave; the mu of (epsilon - pure, delta - keys) is worked out here, once."""
+        """A budget from what the user gave; the mu of (epsilon - pure, delta - keys) is worked out here,
+        once."""
         if (epsilon is None) == (mu is None):
             raise UsageError("give a budget as epsilon and delta, or as mu, not both")
         if mu is not None:

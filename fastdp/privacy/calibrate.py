@@ -59,9 +59,11 @@ def calibrate(
 
     - "gdp": tight, sigma = sensitivity sqrt(count) / mu(epsilon, delta).
     - "classic-rdp": epsilon = rho + 2 sqrt(rho log(1/delta)), rho = count sensitivity^2 / (2 sigma^2).
-    - "classic-gaussian": each measurement gets epsilon/count and delta/count, with epsilon capped below 1, and
+    - "classic-gaussian": each measurement gets epsilon/count and delta/count, with epsilon capped below 1,
+    and
       sigma = sensitivity sqrt(2 log(1.25 count/delta)) count/epsilon.
-    - "laplace" (also "pure"): the scale count sensitivity / epsilon of (discrete) Laplace noise; delta unused.
+    - "laplace" (also "pure"): the scale count sensitivity / epsilon of (discrete) Laplace noise; delta
+    unused.
     """
     _method(method)
     sensitivity = _positive("sensitivity", sensitivity)

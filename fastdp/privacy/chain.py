@@ -1,12 +1,13 @@
 """The ledger's memory as a chain of records, and what it adds up to.
 
-A record is (seq, kind, body); its hash is sha256(previous hash, canonical JSON of the three), so a record cannot be changed,
-dropped or moved without every later hash changing. `State.apply` is the only place that says what records mean; it
-refuses records that break the rules, so a replay of the chain is also its audit.
+A record is (seq, kind, body); its hash is sha256(previous hash, canonical JSON of the three), so a record
+cannot be changed, dropped or moved without every later hash changing. `State.apply` is the only place that
+says what records mean; it refuses records that break the rules, so a replay of the chain is also its audit.
 
-Kinds: `open` (a data set and its budget), `reserve` (a run's parts: upper bounds on what each may spend, fixed before
-data is read), `step` (one call of the door: the events it spends, charged from then on), `answer` (hashes of the noisy answers
-of a step), `finish` (the run is over: what no step ever charged goes back to the data set).
+Kinds: `open` (a data set and its budget), `reserve` (a run's parts: upper bounds on what each may spend,
+fixed before data is read), `step` (one call of the session: the events it spends, charged from then on),
+`answer` (hashes of the noisy answers of a step), `finish` (the run is over: what no step ever charged goes
+back to the data set).
 """
 
 from __future__ import annotations
@@ -18,15 +19,7 @@ from dataclasses import dataclass, field
 
 from ..errors import BudgetError, LedgerError
 from .accountant import Event, Gaussian, Threshold
-from .budget import (
-    Budget,
-    Totals,
-    combined_mu,
-    epsilon_at,
-    from_dict,
-    mu2,
-    pure_epsilon,
-)
+from .budget import Budget, Totals, combined_mu, epsilon_at, from_dict, mu2, pure_epsilon
 
 KINDS = ("open", "reserve", "step", "answer", "finish")
 
@@ -52,7 +45,7 @@ def record_hash(previous: str, seq: int, kind: str, body: str) -> str:
 
 @dataclass
 class Step:
-    """One call of the door: its charge, and the hashes of its answers once they are stored."""
+    """One call of the session: its charge, and the hashes of its answers once they are stored."""
 
     digest: str
     label: str
@@ -231,7 +224,8 @@ class State:
 
 
 def summary(events: Sequence[Event], delta: float | None) -> dict:
-    """The events as numbers: mu of all, epsilon at delta (None without a delta), pure epsilon where all are pure."""
+    """The events as numbers: mu of all, epsilon at delta (None without a delta), pure epsilon where all are
+    pure."""
     pure = pure_epsilon(events)
     return {
         "epsilon": None if delta is None else epsilon_at(events, delta),

@@ -210,7 +210,7 @@ def _settle(x: float, direction: float, holds: Callable[[float], bool]) -> float
     moved, distance = x, 2.0 * _U
     while not holds(moved):
         if distance > 1e-6:
-            raise ArithmeticError("directed rounding did not settle")
+            raise ArithmeticError("directed rounding did not converge")
         moved = x * (1.0 + direction * distance)
         distance *= 2.0
     return moved

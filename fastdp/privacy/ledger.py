@@ -5,10 +5,10 @@
     fastdp.synthesize(..., ledger=ledger, dataset="trips-2020")
     ledger.spent("trips-2020")
 
-A run reserves before data is read, enters each step before it is counted, and stores the noisy answers before anybody
-sees them. So nothing is drawn that is not charged, a run that died carries on with the noise it had, and no number
-of processes can overspend. The rules are in `chain`, the files in `store`, the filters in `budget`, the proof in
-docs/privacy-ledger.md.
+A run reserves before data is read, enters each step before it is counted, and stores the noisy answers before
+anybody sees them. So nothing is drawn that is not charged, a run that died carries on with the noise it had,
+and no number of processes can overspend. The rules are in `chain`, the files in `store`, the filters in
+`budget`, the proof in docs/privacy-ledger.md.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Ledger:
 
     @classmethod
     def local(cls, path: str | os.PathLike | None = None, *, _trace=None) -> Ledger:
-        """A ledger for one run alone, in memory or in the run's private folder; it limits nothing, and statements made
-        with it say that other runs are not counted."""
+        """A ledger for one run alone, in memory or in the run's private folder; it limits nothing, and
+        statements made with it say that other runs are not counted."""
         ledger = object.__new__(cls)
         ledger._store = MemoryStore() if path is None else FileStore(Path(path), 30.0, _trace)
         ledger.counts_other_runs = False
@@ -71,11 +71,13 @@ class Ledger:
         pure: float = 0.0,
         keys: float = 0.0,
     ) -> None:
-        """Open a data set with a budget: epsilon and delta, or mu. A budget can be set once and never changed.
+        """Open a data set with a budget: epsilon and delta, or mu. A budget can be set once and never
+        changed.
 
-        `pure` sets a part of epsilon aside for pure (Laplace) releases; only such a budget takes pure and Gaussian
-        releases side by side at the sum of their epsilons. `keys` sets a part of delta aside for `select_keys`; without it no
-        keys can be taken from the data set. Opening again with the same budget does nothing.
+        `pure` sets a part of epsilon aside for pure (Laplace) releases; only such a budget takes pure and
+        Gaussian releases side by side at the sum of their epsilons. `keys` sets a part of delta aside for
+        `select_keys`; without it no keys can be taken from the data set. Opening again with the same budget
+        does nothing.
         """
         if not isinstance(dataset, str) or not dataset.strip():
             raise UsageError("a data set's name is a non-empty string")
@@ -93,7 +95,8 @@ class Ledger:
             return {name: budget.to_dict() for name, budget in work.state.budgets.items()}
 
     def spent(self, dataset: str) -> dict:
-        """What the data set is charged: epsilon at its delta, mu, pure epsilon (None unless all is pure), events.
+        """What the data set is charged: epsilon at its delta, mu, pure epsilon (None unless all is pure),
+        events.
 
         Runs that have not finished count with their whole reservation.
         """
@@ -102,8 +105,8 @@ class Ledger:
             return summary(events, work.state.budgets[dataset].delta)
 
     def remaining(self, dataset: str) -> dict:
-        """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, epsilon at the data set's
-        delta; None where the budget knows no limit."""
+        """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, epsilon at the data
+        set's delta; None where the budget knows no limit."""
         with self._store.transaction() as work:
             work.state.known(dataset)
             return work.state.budgets[dataset].left(work.state.totals[dataset])
@@ -133,8 +136,8 @@ class Ledger:
     def reserve(self, dataset: str | None, run: str, parts: Sequence[Event], plan: str = "") -> Reservation:
         """One joint reservation of all the run's parts, or the one it made before it died.
 
-        BudgetError if the data set's budget does not cover the parts; nothing is charged then. A run that comes back must
-        ask for the same parts by the same plan (a digest of what it is going to do).
+        BudgetError if the data set's budget does not cover the parts; nothing is charged then. A run that
+        comes back must ask for the same parts by the same plan (a digest of what it is going to do).
         """
         described = [to_dict(e) for e in parts]
         with self._store.transaction() as work:
@@ -182,8 +185,8 @@ class Reservation:
     ) -> list[np.ndarray] | None:
         """Charge step `number` of a part, before anything is counted.
 
-        Returns None if its answers are to be drawn, or the stored answers if it has been through before. A step that
-        was entered with another digest fails closed: its charge was for another question.
+        Returns None if its answers are to be drawn, or the stored answers if it has been through before. A
+        step that was entered with another digest fails closed: its charge was for another question.
         """
         with self.ledger._store.transaction() as work:
             known = work.state.run(self.run)
@@ -213,7 +216,8 @@ class Reservation:
     def store(self, part: int, number: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Store a step's noisy answers; returns the answers that count.
 
-        If another process resumed the same run and stored first, its answers count and these are forgotten unseen.
+        If another process resumed the same run and stored first, its answers count and these are forgotten
+        unseen.
         """
         with self.ledger._store.transaction() as work:
             step = work.state.run(self.run).steps.get((part, number))
@@ -300,7 +304,8 @@ def _check_reference(state: State, work, reference: Mapping) -> None:
 
 
 def _check_claims(run: Run, statement: Mapping) -> None:
-    """LedgerError where the statement claims other parts, or lists other releases, than the run was charged for."""
+    """LedgerError where the statement claims other parts, or lists other releases, than the run was charged
+    for."""
     parts = statement.get("parts")
     if parts is None and "event" not in statement:
         return  # a reference alone

@@ -18,8 +18,8 @@ import operator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastdp._util.threads import resolve
 from fastdp.errors import PrivacyError, UsageError
-from fastdp.threads import resolve
 
 SAMPLER = "rounded-gaussian/strips-chacha20/1"  # named in the privacy statement
 LAPLACE_SAMPLER = "discrete-laplace/strips-chacha20/1"

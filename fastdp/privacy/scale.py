@@ -1,8 +1,8 @@
 """How much noise an answer needs: scales rounded up, and the check, in exact arithmetic, that they suffice.
 
-A user's contribution has L2 norm at most D (in grid units) on the *scaled* query rows. Noise of standard deviation sigma there
-is mu-GDP if sigma * mu >= D. A row is measured without its scalar c, with noise sigma / c, which is the same release
-divided by c. So the condition on the noise actually drawn for row i is
+A user's contribution has L2 norm at most D (in grid units) on the *scaled* query rows. Noise of standard
+deviation sigma there is mu-GDP if sigma * mu >= D. A row is measured without its scalar c, with noise sigma /
+c, which is the same release divided by c. So the condition on the noise actually drawn for row i is
 
     sigma_i^2 * c_i^2 * mu^2 >= D^2,
 
@@ -24,7 +24,8 @@ from .gdp import least
 
 Coef2 = tuple[np.ndarray, np.ndarray]
 
-# A cell holds at most MAX_ROWS rows; the sampler keeps |noise| below 128 scales. Together under 2^63, whatever the data.
+# A cell holds at most MAX_ROWS rows; the sampler keeps |noise| below 128 scales. Together under 2^63,
+# whatever the data.
 MAX_ROWS = 1 << 42
 MAX_SCALE = float(1 << 54)
 

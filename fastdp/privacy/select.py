@@ -5,9 +5,9 @@ change by one user is at most `sensitivity` in the same grid. One draw is charge
 
 Sampling is inversion with lazy precision: every w_j is enclosed between two integers in units of 2^-p,
 a uniform U gets p random bits, and if the enclosures do not decide which interval of the cumulative sum
-holds U, both get more bits (a floating-point pass with wide margins answers nearly always). The answer is the one that infinitely many bits would give, so the law is
-exact; with p = 128 and n candidates a second round is needed with probability below 5 n^2 2^-128.
-docs/privacy-selection.md has the proof.
+holds U, both get more bits (a floating-point pass with wide margins answers nearly always). The answer is the
+one that infinitely many bits would give, so the law is exact; with p = 128 and n candidates a second round is
+needed with probability below 5 n^2 2^-128. docs/privacy-selection.md has the proof.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def exponential(scores: ArrayLike, epsilon: float, sensitivity: int, *, seed: in
 def _locate_fast(gaps: NDArray[np.uint64], rate: Fraction, uniform: float) -> int | None:
     """`_locate` in floating point: the same answer, or None where rounding might change it.
 
-    Exponents that matter are below 750 and off by a few roundings of their size, exp by a few units in the last
-    place, sums of up to 10^5 terms by as many roundings: all is right to 2e-11 relative, and U to 2^-53 relative
-    and its unseen bits, 2^-128. The margins are wider than that by a factor of 25 and more.
+    Exponents that matter are below 750 and off by a few roundings of their size, exp by a few units in the
+    last place, sums of up to 10^5 terms by as many roundings: all is right to 2e-11 relative, and U to 2^-53
+    relative and its unseen bits, 2^-128. The margins are wider than that by a factor of 25 and more.
     """
     if gaps.size > _FAST_MOST:
         return None

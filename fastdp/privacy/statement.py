@@ -1,8 +1,8 @@
 """The statement: `privacy.json`, everything a reader needs to know, and to check, about what a run promised.
 
-`build` makes it from the run's parts, `write` puts it into a folder together with the hashes of every file there, `problems`
-recomputes it. The schema is published beside this file (`statement.schema.json`); format "fastdp-privacy/1" will not change
-its meaning, new fields may be added.
+`build` makes it from the run's parts, `write` puts it into a folder together with the hashes of every file
+there, `problems` recomputes it. The schema is published beside this file (`statement.schema.json`); format
+"fastdp-privacy/1" will not change its meaning, new fields may be added.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import clipchoice
 from ..errors import FastdpError, RunError
+from . import clip as clip_rules
 from . import noise
 from .accountant import BoundedRange, Event, Gaussian, Pure, event_from_dict
 from .budget import combined_mu, epsilon_at, pure_epsilon
@@ -56,8 +56,8 @@ NOT_PROTECTED = (
 def part(
     cap: Event, asked: Mapping, clip: int, releases: Sequence[Mapping], choice: Mapping | None = None
 ) -> dict:
-    """One epsilon of a run: what was asked, the most it may spend (fixed before data was read), and its releases; `choice`: how
-    the clip was chosen, where it was chosen in the run."""
+    """One epsilon of a run: what was asked, the most it may spend (fixed before data was read), and its
+    releases; `choice`: how the clip was chosen, where it was chosen in the run."""
     events = [event_from_dict(r["event"]) for r in releases]
     delta = asked["delta"]
     chosen = {} if choice is None else {"clip_choice": dict(choice)}
@@ -85,8 +85,8 @@ def build(
     notes: Sequence[str] = (),
     only: int | None = None,
 ) -> dict:
-    """The statement of a run. Epsilon, delta and mu are those of all parts together, by their upper bounds: they hold
-    however the run chose its measurements."""
+    """The statement of a run. Epsilon, delta and mu are those of all parts together, by their upper bounds:
+    they hold however the run chose its measurements."""
     caps = [event_from_dict(p["event"]) for p in parts]
     delta = parts[0]["asked"]["delta"]
     method = parts[0]["asked"]["method"]
@@ -270,7 +270,7 @@ def _problems(statement: Mapping) -> Iterator[str]:
         if not _whole(entry["clip"]) or (statement["unit"]["kind"] != "user" and entry["clip"] != 1):
             yield f"part {i}: the clip must be a whole number of rows, and 1 where no user is protected"
         if "clip_choice" in entry:
-            told = clipchoice.problems(entry["clip_choice"], entry["clip"], entry["releases"])
+            told = clip_rules.problems(entry["clip_choice"], entry["clip"], entry["releases"])
             yield from (f"part {i}: {text}" for text in told)
         for release in entry["releases"]:
             yield from _release_problems(i, release, entry["clip"])

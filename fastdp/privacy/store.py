@@ -1,14 +1,16 @@
 """Where a ledger's chain is kept: an SQLite file that survives crashes and refuses to be rolled back.
 
-Every change is one record in one transaction under an exclusive lock (`flock` on `PATH.lock`, and SQLite's own by BEGIN
-IMMEDIATE). The journal is SQLite's rollback journal with synchronous=EXTRA: a commit is the journal's unlinking, and
-only EXTRA syncs the folder after it, so that a power cut cannot bring the journal, and with it the past, back.
+Every change is one record in one transaction under an exclusive lock (`flock` on `PATH.lock`, and SQLite's
+own by BEGIN IMMEDIATE). The journal is SQLite's rollback journal with synchronous=EXTRA: a commit is the
+journal's unlinking, and only EXTRA syncs the folder after it, so that a power cut cannot bring the journal,
+and with it the past, back.
 
-After each commit, still under the lock, the chain's head (number and hash of the last record) goes to `PATH.head`: written aside,
-synced, renamed, folder synced. A crash in between leaves the head one record behind, never ahead; so a database whose last record
-is older than its head has been rolled back, and one that is more than a record ahead of it was written by something
-else. Both fail closed. Restoring database and head together to an old state cannot be seen from these files alone; the
-statements of the runs since then show it (`Ledger.verify(statement)`).
+After each commit, still under the lock, the chain's head (number and hash of the last record) goes to
+`PATH.head`: written aside, synced, renamed, folder synced. A crash in between leaves the head one record
+behind, never ahead; so a database whose last record is older than its head has been rolled back, and one that
+is more than a record ahead of it was written by something else. Both fail closed. Restoring database and head
+together to an old state cannot be seen from these files alone; the statements of the runs since then show it
+(`Ledger.verify(statement)`).
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .._util.files import sync
 from ..errors import LedgerError
-from ..files import sync
 from .chain import State, canonical, record_hash
 
 FORMAT = 1
@@ -98,7 +100,7 @@ class Transaction:
         row = self._connection.execute("SELECT hash FROM chain WHERE seq=?", (seq,)).fetchone()
         return row[0] if row else None
 
-    def settle(self) -> bool:
+    def apply(self) -> bool:
         """Take the committed record into the state; whether there was one."""
         if self._pending is None:
             return False
@@ -129,11 +131,12 @@ class MemoryStore:
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
-            work.settle()
+            work.apply()
 
 
 class FileStore:
-    """A chain in an SQLite file, with its head and its lock beside it; safe for many processes, threads and forks.
+    """A chain in an SQLite file, with its head and its lock beside it; safe for many processes, threads and
+    forks.
 
     `trace` is called with the name of each point that matters after a crash; only tests pass one.
     """
@@ -149,7 +152,8 @@ class FileStore:
 
     @contextlib.contextmanager
     def transaction(self, create: bool = False) -> Iterator[Transaction]:
-        """Lock, catch up with the chain, yield, commit, sync, move the head. Nothing is kept if the body raises."""
+        """Lock, catch up with the chain, yield, commit, sync, move the head. Nothing is kept if the body
+        raises."""
         with self._thread_lock, self._locked(create):
             connection = self._connect(create)
             try:
@@ -165,7 +169,7 @@ class FileStore:
                 with self._sqlite_errors():
                     connection.execute("COMMIT")
                 self._trace("committed")
-                if work.settle():
+                if work.apply():
                     self._write_head(state)
             except sqlite3.Error as error:
                 raise LedgerError(f"the ledger at {self.path} cannot be written: {error}") from None
@@ -243,7 +247,8 @@ class FileStore:
         connection.execute("COMMIT")
 
     def _catch_up(self, connection: sqlite3.Connection) -> State:
-        """The state of the whole chain: records this process has seen are trusted if their last hash still stands."""
+        """The state of the whole chain: records this process has seen are trusted if their last hash still
+        stands."""
         meta = connection.execute("SELECT id, format FROM meta").fetchall()
         if len(meta) != 1 or meta[0][1] != FORMAT:
             raise LedgerError(f"{self.path} is not a ledger of format {FORMAT}")

@@ -1,8 +1,9 @@
 """Simulated persons with the 98 columns of the 1940 census extract of the 2018 challenge (match 3).
 
-Pairs that the published two-round mechanism measures depend on each other here as they do there: detailed codes
-refine general ones, places nest, work follows age, sex and schooling, wages follow work, and the questions put to one
-person in twenty (SLREC = 2) are empty for everybody else. Persons are drawn one by one; there are no households.
+Pairs that the published two-round mechanism measures depend on each other here as they do there: detailed
+codes refine general ones, places nest, work follows age, sex and schooling, wages follow work, and the
+questions put to one person in twenty (SLREC = 2) are empty for everybody else. Persons are drawn one by one;
+there are no households.
 """
 
 from __future__ import annotations
@@ -118,8 +119,18 @@ def _person(p: _Person) -> None:
     widowed = p.chance(np.clip((a - 35) / np.where(woman, 70, 150), 0, 0.8))
     after = p.draw([1, 2, 3, 4], [0.92, 0.025, 0.025, 0.03])
     p["MARST"] = np.where(~ever, 6, np.where(widowed, 5, after))
-    p["FAMSIZE"] = np.where(p["GQ"] >= 3, 1, 1 + p.rng.poisson(np.select(
-        [a < 18, p["MARST"] == 1, p["MARST"] == 6], [4.1, np.where(a < 50, 2.9, 1.6), 2.2], 1.1)))  # fmt: skip
+    p["FAMSIZE"] = np.where(
+        p["GQ"] >= 3,
+        1,
+        1
+        + p.rng.poisson(
+            np.select(
+                [a < 18, p["MARST"] == 1, p["MARST"] == 6],
+                [4.1, np.where(a < 50, 2.9, 1.6), 2.2],
+                1.1,
+            )
+        ),
+    )
     p["FAMSIZE"] = np.minimum(p["FAMSIZE"], 21)
     fertile = (p["MARST"] == 1) & (a >= 17) & (a <= 48) & (p["FAMSIZE"] > 2)
     p["NCHLT5"] = np.where(fertile, np.minimum(p.rng.binomial(3, 0.22, p.size), p["FAMSIZE"] - 2), 0)
@@ -287,8 +298,8 @@ def _veterans(p: _Person) -> None:
 def census(rows: int, seed: int = 0, state: str | None = None, *, threads: int | None = None) -> pa.Table:
     """`rows` persons of one state (default Colorado) as a pyarrow.Table of 98 int32 columns.
 
-    The state decides which 63 counties, eight cities (see `census_cities`) and origins occur, and is not a column.
-    Equal arguments give equal tables for any number of threads.
+    The state decides which 63 counties, eight cities (see `census_cities`) and origins occur, and is not a
+    column. Equal arguments give equal tables for any number of threads.
     """
     import pyarrow as pa
 

@@ -37,7 +37,8 @@ def _steps(*ranges: tuple[int, int, int]) -> np.ndarray:
     return np.concatenate([np.arange(a, b + 1, s) for a, b, s in ranges])
 
 
-# Occupations by group: professional, farmers, managers, clerks and sales, craftsmen, operatives, service, labour.
+# Occupations by group: professional, farmers, managers, clerks and sales, craftsmen, operatives, service,
+# labour.
 OCC_GROUPS = (
     _steps((1, 45, 1)),
     _steps((98, 100, 1)),

@@ -1,6 +1,7 @@
 """A city of 77 areas: where they lie and how busy they are. Positions are miles east and north of the centre.
 
-The layout follows the published community areas of Chicago (numbers and rough centroids are public geography).
+The layout follows the published community areas of Chicago (numbers and rough centroids are public
+geography).
 """
 
 from __future__ import annotations

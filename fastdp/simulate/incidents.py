@@ -1,7 +1,7 @@
 """Simulated emergency calls with the columns of the 2020 de-identification challenge (sprint 1).
 
-Residents call mostly from where they live, some of them about the same thing again and again; what is called in
-depends on the kind of neighbourhood and on the season; neighbourhoods and types are heavily skewed.
+Residents call mostly from where they live, some of them about the same thing again and again; what is called
+in depends on the kind of neighbourhood and on the season; neighbourhoods and types are heavily skewed.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def _calls_per_resident(rng: np.random.Generator, count: int) -> np.ndarray:
 def incidents(rows: int, seed: int = 0, year: int = 2019, *, threads: int | None = None) -> pa.Table:
     """`rows` incidents as a pyarrow.Table: sim_resident, year, month, neighborhood, incident_type.
 
-    Neighbourhoods (0..277) and types (0..173) are the codes of the sprint 1 parameters; a resident has at most 20
-    rows. Equal arguments give equal tables for any number of threads; years drift slowly.
+    Neighbourhoods (0..277) and types (0..173) are the codes of the sprint 1 parameters; a resident has at
+    most 20 rows. Equal arguments give equal tables for any number of threads; years drift slowly.
     """
     import pyarrow as pa
 

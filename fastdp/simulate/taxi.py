@@ -1,8 +1,8 @@
 """Simulated taxi trips with the columns of the 2021 de-identification challenge (sprint 3).
 
 What a mechanism can find in them: taxis belong to one company and have habits of shift and area; where a trip
-ends depends on where and when it starts; miles follow the map, time follows miles and traffic, fare follows both, the
-way of paying follows taxi and fare, and tips follow the way of paying.
+ends depends on where and when it starts; miles follow the map, time follows miles and traffic, fare follows
+both, the way of paying follows taxi and fare, and tips follow the way of paying.
 """
 
 from __future__ import annotations
@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastdp.simulate import city
-from fastdp.simulate._draw import (
-    check_int,
-    distinct_ids,
-    drift,
-    in_chunks,
-    lookup,
-    owners,
-    pick,
-)
+from fastdp.simulate._draw import check_int, distinct_ids, drift, in_chunks, lookup, owners, pick
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,9 +157,10 @@ def _trips_per_taxi(rng: np.random.Generator, count: int) -> np.ndarray:
 def taxi(rows: int, seed: int = 0, year: int = 2020, *, threads: int | None = None) -> pa.Table:
     """`rows` taxi trips as a pyarrow.Table with the columns and dtypes of the sprint 3 parameters.
 
-    Money is in whole dollars, distance in whole miles, -1 means missing. Equal arguments give equal tables, for
-    any number of threads. Years differ by a slow drift of areas, companies, fares and card use, so that one year
-    can stand for public data of another; give it another seed as well, or the taxis will be the same ones.
+    Money is in whole dollars, distance in whole miles, -1 means missing. Equal arguments give equal tables,
+    for any number of threads. Years differ by a slow drift of areas, companies, fares and card use, so that
+    one year can stand for public data of another; give it another seed as well, or the taxis will be the same
+    ones.
     """
     import pyarrow as pa
 

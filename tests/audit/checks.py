@@ -1,4 +1,5 @@
-"""The checks that stand between a planted bug and a release. Each passes on the real program and asserts otherwise.
+"""The checks that stand between a planted bug and a release. Each passes on the real program and asserts
+otherwise.
 
 They are functions, not tests, so that `test_planted` can run them against broken programs too.
 """
@@ -26,10 +27,12 @@ def user_rows(rng):
 
 
 def neighbours(pairs, seed, base_rows=60, base_users=8):
-    """Pairs of data sets that differ in one user: the run's noise covers the difference of every pre-noise answer.
+    """Pairs of data sets that differ in one user: the run's noise covers the difference of every pre-noise
+    answer.
 
-    With D the difference, sum over answers of (D / sigma)^2 is at most mu^2 of the run, and of each request its own; exactly,
-    up to the 1e-12 that the run keeps in hand. The tightest pair comes close, so the bound is not loose either.
+    With D the difference, sum over answers of (D / sigma)^2 is at most mu^2 of the run, and of each request
+    its own; exactly, up to the 1e-12 that the run keeps in hand. The tightest pair comes close, so the bound
+    is not loose either.
     """
     rng = np.random.default_rng(seed)
     closest = 0.0
@@ -43,22 +46,23 @@ def neighbours(pairs, seed, base_rows=60, base_users=8):
                 both = [np.concatenate([x, y]) for x, y in zip(base, extra, strict=True)]
                 with_ids = np.concatenate([ids, np.full(len(extra[0]), 99)])
                 engine.content = table(base, ids)
-                door = open_door(engine)
-                without = ask_everything(door)
+                session = open_door(engine)
+                without = ask_everything(session)
                 engine.content = table(both, with_ids)
                 with_user = ask_everything(open_door(engine))
                 cost = loss_mean(with_user, without)
-                assert cost <= door.cap.mu**2, "one user changes the answers by more than the noise covers"
-                closest = max(closest, cost / door.cap.mu**2)
+                assert cost <= session.cap.mu**2, "one user changes the answers by more than the noise covers"
+                closest = max(closest, cost / session.cap.mu**2)
     assert closest > 0.999, "the bound is never met: the noise is larger than it needs to be"
 
 
 def audit(runs, seed=None, tightness=0.95, confidence=0.999):
-    """Can one tell, from a whole run's released answers, whether a 200-row user was there? As well as mu says, no better.
+    """Can one tell, from a whole run's released answers, whether a 200-row user was there? As well as mu
+    says, no better.
 
-    `runs` runs a side; the guess is the likelihood ratio, cut in the middle. Its errors are binomial, so a Clopper-Pearson bound
-    on their rate p gives with this confidence mu >= -2 Phi^-1(p): at least `tightness` of the claim, never above.
-    Returns (lower bound, claim).
+    `runs` runs a side; the guess is the likelihood ratio, cut in the middle. Its errors are binomial, so a
+    Clopper-Pearson bound on their rate p gives with this confidence mu >= -2 Phi^-1(p): at least `tightness`
+    of the claim, never above. Returns (lower bound, claim).
     """
     rng = np.random.default_rng(7)
     base = random_codes(rng, 40)
@@ -77,9 +81,9 @@ def audit(runs, seed=None, tightness=0.95, confidence=0.999):
         for k in range(runs):
             for side in (0, 1):
                 engine.content = sides[side]
-                door = open_door(engine, seed=None if seed is None else seed + 2 * k + side)
-                errors += guess(ask_everything(door), exact) != side
-    claim = door.cap.mu
+                session = open_door(engine, seed=None if seed is None else seed + 2 * k + side)
+                errors += guess(ask_everything(session), exact) != side
+    claim = session.cap.mu
     p = beta.ppf(confidence, errors + 1, 2 * runs - errors)
     q = beta.ppf(1 - confidence, max(errors, 1), 2 * runs - errors + 1)
     lower, upper = -2 * norm.ppf(p), -2 * norm.ppf(q)
@@ -99,9 +103,11 @@ def guess(answers, exact):
 
 
 def residuals(runs=40, seed=None, alarm=1e-6):
-    """Noise is there, of the stated size, in every cell and in every total: chi-square with a false-alarm rate of 1e-6.
+    """Noise is there, of the stated size, in every cell and in every total: chi-square with a false-alarm
+    rate of 1e-6.
 
-    A total that was taken from the data, or an answer that went out without noise, has residuals that are too small.
+    A total that was taken from the data, or an answer that went out without noise, has residuals that are too
+    small.
     """
     engine = Swap(table(random_codes(np.random.default_rng(3), 500), np.arange(500) % 9))
     cells, totals = [], []
@@ -131,7 +137,7 @@ def independence(seed=None):
         with no_noise():
             exact = ask_everything(open_door(engine))
         for k in range(3):
-            door = open_door(engine, seed=None if seed is None else seed + k)
-            for got, true in zip(ask_everything(door), exact, strict=True):
+            session = open_door(engine, seed=None if seed is None else seed + k)
+            for got, true in zip(ask_everything(session), exact, strict=True):
                 seen.append(np.round(np.atleast_1d((got.values - true.values) / got.sigma)[:3], 4).tolist())
     assert len({tuple(s) for s in seen}) == len(seen), "two draws have the same noise"

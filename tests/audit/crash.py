@@ -1,4 +1,5 @@
-"""A driver of its own process that kills children at every point of a run, and lets 32 of them race for one budget.
+"""A driver of its own process that kills children at every point of a run, and lets 32 of them race for one
+budget.
 
 Run as `python -m tests.audit.crash kill|race FOLDER`; prints JSON. Children are forked before any thread exists, so that each
 is a process that dies by a real SIGKILL; nothing in it gets a chance to clean up.
@@ -13,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fastdp import opening
 from fastdp.errors import BudgetError
-from fastdp.measure import Request
-from fastdp.privacy import gdp, second
+from fastdp.privacy import crosscheck, gdp
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger
+from fastdp.release import reserve
+from fastdp.release.gateway import Request
 
 from .world import SCHEMA, Swap, table
 
@@ -39,17 +40,17 @@ class Killer:
 
 def one_run(folder, trace, data=DATA):
     """Two steps and an end, against a ledger on disk; what each step returned is shown to the world at once."""
-    reserved = opening.reserve(
+    reserved = reserve.reserve(
         SCHEMA,
-        [opening.Ask(epsilon=1.0, delta=1e-5, clip=2)],
+        [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=2)],
         ledger=Ledger(folder / "budget.db", _trace=trace),
         dataset="trips",
         run="the run",
         _trace=trace,
     )
-    (door,) = reserved.doors(Swap(table(*data)))
+    (session,) = reserved.sessions(Swap(table(*data)))
     for number, clique in enumerate([("a",), ("a", "b")]):
-        (answer,) = door.measure([Request(clique, door.mu * 0.7)], f"step {number}")
+        (answer,) = session.measure([Request(clique, session.mu * 0.7)], f"step {number}")
         with open(folder / "seen.jsonl", "a") as stream:
             stream.write(json.dumps([number, answer.values.tolist()]) + "\n")
             stream.flush()
@@ -72,7 +73,8 @@ def in_child(work):
 
 
 def kill(folder):
-    """Kill at the first point, at the second, ...; then resume, and tell what the ledger and the world saw."""
+    """Kill at the first point, at the crosscheck, ...; then resume, and tell what the ledger and the world
+    saw."""
     out, at = [], 0
     while True:
         place = folder / f"at-{at}"
@@ -138,5 +140,5 @@ def race(folder, processes=32):
 
 
 if __name__ == "__main__":
-    second.agree([Gaussian(0.1)], 1.0, 1e-5)  # imports once what every child would import
+    crosscheck.agree([Gaussian(0.1)], 1.0, 1e-5)  # imports once what every child would import
     print(json.dumps({"kill": kill, "race": race}[sys.argv[1]](Path(sys.argv[2]))))

@@ -7,16 +7,16 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp import keyselect
 from fastdp.errors import DataError
-from fastdp.keyselect import count_keys, keys_of, select_keys
+from fastdp.release import keyselect
+from fastdp.release.keyselect import count_keys, keys_of, select_keys
 
-from ..test_keyselect import schema
+from ..release.test_keyselect import schema
 
 
 def test_whose_ranks_are_equal_does_not_depend_on_others(monkeypatch):
-    """Public hashes can be made to meet. Which of such values counted was once decided by who came first in the file: one
-    user more at its head moved everybody else's."""
+    """Public hashes can be made to meet. Which of such values counted was once decided by who came first in
+    the file: one user more at its head moved everybody else's."""
     monkeypatch.setattr(keyselect, "_mix", lambda a, b: np.zeros(len(a), np.uint64))
     planted = [(who, city) for who in range(1, 9) for city in ("x", "y")]
 

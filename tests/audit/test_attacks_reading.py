@@ -40,7 +40,8 @@ def write(path, text):
 
 
 def test_ids_that_are_not_utf8_stay_apart(tmp_path):
-    """Two such ids once became the same replacement character: removing one user then changed the other's weight."""
+    """Two such ids once became the same replacement character: removing one user then changed the other's
+    weight."""
     rows = [b"\xff,1"] * 4 + [b"\xfe,2"] * 2
     source = write(tmp_path / "x.csv", b"who,a\n" + b"\n".join(rows) + b"\n")
     table = fastdp.read(source, schema())
@@ -119,7 +120,7 @@ def test_errors_of_a_source_show_no_value():
 
 def test_a_lack_of_memory_does_not_tell_the_number_of_rows(monkeypatch):
     """numpy's own error says how long the array would have been."""
-    from fastdp import ingest
+    from fastdp.tables import ingest
 
     def concatenate(chunks):
         raise MemoryError("Unable to allocate 1.2 GiB for an array with shape (150000007,)")

@@ -1,4 +1,5 @@
-"""Attacks on what is released, and on runs: statements that lie, seeds that hide, arguments that slip, ledgers that are moved."""
+"""Attacks on what is released, and on runs: statements that lie, seeds that hide, arguments that slip,
+ledgers that are moved."""
 
 import copy
 import gc
@@ -16,17 +17,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp import opening
 from fastdp.errors import FastdpError, LedgerError, RunError, UsageError
-from fastdp.measure import Request
 from fastdp.model import store
 from fastdp.privacy import statement
 from fastdp.privacy.ledger import Ledger
-from fastdp.runfolder import RunFolder
+from fastdp.release import reserve
+from fastdp.release.gateway import Request
+from fastdp.run.folder import RunFolder
+from fastdp.run.verify import inspect
 from fastdp.schema import Schema
-from fastdp.table import Table
+from fastdp.tables.table import Table
 from fastdp.userkeys import Groups
-from fastdp.verify import inspect
 
 from .world import SCHEMA, SIZES, Swap, ask_everything, table
 
@@ -52,12 +53,12 @@ def frame(seed=1, rows=300):
 
 @pytest.fixture(scope="module")
 def told():
-    reserved = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=1e-5, clip=3)])
-    (door,) = reserved.doors(Swap(content()))
-    door.measure([Request(("a",), door.mu * 0.5)], "a")
-    door.user_histogram(Groups(("a",), t_max=2), cap=2, mu=door.mu * 0.5, label="groups")
-    door.user_histogram(Groups(("a",), t_max=2), cap=2, epsilon=0.05, label="pure")
-    door.select_l1([("b",), ("c",)], {("b",): np.zeros(4), ("c",): np.zeros(2)}, epsilon=0.1, label="pick")
+    reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)])
+    (session,) = reserved.sessions(Swap(content()))
+    session.measure([Request(("a",), session.mu * 0.5)], "a")
+    session.user_histogram(Groups(("a",), t_max=2), cap=2, mu=session.mu * 0.5, label="groups")
+    session.user_histogram(Groups(("a",), t_max=2), cap=2, epsilon=0.05, label="pure")
+    session.select_l1([("b",), ("c",)], {("b",): np.zeros(4), ("c",): np.zeros(2)}, epsilon=0.1, label="pick")
     return reserved.statement()
 
 
@@ -99,9 +100,9 @@ def test_the_statement_says_that_rows_without_an_id_are_users():
     plain = KNOWN.to_dict()
     plain["user"]["null"] = "own"
     own = Schema.from_dict(plain)
-    ask = opening.Ask(epsilon=1.0, delta=1e-5)
-    reserved = opening.reserve(own, [ask])
-    reserved.doors(fastdp.engines.local.local(fastdp.read(frame(), own)))
+    ask = reserve.BudgetRequest(epsilon=1.0, delta=1e-5)
+    reserved = reserve.reserve(own, [ask])
+    reserved.sessions(fastdp.engines.local.local(fastdp.read(frame(), own)))
     assert "row without an id" in reserved.statement()["unit"]["adjacency"]
 
 
@@ -198,29 +199,32 @@ def test_the_lock_of_a_run_that_has_just_ended_is_not_taken(tmp_path):
 
 
 def test_a_resumed_run_with_other_rows_spends_nothing_more_and_keeps_its_answers(tmp_path):
-    """The first answers are the stored ones; what is drawn from the new rows is charged under the same reservation."""
+    """The first answers are the stored ones; what is drawn from the new rows is charged under the same
+    reservation."""
     ledger = Ledger(tmp_path / "b.db")
     ledger.open("d", epsilon=10.0, delta=1e-5)
-    ask = opening.Ask(epsilon=10.0, delta=1e-5, clip=3)
+    ask = reserve.BudgetRequest(epsilon=10.0, delta=1e-5, clip=3)
 
     def again(rows):
-        return opening.reserve(SCHEMA, [ask], ledger=ledger, run="r", plan="p").doors(Swap(content(rows)))[0]
+        return reserve.reserve(SCHEMA, [ask], ledger=ledger, run="r", plan="p").sessions(Swap(content(rows)))[
+            0
+        ]
 
-    door = again(1)
-    first = door.measure([Request(("a",), door.mu * 0.6)], "first")
-    door = again(2)
-    stored = door.measure([Request(("a",), door.mu * 0.6)], "first")
+    session = again(1)
+    first = session.measure([Request(("a",), session.mu * 0.6)], "first")
+    session = again(2)
+    stored = session.measure([Request(("a",), session.mu * 0.6)], "first")
     assert (stored[0].values == first[0].values).all()
-    door.measure([Request(("b",), door.mu * 0.6)], "second")
+    session.measure([Request(("b",), session.mu * 0.6)], "second")
     with pytest.raises(FastdpError):
-        door.measure([Request(("b",), door.mu * 0.6)], "third")
+        session.measure([Request(("b",), session.mu * 0.6)], "third")
     assert ledger.spent("d")["epsilon"] <= 10.0 and len(ledger.entries("d")) == 1
     for change in ({"epsilon": 9.0}, {"clip": 4}):
-        other = opening.Ask(**{"epsilon": 10.0, "delta": 1e-5, "clip": 3} | change)
+        other = reserve.BudgetRequest(**{"epsilon": 10.0, "delta": 1e-5, "clip": 3} | change)
         with pytest.raises(LedgerError, match="other settings"):
-            opening.reserve(SCHEMA, [other], ledger=ledger, run="r", plan="p")
+            reserve.reserve(SCHEMA, [other], ledger=ledger, run="r", plan="p")
     with pytest.raises(LedgerError, match="other settings"):
-        opening.reserve(SCHEMA, [ask], ledger=ledger, run="r", plan="other public data")
+        reserve.reserve(SCHEMA, [ask], ledger=ledger, run="r", plan="other public data")
 
 
 def test_a_ledger_by_another_name_fails_closed(tmp_path):
@@ -247,14 +251,14 @@ def test_a_ledger_that_cannot_be_written_admits_nothing(tmp_path):
         def marginals(self, *_, **__):
             raise AssertionError("counted though nothing was charged")
 
-    ask = opening.Ask(epsilon=1.0, delta=1e-5, clip=3)
-    (door,) = opening.reserve(SCHEMA, [ask], ledger=ledger).doors(Blind())
+    ask = reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)
+    (session,) = reserve.reserve(SCHEMA, [ask], ledger=ledger).sessions(Blind())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ledger_files.FileStore, "_write_head", full)
         with pytest.raises((LedgerError, OSError)):
-            door.measure([Request(("a",), 0.01)], "x")
+            session.measure([Request(("a",), 0.01)], "x")
         with pytest.raises((LedgerError, OSError)):
-            opening.reserve(SCHEMA, [ask], ledger=ledger)
+            reserve.reserve(SCHEMA, [ask], ledger=ledger)
 
 
 def test_nothing_of_the_truth_is_in_the_folder_of_a_run_with_a_report(tmp_path):
@@ -292,10 +296,12 @@ def test_more_rows_than_sums_hold_are_refused():
 
 
 def test_spending_everything_and_a_little_more(tmp_path):
-    (door,) = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=1e-5, clip=3)]).doors(Swap(content()))
-    ask_everything(door)
+    (session,) = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)]).sessions(
+        Swap(content())
+    )
+    ask_everything(session)
     with pytest.raises(FastdpError):
-        door.measure([Request(("a",), door.mu * 1e-3)], "more")
+        session.measure([Request(("a",), session.mu * 1e-3)], "more")
 
 
 def test_a_single_runs_ledger_is_no_budget(tmp_path):
@@ -323,9 +329,10 @@ def test_the_times_of_released_files_tell_no_timings(both):
 
 @pytest.mark.parametrize("recipe", [RECIPE, {"mechanism": "adagrid", "outer": [["a", "b"], ["b", "c"]]}])
 def test_no_way_leads_from_a_finished_run_back_to_the_rows(recipe):
-    """Everything that a run in memory refers to, however deep, is free of tables, engines, doors and ledgers."""
+    """Everything that a run in memory refers to, however deep, is free of tables, engines, sessions and
+    ledgers."""
     from fastdp.engines.local import LocalCounter
-    from fastdp.measure import Door
+    from fastdp.release.gateway import Session
 
     run = fastdp.synthesize(fastdp.read(frame(), KNOWN), recipe, 1.0, 1e-6)
     assert run.data.num_rows >= 0
@@ -335,7 +342,7 @@ def test_no_way_leads_from_a_finished_run_back_to_the_rows(recipe):
         if id(thing) in seen or isinstance(thing, type | types.ModuleType):
             continue
         seen[id(thing)] = thing
-        assert not isinstance(thing, Table | LocalCounter | Door | Ledger), type(thing)
+        assert not isinstance(thing, Table | LocalCounter | Session | Ledger), type(thing)
         found = [x for x in gc.get_referents(thing) if x is not sys.modules]
         if isinstance(thing, types.FunctionType):
             found = [x for x in found if x is not thing.__globals__]
@@ -344,12 +351,13 @@ def test_no_way_leads_from_a_finished_run_back_to_the_rows(recipe):
 
 
 def test_a_full_disk_stops_a_run_before_it_counts_and_leaves_the_ledger_whole(tmp_path):
-    """Files may not grow any more: the step cannot be written, so nothing is counted, and nothing is charged twice."""
+    """Files may not grow any more: the step cannot be written, so nothing is counted, and nothing is charged
+    twice."""
     ledger = Ledger(tmp_path / "b.db")
     ledger.open("d", epsilon=10.0, delta=1e-5)
-    ask = opening.Ask(epsilon=1.0, delta=1e-5, clip=3)
-    reserved = opening.reserve(SCHEMA, [ask], ledger=ledger, run="r")
-    (door,) = reserved.doors(Swap(content()))
+    ask = reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)
+    reserved = reserve.reserve(SCHEMA, [ask], ledger=ledger, run="r")
+    (session,) = reserved.sessions(Swap(content()))
     before = ledger.verify()
     counted = []
     limit, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -358,12 +366,12 @@ def test_a_full_disk_stops_a_run_before_it_counts_and_leaves_the_ledger_whole(tm
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Swap, "marginals", lambda *_, **__: counted.append(1))
             with pytest.raises(LedgerError):
-                door.measure([Request(("a",), 0.01)], "x")
+                session.measure([Request(("a",), 0.01)], "x")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
         signal.signal(signal.SIGXFSZ, handler)
     assert not counted and ledger.verify() == before
-    door.measure([Request(("a",), 0.01)], "x")
+    session.measure([Request(("a",), 0.01)], "x")
     assert ledger.verify()["seq"] == before["seq"] + 2
 
 
@@ -373,10 +381,10 @@ def test_a_statement_cannot_claim_less_than_the_ledger_charged(tmp_path):
     ledger.open("d", epsilon=20.0, delta=1e-5)
     found = []
     for epsilon in (1.0, 10.0):
-        ask = opening.Ask(epsilon=epsilon, delta=1e-5, clip=3)
-        reserved = opening.reserve(SCHEMA, [ask], ledger=ledger)
-        (door,) = reserved.doors(Swap(content()))
-        door.measure([Request(("a",), door.mu)], "a")
+        ask = reserve.BudgetRequest(epsilon=epsilon, delta=1e-5, clip=3)
+        reserved = reserve.reserve(SCHEMA, [ask], ledger=ledger)
+        (session,) = reserved.sessions(Swap(content()))
+        session.measure([Request(("a",), session.mu)], "a")
         found.append(reserved.statement())
         reserved.finish()
         ledger.verify(found[-1])

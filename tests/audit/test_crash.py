@@ -26,7 +26,8 @@ def drive(what, folder):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """In memory where the system has a place for it: what a killed process wrote stays, whether or not it was synced."""
+    """In memory where the system has a place for it: what a killed process wrote stays, whether or not it was
+    synced."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         return drive("kill", tmp_path_factory.mktemp("kill"))

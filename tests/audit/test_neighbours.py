@@ -1,4 +1,5 @@
-"""Sensitivity in the machine's arithmetic: data sets that differ in one user, through the whole door without its noise."""
+"""Sensitivity in the machine's arithmetic: data sets that differ in one user, through the whole session
+without its noise."""
 
 import numpy as np
 import pytest
@@ -26,11 +27,12 @@ def test_ten_thousand_neighbours():
 def test_ten_thousand_neighbours_by_contribution():
     """The same for the integers themselves, 10,000 users of 1 to 20,000 rows at once.
 
-    Counting is a sum over users (shown below), so a neighbour's difference is the one user's own contribution: all 10,000
-    are counted in one table with a column that tells them apart, and each is held to its bound.
+    Counting is a sum over users (shown below), so a neighbour's difference is the one user's own
+    contribution: all 10,000 are counted in one table with a column that tells them apart, and each is held to
+    its bound.
     """
     from fastdp.schema import Schema
-    from fastdp.table import Table
+    from fastdp.tables.table import Table
 
     rng = np.random.default_rng(5)
     rows = np.array([checks.user_rows(rng) for _ in range(10_000)])
@@ -50,7 +52,8 @@ def test_ten_thousand_neighbours_by_contribution():
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_counting_is_a_sum_over_users(data):
-    """And equals its slow twin: so adding a user adds exactly that user's own contribution, whoever else is there."""
+    """And equals its slow twin: so adding a user adds exactly that user's own contribution, whoever else is
+    there."""
     clip = data.draw(st.integers(1, 5))
     users = data.draw(st.lists(st.integers(0, 4), max_size=30))
     rows = [tuple(data.draw(st.integers(0, n - 1)) for n in SIZES.values()) for _ in users]

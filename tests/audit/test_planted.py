@@ -1,6 +1,8 @@
-"""Every planted bug is caught by some check. Each check passes on the real program (see the other files of this folder).
+"""Every planted bug is caught by some check. Each check passes on the real program (see the other files of
+this folder).
 
-A bug is a patch; `caught` says by what: an assertion of an audit, or an error with which the program itself refuses to go on.
+A bug is a patch; `caught` says by what: an assertion of an audit, or an error with which the program itself
+refuses to go on.
 """
 
 import math
@@ -10,15 +12,16 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from fastdp import bound, ingest, measure, opening, releases
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import FastdpError, PrivacyError, RunError
-from fastdp.measure import Door, Request
 from fastdp.privacy import budget, noise, scale, statement
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.queries import AdaGrid
+from fastdp.release import gateway, noiseplan, reserve
+from fastdp.release.gateway import Request, Session
+from fastdp.run.verify import verify
 from fastdp.schema import Schema
-from fastdp.verify import verify
+from fastdp.tables import bound, ingest
 
 from . import checks
 from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, ask_everything, open_door, table
@@ -38,12 +41,12 @@ def fails(check, *arguments, **options):
 
 def test_c_halved():
     """Noise for half the clip, counts for the whole one."""
-    real = releases.plan_marginal
+    real = noiseplan.plan_marginal
 
     def planted(domain, clip, request, known):
         return real(domain, clip // 2, request, known)
 
-    with patch.object(measure, "plan_marginal", planted):
+    with patch.object(gateway, "plan_marginal", planted):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
         assert "leaks" in fails(checks.audit, 150, seed=5)
 
@@ -54,9 +57,9 @@ def test_missing_square_root_of_the_count():
     def largest(events):
         return max((Fraction(budget.mu_of(e)) ** 2 for e in events), default=Fraction(0))
 
-    def greedy(door):
-        whole = [Request(c, door.mu) for c in (("a",), ("b",), ("c",), ("a", "b"))]
-        return door.measure(whole, "all")
+    def greedy(session):
+        whole = [Request(c, session.mu) for c in (("a",), ("b",), ("c",), ("a", "b"))]
+        return session.measure(whole, "all")
 
     assert "does not cover" in fails(greedy, open_door(Swap(small_table())))
     with (
@@ -94,7 +97,7 @@ def test_float32_sums(cast_back):
 
 def test_true_total_used():
     """Answers shifted so that they add up to the data's own total."""
-    real = Door._Door__noisy
+    real = Session._Session__noisy
 
     def planted(self, plan, counts, position):
         noisy = real(self, plan, counts, position)
@@ -102,7 +105,7 @@ def test_true_total_used():
             noisy = noisy + (counts.sum() - noisy.sum()) // noisy.size
         return noisy
 
-    with patch.object(Door, "_Door__noisy", planted):
+    with patch.object(Session, "_Session__noisy", planted):
         assert "totals" in fails(checks.residuals, seed=9)
 
 
@@ -153,7 +156,8 @@ def test_noise_redrawn_on_resume(tmp_path):
 
 
 def charged_first(folder):
-    """Whenever the engine counts, the step is in the ledger on disk already, and all of it is charged in the end."""
+    """Whenever the engine counts, the step is in the ledger on disk already, and all of it is charged in the
+    end."""
     path = folder / "b.db"
     Ledger(path).open("d", epsilon=EPSILON, delta=DELTA)
 
@@ -167,15 +171,15 @@ def charged_first(folder):
             assert not steps[-1]["answered"]
             return super().marginals(cliques, clip)
 
-    reserved = opening.reserve(
-        SCHEMA, [opening.Ask(epsilon=EPSILON, delta=DELTA, clip=CLIP)], ledger=path, dataset="d"
+    reserved = reserve.reserve(
+        SCHEMA, [reserve.BudgetRequest(epsilon=EPSILON, delta=DELTA, clip=CLIP)], ledger=path, dataset="d"
     )
     engine = Watchful(small_table())
-    (door,) = reserved.doors(engine)
-    ask_everything(door)
+    (session,) = reserved.sessions(engine)
+    ask_everything(session)
     reserved.finish()
     assert engine.calls == 2
-    assert Ledger(path).spent("d")["mu"] == pytest.approx(door.mu)
+    assert Ledger(path).spent("d")["mu"] == pytest.approx(session.mu)
 
 
 def test_ledger_skipped(tmp_path):
@@ -186,16 +190,17 @@ def test_ledger_skipped(tmp_path):
         patch.object(Reservation, "enter", lambda self, *arguments: None),
         patch.object(Reservation, "store", lambda self, part, number, arrays: list(arrays)),
     ):
-        # the engine's complaint is an error behind the door, so only its kind comes out
+        # the engine's complaint is an error behind the session, so only its kind comes out
         assert "AssertionError" in fails(charged_first, tmp_path / "b")
 
 
 def null_ids(policy):
-    """Rows without an id: dropped, or each its own user of weight 1, as the schema says; never joined to anybody."""
+    """Rows without an id: dropped, or each its own user of weight 1, as the schema says; never joined to
+    anybody."""
     import polars as pl
 
     from fastdp.engines.local import local
-    from fastdp.ingest import read
+    from fastdp.tables.ingest import read
 
     plain = {
         "user": {"column": "who", "max_rows": 2, "null": policy},
@@ -218,9 +223,9 @@ def test_null_id_kept_or_joined_to_somebody():
 
 
 def test_un_noised_artifact(tmp_path):
-    reserved = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=1e-5, clip=3)])
-    (door,) = reserved.doors(Swap(small_table()))
-    ask_everything(door)
+    reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)])
+    (session,) = reserved.sessions(Swap(small_table()))
+    ask_everything(session)
     statement.write(tmp_path, reserved.statement())
     verify(tmp_path)
     np.save(tmp_path / "counts.npy", np.arange(3))
@@ -230,7 +235,7 @@ def test_un_noised_artifact(tmp_path):
 
 def test_no_integer_becomes_a_measurement():
     with pytest.raises(FastdpError, match="integers"):
-        measure.Measurement(("a",), np.array([3, 4, 5]), 1.0)
+        gateway.Measurement(("a",), np.array([3, 4, 5]), 1.0)
 
 
 def test_sigma_rounded_down():
@@ -242,7 +247,8 @@ def test_sigma_rounded_down():
 
 
 def test_child_coefficient_forgotten_in_the_query():
-    """The children of a grid measured at full weight: columns longer than 1, refused before anything is drawn."""
+    """The children of a grid measured at full weight: columns longer than 1, refused before anything is
+    drawn."""
     ones = property(lambda self: (np.ones(self.rows, np.int64), np.ones(self.rows, np.int64)))
     with patch.object(AdaGrid, "coef2", ones), pytest.raises(PrivacyError, match="norm above 1"):
         ask_everything(open_door(Swap(small_table())))
@@ -255,7 +261,8 @@ def test_child_coefficient_forgotten_in_the_query():
 
 
 def test_child_coefficient_forgotten_in_the_noise():
-    """The query knows its scalars, but all rows get the noise of scalar 1 times one half: the check before the draw sees it."""
+    """The query knows its scalars, but all rows get the noise of scalar 1 times one half: the check before
+    the draw sees it."""
     with (
         patch.object(scale, "row_sigmas", lambda sigma, coef2: sigma * 0.5),
         pytest.raises(PrivacyError, match="does not cover"),

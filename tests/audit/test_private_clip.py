@@ -1,7 +1,8 @@
-"""A clip chosen in the run: one user is covered whatever the clip, nothing counts before it is known, and planted bugs are caught.
+"""A clip chosen in the run: one user is covered whatever the clip, nothing counts before it is known, and
+planted bugs are caught.
 
-Later measurements are chosen adaptively, so the cover is of the histogram, and of what follows it *given* the clip: `neighbours` forces the
-same clip on both data sets.
+Later measurements are chosen adaptively, so the cover is of the histogram, and of what follows it *given* the
+clip: `neighbours` forces the same clip on both data sets.
 """
 
 import copy
@@ -12,15 +13,16 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from fastdp import clipchoice, measure, opening, releases
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import FastdpError, LedgerError, PrivacyError, UsageError
-from fastdp.measure import Door, Request
+from fastdp.privacy import clip as clip_rules
 from fastdp.privacy import statement
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger, Reservation
+from fastdp.release import gateway, noiseplan, reserve
+from fastdp.release.gateway import Request, Session
 from fastdp.schema import Schema
-from fastdp.table import Table
+from fastdp.tables.table import Table
 
 from .checks import random_codes, user_rows
 from .world import DELTA, EPSILON, QUERY, SIZES, Swap, loss_mean, no_noise, quick_accountant
@@ -53,17 +55,17 @@ def small_table(rows=600, users=20):
 
 
 def open_reserved(engine, *, schema=SCHEMA, epsilon=EPSILON, **options):
-    asks = [opening.Ask(epsilon=epsilon, delta=DELTA, clip="private")]
-    reserved = opening.reserve(schema, asks, **options)
-    return reserved, reserved.doors(engine)[0]
+    asks = [reserve.BudgetRequest(epsilon=epsilon, delta=DELTA, clip="private")]
+    reserved = reserve.reserve(schema, asks, **options)
+    return reserved, reserved.sessions(engine)[0]
 
 
-def ask(door):
+def ask(session):
     """A run that spends all its mu: the histogram and the clip, then two steps of marginals."""
-    part = [door.mu * math.sqrt(s) for s in (0.1, 0.3, 0.3, 0.3)]
-    found = [door.choose_clip(NOISE, mu=part[0], label="rows per user")[0]]
-    found += door.measure([Request(("a",), part[1])], "first")
-    return found + door.measure(
+    part = [session.mu * math.sqrt(s) for s in (0.1, 0.3, 0.3, 0.3)]
+    found = [session.choose_clip(NOISE, mu=part[0], label="rows per user")[0]]
+    found += session.measure([Request(("a",), part[1])], "first")
+    return found + session.measure(
         [Request(("a", "b"), part[2], QUERY), Request(("a", "b", "c"), part[3])], "second"
     )
 
@@ -71,17 +73,18 @@ def ask(door):
 @contextmanager
 def forced(clip):
     """Every histogram gives this clip."""
-    real = clipchoice.from_release
+    real = clip_rules.from_release
 
     def choice(values, noise, bound):
-        return clipchoice.ClipChoice(clip, real(values, noise, bound).lines, 0.0)
+        return clip_rules.ClipChoice(clip, real(values, noise, bound).lines, 0.0)
 
-    with patch.object(clipchoice, "from_release", choice):
+    with patch.object(clip_rules, "from_release", choice):
         yield
 
 
 def neighbours(pairs, seed):
-    """For every clip: sum over answers of (difference / sigma)^2 is at most mu^2 of the run, and comes close to it."""
+    """For every clip: sum over answers of (difference / sigma)^2 is at most mu^2 of the run, and comes close
+    to it."""
     rng = np.random.default_rng(seed)
     closest = 0.0
     with quick_accountant(), no_noise():
@@ -94,20 +97,22 @@ def neighbours(pairs, seed):
                 users_table(base, ids),
                 users_table(both, np.concatenate([ids, np.full(len(extra[0]), 99)])),
             )
-            clip = int(rng.choice(clipchoice.candidates(BOUND)))
+            clip = int(rng.choice(clip_rules.candidates(BOUND)))
             with forced(clip):
-                doors = [open_reserved(Bounded(side))[1] for side in sides]
-                without, there = (ask(door) for door in doors)
-            assert [d.clip for d in doors] == [clip, clip]
+                sessions = [open_reserved(Bounded(side))[1] for side in sides]
+                without, there = (ask(session) for session in sessions)
+            assert [d.clip for d in sessions] == [clip, clip]
             cost = loss_mean(there, without)
-            assert cost <= doors[0].cap.mu ** 2, "one user changes the answers by more than the noise covers"
-            closest = max(closest, cost / doors[0].cap.mu ** 2)
+            assert cost <= sessions[0].cap.mu ** 2, (
+                "one user changes the answers by more than the noise covers"
+            )
+            closest = max(closest, cost / sessions[0].cap.mu ** 2)
     assert closest > 0.999, "the bound is never met: the noise is larger than it needs to be"
 
 
 def charged(folder):
-    """The histogram is on the ledger, on disk, before users are counted; in the end all of mu is charged, and the statement's figures,
-    its clip among them, follow from its releases."""
+    """The histogram is on the ledger, on disk, before users are counted; in the end all of mu is charged, and
+    the statement's figures, its clip among them, follow from its noiseplan."""
     path = folder / "b.db"
     Ledger(path).open("d", epsilon=EPSILON, delta=DELTA)
 
@@ -117,11 +122,11 @@ def charged(folder):
             assert [(s["label"], s["answered"]) for s in steps] == [("rows per user", False)]
             return super().user_histogram(key, cap)
 
-    reserved, door = open_reserved(Watchful(small_table()), ledger=path, dataset="d")
-    ask(door)
+    reserved, session = open_reserved(Watchful(small_table()), ledger=path, dataset="d")
+    ask(session)
     found = reserved.statement()
     reserved.finish()
-    assert Ledger(path).spent("d")["mu"] == pytest.approx(door.mu), "not all of it is charged"
+    assert Ledger(path).spent("d")["mu"] == pytest.approx(session.mu), "not all of it is charged"
     assert statement.problems(found) == [], "the statement does not add up"
     Ledger(path).verify(found)
     return found
@@ -138,12 +143,12 @@ def test_one_user_is_covered_at_every_clip():
 
 
 def test_planted_noise_not_scaled_with_the_clip():
-    real = releases.plan_marginal
+    real = noiseplan.plan_marginal
 
     def planted(domain, clip, request, known):
         return real(domain, min(clip, 10), request, known)
 
-    with patch.object(measure, "plan_marginal", planted):
+    with patch.object(gateway, "plan_marginal", planted):
         assert "more than the noise covers" in fails(neighbours, 60, seed=4)
 
 
@@ -169,13 +174,13 @@ def test_planted_histogram_that_counts_a_user_more_than_once():
 
 
 def test_planted_histogram_with_too_little_noise():
-    real = releases.plan_users
+    real = noiseplan.plan_users
 
     def planted(bound, mu, epsilon):
         event, width, sigma, grid = real(bound, mu, epsilon)
         return event, width / 2, sigma / 2, grid
 
-    with patch.object(measure, "plan_users", planted):
+    with patch.object(gateway, "plan_users", planted):
         assert "more than the noise covers" in fails(neighbours, 60, seed=7)
 
 
@@ -209,16 +214,17 @@ def test_planted_histogram_that_is_not_charged(tmp_path):
 
 
 def test_planted_choice_from_counts_without_noise(tmp_path):
-    """The door releases one histogram and chooses by another: the statement's clip does not follow from it."""
-    real = clipchoice.from_release
-    exact = [500.0 if e == 1 else 0.0 for e in clipchoice.size_edges(BOUND)]
+    """The session releases one histogram and chooses by another: the statement's clip does not follow from
+    it."""
+    real = clip_rules.from_release
+    exact = [500.0 if e == 1 else 0.0 for e in clip_rules.size_edges(BOUND)]
     calls = []
 
     def planted(values, noise, bound):
         calls.append(values)
         return real(exact if len(calls) <= 2 else values, noise, bound)
 
-    with patch.object(clipchoice, "from_release", planted):
+    with patch.object(clip_rules, "from_release", planted):
         assert "does not add up" in fails(charged, tmp_path)
 
 
@@ -229,7 +235,7 @@ def test_the_statement_tells_the_choice_and_lies_are_found(tmp_path):
     assert found["bound"]["clip"] == [entry["clip"]]
     assert found["bound"]["clip_from"] == [choice["from"]]
     assert choice["from"] == "noisy histogram of rows per user"
-    assert clipchoice.from_release(choice["users"], choice["noise"], BOUND).clip == entry["clip"]
+    assert clip_rules.from_release(choice["users"], choice["noise"], BOUND).clip == entry["clip"]
     assert all(r["sensitivity"] == entry["clip"] for r in entry["releases"] if r["kind"] == "marginal")
 
     def lie(change):
@@ -246,71 +252,71 @@ def test_the_statement_tells_the_choice_and_lies_are_found(tmp_path):
 
 
 def test_nothing_counts_before_the_clip_is_chosen_and_it_is_chosen_once():
-    reserved, door = open_reserved(Bounded(small_table()))
-    assert "to be chosen" in repr(door) and door.clip_choice is None
+    reserved, session = open_reserved(Bounded(small_table()))
+    assert "to be chosen" in repr(session) and session.clip_choice is None
     for early in (
-        lambda: door.clip,
-        lambda: door.measure([Request(("a",), door.mu / 2)], "early"),
-        lambda: door.select_l1([("a",)], {("a",): np.zeros(3)}, epsilon=0.1, label="early"),
+        lambda: session.clip,
+        lambda: session.measure([Request(("a",), session.mu / 2)], "early"),
+        lambda: session.select_l1([("a",)], {("a",): np.zeros(3)}, epsilon=0.1, label="early"),
     ):
         with pytest.raises(PrivacyError, match="choose_clip"):
             early()
     assert reserved.statement()["parts"][0]["clip"] == BOUND
     with pytest.raises(PrivacyError):
-        door.clip = 3
+        session.clip = 3
     with pytest.raises(UsageError, match="noise"):
-        door.choose_clip([math.nan], mu=door.mu / 10, label="bad")
+        session.choose_clip([math.nan], mu=session.mu / 10, label="bad")
     assert reserved.reservation.describe()["entry"]["steps"] == []
-    door.choose_clip(NOISE, mu=door.mu / 10, label="rows per user")
-    assert f"clip={door.clip} " in repr(door)
+    session.choose_clip(NOISE, mu=session.mu / 10, label="rows per user")
+    assert f"clip={session.clip} " in repr(session)
     for late in (
-        lambda: door.choose_clip(NOISE, mu=door.mu / 10, label="again"),
-        lambda: setattr(door, "clip", 3),
-        lambda: setattr(door, "clip_choice", {}),
+        lambda: session.choose_clip(NOISE, mu=session.mu / 10, label="again"),
+        lambda: setattr(session, "clip", 3),
+        lambda: setattr(session, "clip_choice", {}),
     ):
         with pytest.raises((PrivacyError, AttributeError)):
             late()
 
 
 def test_a_given_clip_cannot_be_chosen():
-    asks = [opening.Ask(epsilon=1.0, delta=DELTA, clip=3)]
-    (door,) = opening.reserve(SCHEMA, asks).doors(Bounded(small_table()))
+    asks = [reserve.BudgetRequest(epsilon=1.0, delta=DELTA, clip=3)]
+    (session,) = reserve.reserve(SCHEMA, asks).sessions(Bounded(small_table()))
     with pytest.raises(PrivacyError, match="cannot be chosen"):
-        door.choose_clip(NOISE, mu=0.1, label="no")
-    assert door.clip == 3 and door.clip_choice is None
+        session.choose_clip(NOISE, mu=0.1, label="no")
+    assert session.clip == 3 and session.clip_choice is None
 
 
 def test_a_bound_is_needed_and_without_users_the_clip_is_one():
     with pytest.raises(UsageError, match="max_rows"):
-        opening.reserve(with_bound(None), [opening.Ask(epsilon=1.0, delta=DELTA, clip="private")])
+        reserve.reserve(with_bound(None), [reserve.BudgetRequest(epsilon=1.0, delta=DELTA, clip="private")])
     with pytest.raises(UsageError, match="whole number"):
-        opening.Ask(epsilon=1.0, delta=DELTA, clip="public")
+        reserve.BudgetRequest(epsilon=1.0, delta=DELTA, clip="public")
     plain = Schema.from_domain(SIZES)
-    asks = [opening.Ask(epsilon=1.0, delta=DELTA, clip="private")]
+    asks = [reserve.BudgetRequest(epsilon=1.0, delta=DELTA, clip="private")]
 
     class Plain(Swap):
         schema = plain
 
-    (door,) = opening.reserve(plain, asks).doors(Plain())
-    assert door.clip == 1
+    (session,) = reserve.reserve(plain, asks).sessions(Plain())
+    assert session.clip == 1
 
 
 def test_the_budget_covers_the_histogram_too():
-    _, door = open_reserved(Bounded(small_table()))
-    door.choose_clip(NOISE, mu=door.mu * math.sqrt(0.1), label="rows per user")
+    _, session = open_reserved(Bounded(small_table()))
+    session.choose_clip(NOISE, mu=session.mu * math.sqrt(0.1), label="rows per user")
     with pytest.raises(FastdpError, match="cover"):
-        door.measure([Request(("a",), door.mu)], "too much")
+        session.measure([Request(("a",), session.mu)], "too much")
 
 
 def resumed(folder):
     """Dies between histogram and marginals; the second life has the stored histogram, so the same clip."""
     seen = []
     for life in range(2):
-        _, door = open_reserved(Bounded(small_table()), work=folder, run="the run")
-        measured, _ = door.choose_clip(NOISE, mu=door.mu / 10, label="rows per user")
+        _, session = open_reserved(Bounded(small_table()), work=folder, run="the run")
+        measured, _ = session.choose_clip(NOISE, mu=session.mu / 10, label="rows per user")
         if life == 1:
-            door.measure([Request(("a",), door.mu / 2)], "first")
-        seen.append((measured.values.tolist(), door.clip))
+            session.measure([Request(("a",), session.mu / 2)], "first")
+        seen.append((measured.values.tolist(), session.clip))
     assert seen[0] == seen[1], "the histogram was drawn again"
 
 
@@ -328,31 +334,32 @@ def test_planted_histogram_drawn_again_on_resume(tmp_path):
 
 
 def test_a_resumed_run_with_another_clip_fails_closed(tmp_path):
-    """Whatever changed the choice (another version, say): marginals that were charged for one clip are not answered for another."""
-    _, door = open_reserved(Bounded(small_table()), work=tmp_path, run="the run")
+    """Whatever changed the choice (another version, say): marginals that were charged for one clip are not
+    answered for another."""
+    _, session = open_reserved(Bounded(small_table()), work=tmp_path, run="the run")
     with forced(2):
-        ask(door)
-    _, door = open_reserved(Bounded(small_table()), work=tmp_path, run="the run")
+        ask(session)
+    _, session = open_reserved(Bounded(small_table()), work=tmp_path, run="the run")
     with forced(1), pytest.raises(LedgerError, match="another question"):
-        ask(door)
+        ask(session)
 
 
 def test_the_door_has_no_other_way_to_a_clip():
-    assert isinstance(Door.clip, property) and Door.clip.fset is None
-    assert isinstance(Door.clip_choice, property) and Door.clip_choice.fset is None
+    assert isinstance(Session.clip, property) and Session.clip.fset is None
+    assert isinstance(Session.clip_choice, property) and Session.clip_choice.fset is None
 
 
 def test_two_threads_cannot_choose_two_clips():
     """Both draw, and pay; the second is refused, and the clip stays that of the first."""
-    _, door = open_reserved(Bounded(small_table()))
-    real, chosen = Door.user_histogram, []
+    _, session = open_reserved(Bounded(small_table()))
+    real, chosen = Session.user_histogram, []
 
     def meanwhile(self, *arguments, **options):
-        with patch.object(Door, "user_histogram", real):
+        with patch.object(Session, "user_histogram", real):
             if not chosen:
-                chosen.append(door.choose_clip(NOISE, mu=door.mu / 10, label="first")[1].clip)
+                chosen.append(session.choose_clip(NOISE, mu=session.mu / 10, label="first")[1].clip)
         return real(self, *arguments, **options)
 
-    with patch.object(Door, "user_histogram", meanwhile), pytest.raises(PrivacyError, match="meanwhile"):
-        door.choose_clip(NOISE, mu=door.mu / 10, label="second")
-    assert [door.clip] == chosen and door.clip_choice["release"] == "first"
+    with patch.object(Session, "user_histogram", meanwhile), pytest.raises(PrivacyError, match="meanwhile"):
+        session.choose_clip(NOISE, mu=session.mu / 10, label="second")
+    assert [session.clip] == chosen and session.clip_choice["release"] == "first"

@@ -1,6 +1,6 @@
-"""What the audits share: small tables of users, doors onto them, and doors whose noise is taken out.
+"""What the audits share: small tables of users, sessions onto them, and sessions whose noise is taken out.
 
-`Swap` is an engine whose table can be exchanged, so that thousands of data sets pass through one door.
+`Swap` is an engine whose table can be exchanged, so that thousands of data sets pass through one session.
 """
 
 import math
@@ -10,13 +10,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fastdp import opening
 from fastdp.engines.local import local
-from fastdp.measure import Request
-from fastdp.privacy import noise, second
+from fastdp.privacy import crosscheck, noise
 from fastdp.queries import AdaGrid, Grid
+from fastdp.release import reserve
+from fastdp.release.gateway import Request
 from fastdp.schema import Schema
-from fastdp.table import Table
+from fastdp.tables.table import Table
 
 SIZES = {"a": 3, "b": 4, "c": 2}
 SCHEMA = Schema.from_domain(SIZES, user="who")
@@ -44,10 +44,10 @@ class Swap:
 
 @contextmanager
 def quick_accountant():
-    """The second accountant's answers remembered: thousands of doors ask it the same question."""
-    agree = second.agree
+    """The second accountant's answers remembered: thousands of sessions ask it the same question."""
+    agree = crosscheck.agree
     ask = cache(lambda events, epsilon, delta: agree(list(events), epsilon, delta))
-    with patch.object(opening.second, "agree", lambda e, epsilon, delta: ask(tuple(e), epsilon, delta)):
+    with patch.object(reserve.crosscheck, "agree", lambda e, epsilon, delta: ask(tuple(e), epsilon, delta)):
         yield
 
 
@@ -63,11 +63,11 @@ def no_noise():
 
 
 def open_door(engine, *, epsilon=EPSILON, delta=DELTA, clip=CLIP, seed=None, **options):
-    reserved = opening.reserve(
-        SCHEMA, [opening.Ask(epsilon=epsilon, delta=delta, clip=clip)], seed=seed, **options
+    reserved = reserve.reserve(
+        SCHEMA, [reserve.BudgetRequest(epsilon=epsilon, delta=delta, clip=clip)], seed=seed, **options
     )
-    (door,) = reserved.doors(engine)
-    return door
+    (session,) = reserved.sessions(engine)
+    return session
 
 
 def adagrid():
@@ -79,12 +79,12 @@ def adagrid():
 QUERY = adagrid()
 
 
-def ask_everything(door):
+def ask_everything(session):
     """One run that spends all its mu: identity and structured queries, in two steps."""
     shares = [0.3, 0.2, 0.3, 0.2]
-    a, b, ab, abc = (door.mu * math.sqrt(s) for s in shares)
-    found = door.measure([Request(("a",), a), Request(("b",), b)], "first")
-    return found + door.measure([Request(("a", "b"), ab, QUERY), Request(("a", "b", "c"), abc)], "second")
+    a, b, ab, abc = (session.mu * math.sqrt(s) for s in shares)
+    found = session.measure([Request(("a",), a), Request(("b",), b)], "first")
+    return found + session.measure([Request(("a", "b"), ab, QUERY), Request(("a", "b", "c"), abc)], "second")
 
 
 def loss_mean(with_user, without):

@@ -1,4 +1,4 @@
-"""A door without privacy for tests of mechanisms: exact counts plus, where asked, plain Gaussian noise."""
+"""A session without privacy for tests of mechanisms: exact counts plus, where asked, plain Gaussian noise."""
 
 from types import SimpleNamespace
 

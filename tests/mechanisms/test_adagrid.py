@@ -24,20 +24,20 @@ def worked_example():
     return FakeDoor({"letter": 4, "digit": 3}, np.rint(joint).astype(np.int64), mu=1.0, clip=100)
 
 
-def job_for(door, kept, **options):
+def job_for(session, kept, **options):
     def fit(domain, measurements, **rest):
         kept.update(measurements=measurements, options=rest)
-        return FakeModel(door.joint.sum())
+        return FakeModel(session.joint.sum())
 
-    return Job(schema=door.schema, epsilon=1.0, fit=fit, **options)
+    return Job(schema=session.schema, epsilon=1.0, fit=fit, **options)
 
 
 def test_the_worked_example_has_six_fine_cells_and_seven_coarse_rows():
-    door, kept = worked_example(), {}
+    session, kept = worked_example(), {}
     config = adagrid.AdaGrid(outer=(W,), threshold=5.0)
-    config.run(door, job_for(door, kept))
-    query = door.asked[-1].query
-    assert door.asked[-1].clique == W
+    config.run(session, job_for(session, kept))
+    query = session.asked[-1].query
+    assert session.asked[-1].clique == W
     fine = [np.ravel_multi_index((i, j), (4, 3)) for i in (0, 2, 3) for j in (0, 1)]
     assert query.grid.fine.tolist() == sorted(fine)
     assert query.grid.fine.size == 6
@@ -49,10 +49,10 @@ def test_the_worked_example_has_six_fine_cells_and_seven_coarse_rows():
 
 
 def test_rounds_follow_the_size_of_the_sets_and_spend_exactly_the_budget():
-    door, kept = worked_example(), {}
-    adagrid.AdaGrid(outer=(W,)).run(door, job_for(door, kept))
-    assert door.steps == ["round 1", "round 2"]
-    assert math.isclose(sum(r.mu**2 for r in door.asked), door.mu**2)
+    session, kept = worked_example(), {}
+    adagrid.AdaGrid(outer=(W,)).run(session, job_for(session, kept))
+    assert session.steps == ["round 1", "round 2"]
+    assert math.isclose(sum(r.mu**2 for r in session.asked), session.mu**2)
     assert len(kept["measurements"]) == 3
     assert kept["options"]["stop"] == "refined"
 
@@ -60,7 +60,8 @@ def test_rounds_follow_the_size_of_the_sets_and_spend_exactly_the_budget():
 def test_copies_are_measured_and_averaged_before_the_threshold():
     domain = Domain({"a": 3, "b": 2})
     grid = adagrid.grid_of(domain, ("a",), {}, {})
-    # One copy alone would pass cell 1 (6 > 5); the average of four, 3, is above 5 / sqrt(4) = 2.5 for cell 2 only.
+    # One copy alone would pass cell 1 (6 > 5); the average of four, 3, is above 5 / sqrt(4) = 2.5 for cell 2
+    # only.
     one = [Measurement(("a",), [9.0, v, w], 1.0) for v, w in ((6.0, 3.0), (2.0, 3.0), (0.0, 3.0), (1.0, 3.0))]
     assert adagrid.plausible(grid, one, 5.0).tolist() == [0, 2]
     assert adagrid.plausible(grid, one[:1], 5.0).tolist() == [0, 1]
@@ -69,9 +70,9 @@ def test_copies_are_measured_and_averaged_before_the_threshold():
 def test_a_cell_over_an_implausible_child_is_never_fine():
     rng = np.random.default_rng(1)
     joint = rng.poisson(40, (4, 3, 3, 2)) * rng.integers(0, 2, (4, 3, 3, 2))
-    door = FakeDoor({"a": 4, "b": 3, "c": 3, "d": 2}, joint, mu=0.5, noise=1.0)
-    adagrid.AdaGrid(outer=(("a", "b", "c", "d"),), threshold=2.0).run(door, job_for(door, {}))
-    grids = {r.clique: r.query.grid for r in door.asked}
+    session = FakeDoor({"a": 4, "b": 3, "c": 3, "d": 2}, joint, mu=0.5, noise=1.0)
+    adagrid.AdaGrid(outer=(("a", "b", "c", "d"),), threshold=2.0).run(session, job_for(session, {}))
+    grids = {r.clique: r.query.grid for r in session.asked}
     assert len(grids) == 15
     for grid in grids.values():
         for child in grid.children:
@@ -81,10 +82,10 @@ def test_a_cell_over_an_implausible_child_is_never_fine():
 
 
 def test_nothing_plausible_leaves_only_coarse_rows():
-    door = FakeDoor({"a": 3, "b": 3}, np.zeros((3, 3), np.int64), mu=1.0)
-    adagrid.AdaGrid(outer=(("a", "b"),)).run(door, job_for(door, {}))
-    assert door.asked[-1].query.grid.fine.size == 0
-    assert door.asked[-1].query.rows == 6
+    session = FakeDoor({"a": 3, "b": 3}, np.zeros((3, 3), np.int64), mu=1.0)
+    adagrid.AdaGrid(outer=(("a", "b"),)).run(session, job_for(session, {}))
+    assert session.asked[-1].query.grid.fine.size == 0
+    assert session.asked[-1].query.rows == 6
 
 
 def test_the_recipe_measures_66_marginals_with_the_published_noise():
@@ -115,14 +116,14 @@ def test_the_recipe_measures_66_marginals_with_the_published_noise():
 
 def test_round_shares_split_the_budget_by_round():
     config = adagrid.AdaGrid(outer=(W,), rounds=(1.0, 3.0))
-    door = worked_example()
-    config.run(door, job_for(door, {}))
+    session = worked_example()
+    config.run(session, job_for(session, {}))
     spent = {1: 0.0, 2: 0.0}
-    for r in door.asked:
+    for r in session.asked:
         spent[len(r.clique)] += r.mu**2
     assert math.isclose(spent[2], 3 * spent[1]) and math.isclose(spent[1] + spent[2], 1.0)
     with pytest.raises(UsageError, match="2 rounds need 2 shares"):
-        adagrid.AdaGrid(outer=(W,), rounds=(1.0,)).run(door, job_for(door, {}))
+        adagrid.AdaGrid(outer=(W,), rounds=(1.0,)).run(session, job_for(session, {}))
 
 
 def test_copies_outside_the_closure_are_refused():
@@ -139,23 +140,23 @@ def test_without_outer_marginals_a_tree_of_pairs_is_chosen_privately_within_the_
     rng = np.random.default_rng(0)
     joint = np.zeros((3, 3, 4), np.int64)
     np.add.at(joint, (k := rng.integers(0, 3, 3000), k, rng.integers(0, 4, 3000)), 1)
-    door, kept = FakeDoor({"a": 3, "b": 3, "c": 4}, joint, mu=2.0), {}
-    outcome = adagrid.AdaGrid().run(door, job_for(door, kept))
+    session, kept = FakeDoor({"a": 3, "b": 3, "c": 4}, joint, mu=2.0), {}
+    outcome = adagrid.AdaGrid().run(session, job_for(session, kept))
     assert ["a", "b"] in outcome.details["outer"]
     assert len(outcome.details["outer"]) == 2
     from fastdp.privacy.accountant import BoundedRange, mu_of
 
-    cost = sum(mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in door.asked)
-    assert cost <= door.mu**2 * (1 + 1e-12)
-    assert cost > door.mu**2 * 0.999
+    cost = sum(mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in session.asked)
+    assert cost <= session.mu**2 * (1 + 1e-12)
+    assert cost > session.mu**2 * 0.999
 
 
 def test_public_data_chooses_outer_marginals_for_free():
-    door, kept = worked_example(), {}
+    session, kept = worked_example(), {}
     public = SimpleNamespace(choose_outer=lambda: [W])
-    outcome = adagrid.AdaGrid().run(door, job_for(door, kept, public=public))
+    outcome = adagrid.AdaGrid().run(session, job_for(session, kept, public=public))
     assert outcome.details["outer"] == [list(W)]
-    assert math.isclose(sum(r.mu**2 for r in door.asked), 1.0)
+    assert math.isclose(sum(r.mu**2 for r in session.asked), 1.0)
 
 
 def test_the_published_schedule_is_on_offer():
@@ -166,7 +167,7 @@ def test_the_published_schedule_is_on_offer():
 def test_marginals_without_a_plausible_cell_fit_and_sample():
     """So few rows that nothing above the 1-ways stands out: the estimator gets queries without fine cells."""
     import fastdp
-    from tests.test_run import small_data, small_schema
+    from tests.run.test_synthesize import small_data, small_schema
 
     table = fastdp.read(small_data(40), small_schema())
     recipe = {"mechanism": "adagrid", "outer": [["a", "b", "c"]], "threshold": 50.0}

@@ -1,4 +1,5 @@
-"""Archetypes from end to end: what is asked and paid for, users first, the chain, refinement, and what never gets out."""
+"""Archetypes from end to end: what is asked and paid for, users first, the chain, refinement, and what never
+gets out."""
 
 import json
 import logging
@@ -12,10 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp.archetypes import fit as fitting
-from fastdp.archetypes import store
-from fastdp.archetypes.options import options_of
-from fastdp.archetypes.users import CastRows, cast, rake, whole
 from fastdp.engines.users import histogram
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
@@ -24,7 +21,11 @@ from fastdp.mechanisms.archetypes import Archetypes
 from fastdp.mechanisms.base import Job
 from fastdp.model import store as model_store
 from fastdp.privacy.calibrate import mu_of_method
-from fastdp.publicfit import fit_folder
+from fastdp.public.archetypes import fit as fitting
+from fastdp.public.archetypes import store
+from fastdp.public.archetypes.options import options_of
+from fastdp.public.archetypes.users import CastRows, cast, rake, systematic_round
+from fastdp.run.publicfit import fit_folder
 from fastdp.userkeys import MostCommon
 from tests.reference import archetypes as twin
 
@@ -67,7 +68,7 @@ def folder(model, schema, tmp_path_factory):
     return store.save(model, schema, tmp_path_factory.mktemp("archetypes") / "A")
 
 
-class Door:
+class Session:
     """Answers histograms of users with given numbers; remembers what each cost."""
 
     def __init__(self, schema, answers, mu=1.0, epsilon=2.0, delta=1e-5):
@@ -87,9 +88,9 @@ class Public:
         return self.model
 
 
-def outcome(model, schema, users, companies, *, rows=None, config=None, **door):
+def outcome(model, schema, users, companies, *, rows=None, config=None, **session):
     config = config or Archetypes()
-    given = Door(schema, [users, companies], **door)
+    given = Session(schema, [users, companies], **session)
     job = Job(schema=schema, epsilon=2.0, fit=None, rows=rows, public=Public(model), seed=5)
     return config.run(given, job), given
 
@@ -100,8 +101,8 @@ def whole_table(rows):
 
 
 def test_two_histograms_a_tenth_and_nine_tenths_of_the_budget(model, schema):
-    _, door = outcome(model, schema, [50] * 4, [4] * 57, mu=0.8)
-    (first, mu_first, _), (second, mu_second, _) = door.asked
+    _, session = outcome(model, schema, [50] * 4, [4] * 57, mu=0.8)
+    (first, mu_first, _), (second, mu_second, _) = session.asked
     assert (first.size, second.size) == (4, 57)
     assert first.columns == FEATURES
     assert mu_first**2 == pytest.approx(0.1 * 0.8**2)
@@ -112,12 +113,12 @@ def test_two_histograms_a_tenth_and_nine_tenths_of_the_budget(model, schema):
 def test_the_published_calibration_splits_epsilon_and_delta(model, schema, epsilon):
     config = Archetypes(calibration="classic-gaussian")
     whole_mu = mu_of_method(epsilon, 1e-5, "classic-gaussian")
-    _, door = outcome(model, schema, [50] * 4, [4] * 57, config=config, mu=whole_mu, epsilon=epsilon)
+    _, session = outcome(model, schema, [50] * 4, [4] * 57, config=config, mu=whole_mu, epsilon=epsilon)
     capped = min(epsilon, 0.999999999)
-    for (_, mu, _), share in zip(door.asked, (0.1, 0.9)):
+    for (_, mu, _), share in zip(session.asked, (0.1, 0.9)):
         sigma = math.sqrt(2 * math.log(1.25 / (share * 1e-5))) / (share * capped)
         assert 1 / mu == pytest.approx(sigma, rel=1e-9)
-    assert sum(mu**2 for _, mu, _ in door.asked) <= whole_mu**2
+    assert sum(mu**2 for _, mu, _ in session.asked) <= whole_mu**2
 
 
 def test_private_users_get_the_label_the_scaled_mixture_gives_their_rows(model, table):
@@ -134,7 +135,8 @@ def test_private_users_get_the_label_the_scaled_mixture_gives_their_rows(model, 
 
 
 def test_users_come_first(model, schema):
-    """Archetypes, companies and rows of the users follow the answers; a user has one company and one archetype's places."""
+    """Archetypes, companies and rows of the users follow the answers; a user has one company and one
+    archetype's places."""
     users, companies = [100, 0, 300, 50], np.zeros(57)
     companies[[3, 20]] = 150, 300
     found, _ = outcome(model, schema, users, companies)
@@ -221,7 +223,7 @@ def test_raking_keeps_the_public_pattern_and_takes_the_private_sums():
 
 def test_whole_numbers_are_near_and_unbiased():
     weights = np.array([0.3, 2.5, 0.0, 7.2])
-    drawn = np.array([whole(weights, np.random.default_rng(s)) for s in range(4000)])
+    drawn = np.array([systematic_round(weights, np.random.default_rng(s)) for s in range(4000)])
     assert (np.abs(drawn - weights) < 1).all()
     assert np.abs(drawn.sum(axis=1) - weights.sum()).max() < 1
     assert np.allclose(drawn.mean(axis=0), weights, atol=0.05)
@@ -451,9 +453,9 @@ def fields(name):
 
 
 def test_the_verb(tmp_path, capsys, monkeypatch):
-    from fastdp.cli import main
+    from fastdp.cli.app import main
 
-    monkeypatch.setattr("fastdp.cli.signal.signal", lambda *_: None)
+    monkeypatch.setattr("fastdp.cli.app.signal.signal", lambda *_: None)
     pq.write_table(fastdp.simulate.taxi(5_000, seed=2), tmp_path / "public.parquet")
     out = tmp_path / "A"
     with pytest.raises(SystemExit) as ended:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import fastdp
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
-from fastdp.mechanisms import mst, tree
+from fastdp.mechanisms import mst
 from fastdp.mechanisms.base import Job
+from fastdp.mechanisms.parts import tree
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeDoor, FakeModel
 
@@ -31,14 +32,14 @@ def chain(rows=4000, seed=0):
     return FakeDoor(dict.fromkeys("abcd", 4), joint, mu=2.0)
 
 
-def run(door, **fields):
+def run(session, **fields):
     kept = {}
 
     def fit(domain, measurements, **options):
         kept.update(measurements=measurements)
         return FakeModel(1.0)
 
-    return mst.MST(**fields).run(door, Job(schema=door.schema, epsilon=1.0, fit=fit)), kept
+    return mst.MST(**fields).run(session, Job(schema=session.schema, epsilon=1.0, fit=fit)), kept
 
 
 def test_the_tree_of_a_chain_is_the_chain():
@@ -48,10 +49,10 @@ def test_the_tree_of_a_chain_is_the_chain():
 
 
 def test_the_budget_is_spent_and_never_exceeded():
-    door = chain()
-    run(door)
-    cost = sum(mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in door.asked)
-    assert door.mu**2 * 0.999 < cost <= door.mu**2 * (1 + 1e-12)
+    session = chain()
+    run(session)
+    cost = sum(mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in session.asked)
+    assert session.mu**2 * 0.999 < cost <= session.mu**2 * (1 + 1e-12)
 
 
 def test_rare_values_are_merged_when_pairs_are_measured():
@@ -84,9 +85,9 @@ def test_the_simplex_projection_is_the_nearest_point(values, total):
 
 def test_pairs_too_large_leave_a_forest(monkeypatch):
     monkeypatch.setattr(tree, "MAX_PAIR_CELLS", 20)
-    door = FakeDoor({"a": 4, "b": 4, "c": 10}, np.ones((4, 4, 10), np.int64))
-    ones = tree.measure_ones(door, 0.5)
-    assert tree.spanning_tree(door, ones, 0.5) == [("a", "b"), ("c",)]
+    session = FakeDoor({"a": 4, "b": 4, "c": 10}, np.ones((4, 4, 10), np.int64))
+    ones = tree.measure_ones(session, 0.5)
+    assert tree.spanning_tree(session, ones, 0.5) == [("a", "b"), ("c",)]
 
 
 def test_one_column_needs_no_tree():

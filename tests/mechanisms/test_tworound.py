@@ -1,4 +1,5 @@
-"""The two-round mechanism: shares, compression, sizes, supports, constraints, choices without a recipe, bad recipes."""
+"""The two-round mechanism: shares, compression, sizes, supports, constraints, choices without a recipe, bad
+recipes."""
 
 import json
 import math
@@ -13,13 +14,13 @@ from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import recipe
-from fastdp.mechanisms.choose import affordable, strongest
-from fastdp.mechanisms.constraints import Constraint, Region
+from fastdp.mechanisms.parts.choose import affordable, strongest
+from fastdp.mechanisms.parts.constraints import Constraint, Region
 from fastdp.mechanisms.tworound import Marginal, TwoRound, normalised
 from fastdp.model.tree import junction_tree
 from fastdp.schema import Schema
 from fastdp.simulate.census_world import census_cities
-from fastdp.table import Table
+from fastdp.tables.table import Table
 
 CENSUS = Path(__file__).parents[2] / ".." / "shared" / "data" / "census1940"
 DELTA = 2.28e-12
@@ -143,14 +144,16 @@ def test_without_a_recipe_and_public_data_the_choice_is_charged():
 
 
 def test_associations_are_mutual_information_less_chance():
-    from fastdp.publicchoice import PublicTable, mutual_information
+    from fastdp.public.choice import mutual_information
+    from fastdp.public.data import PublicTable
 
     table = small(5000, public=True)
     recode = {"c": (np.arange(60) > 10).astype(int)}
     found = PublicTable(table).associations(recode)
     counts = fastdp.marginals(table, [("b", "c"), ("a", "d")], recode=recode)
     assert found["b", "c"] == pytest.approx(mutual_information(counts["b", "c"]) - 4 * 1 / 10_000)
-    # a and d are independent: chance explains what there is, up to its own spread (chi square with 6 degrees of freedom).
+    # a and d are independent: chance explains what there is, up to its own spread (chi square with 6 degrees
+    # of freedom).
     assert found["a", "d"] < 40 / 10_000
     assert ("a", "c") not in PublicTable(table).associations(max_cells=100)
 

@@ -44,9 +44,7 @@ def chain(length=9, size=5):
     rng = np.random.default_rng(3)
     domain = {f"x{i}": size for i in range(length)}
     names = list(domain)
-    measured = [
-        fastdp.Measurement(pair, rng.random(size * size) ** 4 * 100, 1.0) for pair in pairwise(names)
-    ]
+    measured = [fastdp.Measurement(pair, rng.random(size * size) ** 4 * 100, 1.0) for pair in pairwise(names)]
     return fastdp.fit(domain, measured, total=1000.0, threads=1)
 
 

@@ -11,7 +11,7 @@ from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.model import Model, fit
 
-from .test_fit import measure, project, skewed
+from .test_estimate import measure, project, skewed
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5, "e": 3, "free": 2})
 

@@ -1,4 +1,5 @@
-"""A step from tables (`Engine.move`) against inference at the changed potentials, and against its laws in plain numpy."""
+"""A step from tables (`Engine.move`) against inference at the changed potentials, and against its laws in
+plain numpy."""
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from fastdp import Measurement
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain
 from fastdp.model import layout
-from fastdp.model.fit import _start, fit
+from fastdp.model.estimate import _start, fit
 from fastdp.model.lower import check, usage
 from fastdp.model.tree import junction_tree
 

@@ -159,7 +159,8 @@ def test_the_chi_square_test_can_fail():
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("shard_rows", [1 << 20, 5003])
 def test_rounded_counts_are_floor_or_ceil(seed, shard_rows):
-    """Per shard and separator cell every count is floor or ceil of rows x probability; without separator also in total."""
+    """Per shard and separator cell every count is floor or ceil of rows x probability; without separator also
+    in total."""
     domain, nodes = random_tree(np.random.default_rng(200 + seed))
     n = 20_000
     sampler = Sampler(domain, nodes)

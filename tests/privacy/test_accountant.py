@@ -13,16 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.errors import PrivacyError, UsageError
-from fastdp.privacy import calibrate, gdp, second
-from fastdp.privacy.accountant import (
-    BoundedRange,
-    Gaussian,
-    Pure,
-    compose,
-    event_from_dict,
-    mu_of,
-    spent,
-)
+from fastdp.privacy import calibrate, crosscheck, gdp
+from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, compose, event_from_dict, mu_of, spent
 
 positive = st.floats(1e-4, 5.0)
 events = st.one_of(
@@ -172,10 +164,10 @@ def test_exponential_mechanisms_stay_inside_the_range_charge(scores, epsilon, da
 def test_autodp_agrees_over_its_range(epsilon, delta):
     mu = calibrate.mu_from(epsilon, delta)
     parts = [Gaussian(mu / math.sqrt(8))] * 8
-    name, value = second.evaluate(parts, delta, expected=spent(parts, delta))
+    name, value = crosscheck.evaluate(parts, delta, expected=spent(parts, delta))
     assert name.startswith("autodp")
-    assert value == pytest.approx(epsilon, rel=second.TOLERANCE / 10)
-    assert second.agree(parts, epsilon, delta) == name
+    assert value == pytest.approx(epsilon, rel=crosscheck.TOLERANCE / 10)
+    assert crosscheck.agree(parts, epsilon, delta) == name
 
 
 @settings(deadline=None, max_examples=25)
@@ -183,28 +175,28 @@ def test_autodp_agrees_over_its_range(epsilon, delta):
 def test_high_precision_agrees_on_mixed_runs(listed, delta):
     listed = [*listed, Pure(0.5)]
     epsilon = spent(listed, delta)
-    assert second.agree(listed, epsilon, delta).startswith("mpmath")
+    assert crosscheck.agree(listed, epsilon, delta).startswith("mpmath")
 
 
 def test_pure_runs_at_delta_zero():
-    assert second.agree([Pure(0.1)] * 10, 1.0, 0.0).startswith("mpmath")
+    assert crosscheck.agree([Pure(0.1)] * 10, 1.0, 0.0).startswith("mpmath")
     with pytest.raises(PrivacyError, match="pure events only"):
-        second.agree([Pure(0.1), Gaussian(0.1)], 1.0, 0.0)
+        crosscheck.agree([Pure(0.1), Gaussian(0.1)], 1.0, 0.0)
 
 
 def test_outside_autodps_range_high_precision_answers():
     mu = calibrate.mu_from(1.0, 1e-30)
-    assert second.agree([Gaussian(mu)], 1.0, 1e-30).startswith("mpmath")
+    assert crosscheck.agree([Gaussian(mu)], 1.0, 1e-30).startswith("mpmath")
     mu = calibrate.mu_from(500.0, 1e-6)
-    assert second.agree([Gaussian(mu)], 500.0, 1e-6).startswith("mpmath")
+    assert crosscheck.agree([Gaussian(mu)], 500.0, 1e-6).startswith("mpmath")
 
 
 @pytest.mark.parametrize("kind", [Gaussian, BoundedRange])
 def test_disagreement_stops_the_run(kind, monkeypatch):
     listed = [kind(0.2), kind(0.3)]
-    monkeypatch.setattr(second.accountant, "spent", lambda *_: spent(listed, 1e-6) * (1 + 2e-6))
+    monkeypatch.setattr(crosscheck.accountant, "spent", lambda *_: spent(listed, 1e-6) * (1 + 2e-6))
     with pytest.raises(PrivacyError, match="disagree"):
-        second.agree(listed, 50.0, 1e-6)
+        crosscheck.agree(listed, 50.0, 1e-6)
 
 
 def test_a_missing_square_root_of_the_count_is_caught():
@@ -212,9 +204,9 @@ def test_a_missing_square_root_of_the_count_is_caught():
     sigma = calibrate.calibrate(1.0, 2.5e-5, 150.0, 1)
     measured = [Gaussian(calibrate.mu_from_sigma(sigma, 150.0))] * 66
     with pytest.raises(PrivacyError, match="more than the stated"):
-        second.agree(measured, 1.0, 2.5e-5)
+        crosscheck.agree(measured, 1.0, 2.5e-5)
 
 
 def test_without_autodp_the_other_answers(monkeypatch):
-    monkeypatch.setattr(second, "_autodp", lambda mu, delta: None)
-    assert second.agree([Gaussian(0.2)], 2.0, 1e-6).startswith("mpmath")
+    monkeypatch.setattr(crosscheck, "_autodp", lambda mu, delta: None)
+    assert crosscheck.agree([Gaussian(0.2)], 2.0, 1e-6).startswith("mpmath")

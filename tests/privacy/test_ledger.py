@@ -306,7 +306,8 @@ def test_mu_budget_and_pure_budget():
 
 
 def test_mixed_laws_need_the_all_mu_route_or_a_part_set_aside():
-    """p + epsilon(mu) <= epsilon is no filter when the split is chosen by earlier answers, so it is not enough."""
+    """p + epsilon(mu) <= epsilon is no filter when the split is chosen by earlier answers, so it is not
+    enough."""
     mixed = [Pure(0.5), Gaussian(gdp.mu_from(0.4, 1e-5))]
     assert compose(mixed).epsilon(1e-5) < 1.0
     assert not Budget.of(epsilon=1.0, delta=1e-5).admits(mixed)
@@ -317,10 +318,12 @@ def test_mixed_laws_need_the_all_mu_route_or_a_part_set_aside():
 
 
 def test_the_adaptive_attack_on_the_mixed_rule():
-    """Why: an adversary who turns to pure noise only when the loss is already high exceeds delta under that rule.
+    """Why: an adversary who turns to pure noise only when the loss is already high exceeds delta under that
+    rule.
 
-    Loss after Gaussian noise of m = mu0^2 is normal (m/2, m); where it is high, randomised response with the epsilon that
-    the mixed rule would leave beats going on with Gaussian noise. Computed by quadrature, no simulation.
+    Loss after Gaussian noise of m = mu0^2 is normal (m/2, m); where it is high, randomised response with the
+    epsilon that the mixed rule would leave beats going on with Gaussian noise. Computed by quadrature, no
+    simulation.
     """
     from scipy.stats import norm
 
@@ -367,7 +370,8 @@ def test_roots_are_rounded_the_safe_way(square):
 
 
 def test_running_totals_are_the_sums_of_what_is_charged(ledger, path):
-    """Reservations, steps and ends in any order: what the filter goes by is what the entries add up to, exactly."""
+    """Reservations, steps and ends in any order: what the filter goes by is what the entries add up to,
+    exactly."""
     rng = np.random.default_rng(1)
     for i in range(8):
         run = ledger.reserve("trips", str(i), [Gaussian(0.05), Pure(0.01)])

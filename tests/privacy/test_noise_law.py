@@ -25,7 +25,8 @@ def gaussian_cdf(k: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def laplace_cdf(k: np.ndarray, scale: float) -> np.ndarray:
-    """P(K <= k) of the discrete Laplace: e^(k/s)/(1+q) below 0 and 1 - e^(-(k+1)/s)/(1+q) from 0, q = e^(-1/s)."""
+    """P(K <= k) of the discrete Laplace: e^(k/s)/(1+q) below 0 and 1 - e^(-(k+1)/s)/(1+q) from 0, q =
+    e^(-1/s)."""
     k = np.asarray(k, dtype=float)
     q = np.exp(-1.0 / scale)
     below = np.exp(np.minimum(k, 0.0) / scale) / (1.0 + q)
@@ -169,8 +170,8 @@ def test_a_reused_stream_would_be_seen():
 
 
 def impossible(outputs: np.ndarray, other: float) -> int:
-    """Released values that the neighbour with count `other` could never give: `other` plus any double does not
-    reach them. This is the float-gap attack on noise added in floating point."""
+    """Released values that the neighbour with count `other` could never give: `other` plus any double does
+    not reach them. This is the float-gap attack on noise added in floating point."""
     return int(np.count_nonzero(other + (outputs - other) != outputs))
 
 
@@ -181,7 +182,8 @@ def test_float_gap_attack_finds_nothing(sigma_rows):
     for x, other in ((0, 150), (150, 0)):
         released = (x * unit + drawn) / unit
         assert impossible(released, float(other)) == 0
-        # and exactly: the noise that the neighbour would have needed is an integer within the sampler's support
+        # and exactly: the noise that the neighbour would have needed is an integer within the sampler's
+        # support
         needed = drawn + (x - other) * unit
         assert np.array_equal((needed + other * unit) / unit, released)
         assert np.max(np.abs(needed)) <= 14 * sigma_rows * unit

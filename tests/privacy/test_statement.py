@@ -9,13 +9,13 @@ import jsonschema
 import numpy as np
 import pytest
 
-from fastdp import opening
 from fastdp.errors import RunError
-from fastdp.measure import Request
 from fastdp.privacy import gdp, statement
 from fastdp.privacy.ledger import Ledger
+from fastdp.release import reserve
+from fastdp.release.gateway import Request
+from fastdp.run.verify import inspect, releasable, verify
 from fastdp.userkeys import Groups
-from fastdp.verify import inspect, releasable, verify
 
 from ..audit.world import SCHEMA, Swap, ask_everything, table
 
@@ -33,9 +33,12 @@ def built(engine, tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("run")
     ledger = Ledger(tmp_path / "budget.db")
     ledger.open("trips", epsilon=20.0, delta=1e-5)
-    asks = [opening.Ask(epsilon=1.0, delta=1e-5, clip=3), opening.Ask(epsilon=10.0, delta=1e-5, clip=5)]
-    reserved = opening.reserve(SCHEMA, asks, ledger=ledger, dataset="trips")
-    one, ten = reserved.doors(engine)
+    asks = [
+        reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3),
+        reserve.BudgetRequest(epsilon=10.0, delta=1e-5, clip=5),
+    ]
+    reserved = reserve.reserve(SCHEMA, asks, ledger=ledger, dataset="trips")
+    one, ten = reserved.sessions(engine)
     ask_everything(ten)
     one.measure([Request(("a",), one.mu * 0.5)], "a")
     one.user_histogram(Groups(("a",), t_max=2), cap=2, mu=one.mu * 0.5, label="groups")
@@ -95,15 +98,17 @@ def test_it_says_what_was_promised(made):
 
 
 def test_the_two_epsilons_of_the_challenge_compose_to_ten_point_one_two(engine):
-    asks = [opening.Ask(epsilon=e, delta=2.5e-5, clip=3) for e in (1.0, 10.0)]
-    reserved = opening.reserve(SCHEMA, asks)
-    reserved.doors(engine)
+    asks = [reserve.BudgetRequest(epsilon=e, delta=2.5e-5, clip=3) for e in (1.0, 10.0)]
+    reserved = reserve.reserve(SCHEMA, asks)
+    reserved.sessions(engine)
     assert reserved.statement()["epsilon"] == pytest.approx(10.12, abs=0.005)
 
 
 def test_classic_calibration_states_the_tight_epsilon_beside_the_one_asked_for(engine):
-    reserved = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=2.5e-5, clip=3, method="classic-rdp")])
-    reserved.doors(engine)
+    reserved = reserve.reserve(
+        SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=2.5e-5, clip=3, method="classic-rdp")]
+    )
+    reserved.sessions(engine)
     found = reserved.statement()
     assert found["parts"][0]["asked"]["epsilon"] == 1.0
     assert 0.6 < found["epsilon"] < 0.8
@@ -228,9 +233,9 @@ def test_what_is_no_folder_is_an_error(tmp_path):
 
 
 def test_a_seed_stamps_the_statement(engine):
-    reserved = opening.reserve(SCHEMA, [opening.Ask(epsilon=1.0, delta=1e-5, clip=3)], seed=1)
-    (door,) = reserved.doors(engine)
-    assert door.private is False
+    reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)], seed=1)
+    (session,) = reserved.sessions(engine)
+    assert session.private is False
     found = reserved.statement()
     assert found["private"] is False and "NOT PRIVATE" in found["noise"]["source"]
     assert any("other runs" in n for n in found["notes"])

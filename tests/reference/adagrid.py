@@ -10,7 +10,8 @@ def explicit(grid, scaled=False):
 
 
 def _rows(top, alive, position, grid, scaled, scalar, cells):
-    """Rows asked by `grid` of those top cells that are alive; position[i] = the cell of `grid` that top cell i is in."""
+    """Rows asked by `grid` of those top cells that are alive; position[i] = the cell of `grid` that top cell
+    i is in."""
     rows = []
     for cell in grid.fine:
         rows.append(((position == cell) & alive).astype(float) * (scalar if scaled else 1.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from fastdp.columns import Categorical, Column, Integer, Numeric
+from fastdp.schema.columns import Categorical, Column, Integer, Numeric
 
 DROP = None
 _MASK = (1 << 64) - 1

@@ -1,5 +1,6 @@
-"""The samplers of csrc/noise.c, the slow and obvious way: ChaCha20 in Python, exponentials by mpmath, rounding in
-rationals. Words of the stream are consumed in the kernel's order, so seeded output must be equal."""
+"""The samplers of csrc/noise.c, the slow and obvious way: ChaCha20 in Python, exponentials by mpmath,
+rounding in rationals. Words of the stream are consumed in the kernel's order, so seeded output must be equal.
+"""
 
 from __future__ import annotations
 

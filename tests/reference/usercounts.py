@@ -4,7 +4,8 @@ import pandas as pd
 
 
 def cells(public: pd.DataFrame, columns, user, years, months=3, repeats=(1, 2), t_max=None):
-    """The set of (values of the columns..., T) asked about. `columns` include year and month; `years` of the schema."""
+    """The set of (values of the columns..., T) asked about. `columns` include year and month; `years` of the
+    schema."""
     seen = public.groupby([user, *columns]).size()
     found = set()
     for key, t in seen.items():

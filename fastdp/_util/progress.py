@@ -1,0 +1,101 @@
+"""Progress of a run: stages with a known weight, told to a callback; timings kept; cancellation asked in one
+place."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ..errors import Cancelled, UsageError
+
+STAGES = {"read": 0.20, "measure": 0.10, "fit": 0.35, "sample": 0.10, "ids": 0.10, "write": 0.15}
+"""A run's stages in order, and the part of its time each usually takes (for the time left)."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the callback is told. `fraction` is of the whole run, 0..1; `seconds` since its start; `text` for
+    people.
+
+    Nothing in it depends on private data except the time that passes.
+    """
+
+    stage: str
+    fraction: float
+    seconds: float
+    text: str = ""
+    run: str = ""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate, None where nothing can be said yet."""
+        if self.fraction < 0.02:
+            return None
+        return self.seconds * (1 - self.fraction) / self.fraction
+
+
+class Reporter:
+    """Tells `callback` about stages and collects their times; `check` raises Cancelled when `cancel` says so.
+
+    `cancel` is a function without arguments that returns true to stop, or a `threading.Event`. Safe to share
+    among threads.
+    """
+
+    def __init__(
+        self,
+        callback: Callable[[Progress], None] | None = None,
+        cancel: Callable[[], bool] | threading.Event | None = None,
+        runs: int = 1,
+    ):
+        if callback is not None and not callable(callback):
+            raise UsageError("progress must be a function of one argument (a fastdp.progress.Progress)")
+        if isinstance(cancel, threading.Event):
+            cancel = cancel.is_set
+        if cancel is not None and not callable(cancel):
+            raise UsageError("cancel must be a function without arguments or a threading.Event")
+        self._callback, self._cancel = callback, cancel
+        self._start = time.perf_counter()
+        self._now, self._run = 0, ""
+        self._parts = [0.0] * runs
+        self._lock = threading.Lock()
+        self.timings: list[tuple[str, str, float]] = []
+
+    def begin(self, number: int, run: str) -> None:
+        """What follows belongs to the `number`-th of the runs (several epsilons)."""
+        self._now, self._run = number, run
+
+    def check(self) -> None:
+        if self._cancel is not None and self._cancel():
+            raise Cancelled("cancelled by the caller; nothing half-written was left behind")
+
+    @contextmanager
+    def stage(self, name: str, text: str = "") -> Iterator[None]:
+        """Times a stage, also when it fails; tells the callback of its start where there is a text."""
+        self.check()
+        if text:
+            self.update(name, 0.0, text)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.timings.append((self._run, name, time.perf_counter() - start))
+
+    def update(self, stage: str, part: float, text: str = "") -> None:
+        """`part` of this stage is done, 0..1."""
+        if self._callback is None:
+            return
+        before = 0.0
+        for name, weight in STAGES.items():
+            if name == stage:
+                before += weight * min(max(part, 0.0), 1.0)
+                break
+            before += weight
+        else:
+            before = 0.0
+        with self._lock:
+            self._parts[self._now] = max(self._parts[self._now], before)
+            fraction = sum(self._parts) / len(self._parts)
+            self._callback(Progress(stage, fraction, time.perf_counter() - self._start, text, self._run))

@@ -1,0 +1,32 @@
+"""How many threads: the one place that decides. Never a global, always an argument."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..errors import UsageError
+
+
+def available() -> int:
+    """Cores this process may use: its affinity mask, and the cgroup's quota where one is set."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
+        if quota != "max":
+            cores = min(cores, max(1, round(int(quota) / int(period))))
+    except (OSError, ValueError):
+        pass
+    return max(1, cores)
+
+
+def resolve(threads: int | None) -> int:
+    """The number asked for, or all available cores for None."""
+    if threads is None:
+        return available()
+    if isinstance(threads, bool) or int(threads) != threads or threads < 1:
+        raise UsageError(f"threads must be a whole number >= 1, got {threads!r}")
+    return int(threads)

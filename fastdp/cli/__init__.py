@@ -1,0 +1,1 @@
+"""The command line: `app` parses arguments and nothing else, `show` draws tables for the terminal."""

@@ -1,0 +1,451 @@
+"""The command line: arguments in, calls of the library, tables out. Nothing is computed here."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import FastdpError, UsageError
+
+app = typer.Typer(
+    name="fastdp",
+    help="Private synthetic data from tables of people: a differential-privacy guarantee per person.\n\n"
+    "Start with:  fastdp plan --mechanism taxi-adagrid --epsilon 1 --delta 2.5e-5",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+schema_app = typer.Typer(help="Schemas: show, import, check, draft.", no_args_is_help=True)
+archetypes_app = typer.Typer(help="Archetypes of users, from public data.", no_args_is_help=True)
+ledger_app = typer.Typer(help="Budget ledgers: open, show, verify.", no_args_is_help=True)
+app.add_typer(schema_app, name="schema")
+app.add_typer(archetypes_app, name="archetypes")
+app.add_typer(ledger_app, name="ledger")
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+SchemaOption = Annotated[
+    str | None, typer.Option("--schema", "-s", help="Schema: a .toml or .json file, or a built-in name.")
+]
+Mechanism = Annotated[
+    str,
+    typer.Option(
+        "--mechanism", "-m", help="A mechanism (adagrid, mst, ...), a recipe's name, or a recipe's path."
+    ),
+]
+Delta = Annotated[float, typer.Option("--delta", "-d", help="Delta; far below 1 / number of people.")]
+Epsilons = Annotated[
+    str, typer.Option("--epsilon", "-e", help="Epsilon, or several: 1,10 (charged together).")
+]
+Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores this process may use).")]
+
+
+@app.command(
+    epilog="Examples:\n\n\b\n"
+    "  fastdp synth trips.parquet -m taxi-adagrid -e 1 -d 2.5e-5 \\\n"
+    "      --public trips-2019.parquet --out run\n"
+    "  fastdp synth 'data/*.csv' -s people.toml -m mst -e 1 -d 1e-9 \\\n"
+    "      --ledger budget.db --dataset people --out run\n"
+    "  fastdp synth trips.parquet -m taxi-adagrid -e 1,10 -d 2.5e-5 --out both\n"
+    "      (two run folders, both/eps-1 and both/eps-10, charged together)"
+)
+def synth(
+    data: Annotated[
+        list[str], typer.Argument(help="Private data: files, globs or folders (Parquet, CSV, Arrow).")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Run folder to make; holds only what may be released.")
+    ],
+    epsilon: Epsilons,
+    delta: Delta,
+    mechanism: Mechanism,
+    schema: SchemaOption = None,
+    public: Annotated[
+        str | None, typer.Option(help="Public data of the same schema: user ids, choices.")
+    ] = None,
+    ledger: Annotated[str | None, typer.Option(help="Budget ledger (see: fastdp ledger open).")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Rows to make (default: the estimated total).")] = None,
+    threads: Threads = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Carry on a run that died, with its noise.")
+    ] = False,
+    report: Annotated[
+        bool,
+        typer.Option("--report", help="Also DIR.private/report.html; it sees the truth: not for release."),
+    ] = False,
+    sample_seed: Annotated[int | None, typer.Option(help="Fixes everything after the noise.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Tests only: fixes the noise; the result protects nobody.", hidden=True)
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make private synthetic data.
+
+    The run folder appears whole or not at all: synthetic.parquet (or shards in synthetic/), privacy.json,
+    model.fastdp, measurements.parquet with standard errors, schema.json. Timings, the report and the state to
+    resume from are beside it in DIR.private.
+    """
+    from ..run.synthesize import synthesize
+    from .show import progress_for, run_summary
+
+    numbers = epsilons(epsilon)
+    with progress_for(quiet or as_json) as callback:
+        found = synthesize(
+            data if len(data) > 1 else data[0],
+            mechanism,
+            numbers if len(numbers) > 1 else numbers[0],
+            delta,
+            schema=schema,
+            rows=rows,
+            public=public,
+            ledger=ledger,
+            dataset=dataset,
+            seed=seed,
+            sample_seed=sample_seed,
+            threads=threads,
+            progress=callback,
+            out=out,
+            resume=resume,
+            report=report,
+        )
+    runs = found if isinstance(found, list) else [found]
+    if as_json:
+        emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
+    elif not quiet:
+        run_summary(out, runs, report=report)
+
+
+@app.command(
+    epilog="Example:\n\n\b\n  fastdp plan --mechanism taxi-adagrid --epsilon 1 --delta 2.5e-5 --rows 10000000"
+)
+def plan(
+    epsilon: Epsilons,
+    delta: Delta,
+    mechanism: Mechanism,
+    schema: SchemaOption = None,
+    rows: Annotated[int, typer.Option(help="Rows expected, for memory and time.")] = 10_000_000,
+    public: Annotated[
+        str | None, typer.Option(help="Public data the run would be given; tells the clip's bias.")
+    ] = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """What a run would measure: noise per cell, detectable counts, model size, memory, time. Needs no data."""
+    from ..run.plan import plan as make
+    from ..run.plan import public_table
+    from .show import plan_table
+
+    known = False if public is None else public_table(public, schema, mechanism, threads)
+    plans = [
+        make(schema, mechanism, e, delta, rows=rows, public=known, threads=threads) for e in epsilons(epsilon)
+    ]
+    if as_json:
+        emit([p.to_dict() for p in plans])
+    else:
+        for p in plans:
+            plan_table(p)
+
+
+@app.command(
+    epilog="Example:\n\n\b\n  fastdp evaluate truth.parquet run --schema taxi-deid2 --metric deid2 --out report.html"
+)
+def evaluate(
+    truth: Annotated[str, typer.Argument(help="The true data. The result is NOT private.")],
+    synthetic: Annotated[str | None, typer.Argument(help="Synthetic data, or a run folder.")] = None,
+    schema: SchemaOption = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Metric, may be repeated (default: what fits).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write a page to look at (.html).")
+    ] = None,
+    without_truth: Annotated[
+        bool,
+        typer.Option(
+            "--without-truth",
+            help="Write the page that may be published, from a run folder alone: evaluate RUN --without-truth --out page.html",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Score synthetic data against the truth. Sees the truth: scores and page are not for release."""
+    if without_truth:
+        from ..report.page import write_public
+
+        if out is None:
+            raise UsageError("--without-truth writes a page: name it with --out")
+        write_public(out, synthetic or truth)
+        return
+    if synthetic is None:
+        raise UsageError("evaluate needs the true data and the synthetic data")
+    from .._util.files import synthetic_path
+    from ..report.evaluate import evaluate as score
+    from ..schema import Schema
+    from .show import scores_table
+
+    place, known, run = Path(synthetic), None, None
+    if (place / "privacy.json").exists():
+        from ..report.runs import folder
+
+        known, run = Schema.load(place / "schema.json"), folder(place)
+        synthetic = str(synthetic_path(place))
+    known = Schema.load(schema) if schema else known
+    page = None if out is None else str(out)
+    found = score(truth, synthetic, schema=known, metrics=metric, report=page, run=run)
+    if as_json:
+        emit(found)
+    else:
+        scores_table(found, out)
+
+
+@app.command(epilog="Example:\n\n\b\n  fastdp simulate taxi --rows 1000000 --seed 1 --out trips.parquet")
+def simulate(
+    kind: Annotated[str, typer.Argument(help="taxi, incidents or census.")],
+    rows: Annotated[int, typer.Option(help="Rows to make.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Parquet file to write.")],
+    seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+    year: Annotated[int | None, typer.Option(help="Year (taxi, incidents): years drift apart.")] = None,
+) -> None:
+    """Simulated tables to try things on; no real record inside."""
+    import pyarrow.parquet as pq
+
+    from .. import simulate as simulators
+    from ..run.folder import whole_file
+
+    maker = getattr(simulators, kind, None) if kind in ("taxi", "incidents", "census") else None
+    if maker is None:
+        raise UsageError(f"no simulator {kind!r}; there are taxi, incidents, census")
+    if rows < 0:
+        raise UsageError(f"--rows must be >= 0, got {rows}")
+    extra = {} if year is None else {"year": year}
+    if extra and kind == "census":
+        raise UsageError("--year is for taxi and incidents; the census has one year")
+    with whole_file(out) as part:
+        pq.write_table(maker(rows, seed=seed, **extra), part)
+
+
+@app.command(
+    epilog="Example:\n\n\b\n  fastdp calibrate --epsilon 1 --delta 2.5e-5 --sensitivity 150 --count 66"
+)
+def calibrate(
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e")],
+    delta: Delta,
+    sensitivity: Annotated[float, typer.Option(help="L2 sensitivity of one measurement to one user.")] = 1.0,
+    count: Annotated[int, typer.Option(help="Number of measurements that share the budget.")] = 1,
+    method: Annotated[str, typer.Option(help="gdp, classic-rdp, classic-gaussian or laplace.")] = "gdp",
+    as_json: Json = False,
+) -> None:
+    """The noise scale for a budget, rounded up."""
+    from ..privacy.calibrate import calibrate as sigma_of
+
+    sigma = sigma_of(epsilon, delta, sensitivity, count, method)
+    if as_json:
+        emit({"sigma": sigma, "method": method})
+    else:
+        typer.echo(repr(sigma))
+
+
+@schema_app.command("show", epilog="Example:\n\n\b\n  fastdp schema show taxi-deid2")
+def schema_show(
+    source: Annotated[str | None, typer.Argument(help="File or name.")] = None, as_json: Json = False
+) -> None:
+    """A schema's columns; without an argument, the built-in schemas."""
+    from ..schema import Schema
+    from ..schema.document import builtin_names
+
+    if source is None:
+        emit(builtin_names()) if as_json else typer.echo("\n".join(builtin_names()))
+        return
+    found = Schema.load(source)
+    emit(found.to_dict()) if as_json else typer.echo(found.describe())
+
+
+@schema_app.command(
+    "import",
+    epilog="Examples:\n\n\b\n  fastdp schema import deid2 parameters.json --out taxi.toml\n"
+    "  fastdp schema import domain domain.json --out adult.toml\n"
+    "  fastdp schema import census2018 specs.json --values value-lists.json --out census.toml",
+)
+def schema_import(
+    form: Annotated[str, typer.Argument(help="deid2, domain or census2018.")],
+    source: Annotated[Path, typer.Argument(help="The file to import.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Schema to write (.toml or .json).")],
+    values: Annotated[Path | None, typer.Option(help="Value lists (census2018).")] = None,
+    user: Annotated[str | None, typer.Option(help="User column (domain).")] = None,
+) -> None:
+    """A schema from another project's description of a table."""
+    from ..schema import Schema
+
+    makers = {
+        "deid2": lambda: Schema.from_deid2(source),
+        "domain": lambda: Schema.from_domain(source, user=user),
+        "census2018": lambda: Schema.from_census2018(source, values),
+    }
+    if form not in makers:
+        raise UsageError(f"no importer {form!r}; there are {', '.join(makers)}")
+    makers[form]().save(out)
+
+
+@schema_app.command("check", epilog="Example:\n\n\b\n  fastdp schema check trips.toml")
+def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], as_json: Json = False) -> None:
+    """Whether a schema is well-formed; the error names column and field."""
+    from ..schema import Schema
+
+    found = Schema.load(source)
+    if as_json:
+        emit({"name": found.name, "columns": len(found.columns), "sha256": found.digest()})
+    else:
+        typer.echo(f"{found!r} is well-formed, sha256 {found.digest()}")
+
+
+@schema_app.command(
+    "draft",
+    epilog="Example:\n\n\b\n  fastdp schema draft public-trips.parquet --user taxi_id --out trips.toml",
+)
+def schema_draft(
+    source: Annotated[str, typer.Argument(help="PUBLIC data: its values end up in the schema.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Schema to write (.toml or .json).")],
+    user: Annotated[str | None, typer.Option(help="User column.")] = None,
+    bins: Annotated[int, typer.Option(help="Bins of numeric columns.")] = 20,
+) -> None:
+    """A first schema from public data, to be edited by hand. Never draft from private data."""
+    from ..public.data import public_frame
+    from ..schema import Schema
+
+    Schema.draft(public_frame(source), user=user, bins=bins).save(out)
+
+
+@archetypes_app.command(
+    "fit",
+    epilog="Example:\n\n\b\n  fastdp archetypes fit trips-2019.parquet --mechanism taxi-archetypes --out A\n"
+    "  fastdp synth trips.parquet -m taxi-archetypes -e 1 -d 2.5e-5 --public A --out run",
+)
+def archetypes_fit(
+    public: Annotated[str, typer.Argument(help="PUBLIC data: files, a glob or a folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to make.")],
+    mechanism: Mechanism = "taxi-archetypes",
+    schema: SchemaOption = None,
+    archetypes: Annotated[
+        str | None, typer.Option(help="How many, or auto: by the likelihood of public users held out.")
+    ] = None,
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Archetypes, their habits and the chain of conditionals, from public data. Never fit on private data."""
+    from ..run.publicfit import fit_folder
+    from .show import archetypes_table
+
+    found = fit_folder(public, out, mechanism, schema=schema, archetypes=archetypes, threads=threads)
+    if as_json:
+        emit({"out": str(out), **found})
+    elif not quiet:
+        archetypes_table(out, found)
+
+
+@ledger_app.command(
+    "open", epilog="Example:\n\n\b\n  fastdp ledger open budget.db trips-2020 --epsilon 2 --delta 1e-5"
+)
+def ledger_open(
+    path: Annotated[str, typer.Argument(help="Ledger file (made if missing) or sqlite: URL.")],
+    dataset: Annotated[str, typer.Argument(help="Name of the data set.")],
+    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", "-d")] = None,
+    mu: Annotated[float | None, typer.Option(help="Instead of epsilon and delta.")] = None,
+    pure: Annotated[float, typer.Option(help="Part of epsilon set aside for pure releases.")] = 0.0,
+    keys: Annotated[float, typer.Option(help="Part of delta set aside for key selection.")] = 0.0,
+) -> None:
+    """Open a data set with a budget that can never be changed."""
+    from ..privacy.ledger import Ledger
+
+    Ledger(path).open(dataset, epsilon=epsilon, delta=delta, mu=mu, pure=pure, keys=keys)
+
+
+@ledger_app.command("show", epilog="Example:\n\n\b\n  fastdp ledger show budget.db trips-2020")
+def ledger_show(
+    path: Annotated[str, typer.Argument(help="Ledger file.")],
+    dataset: Annotated[str | None, typer.Argument(help="Only this data set.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Budgets, what was spent, what is left, and every run."""
+    from ..privacy.ledger import Ledger
+    from .show import ledger_tables
+
+    ledger = Ledger(path)
+    names = [dataset] if dataset is not None else list(ledger.datasets())
+    found = {
+        n: {
+            "budget": ledger.datasets().get(n),
+            "spent": ledger.spent(n),
+            "left": ledger.remaining(n),
+            "runs": ledger.entries(n),
+        }
+        for n in names
+    }
+    emit(found) if as_json else ledger_tables(found)
+
+
+@ledger_app.command("verify", epilog="Example:\n\n\b\n  fastdp ledger verify budget.db")
+def ledger_verify(path: Annotated[str, typer.Argument(help="Ledger file.")], as_json: Json = False) -> None:
+    """Replay the whole chain; an error says what was tampered with."""
+    from ..privacy.ledger import Ledger
+
+    found = Ledger(path).verify()
+    emit(found) if as_json else typer.echo(f"intact: {found['seq']} records, last hash {found['hash']}")
+
+
+@app.command("verify", epilog="Example:\n\n\b\n  fastdp verify run")
+def verify_run(
+    folder: Annotated[Path, typer.Argument(help="A run folder.")],
+    ledger: Annotated[str | None, typer.Option(help="Also find the run in this ledger.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Recompute a run's epsilon from its statement, check every hash, and that nothing private lies in the
+    folder."""
+    from ..run.verify import verify
+
+    found = verify(folder, ledger=ledger)
+    if as_json:
+        emit({"ok": found.ok, "epsilon": found.epsilon, "delta": found.delta, "private": found.private})
+    else:
+        typer.echo(f"{folder}: the statement holds, epsilon {found.epsilon:.6g} at delta {found.delta:g}")
+        if not found.private:
+            typer.echo("NOT PRIVATE: the noise was drawn from a known seed")
+
+
+def epsilons(text: str) -> list[float]:
+    """`1` or `1,10` as numbers; UsageError otherwise."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--epsilon: a number, or several separated by commas, got {text!r}") from None
+
+
+def emit(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1, default=str))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The program: exit code 0, or that of the kind of error (see fastdp.errors); 130 after Ctrl-C, 143 when
+    terminated."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        app(args=arguments, standalone_mode=True)
+    except FastdpError as error:
+        if "--json" in arguments:
+            emit({"error": {"kind": type(error).__name__, "text": str(error), "exit_code": error.exit_code}})
+        typer.echo(f"fastdp: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("fastdp: interrupted; nothing half-written was left behind", err=True)
+        sys.exit(130)

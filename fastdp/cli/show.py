@@ -1,0 +1,267 @@
+"""How the command line shows things: progress on a terminal or in a log, tables, summaries."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from .._util.progress import Progress
+    from ..run.plan import Plan
+    from ..run.synthesize import Run
+
+# Lines are as long as they need to be; in a pipe, tables too.
+console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+WORDS = {
+    "read": "reading and encoding",
+    "measure": "measuring with noise",
+    "fit": "fitting the model",
+    "sample": "drawing rows",
+    "ids": "dealing user ids",
+    "write": "decoding and writing",
+}
+
+
+@contextmanager
+def progress_for(silent: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """A progress callback: a bar with the time left on a terminal, a line per stage in a log, None if silent."""
+    if silent:
+        yield None
+    elif sys.stderr.isatty():
+        with _bar() as callback:
+            yield callback
+    else:
+        yield _lines()
+
+
+def _lines() -> Callable[[Progress], None]:
+    last = [""]
+
+    def told(p: Progress) -> None:
+        name = f"{p.run} {p.stage}".strip()
+        if name != last[0]:
+            last[0] = name
+            run = f"{p.run}: " if p.run else ""
+            print(
+                f"fastdp {p.seconds:7.1f} s  {run}{WORDS.get(p.stage, p.stage)}", file=sys.stderr, flush=True
+            )
+
+    return told
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Progress], None]]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(bar_width=40),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=1.0, left="")
+
+        def told(p) -> None:
+            run = f"{p.run} " if p.run else ""
+            left = p.seconds_left
+            bar.update(
+                task,
+                completed=p.fraction,
+                description=run + WORDS.get(p.stage, p.stage),
+                left="" if left is None else f"about {duration(left)} left",
+            )
+
+        yield told
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def _from_here(path: Path | None) -> str:
+    """A path below the working folder without what leads to it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path is not None and path.is_relative_to(here) else path)
+
+
+def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
+    """What was made and what it promises."""
+    for run in runs:
+        p = run.privacy
+        part = p["parts"][p.get("part", 0)]
+        asked = part["asked"]
+        console.print(
+            f"[bold]{_from_here(run.out)}[/bold]  epsilon {asked['epsilon']:g} at delta {asked['delta']:g}"
+        )
+        if "clip_choice" in part:
+            lost = part["clip_choice"]["lost"]
+            console.print(
+                f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost:.0%} of the rows are left out"
+            )
+        stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
+        if stages:
+            console.print(f"  {stages}")
+    p = runs[0].privacy
+    if len(runs) > 1:
+        console.print(f"Together epsilon {p['epsilon']:.4g}: whoever reads one may read the others.")
+    unit = p["unit"]
+    console.print(f"Protected: {unit['adjacency']}.")
+    for note in p.get("notes", ()):
+        console.print(f"Note: {note}.")
+    console.print(f"Check it with: fastdp verify {out}")
+    if report:
+        name = "report.html" if len(runs) == 1 else "report-eps-*.html"
+        console.print(f"Look at {out}.private/{name} (it sees the truth: not for release).")
+
+
+def plan_table(plan: Plan) -> None:
+    """The plan of one epsilon for people."""
+    console.print(
+        f"[bold]{plan.mechanism}[/bold], epsilon {plan.epsilon:g}, delta {plan.delta:g} ({plan.calibration}): "
+        f"mu {plan.mu:.4f}, clip {f'chosen in the run, at most {plan.clip}' if plan.clip_options else plan.clip}, unit {plan.unit}"
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("marginal", overflow="fold")
+    for name in ("cells", "times", "noise per cell (rows)", "detectable count"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for line in plan.lines:
+        table.add_row(
+            " x ".join(line.clique),
+            f"{line.cells:,}",
+            str(line.times),
+            f"{line.sigma:,.1f}",
+            f"{line.detectable:,.0f}",
+            line.note,
+        )
+    console.print(table)
+    for what, share in plan.charges:
+        console.print(f"{what}: {share:.1%} of mu^2")
+    cells = (
+        f"{plan.model_cells:,} cells in {len(plan.cliques)} cliques"
+        if plan.model_cells
+        else "chosen in the run"
+    )
+    console.print(f"{plan.measurements} measurements; model: {plan.too_large or cells}")
+    console.print(
+        f"for {plan.rows:,} rows: about {size(plan.memory_bytes)} of memory and {duration(plan.seconds)}"
+    )
+    if plan.less_noise > 0:
+        console.print(f"{plan.less_noise:.0%} less noise than the classic-rdp calibration would need")
+    if plan.clip_options:
+        _clip_options(plan)
+    elif plan.clip_bias is not None:
+        better = f"; least error at clip {plan.clip_suggested}" if plan.clip_suggested else ""
+        console.print(f"clip {plan.clip} loses {plan.clip_bias:.2%} of the public rows{better}")
+    for note in plan.notes:
+        console.print(f"Note: {note}.")
+
+
+def _clip_options(plan: Plan) -> None:
+    """The clips a run may choose, with the noise of each and what public data says of it."""
+    seen = plan.clip_bias is not None
+    table = Table(box=None, pad_edge=False)
+    for name in ("clip", "noise per cell (rows)", *(("public rows lost", "expected error") if seen else ())):
+        table.add_column(name, justify="right")
+    for o in plan.clip_options:
+        told = (f"{o.lost:.1%}", f"{o.error:.3f}") if o.lost is not None and o.error is not None else ()
+        table.add_row(f"{o.clip:,}", f"{o.sigma:,.1f}", *told)
+    console.print(
+        f"The clip is chosen by a noisy histogram of rows per user (noise {plan.clip_noise:,.1f} users per bin): the one with the least "
+        "expected error from rows lost and noise. The noise above is that of the largest clip; of some clips, in a typical marginal:"
+    )
+    console.print(table)
+    if seen:
+        console.print(f"The public data would choose clip {plan.clip_suggested}")
+
+
+ASIDE = ("private", "rows", "columns", "baselines", "seconds")
+
+
+def scores_table(found: Mapping[str, Any], out: Path | None) -> None:
+    """The scores of every metric, beside those of random samples of the truth where they were taken."""
+    samples = found.get("baselines") or {}
+    table = Table(box=None, pad_edge=False)
+    table.add_column("score")
+    for name in ("synthetic", *samples):
+        table.add_column(name, justify="right")
+    for metric, scores in found.items():
+        if metric in ASIDE or not isinstance(scores, Mapping):
+            continue
+        for key, value in scores.items():
+            if isinstance(value, float):
+                beside = [(s.get(metric) or {}).get(key) for s in samples.values()]
+                table.add_row(f"{metric} {key}", *(_score(v) for v in (value, *beside)))
+    console.print(table)
+    console.print("These figures see the truth: not private, not for release.")
+    if out is not None:
+        console.print(f"Look at {out}")
+
+
+def _score(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else ""
+
+
+def archetypes_table(out: Path, found: Mapping[str, Any]) -> None:
+    """What `fastdp archetypes fit` found: each archetype, and the evidence for their number where it was
+    chosen."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("archetype", "public users", "rows per user", "commonest codes"):
+        table.add_column(name, justify="left" if name == "commonest codes" else "right")
+    for a in found["archetypes"]:
+        usual = ", ".join(f"{k} {v}" for k, v in a["commonest_codes"].items())
+        table.add_row(str(a["archetype"]), f"{a['users']:,}", f"{a['rows_per_user']:.1f}", usual)
+    console.print(table)
+    if found["held_out"]:
+        best = max(e["log_likelihood"] for e in found["held_out"])
+        console.print("mean log likelihood of held-out rows below the best (standard error of the gap):")
+        for e in found["held_out"]:
+            gap, error = best - e["log_likelihood"], e["error_of_gap_to_best"]
+            console.print(f"  {e['archetypes']:>3} archetypes  {gap:.4f} ({error:.4f})")
+    console.print(f"{out}: {len(found['archetypes'])} archetypes, sha256 {found['sha256']}")
+
+
+def ledger_tables(found: Mapping[str, Mapping]) -> None:
+    """Each data set's budget and runs."""
+    for name, entry in found.items():
+        console.print(f"[bold]{name}[/bold]  budget: {_figures(entry['budget'])}")
+        console.print(f"  spent: {_figures(entry['spent'])}")
+        console.print(f"  left:  {_figures(entry['left'])}")
+        for run in entry["runs"]:
+            state = "finished" if run["finished"] else "open"
+            console.print(
+                f"  run {run['run']}: {state}, {len(run['steps'])} steps, {_charges(run['charged'])}"
+            )
+
+
+def _figures(values: Mapping | None) -> str:
+    shown = {
+        k: v for k, v in (values or {}).items() if isinstance(v, int | float) and not isinstance(v, bool)
+    }
+    return ", ".join(f"{k} {v:.6g}" for k, v in shown.items()) or "no limit"
+
+
+def _charges(events: Sequence[Mapping]) -> str:
+    mu2 = sum(e["mu"] ** 2 for e in events if "mu" in e)
+    other = [e for e in events if "mu" not in e]
+    parts = [f"mu {mu2**0.5:.6g}"] if mu2 else []
+    parts += [f"{e['law']} epsilon {e['epsilon']:.6g}" for e in other[:3]]
+    return ", ".join(parts) + (" ..." if len(other) > 3 else "") or "nothing charged"

@@ -1,0 +1,305 @@
+"""Codes to values: the reverse of the encoder, with numbers drawn inside their bins.
+
+Every random number is a fixed function of (seed, column, row), so any slice of rows decodes to the same
+values alone as within the whole, whatever the threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core import codes as core
+from .._util.threads import resolve
+from ..errors import UsageError
+from ..schema import dtypes
+from ..schema.columns import Categorical, Column, Integer, Numeric
+from ..schema.derived import Derived, Timestamp, shift_parts
+from ..schema.epoch import since_1970
+from .bins import Bins, bins_of, digits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema import Schema
+
+_CHUNK = 1 << 18
+# Ranges up to this size are decoded by a table, longer ones by a sum.
+_LISTED = 1 << 20
+
+
+def decode(
+    schema: Schema,
+    codes: Mapping[str, np.ndarray],
+    seed: int,
+    offset: int = 0,
+    *,
+    outputs: bool = False,
+    threads: int | None = None,
+) -> pa.Table:
+    """Values of the coded columns, in the schema's order, under their source names and output types.
+
+    Row i is the row `offset + i` of the whole: it depends on (seed, offset + i) and its codes only. A
+    derived field is rebuilt where all its parts are there, else its parts are written as they are. With
+    `outputs`, the schema's extra columns (day of the week, hour of the day drawn within the shift) follow.
+    """
+    import pyarrow as pa
+
+    columns = {name: _checked(schema, name, array) for name, array in codes.items()}
+    rows = {len(array) for array in columns.values()}
+    if len(rows) != 1:
+        raise UsageError("codes: give at least one column, and all of the same length")
+    if offset < 0:
+        raise UsageError(f"offset: a row number >= 0, got {offset}")
+    total = rows.pop()
+    starts = range(0, total, _CHUNK) if total else [0]
+
+    def chunk(start: int) -> pa.RecordBatch:
+        part = {name: array[start : start + _CHUNK] for name, array in columns.items()}
+        return _decode_rows(schema, part, seed, offset + start, outputs)
+
+    workers = min(resolve(threads), len(starts))
+    if workers <= 1:
+        return pa.Table.from_batches([chunk(s) for s in starts])
+    with ThreadPoolExecutor(workers) as pool:
+        return pa.Table.from_batches(list(pool.map(chunk, starts)))
+
+
+def _checked(schema: Schema, name: str, array: Any) -> np.ndarray:
+    """The column as contiguous codes of its own type; UsageError where it is no column of codes."""
+    if name not in schema.columns:
+        raise UsageError(f"codes: no column {name!r} in the schema; there are {', '.join(schema.columns)}")
+    column = schema.columns[name]
+    array = np.asarray(array)
+    if array.ndim != 1 or array.dtype.kind not in "ui":
+        raise UsageError(f"codes of {name!r}: a 1-D array of whole numbers is needed")
+    if len(array) and not (array.min() >= 0 and array.max() < column.size):
+        raise UsageError(f"codes of {name!r}: must lie in 0..{column.size - 1}")
+    return np.ascontiguousarray(array, dtype=column.code_dtype)
+
+
+def stream_key(seed: int, column: str, purpose: str = "") -> int:
+    """The 64-bit key of a column's random stream."""
+    text = f"fastdp decode\x00{seed}\x00{column}\x00{purpose}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _uniform(seed: int, column: str, purpose: str, row: int, count: int) -> np.ndarray:
+    u = np.empty(count, dtype=np.float64)
+    core.uniform(stream_key(seed, column, purpose), row, u)
+    return u
+
+
+def _decode_rows(
+    schema: Schema, codes: dict[str, np.ndarray], seed: int, row: int, outputs: bool
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    names: list[str] = []
+    arrays: list[pa.Array] = []
+
+    def add(name: str, array: pa.Array) -> None:
+        names.append(name)
+        arrays.append(array)
+
+    for item in schema.fields.values():
+        if not isinstance(item, Derived):
+            if item.name in codes:
+                add(item.source, _values(schema, item, codes[item.name], seed, row))
+            continue
+        have = [part for part in item.parts if part.name in codes]
+        if len(have) == len(item.parts) and item.output == "value":
+            add(item.source, _rebuilt(item, [codes[p.name] for p in have], seed, row))
+        else:
+            for part in have:
+                add(part.name, _values(schema, part, codes[part.name], seed, row))
+    if outputs:
+        for extra in schema.outputs.values():
+            if extra.of in codes:
+                shift, base = codes[extra.of], schema.columns[extra.of].base
+                values = _shift_values(schema.columns[extra.of])[np.minimum(shift, base - 1)]
+                u = _uniform(seed, extra.name, "hour", row, len(shift)) if extra.part == "hour" else None
+                drawn = shift_parts(values, extra.part, u)
+                add(extra.name, _array(drawn, shift >= base, extra.dtype))
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _shift_values(column: Column) -> np.ndarray:
+    """The shift number 0..20 behind each code of a shift column."""
+    listed = column.values if isinstance(column, Categorical) else range(column.base)
+    return np.array([int(v) for v in listed], dtype=np.int64)
+
+
+def _array(values: np.ndarray, null: np.ndarray | None, dtype: str) -> pa.Array:
+    """Numbers as an Arrow array of an output type, nulls where `null`."""
+    import pyarrow as pa
+
+    kind = dtypes.arrow(dtype)
+    family = dtypes.family(dtype)
+    if family in ("int", "float", "bool"):
+        wanted = np.uint8 if family == "bool" else kind.to_pandas_dtype()
+        values = np.ascontiguousarray(values, dtype=wanted)
+        if family == "bool":
+            return _arrow(values, null, pa.uint8()).cast(pa.bool_())
+        return _arrow(values, null, kind)
+    if family == "decimal":
+        wide = np.empty((len(values), 2), dtype=np.int64)
+        wide[:, 0] = values
+        wide[:, 1] = wide[:, 0] >> 63
+        return _arrow(wide, null, kind)
+    if family in ("date", "timestamp"):
+        size = np.int32 if dtype == "date32" else np.int64
+        return _arrow(np.ascontiguousarray(values, dtype=size), null, kind)
+    return _arrow(np.ascontiguousarray(values), null, pa.from_numpy_dtype(values.dtype)).cast(kind)
+
+
+def _arrow(values: np.ndarray, null: np.ndarray | None, kind: pa.DataType) -> pa.Array:
+    """The same memory as an Arrow array."""
+    import pyarrow as pa
+
+    valid = None
+    if null is not None and null.any():
+        valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values)])
+
+
+def _rebuilt(item: Derived, parts: list[np.ndarray], seed: int, row: int) -> pa.Array:
+    null = np.zeros(len(parts[0]), dtype=bool)
+    whole = []
+    for part, codes in zip(item.parts, parts, strict=True):
+        null |= codes >= part.base
+        whole.append(np.where(codes < part.base, codes, 0).astype(np.int64))
+    values = item.join(whole, lambda purpose: _uniform(seed, item.name, purpose, row, len(null)))
+    if not isinstance(item, Timestamp):
+        return _array(values, null, item.dtype)
+    if item.dtype == "date32":
+        return _array(values // 86_400, null, item.dtype)
+    if item.dtype == "date64":
+        return _array(values // 86_400 * 86_400_000, null, item.dtype)
+    kind = dtypes.arrow(item.dtype)
+    scale = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+    local = _array(values * scale, null, f"timestamp[{kind.unit}]")
+    if kind.tz is None:
+        return local
+    import pyarrow.compute as pc
+
+    return pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="latest")
+
+
+def _values(schema: Schema, column: Column, codes: np.ndarray, seed: int, row: int) -> pa.Array:
+    if isinstance(column, Integer) and column.size > _LISTED:
+        values = np.where(codes < column.base, codes, 0) + np.int64(column.min)
+        values *= 10 ** dtypes.decimal_scale(column.dtype)
+        return _array(values, codes >= column.base, column.dtype)
+    cache = schema.__dict__.setdefault("_decode_books", {})
+    book = cache.get(column.name)
+    if book is None:
+        book = cache[column.name] = _Book(column)
+    null = None
+    if not book.never_null:
+        null = np.empty(len(codes), dtype=np.uint8)
+        core.lookup(codes, book.null, null)
+        null = null.view(bool)
+    if book.bins is not None and isinstance(column, Numeric):
+        return _drawn(column, book.bins, codes, null, stream_key(seed, column.name), row)
+    if book.texts is not None:
+        index = np.empty(len(codes), dtype=np.int32)
+        core.lookup(codes, book.table, index)
+        import pyarrow as pa
+
+        coded = pa.DictionaryArray.from_arrays(_arrow(index, null, pa.int32()), book.texts)
+        kind = dtypes.arrow(column.dtype)
+        return coded if pa.types.is_dictionary(kind) else coded.cast(book.texts.type).cast(kind)
+    values = np.empty(len(codes), dtype=book.table.dtype)
+    core.lookup(codes, book.table, values)
+    return _array(values, null, column.dtype)
+
+
+class _Book:
+    """What a column's codes decode to: a table of values or texts, or bins to draw in."""
+
+    def __init__(self, column: Column):
+        self.null = np.zeros(column.size, dtype=np.uint8)
+        if column.null_code is not None:
+            self.null[column.null_code] = 1
+        self.bins: Bins | None = None
+        self.texts: pa.Array | None = None
+        self.table = np.zeros(0, dtype=np.int64)
+        if isinstance(column, Numeric):
+            self.bins, without = bins_of(column)
+            self.null[without] = 1
+        else:
+            self._listed(column)
+        self.never_null = not self.null.any()
+
+    def _listed(self, column: Column) -> None:
+        extra = column.size - column.base
+        other = column.other if isinstance(column, Categorical) else None
+        if column.overflow_code is not None and other is None:
+            self.null[column.overflow_code] = 1
+        if isinstance(column, Categorical):
+            values = list(column.values)
+            values += [values[0] if other is None else other] * extra
+        else:
+            first = column.min if isinstance(column, Integer) else getattr(column, "first", 0)
+            numbers = np.arange(column.base, dtype=np.int64) + first
+            self.table = np.concatenate([numbers, np.full(extra, first)])
+            if dtypes.family(column.dtype) == "decimal":
+                self.table *= 10 ** dtypes.decimal_scale(column.dtype)
+            if dtypes.family(column.dtype) in ("int", "float"):
+                self.table = self.table.astype(dtypes.arrow(column.dtype).to_pandas_dtype())
+            return
+        if dtypes.family(column.dtype) == "string":
+            self.texts = _texts([str(v) for v in values], column.dtype)
+            self.table = np.arange(len(values), dtype=np.int32)
+            return
+        self.table = _machine(values, column.dtype)
+
+
+def _texts(values: list[str], dtype: str) -> pa.Array:
+    """The listed texts; views and dictionaries are made from plain strings."""
+    import pyarrow as pa
+
+    kind = dtypes.arrow(dtype)
+    plain = pa.types.is_dictionary(kind) or pa.types.is_string_view(kind)
+    return pa.array(values, pa.string() if plain else kind)
+
+
+def _machine(values: list[Any], dtype: str) -> np.ndarray:
+    """Listed values as the numbers that Arrow stores for them."""
+    family = dtypes.family(dtype)
+    if family in ("int", "float"):
+        return np.array(values, dtype=dtypes.arrow(dtype).to_pandas_dtype())
+    if family == "bool":
+        return np.array(values, dtype=np.uint8)
+    if family == "decimal":
+        scale = dtypes.decimal_scale(dtype)
+        return np.array([int(Decimal(v).scaleb(scale)) for v in values], dtype=np.int64)
+    kind = dtypes.arrow(dtype)
+    if family == "date":
+        days = np.array(values, dtype="datetime64[D]")
+        return days.astype(np.int32) if dtype == "date32" else days.astype("datetime64[ms]").view(np.int64)
+    return np.array([since_1970(v, kind.unit, kind.tz) for v in values], dtype=np.int64)
+
+
+def _drawn(
+    column: Numeric, bins: Bins, codes: np.ndarray, null: np.ndarray | None, key: int, row: int
+) -> pa.Array:
+    family = dtypes.family(column.dtype)
+    if family in ("int", "float"):
+        out = np.empty(len(codes), dtype=dtypes.arrow(column.dtype).to_pandas_dtype())
+    else:
+        out = np.empty(len(codes), dtype=np.int64 if column.whole else np.float64)
+    if family == "decimal":
+        out = out.view(np.int64)
+    unit = 1.0 if family == "decimal" else bins.unit
+    limits = (bins.lo, bins.hi, bins.mean, bins.low, bins.high)
+    core.draw(codes, *limits, bins.whole, unit, key, row, out)
+    if family == "decimal":
+        out *= 10 ** (dtypes.decimal_scale(column.dtype) - digits(column))
+    return _array(out, null, column.dtype)

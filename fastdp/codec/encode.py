@@ -1,0 +1,221 @@
+"""Values to codes: Arrow columns in, the smallest unsigned codes out, by the public schema.
+
+No value raises: what lies outside a column's domain goes where its overflow policy says, nulls where the
+null policy says. Wrong *types* raise a DataError before any work. Everything here may run in several
+threads at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core import codes as core
+from ..errors import DataError
+from ..schema.columns import Column
+from ..schema.derived import Derived, Timestamp
+from .maps import Source, dictionary_map, number_map
+from .policy import null_code, other_code
+from .text import text_codes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema.schema import Field, Schema
+
+
+def source_columns(schema: Schema, columns: Sequence[str] | None = None) -> list[str]:
+    """Names of the source columns that these code columns (all by default) are read from; without the
+    user column."""
+    return list(dict.fromkeys(item.source for item, _ in _wanted(schema, columns)))
+
+
+def _wanted(schema: Schema, columns: Iterable[str] | None) -> list[tuple[Field, list[Column]]]:
+    """The fields to read, and the code columns wanted of each."""
+    names = None if columns is None else set(schema.domain.check(tuple(columns)))
+    out: list[tuple[Field, list[Column]]] = []
+    for item in schema.fields.values():
+        parts = item.parts if isinstance(item, Derived) else (item,)
+        chosen = [c for c in parts if names is None or c.name in names]
+        if chosen:
+            out.append((item, chosen))
+    return out
+
+
+def check_types(schema: Schema, source: pa.Schema, columns: Sequence[str] | None = None) -> None:
+    """DataError, naming the column, where one is missing, there twice, or of a type that cannot hold it."""
+    for item, _ in _wanted(schema, columns):
+        found = source.get_all_field_indices(item.source)
+        if not found:
+            raise DataError(f"column {item.source!r} is missing; there are {', '.join(source.names)}")
+        if len(found) > 1:
+            raise DataError(f"column {item.source!r} is there {len(found)} times; names must differ")
+        _source_of(item, source.field(found[0]).type)
+
+
+def _source_of(item: Field, kind: pa.DataType) -> Source:
+    source = Source.of(item.dtype, kind)
+    if source is None:
+        raise DataError(
+            f"column {item.source!r} is {kind}, which cannot be read as {item.kind} ({item.dtype}); "
+            "cast it, or correct the schema"
+        )
+    return source
+
+
+def encode_batch(
+    schema: Schema, batch: Any, columns: Sequence[str] | None = None
+) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+    """Codes of a record batch or table, and which rows to keep (None: all of them).
+
+    Each array is C-contiguous and of its column's `code_dtype`; a row not to be kept has code 0 where the
+    policy dropped it. `batch` is a pyarrow RecordBatch or Table, or anything with `__arrow_c_stream__`.
+    """
+    import pyarrow as pa
+
+    if not isinstance(batch, pa.RecordBatch | pa.Table):
+        batch = pa.table(batch)
+    check_types(schema, batch.schema, columns)
+    wanted = _wanted(schema, columns)
+    rows = batch.num_rows
+    keep: np.ndarray | None = None
+    if any(_may_drop(c) for _, chosen in wanted for c in chosen):
+        keep = np.ones(rows, dtype=np.uint8)
+    out: dict[str, np.ndarray] = {}
+    for item, chosen in wanted:
+        for column in chosen:
+            out[column.name] = np.empty(rows, dtype=column.code_dtype)
+        data = batch.column(item.source)
+        start = 0
+        for chunk in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
+            rows_of = slice(start, start + len(chunk))
+            start += len(chunk)
+            if len(chunk):
+                parts = {c.name: out[c.name][rows_of] for c in chosen}
+                _encode(schema, item, chosen, chunk, parts, None if keep is None else keep[rows_of])
+    names = [c for c in schema.columns if c in out]
+    mask = None if keep is None or keep.all() else keep.view(bool)
+    return {name: out[name] for name in names}, mask
+
+
+def _may_drop(column: Column) -> bool:
+    return column.null.action == "drop" or (column.overflow.action == "drop")
+
+
+def _cache(schema: Schema) -> dict[Any, Any]:
+    """Maps made for this schema; they are immutable, so threads may race to store an equal one."""
+    return schema.__dict__.setdefault("_encode_maps", {})
+
+
+def _encode(
+    schema: Schema,
+    item: Field,
+    chosen: list[Column],
+    array: pa.Array,
+    out: dict[str, np.ndarray],
+    keep: np.ndarray | None,
+) -> None:
+    import pyarrow as pa
+
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_null(array.type):
+        for column in chosen:
+            _fill(out[column.name], keep, np.ones(len(array), dtype=bool), null_code(column))
+        return
+    if isinstance(item, Derived):
+        _encode_derived(item, chosen, array, out, keep)
+        return
+    source = _source_of(item, array.type)
+    if source.form in ("text", "dictionary"):
+        indices, table = _dictionary(item, source, array)
+        rule = dictionary_map(item, table)
+        x, valid, bit0 = _buffers(indices)
+    else:
+        key = (item.name, source)
+        cache = _cache(schema)
+        if key not in cache:
+            cache[key] = number_map(item, source)
+        rule = cache[key]
+        x, valid, bit0 = _buffers(source.plain(array))
+    core.encode(x, rule, valid, bit0, out[item.name], keep)
+
+
+def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    """Indices into distinct values, and the code (or DROP) of each of those."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(array.type):
+        array = source.binary(array).dictionary_encode()
+    values = array.dictionary
+    inner = _source_of(item, values.type)
+    if inner.form == "text":
+        table = text_codes(item, inner.binary(values).to_pylist())
+    else:
+        table = np.empty(len(values), dtype=np.uint32)
+        if len(values):
+            x, valid, bit0 = _buffers(inner.plain(values))
+            core.encode(x, number_map(item, inner), valid, bit0, table, None)
+    return array.indices, table
+
+
+def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None, int]:
+    """A primitive array as numpy values, validity bitmap and the bit of its first row."""
+    valid, data = array.buffers()[:2]
+    dtype = np.dtype(array.type.to_pandas_dtype())
+    if data is None or not len(array):
+        return np.zeros(len(array), dtype=dtype), None, 0
+    x = np.frombuffer(data, dtype=dtype, count=array.offset + len(array))[array.offset :]
+    if valid is None or array.null_count == 0:
+        return x, None, 0
+    return x, np.frombuffer(valid, dtype=np.uint8), array.offset
+
+
+def _fill(out: np.ndarray, keep: np.ndarray | None, where: np.ndarray, code: int) -> None:
+    if code == core.DROP:
+        out[where] = 0
+        if keep is not None:
+            keep[where] = 0
+    else:
+        out[where] = code
+
+
+def _encode_derived(
+    item: Derived,
+    chosen: list[Column],
+    array: pa.Array,
+    out: dict[str, np.ndarray],
+    keep: np.ndarray | None,
+) -> None:
+    source = _source_of(item, array.type)
+    values, good, null = source.as_integers(array, item)
+    if isinstance(item, Timestamp):
+        codes, inside = _split_hours(item, values, good & ~null)
+    else:
+        codes, inside = item.split(np.where(good & ~null, values, 0))
+    good &= inside
+    position = {part.name: i for i, part in enumerate(item.parts)}
+    for column in chosen:
+        target = out[column.name]
+        np.copyto(target, codes[position[column.name]], casting="unsafe")
+        if not good.all():
+            _fill(target, keep, ~good & ~null, other_code(column))
+        if null.any():
+            _fill(target, keep, null, null_code(column))
+
+
+def _split_hours(
+    item: Timestamp, seconds: np.ndarray, good: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """`item.split`, by a table over the hours that occur: every part is the same within an hour."""
+    hours = seconds // 3600
+    if not good.all():
+        hours[~good] = hours[good][0] if good.any() else 0
+    low, high = (int(hours.min()), int(hours.max())) if len(hours) else (0, 0)
+    if high - low > min(1 << 22, 4 * len(hours) + 10_000):
+        return item.split(hours * 3600)
+    tables, inside = item.split(np.arange(low, high + 1) * 3600)
+    hours -= low
+    return [t.astype(np.uint32)[hours] for t in tables], inside[hours]

@@ -1,0 +1,316 @@
+"""What the encoder prepares per column and source type: which forms of values can be read as which
+kind of column, and the kernel's map from values to codes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core import codes as core
+from ..schema import dtypes
+from ..schema.columns import Categorical, Column, Integer, Numeric
+from ..schema.epoch import EPOCH, UNITS, since_1970
+from .policy import ends, nan_code, null_code, other_code
+from .text import parsed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema.derived import Derived
+
+_I64 = np.iinfo(np.int64)
+_TABLE_LIMIT = 1 << 20
+# Years 1 to 9999, in seconds: what Arrow's calendar functions accept.
+_CALENDAR = (-62_135_596_800, 253_402_300_799)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source column's physical form, as far as encoding depends on it.
+
+    `form`: `whole` (integers), `float`, `decimal`, `time` (dates and timestamps), `text` or `dictionary`;
+    `target`: the family of the column's own type.
+    """
+
+    form: str
+    target: str
+    dtype: str
+    kind: Any
+
+    @staticmethod
+    def of(dtype: str, kind: pa.DataType) -> Source | None:
+        """How a column of this own type is read from a source type; None where it cannot be."""
+        import pyarrow as pa
+
+        t = pa.types
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        target = dtypes.family(dtype)
+        if t.is_dictionary(kind):
+            inner = Source.of(dtype, kind.value_type)
+            return None if inner is None else Source("dictionary", target, dtype, kind)
+        texts = (t.is_string, t.is_large_string, t.is_binary, t.is_large_binary)
+        views = (t.is_string_view, t.is_binary_view, t.is_fixed_size_binary)
+        if t.is_null(kind) or any(is_text(kind) for is_text in (*texts, *views)):
+            return Source("text", target, dtype, kind)
+        temporal = t.is_date(kind) or t.is_timestamp(kind)
+        if target in ("date", "timestamp"):
+            return Source("time", target, dtype, kind) if temporal else None
+        if t.is_integer(kind) or t.is_boolean(kind):
+            return Source("whole", target, dtype, kind)
+        if t.is_floating(kind):
+            return Source("float", target, dtype, kind)
+        if t.is_decimal(kind):
+            return Source("text" if target == "string" else "decimal", target, dtype, kind)
+        return Source("text", target, dtype, kind) if temporal and target == "string" else None
+
+    def plain(self, array: pa.Array) -> pa.Array:
+        """The array as machine numbers: integers, floats, unscaled decimals or times since 1970."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if pa.types.is_boolean(array.type):
+            return array.cast(pa.uint8())
+        if self.form == "float":
+            return array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
+        if self.form == "decimal":
+            return _unscaled(array)
+        if self.form == "time":
+            own = dtypes.arrow(self.dtype)
+            if pa.types.is_date(own):
+                return _local_days(array, 1 if own.bit_width == 32 else 86_400_000)
+            if not pa.types.is_timestamp(array.type):
+                array = pc.cast(array, pa.timestamp("s"), safe=False)
+            return pc.cast(_same_clock(array, own), own, safe=False).view(pa.int64())
+        return array
+
+    def binary(self, array: pa.Array) -> pa.Array:
+        """Texts as bytes; other things by their usual text. Bytes need not be UTF-8."""
+        import pyarrow as pa
+
+        t = pa.types
+        if t.is_decimal(array.type) or t.is_temporal(array.type) or t.is_null(array.type):
+            array = array.cast(pa.string())
+        if t.is_large_string(array.type) or t.is_large_binary(array.type):
+            return array.cast(pa.large_binary())
+        return array.cast(pa.binary())
+
+    def as_integers(self, array: pa.Array, item: Derived) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values for a derived field (whole numbers, or seconds on the local clock), which of them can
+        be read, and which are null."""
+        import pyarrow as pa
+
+        if self.form in ("text", "dictionary"):
+            if not pa.types.is_dictionary(array.type):
+                array = self.binary(array).dictionary_encode()
+            inner = Source.of(self.dtype, array.dictionary.type)
+            assert inner is not None, "the source's type was checked with its dictionary's"
+            if inner.form == "text":
+                values, good, null = parsed(item, inner.binary(array.dictionary).to_pylist())
+            else:
+                values, good, null = inner.as_integers(array.dictionary, item)
+            empty = np.asarray(array.indices.is_null())
+            if not len(values):
+                return np.zeros(len(array), np.int64), ~empty, empty
+            at = np.asarray(array.indices.fill_null(0))
+            return values[at], good[at] | empty, null[at] | empty
+        null = np.asarray(array.is_null())
+        if self.form == "time":
+            own = dtypes.arrow(item.dtype)
+            values, bad = _local_seconds(array, getattr(own, "tz", None))
+            return values, ~bad, null
+        array = self.plain(array)
+        x = np.asarray(array.fill_null(0))
+        good = np.ones(len(x), dtype=bool)
+        if self.form == "float":
+            null |= np.isnan(x)
+            good = (np.abs(x) < 2.0**53) & (x == np.floor(x))
+            x = np.where(good, x, 0)
+        elif self.form == "decimal":
+            scale = 10 ** max(self.kind.scale, 0)
+            good = x % scale == 0
+            x = x // scale
+        elif x.dtype == np.uint64:
+            good = x <= np.uint64(_I64.max)
+        return x.astype(np.int64), good | null, null
+
+
+def _unscaled(array: pa.Array) -> pa.Array:
+    """A decimal column's whole numbers of its last digit, as int64; those beyond become the end of int64."""
+    import pyarrow as pa
+
+    if array.type.bit_width != 128:
+        kind = pa.decimal128(min(array.type.precision, 38), array.type.scale)
+        array = array.cast(kind, safe=False)
+    data = np.frombuffer(array.buffers()[1], dtype=np.int64)
+    words = data[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+    low, high = words[:, 0], words[:, 1]
+    fits = high == low >> 63
+    values = np.where(fits, low, np.where(high < 0, _I64.min, _I64.max))
+    mask = np.asarray(array.is_null()) if array.null_count else None
+    return pa.array(values, mask=mask)
+
+
+def _local_days(array: pa.Array, unit: int) -> pa.Array:
+    """Local days since 1970 times `unit`; those beyond the calendar, which no list can hold, as the
+    smallest number."""
+    import pyarrow as pa
+
+    seconds, bad = _local_seconds(array, None)
+    days = np.where(bad, _I64.min, seconds // 86_400 * unit)
+    return pa.array(days, mask=np.asarray(array.is_null()) if array.null_count else None)
+
+
+def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds since 1970 on the local clock, and which rows lie beyond the calendar. A source with a zone
+    is read on the clock of `tz` (its own where None); one without a zone is local already."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = array.type
+    if pa.types.is_date(kind):
+        raw = array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).fill_null(0)
+        days = np.asarray(raw).astype(np.int64)
+        seconds = (days if kind.bit_width == 32 else days // 86_400_000) * 86_400
+    else:
+        raw = np.asarray(array.view(pa.int64()).fill_null(0))
+        seconds = raw // UNITS[kind.unit] if kind.unit != "s" else raw.copy()
+    bad = (seconds < _CALENDAR[0]) | (seconds > _CALENDAR[1])
+    if bad.any():
+        seconds[bad] = 0
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        zoned = pa.array(seconds).view(pa.timestamp("s", tz=tz or kind.tz))
+        seconds = np.array(pc.local_timestamp(zoned).view(pa.int64()))
+    return seconds, bad
+
+
+def _same_clock(array: pa.Array, own: pa.DataType) -> pa.Array:
+    """A timestamp column brought to the column's zone: a local one is placed in it, a zoned one moved."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if own.tz == array.type.tz:
+        return array
+    bad = _local_seconds(array, None)[1]
+    if bad.any():
+        array = pc.if_else(pa.array(~bad), array, pa.scalar(None, array.type))
+    if own.tz is None and array.type.tz is not None:
+        return pc.local_timestamp(array)
+    if own.tz is not None and array.type.tz is None:
+        return pc.assume_timezone(array, own.tz, ambiguous="earliest", nonexistent="latest")
+    return array
+
+
+def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
+    """From indices into distinct values, whose codes are `table`."""
+    return core.Map(
+        core.TABLE,
+        count=len(table),
+        table=table,
+        other=other_code(column),
+        null=null_code(column),
+    )
+
+
+def number_map(column: Column, source: Source) -> core.Map:
+    """From machine numbers of the source's form to codes."""
+    scale = source.kind.scale if source.form == "decimal" else 0
+    below, above = ends(column)
+    sides = {
+        "below": below,
+        "above": above,
+        "other": other_code(column),
+        "nan": nan_code(column),
+        "null": null_code(column),
+    }
+    if isinstance(column, Numeric):
+        return _edge_map(column, scale, sides)
+    if isinstance(column, Integer) and scale == 0:
+        return core.Map(core.AFFINE, lo=column.min, count=column.base, **sides)
+    if isinstance(column, Integer):
+        return _integer_decimal_map(column, scale, sides)
+    assert isinstance(column, Categorical)
+    return _key_map(column, source, scale, sides)
+
+
+def _edge_map(column: Numeric, scale: int, sides: dict[str, int]) -> core.Map:
+    table = [sides["below"], *range(column.base), sides["above"]]
+    if math.isinf(column.edges[0]):
+        table[0] = 0
+    if math.isinf(column.edges[-1]):
+        table[-1] = column.base - 1
+    whole = []
+    for edge in column.edges:
+        if math.isinf(edge):
+            whole.append(_I64.max if edge > 0 else _I64.min)
+        else:
+            exact = math.ceil(Decimal(repr(edge)).scaleb(scale))
+            whole.append(min(max(exact, _I64.min), _I64.max))
+    return core.Map(
+        core.EDGES, count=len(column.edges), ikeys=whole, fkeys=column.edges, table=table, **sides
+    )
+
+
+def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> core.Map:
+    """Whole numbers in a decimal column: keys are multiples of 10^scale."""
+    step = 10 ** max(scale, 0)
+    keys = [v * step for v in range(column.min, column.max + 1) if abs(v * step) <= _I64.max]
+    table = [v // step - column.min for v in keys]
+    return core.Map(core.SORTED, count=len(keys), ikeys=keys, table=table, **sides)
+
+
+def _key_map(column: Categorical, source: Source, scale: int, sides: dict[str, int]) -> core.Map:
+    whole: dict[int, int] = {}
+    floats: dict[float, int] = {}
+    for code, value in enumerate(column.values):
+        number = _as_number(value, source)
+        if number is None:
+            continue
+        scaled = number.scaleb(scale)
+        if scaled == scaled.to_integral_value() and _I64.min <= scaled <= _I64.max:
+            whole[int(scaled)] = code
+        exact = float(number)
+        if source.form == "float" and str(source.kind) in ("float", "halffloat"):
+            exact = float(np.float32(exact))
+        floats.setdefault(exact, code)
+    if whole and len(whole) == len(floats) == len(column.values):
+        low, span = min(whole), max(whole) - min(whole) + 1
+        if span <= _TABLE_LIMIT and (source.form != "float" or abs(low) + span < 2**53):
+            table = np.full(span, sides["other"], dtype=np.uint32)
+            table[np.array(list(whole)) - low] = list(whole.values())
+            return core.Map(core.TABLE, lo=low, count=span, table=table, **sides)
+    chosen: Any = floats if source.form == "float" else whole
+    keys = sorted(chosen)
+    return core.Map(
+        core.SORTED,
+        count=len(keys),
+        ikeys=None if source.form == "float" else keys,
+        fkeys=keys if source.form == "float" else None,
+        table=[chosen[k] for k in keys],
+        **sides,
+    )
+
+
+def _as_number(value: Any, source: Source) -> Decimal | None:
+    """A listed value as the number it appears as in the source, None where it cannot."""
+    if source.form == "time":
+        own = dtypes.arrow(source.dtype)
+        if source.target == "date":
+            days = (datetime.fromisoformat(value) - EPOCH).days
+            return Decimal(days if own.bit_width == 32 else days * 86_400_000)
+        return Decimal(since_1970(value, own.unit, own.tz))
+    if isinstance(value, bool):
+        return Decimal(int(value))
+    if isinstance(value, str) and source.target == "string":
+        text = value[1:] if value.startswith("-") else value
+        plain = text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
+        return Decimal(value) if plain and value != "-0" else None
+    try:
+        return Decimal(repr(value) if isinstance(value, float) else value)
+    except InvalidOperation:
+        return None

@@ -1,0 +1,144 @@
+"""Texts to codes: what a text spells for a column of any type. Each distinct text is read once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from ..schema import dtypes
+from ..schema.columns import Categorical, Column, Integer, Numeric
+from ..schema.epoch import EPOCH, since_1970
+from .policy import ends, nan_code, null_code, other_code
+
+if TYPE_CHECKING:
+    from ..schema.derived import Derived
+
+
+def _number(text: bytes) -> float | int | None:
+    """The number a text spells, None where it spells none."""
+    if b"_" in text:
+        return None
+    try:
+        number = int(text)
+        return number if abs(number) < 1 << 64 else math.copysign(math.inf, number)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _moment(text: bytes) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text.decode().strip())
+    except ValueError:
+        return None
+
+
+def _listed_moment(column: Column, text: bytes) -> int | str | None:
+    """A text as what the column's list is compared by: the day, or the point in time."""
+    moment = _moment(text)
+    if moment is None:
+        return None
+    if dtypes.family(column.dtype) == "date":
+        return moment.date().isoformat()
+    own = dtypes.arrow(column.dtype)
+    try:
+        return since_1970(moment.isoformat(), own.unit, own.tz)
+    except OverflowError:
+        return None
+
+
+_TRUTH = {b"true": True, b"false": False, b"1": True, b"0": False, b"1.0": True, b"0.0": False}
+
+
+def text_codes(column: Column, texts: Sequence[bytes | None]) -> np.ndarray:
+    """Codes (or DROP) of distinct texts, by the column's own type."""
+    null = null_code(column)
+    code = _text_rule(column)
+    found = [null if text is None else code(text) for text in texts]
+    return np.array(found, dtype=np.uint32)
+
+
+def _text_rule(column: Column) -> Callable[[bytes], int]:
+    kind = dtypes.family(column.dtype)
+    other, null = other_code(column), null_code(column)
+    if isinstance(column, Categorical) and kind == "string":
+        known = {str(v).encode(): code for code, v in enumerate(column.values)}
+        return lambda text: known.get(text, other)
+    if kind in ("date", "timestamp"):
+        assert isinstance(column, Categorical)
+        listed = {_listed_moment(column, str(v).encode()): code for code, v in enumerate(column.values)}
+        listed.pop(None, None)
+        return lambda text: listed.get(_listed_moment(column, text), other) if text.strip() else null
+    low, high = ends(column)
+
+    def number(text: bytes) -> int:
+        if not text.strip():
+            return null
+        value: Any
+        if kind == "bool":
+            value = _TRUTH.get(text.strip().lower())
+        elif kind == "decimal" and isinstance(column, Categorical):
+            value = text.decode(errors="replace").strip()
+        else:
+            value = _number(text)
+        if isinstance(value, float) and value != value:
+            return nan_code(column)
+        code = None if value is None else _code_of(column, value)
+        if code is None and isinstance(value, int | float) and isinstance(column, Integer | Numeric):
+            first = column.min if isinstance(column, Integer) else column.edges[0]
+            last = column.max if isinstance(column, Integer) else column.edges[-1]
+            return low if value < first else high if value >= last else other
+        return other if code is None else code
+
+    return number
+
+
+def _code_of(column: Column, value: Any) -> int | None:
+    if isinstance(column, Numeric) and value == math.inf and math.isinf(column.edges[-1]):
+        return column.base - 1
+    if value in (math.inf, -math.inf) and not isinstance(column, Numeric):
+        return None
+    return column.code_of(value)
+
+
+def _local_moment(text: bytes, tz: str | None) -> int | None:
+    """Seconds since 1970 on the local clock that a text spells."""
+    moment = _moment(text)
+    if moment is None:
+        return None
+    try:
+        if moment.tzinfo is not None and tz is not None:
+            moment = moment.astimezone(ZoneInfo(tz))
+    except OverflowError:
+        return None
+    return int((moment.replace(tzinfo=None) - EPOCH).total_seconds() // 1)
+
+
+def parsed(item: Derived, texts: Sequence[bytes | None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct texts as values of a derived field; which can be read, which are null."""
+    values = np.zeros(len(texts), dtype=np.int64)
+    good = np.ones(len(texts), dtype=bool)
+    null = np.zeros(len(texts), dtype=bool)
+    timely = dtypes.family(item.dtype) in ("date", "timestamp")
+    for i, text in enumerate(texts):
+        if text is None or not text.strip():
+            null[i] = True
+        elif timely:
+            seconds = _local_moment(text, getattr(dtypes.arrow(item.dtype), "tz", None))
+            good[i] = seconds is not None
+            values[i] = seconds or 0
+        else:
+            number = _number(text)
+            null[i] = isinstance(number, float) and number != number
+            fits = number is not None and abs(number) <= 1 << 62 and number % 1 == 0
+            good[i] = bool(fits) or null[i]
+            values[i] = int(number) if fits and number is not None else 0
+    return values, good, null

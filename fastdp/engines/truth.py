@@ -1,0 +1,36 @@
+"""Counting without privacy: public tables, and tables the caller hands over as the truth.
+
+Nothing here is differentially private. Mechanisms cannot reach this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..domain import Clique
+from .local import local
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..tables.table import Table
+
+
+def marginals(
+    table: Table,
+    cliques: Sequence[Clique],
+    clip: int | None = None,
+    threads: int | None = None,
+    sparse: bool | None = None,
+    recode: Mapping[str, np.ndarray] | None = None,
+) -> dict:
+    """Exact marginals of a table the caller hands over as the truth: NOT private, never to be released as
+    such.
+
+    Returns {clique: int64 array of shape domain.shape(clique)} in units of 2^-20 rows, where each row of a
+    user with R rows weighs min(1, clip/R) rounded down; with clip=None, plain counts. A clique of more than
+    2^27 cells comes as a `SparseMarginal` (sparse=True: all do; sparse=False: none, at your memory's risk).
+    recode: count rows whose code c of the named column became recode[name][c].
+    """
+    return local(table, threads).marginals(cliques, clip, sparse, recode=recode)

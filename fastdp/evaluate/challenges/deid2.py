@@ -1,0 +1,261 @@
+"""The scores of the 2020-21 de-identification challenge, sprint 3 (taxi), on full data.
+
+k-marginal: within each (pickup, shift) that occurs in either table, the L1 distance between the normalised
+counts of every pair of the other eight columns (2 where one table has no such row); mean over pairs, then
+over groups; score (2 - mean) / 2. Pickup-dropoff: the same on the counts of pickup and dropoff, without
+groups. Higher-order conjunction: see `conjunction`. The overall score is the mean of the three times 1000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._util.threads import resolve
+from ...errors import DataError
+from ..inputs import Pair, as_arrow, codes_of_pair, kernel_ready, numbers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PICKUP, DROPOFF, SHIFT, TAXI = "pickup_community_area", "dropoff_community_area", "shift", "taxi_id"
+CATEGORIES = ("company_id", DROPOFF, "payment_type")
+STEPS = {"fare": 10, "tips": 10, "trip_total": 10, "trip_seconds": 200, "trip_miles": 10}
+PAIRED = (*CATEGORIES, *STEPS)
+COLUMNS = (PICKUP, SHIFT, *PAIRED)
+BINS = 11  # below 0, ten steps, and from ten steps on in the last
+
+
+def applies(names: list[str]) -> bool:
+    """Whether a table has the columns this score needs (the taxi id is optional)."""
+    return set(COLUMNS) <= set(names)
+
+
+def score(truth: Any, synthetic: Any, *, threads: int | None = None, detail: bool = True) -> dict[str, Any]:
+    """The scores of `synthetic` against `truth`: sources with the challenge's columns, in values (not codes).
+
+    k_marginal_score, pickup_dropoff_score, higher_order_conjunction in 0..1 (the last None without taxi ids),
+    overall in 0..1000 (mean of those there are). With detail, `areas`, `shifts` and `grid` [area][shift], the
+    k-marginal score of each group (None where neither table has a row), and its means `by_area` and
+    `by_shift`.
+    """
+    a, b = (_columns(s, w) for s, w in ((truth, "truth"), (synthetic, "synthetic")))
+    return Prepared.of_values(a, b, resolve(threads)).score(detail)
+
+
+@dataclass
+class Prepared:
+    """Two tables encoded once; lists of two are (truth, synthetic).
+
+    pickups, shifts: the values that codes stand for; columns: one-byte codes of the eight paired columns;
+    taxi: dense numbers in ascending order of ids, or None.
+    """
+
+    pickups: list
+    shifts: list
+    pickup: Sequence[np.ndarray]
+    shift: Sequence[np.ndarray]
+    dropoff: Sequence[np.ndarray]
+    columns: Sequence[list[np.ndarray]]
+    sizes: np.ndarray
+    taxi: Sequence[np.ndarray | None]
+    threads: int
+
+    @classmethod
+    def of_values(cls, truth: pa.Table, synthetic: pa.Table, threads: int) -> Prepared:
+        """From tables of values, by the union of both tables' values and the official bins."""
+        with ThreadPoolExecutor(threads) as pool:
+            names = (PICKUP, SHIFT, *CATEGORIES)
+            coded = dict(
+                zip(names, pool.map(lambda n: codes_of_pair(truth[n], synthetic[n]), names), strict=True)
+            )
+            parts = [(t, n) for n in STEPS for t in (truth, synthetic)]
+            bins = list(pool.map(lambda p: binned(p[0][p[1]], STEPS[p[1]], p[1]), parts))
+            taxi = list(
+                pool.map(lambda t: taxi_numbers(t) if TAXI in t.column_names else None, (truth, synthetic))
+            )
+        columns: tuple[list, list] = ([], [])
+        sizes = []
+        for name in CATEGORIES:
+            first, second, size = _narrow(*coded[name][:2], name)
+            sizes.append(size)
+            columns[0].append(first)
+            columns[1].append(second)
+        for i in range(len(STEPS)):
+            columns[0].append(bins[2 * i])
+            columns[1].append(bins[2 * i + 1])
+            sizes.append(BINS)
+        pickup, shift = coded[PICKUP], coded[SHIFT]
+        return cls(
+            pickup[2], shift[2], pickup[:2], shift[:2], coded[DROPOFF][:2], columns, np.array(sizes, np.int32), taxi,
+            threads,
+        )  # fmt: skip
+
+    @classmethod
+    def of_codes(cls, pair: Pair, schema: Any, users: Sequence[np.ndarray | None], threads: int) -> Prepared:
+        """From tables coded by a schema whose bins are the official ones; its taxis are in the order of the
+        table."""
+        missing = [c for c in COLUMNS if c not in pair.sizes]
+        if missing:
+            raise DataError(f"the deid2 score needs the column {missing[0]!r}")
+        sides = (pair.truth, pair.synthetic)
+        columns: tuple[list, list] = ([], [])
+        sizes = []
+        for name in PAIRED:
+            first, second, size = _narrow(sides[0][name], sides[1][name], name)
+            columns[0].append(first)
+            columns[1].append(second)
+            sizes.append(size)
+        values = {
+            n: list(getattr(schema.columns[n], "values", ()) or range(pair.sizes[n])) for n in (PICKUP, SHIFT)
+        }
+        for name, known in values.items():
+            known += [None] * (pair.sizes[name] - len(known))
+        pickup, shift, dropoff = ([s[n] for s in sides] for n in (PICKUP, SHIFT, DROPOFF))
+        return cls(
+            values[PICKUP], values[SHIFT], pickup, shift, dropoff, columns, np.array(sizes, np.int32), users, threads,
+        )  # fmt: skip
+
+    @property
+    def groups(self) -> int:
+        return len(self.pickups) * len(self.shifts)
+
+    def score(self, detail: bool = True, sample: np.ndarray | None = None) -> dict[str, Any]:
+        """Of the synthetic table, or of the truth's rows numbered `sample` in its place."""
+        from ..._core import score as kernel
+
+        truth, other = self._side(0, None), self._side(1 if sample is None else 0, sample)
+        starts = [kernel.group_rows(s["group"], s["columns"], self.groups) for s in (truth, other)]
+        distances = kernel.grouped_pairs(*starts[0], *starts[1], self.sizes, self.threads)
+        present = (np.diff(starts[0][0]) > 0) | (np.diff(starts[1][0]) > 0)
+        means = distances.mean(axis=1)
+        mean = float(means[present].mean()) if present.any() else 0.0
+        out: dict[str, Any] = {"k_marginal_score": (2.0 - mean) / 2.0}
+        out["pickup_dropoff_score"] = self._pickup_dropoff(truth, other)
+        out["higher_order_conjunction"] = self._conjunction(truth, other)
+        known = [v for v in out.values() if v is not None]
+        out["overall"] = 1000.0 * sum(known) / len(known)
+        if detail:
+            grid = np.where(present, (2.0 - means) / 2.0, np.nan).reshape(len(self.pickups), len(self.shifts))
+            out |= {
+                "areas": self.pickups,
+                "shifts": self.shifts,
+                "grid": [[None if np.isnan(v) else float(v) for v in row] for row in grid],
+                "by_area": [_mean(row) for row in grid],
+                "by_shift": [_mean(row) for row in grid.T],
+            }
+        return out
+
+    def _side(self, side: int, sample: np.ndarray | None) -> dict[str, Any]:
+        def cut(values: np.ndarray) -> np.ndarray:
+            return values if sample is None else values[sample]
+
+        taxi = self.taxi[side]
+        pickup, shift = cut(self.pickup[side]), cut(self.shift[side])
+        group = pickup.astype(np.uint32)
+        group *= np.uint32(max(1, len(self.shifts)))
+        group += shift
+        return {
+            "group": group,
+            "columns": [cut(c) for c in self.columns[side]],
+            "pickup": pickup,
+            "shift": shift,
+            "dropoff": cut(self.dropoff[side]),
+            "taxi": None if taxi is None else cut(taxi),
+        }
+
+    def _pickup_dropoff(self, truth: dict, other: dict) -> float:
+        from ..._core import score as kernel
+
+        size = 1 + max((int(s["dropoff"].max()) for s in (truth, other) if len(s["dropoff"])), default=0)
+
+        def cells(side: dict) -> np.ndarray:
+            cell = side["pickup"].astype(np.uint32)
+            cell *= np.uint32(size)
+            cell += side["dropoff"]
+            return cell
+
+        gap = kernel.distance(cells(truth), cells(other), max(1, len(self.pickups)) * size)
+        return (2.0 - gap) / 2.0
+
+    def _conjunction(self, truth: dict, other: dict) -> float | None:
+        from . import conjunction
+
+        if truth["taxi"] is None or other["taxi"] is None:
+            return None
+        mine, theirs = (
+            conjunction.habits(s["taxi"], s["shift"], s["pickup"], self.shifts, self.pickups)
+            for s in (truth, other)
+        )
+        return conjunction.score(mine, theirs, threads=self.threads)
+
+
+def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:
+    """Codes of (-inf, 0), [0, step), ... [9 step, inf): 0..10. Nulls and NaN count as below 0, like -1."""
+    import pyarrow as pa
+
+    values = numbers(column)
+    if values is None:
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            raise DataError(f"column {name!r}: numbers are needed for this score, not {column.type}")
+        values = column.fill_null(-1).to_numpy()
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low < 1 << 20 and high < 1 << 62:
+            from ..._core.score import recode
+
+            edges = np.arange(low, high + 1)
+            table = np.clip(edges // step + 1, 0, BINS - 1).astype(np.uint8)
+            return recode(kernel_ready(values), low, table)
+    with np.errstate(invalid="ignore"):
+        scaled = np.floor(values / step) + 1.0
+    return np.clip(np.nan_to_num(scaled, nan=0.0), 0, BINS - 1).astype(np.uint8)
+
+
+def _columns(source: Any, what: str) -> pa.Table:
+    table = as_arrow(source, what)
+    missing = [c for c in COLUMNS if c not in table.column_names]
+    if missing:
+        raise DataError(f"{what}: the deid2 score needs the column {missing[0]!r}")
+    return table.select([c for c in (*COLUMNS, TAXI) if c in table.column_names])
+
+
+def _narrow(a: np.ndarray, b: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """Codes in one byte. Values that occur on one side only share a code of that side: their cells have
+    nothing on the other side, so their part of an L1 distance is the same alone or together."""
+    size = 1 + max((int(c.max()) for c in (a, b) if len(c)), default=0)
+    if size <= 256:
+        return a.astype(np.uint8, copy=False), b.astype(np.uint8, copy=False), size
+    seen = [np.bincount(c, minlength=size) > 0 for c in (a, b)]
+    shared = seen[0] & seen[1]
+    if shared.sum() > 254:
+        raise DataError(
+            f"column {name!r}: more than 254 values for a column of categories; give it its codes"
+        )
+    table = np.full(size, 255, dtype=np.uint8)
+    table[seen[0] & ~seen[1]] = 254
+    table[shared] = np.arange(shared.sum())
+    return table[a], table[b], 256
+
+
+def taxi_numbers(table: pa.Table) -> np.ndarray:
+    """Taxi of each row as a dense number in ascending order of ids."""
+    column = table[TAXI]
+    values = numbers(column)
+    if values is not None and values.dtype.kind in "iu" and len(values):
+        low, span = int(values.min()), int(values.max()) - int(values.min()) + 1
+        if span <= max(1 << 24, 4 * len(values)):
+            index = values - low
+            seen = np.zeros(span, dtype=bool)
+            seen[index] = True
+            return (np.cumsum(seen, dtype=np.uint32) - np.uint32(1)).take(index)
+    return codes_of_pair(column, column.slice(0, 0))[0].astype(np.uint32)
+
+
+def _mean(values: np.ndarray) -> float | None:
+    seen = values[~np.isnan(values)]
+    return float(seen.mean()) if len(seen) else None

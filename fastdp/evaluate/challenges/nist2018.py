@@ -1,0 +1,133 @@
+"""Scores in the manner of the 2018 synthetic data challenge (1940 census), for any table.
+
+Three parts, each 0..1: `three_way`, 1 minus the mean total variation of a hundred random 3-way marginals;
+`conjunctions`, how well the share of rows that meet random conditions is kept; `income`, inequality of wages
+by city and between the sexes. The draws are ours (seeded), so figures compare with each other, not with the
+contest's board.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import kmarginal
+from ..inputs import Pair
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TRIPLES, TESTS, TAKES_PART = 100, 300, 0.1
+FLOOR = 1e-6  # shares below this count as this
+NO_WAGE = 999_998
+INCOME = ("INCWAGE", "CITY", "SEX")
+
+
+def score(
+    pair: Pair,
+    truth: pa.Table | None = None,
+    synthetic: pa.Table | None = None,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """`score` (mean of the parts there are), `three_way`, `conjunctions`, and `income` where the tables of
+    values have INCWAGE, CITY and SEX (else None)."""
+    three = kmarginal.score(pair, 3, limit=TRIPLES, seed=seed, threads=threads)
+    parts: dict[str, float | None] = {
+        "three_way": 1.0 - three["mean_variation"],
+        "conjunctions": conjunctions(pair, seed=seed),
+        "income": None,
+    }
+    if truth is not None and synthetic is not None:
+        if all(set(INCOME) <= set(t.column_names) for t in (truth, synthetic)):
+            parts["income"] = income(truth, synthetic)
+    known = [v for v in parts.values() if v is not None]
+    return {
+        "score": float(np.mean(known)),
+        **parts,
+        "tests": TESTS,
+        "triples": three["marginals"],
+        "seed": seed,
+    }
+
+
+def conjunctions(pair: Pair, *, seed: int = 0, tests: int = TESTS) -> float:
+    """max(0, 1 - rms(ln q - ln p) / ln 1000) over random conditions met by shares p of the truth and q of the
+    synthetic.
+
+    A condition is a set of columns, each taking part with probability 0.1 (at least one), and for each of
+    them a random set of the values that occur in the truth, of a random size; for ordered columns a random
+    interval of them.
+    """
+    if 0 in pair.rows:
+        return float(pair.rows[0] == pair.rows[1])
+    rng = np.random.default_rng(seed)
+    occurring = {n: np.flatnonzero(np.bincount(pair.truth[n], minlength=pair.sizes[n])) for n in pair.names}
+    errors = np.empty(tests)
+    for t in range(tests):
+        chosen = np.flatnonzero(rng.random(len(pair.names)) < TAKES_PART)
+        if len(chosen) == 0:
+            chosen = rng.integers(0, len(pair.names), 1)
+        conditions = {pair.names[c]: _allowed(pair, pair.names[c], occurring, rng) for c in chosen}
+        p, q = (
+            max(FLOOR, _share(codes, conditions, rows))
+            for codes, rows in ((pair.truth, pair.rows[0]), (pair.synthetic, pair.rows[1]))
+        )
+        errors[t] = np.log(q) - np.log(p)
+    return float(max(0.0, 1.0 - np.sqrt((errors**2).mean()) / np.log(1000.0)))
+
+
+def _allowed(pair: Pair, name: str, occurring: dict, rng: np.random.Generator) -> np.ndarray:
+    values = occurring[name]
+    count = int(rng.integers(1, len(values) + 1))
+    allowed = np.zeros(pair.sizes[name], dtype=bool)
+    if pair.ordered.get(name):
+        start = int(rng.integers(0, len(values) - count + 1))
+        allowed[values[start] : values[start + count - 1] + 1] = True
+    else:
+        allowed[rng.choice(values, count, replace=False)] = True
+    return allowed
+
+
+def _share(codes: dict[str, np.ndarray], conditions: dict[str, np.ndarray], rows: int) -> float:
+    """Share of rows that meet every condition; narrow conditions first, each on the rows still in the
+    running."""
+    order = sorted(conditions, key=lambda n: conditions[n].mean())
+    left = np.flatnonzero(conditions[order[0]][codes[order[0]]])
+    for name in order[1:]:
+        left = left[conditions[name][codes[name][left]]]
+    return len(left) / rows
+
+
+def income(truth: pa.Table, synthetic: pa.Table) -> float:
+    """1 - (e1 + e2) / 2 over the truth's cities: e1 the rms difference of their Gini coefficients of positive
+    wages, e2 the mean difference of their ranks by the sexes' pay gap (ratio of mean wages), over the largest
+    possible rank."""
+    found = [_inequality(t) for t in (truth, synthetic)]
+    cities = sorted(found[0])
+    if not cities:
+        return float(not found[1])
+    lost = (0.0, 1.0)
+    gini, gap = (np.array([[side.get(c, lost)[k] for c in cities] for side in found]) for k in (0, 1))
+    first = float(np.sqrt(((gini[0] - gini[1]) ** 2).mean()))
+    ranks = np.argsort(np.argsort(gap, axis=1, kind="stable"), axis=1)
+    second = float(np.abs(ranks[0] - ranks[1]).mean() / max(1, len(cities) - 1))
+    return 1.0 - 0.5 * (first + second)
+
+
+def _inequality(table: pa.Table) -> dict[Any, tuple[float, float]]:
+    """City -> (Gini coefficient of wages, women's mean wage over men's)."""
+    wage, city, sex = (table[c].to_numpy().astype(np.int64) for c in INCOME)
+    paid = (wage > 0) & (wage < NO_WAGE)
+    wage, city, sex = wage[paid], city[paid], sex[paid]
+    out = {}
+    for place in np.unique(city):
+        mine = np.sort(wage[city == place]).astype(np.float64)
+        n = len(mine)
+        gini = float((2.0 * np.arange(1, n + 1) - n - 1.0) @ mine / (n * mine.sum()))
+        means = [wage[(city == place) & (sex == s)] for s in (1, 2)]
+        ratio = float(means[1].mean() / means[0].mean()) if all(len(m) for m in means) else 1.0
+        out[int(place)] = (gini, ratio)
+    return out

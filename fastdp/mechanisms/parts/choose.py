@@ -1,0 +1,82 @@
+"""Which marginals a model can afford: by their own size, and by the junction tree that they make together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...domain import Clique, Domain
+from ...model.tree import JunctionTree, junction_tree
+
+_NO_LIMIT = 1 << 200
+
+
+def affordable(
+    domain: Domain,
+    cliques: Sequence[Clique],
+    max_marginal: int,
+    max_cells: int,
+    fixed: Sequence[Clique] = (),
+    weight: Mapping[Clique, float] | None = None,
+) -> tuple[list[Clique], dict[Clique, str]]:
+    """(cliques that stay, why each of the others goes).
+
+    First go those of more than `max_marginal` cells. Then, while the junction tree of the rest (and of
+    `fixed`, which always stays) has more than `max_cells`, the one whose loss shrinks the tree most, per
+    squared weight. Only cliques that meet the tree's largest clique in two attributes or more can shrink it.
+    """
+    dropped = {
+        c: f"{domain.cells(c):,} cells, more than {max_marginal:,}"
+        for c in cliques
+        if domain.cells(c) > max_marginal
+    }
+    left = [c for c in cliques if c not in dropped]
+    tree = _tree(domain, [*left, *fixed])
+    while tree.cells > max_cells and left:
+        worst = set(max(tree.cliques, key=domain.cells))
+        suspects = [c for c in left if len(worst & set(c)) > 1] or left
+        trees = {c: _tree(domain, [*(d for d in left if d != c), *fixed]) for c in suspects}
+
+        def price(c: Clique) -> tuple[float, float]:
+            saved = max(0, tree.cells - trees[c].cells)  # noqa: B023  used before `tree` changes
+            importance = weight[c] if weight and c in weight else 1.0
+            return saved / importance**2, domain.cells(c) / importance**2
+
+        out = max(suspects, key=price)
+        dropped[out] = f"the model would have {tree.cells:,} cells, more than {max_cells:,}"
+        left.remove(out)
+        tree = trees[out]
+    return left, dropped
+
+
+def strongest(
+    domain: Domain, strength: Mapping[Clique, float], extra: int, max_cells: int, tries: int = 3
+) -> list[Clique]:
+    """A maximum spanning tree of pairs, then up to `extra` further pairs, strongest first, that keep the
+    junction tree within `max_cells` (looking at no more than `tries` times as many)."""
+    order = sorted((p for p in strength if strength[p] > 0), key=lambda p: -strength[p])
+    group = {a: a for a in domain}
+
+    def root(a: str) -> str:
+        while group[a] != a:
+            a = group[a]
+        return a
+
+    chosen: list[Clique] = []
+    rest: list[Clique] = []
+    for a, b in order:
+        if root(a) == root(b):
+            rest.append((a, b))
+        else:
+            group[root(a)] = root(b)
+            chosen.append((a, b))
+    wanted = len(chosen) + extra
+    for pair in rest[: tries * extra]:
+        if len(chosen) >= wanted:
+            break
+        if _tree(domain, [*chosen, pair]).cells <= max_cells:
+            chosen.append(pair)
+    return chosen
+
+
+def _tree(domain: Domain, cliques: Sequence[Clique]) -> JunctionTree:
+    return junction_tree(domain, cliques, _NO_LIMIT)

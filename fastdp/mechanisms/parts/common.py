@@ -1,0 +1,100 @@
+"""What mechanisms share: rows drawn from a model, and the private histogram that user ids and the clip can
+come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...domain import Domain
+from ...privacy.clip import PRIVATE, size_edges, unit_noise
+from ..base import Config, Ids, Job, Planned
+from .tree import MAX_PAIR_CELLS, part_mu
+
+if TYPE_CHECKING:
+    from ...measurement import Measurement
+    from ...model import Model
+    from ...release.gateway import Session
+
+
+LABEL = "rows per user"
+CLIP_SHARE = 0.02
+"""Of mu^2, for a histogram that only the clip is chosen from."""
+
+
+def ids_share(ids: Ids, *, public: bool, user: bool) -> float:
+    """The share of mu^2 that ids cost: nothing without a user column, with public data, or where none are
+    wanted."""
+    private = ids.source == "private" or (ids.source == "auto" and not public)
+    return ids.share if user and private else 0.0
+
+
+def users_share(config: Config, *, public: bool, user: bool) -> float:
+    """The share of mu^2 of the histogram of rows per user. Ids and clip use the same one: the larger share
+    pays for both."""
+    share = ids_share(config.ids, public=public, user=user)
+    if user and config.clip == PRIVATE:
+        share = max(share, CLIP_SHARE if config.clip_share is None else config.clip_share)
+    return share
+
+
+@dataclass(frozen=True)
+class Users:
+    """The noisy histogram of rows per user, None where nothing needs one; the share of mu^2 it took; and how
+    many rows there are, by it, for each row that counts at the clip chosen from it (1 where the clip was
+    given)."""
+
+    histogram: Measurement | None = None
+    share: float = 0.0
+    put_back: float = 1.0
+
+    @property
+    def released(self) -> list[Measurement]:
+        return [] if self.histogram is None else [self.histogram]
+
+
+def measure_users(
+    config: Config, session: Session, job: Job, clip_criteria: Callable[[], Sequence[Planned]]
+) -> Users:
+    """Measures rows per user, where ids or the clip are to come from that, and with it settles a clip that is
+    to be chosen (clip_criteria by these marginals). To be called before anything else is asked of the
+    session."""
+    user = session.schema.user is not None
+    share = users_share(config, public=job.public is not None, user=user)
+    bound = session.schema.max_rows_per_user
+    if not share or bound is None:
+        return Users()
+    if config.clip == PRIVATE:
+        mu = part_mu(session, share)
+        noise = unit_noise(part_mu(session, 1.0), ((p.cells, p.weight) for p in clip_criteria()))
+        measured, choice = session.choose_clip(noise, mu=mu, label=LABEL)
+        return Users(measured, share, choice.put_back)
+    from ...userkeys import RowsPerUser
+
+    key = RowsPerUser(size_edges(bound))
+    return Users(session.user_histogram(key, cap=1, mu=part_mu(session, share), label=LABEL), share)
+
+
+def any_pair(domain: Domain, share: float, count: int = 16) -> list[Planned]:
+    """Stand-ins for pairs that are chosen in the run, each with this share: sizes evenly spread among those
+    of all pairs."""
+    cells = sorted(domain.cells(p) for p in combinations(domain, 2) if domain.cells(p) <= MAX_PAIR_CELLS)
+    picked = [cells[(2 * i + 1) * len(cells) // (2 * count)] for i in range(count)] if cells else []
+    return [Planned(("any", "pair"), share, c) for c in picked]
+
+
+class ModelRows:
+    """Rows of a model in shards, each from its own part of one stream of randomness."""
+
+    shard_rows = 1 << 20
+
+    def __init__(self, model: Model, total: int, seed: int):
+        self.model, self.total, self._seed = model, total, seed
+        model.sample(0, seed=seed)  # the model's tables are made ready here, once, not in every thread
+
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        return self.model.sample(self.total, seed=self._seed, shard=i, shard_rows=self.shard_rows)

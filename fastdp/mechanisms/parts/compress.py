@@ -1,0 +1,244 @@
+"""Rare values merged, and undone: what a column's codes become before pairs are measured, and what they come
+back as.
+
+`merge_rare` decides from noisy counts alone, so the code maps are public. `Compression` holds them;
+`Expansion` turns compressed synthetic rows into rows of the schema's codes: a merged code becomes one of the
+values merged into it, by weight, and never one that public constraints rule out beside the row's other
+values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...domain import Clique, Domain
+from ...errors import UsageError
+from ...measurement import Measurement
+from ...queries import Binned
+
+MAX_TUPLES = 1 << 21
+"""Combinations of merged values looked at for one combination of codes; beyond it, a random part of them."""
+
+
+def merge_rare(measured: Measurement, rare: float) -> np.ndarray:
+    """Code -> bin: values at or above `rare` standard errors keep a bin of their own, all others share the
+    last one."""
+    return merge_outside(measured.values >= rare * np.sqrt(measured.variances))
+
+
+def merge_outside(keep: np.ndarray) -> np.ndarray:
+    """Code -> bin: each code to keep has its own, in order; all others share the last one."""
+    bins = np.full(keep.size, int(keep.sum()), np.int64)
+    bins[keep] = np.arange(int(keep.sum()))
+    return bins
+
+
+@dataclass(frozen=True, eq=False)
+class Compression:
+    """`codes`: code -> compressed code of each column that shrinks; other columns stay as they are."""
+
+    full: Domain
+    codes: Mapping[str, np.ndarray]
+    domain: Domain = field(init=False)
+
+    def __post_init__(self):
+        shrunk = {name: np.asarray(c, np.int64) for name, c in self.codes.items() if c.max() + 1 < c.size}
+        object.__setattr__(self, "codes", shrunk)
+        object.__setattr__(self, "domain", self.full.recoded(shrunk))
+
+    def code_map(self, name: str) -> np.ndarray:
+        return self.codes[name] if name in self.codes else np.arange(self.full[name])
+
+    def measurement(self, m: Measurement) -> Measurement:
+        """A 1-way of the full codes as one of the compressed: sums of the merged values, variances added."""
+        (name,) = m.clique
+        if name not in self.codes:
+            return m
+        size, codes = self.domain[name], self.codes[name]
+        values = np.bincount(codes, m.values, size)
+        return Measurement(m.clique, values, np.sqrt(np.bincount(codes, m.variances, size)), label=m.label)
+
+    def zeros(self, impossible: Mapping[Clique, np.ndarray]) -> dict[Clique, np.ndarray]:
+        """Compressed combinations of which every full one is impossible (bool, by clique); none: left out."""
+        out = {}
+        for clique, mask in impossible.items():
+            binned = Binned(self.full.shape(clique), [self.codes.get(a) for a in clique])
+            possible = binned.product((~mask).reshape(-1).astype(np.int64))
+            if not possible.all():
+                out[clique] = (possible == 0).reshape(self.domain.shape(clique))
+        return out
+
+    def table(self):
+        """The code maps as an Arrow table: column, code, compressed code."""
+        import pyarrow as pa
+
+        names = [n for n in self.codes for _ in range(self.full[n])]
+        codes = [np.arange(self.full[n]) for n in self.codes]
+        empty = np.empty(0, np.int64)
+        return pa.table(
+            {
+                "column": pa.array(names, pa.string()),
+                "code": np.concatenate([empty, *codes]),
+                "compressed": np.concatenate([empty, *self.codes.values()]),
+            }
+        )
+
+
+class Expansion:
+    """Compressed rows to rows of full codes.
+
+    frequencies: public weights (>= 0) of a column's full codes; a column without them, or a merged code whose
+    values all weigh 0, expands uniformly. impossible: public constraints over full codes, True where ruled
+    out. Columns that constraints join are expanded together: among the combinations of merged values that no
+    constraint rules out.
+    """
+
+    def __init__(
+        self,
+        compression: Compression,
+        frequencies: Mapping[str, np.ndarray] | None = None,
+        impossible: Mapping[Clique, np.ndarray] | None = None,
+        seed: int = 0,
+    ):
+        self._compression, self._seed = compression, seed
+        full = compression.full
+        self._allowed = {
+            full.check(c): ~np.asarray(m, bool).reshape(full.shape(c)) for c, m in (impossible or {}).items()
+        }
+        self._groups = {name: _Groups(compression, name, (frequencies or {}).get(name)) for name in full}
+        self._joined = _components(full, self._allowed)
+        self._fallback: dict[Clique, np.ndarray] = {}
+
+    def __call__(self, rows: Mapping[str, np.ndarray], shard: int = 0) -> dict[str, np.ndarray]:
+        """The rows in full codes (smallest unsigned type); the same for the same rows, seed and shard."""
+        full = self._compression.full
+        out: dict[str, np.ndarray] = dict.fromkeys(full)  # type: ignore[assignment]  # filled below
+        joined = {name for group in self._joined for name in group}
+        for i, name in enumerate(full):
+            if name not in joined:
+                codes = self._groups[name].draw(np.asarray(rows[name]), self._rng(shard, i))
+                out[name] = codes.astype(np.min_scalar_type(full[name] - 1))
+        for i, group in enumerate(self._joined):
+            table = self._together(group, rows, self._rng(shard, len(full) + i))
+            for name, codes in zip(group, table.T):
+                out[name] = codes.astype(np.min_scalar_type(full[name] - 1))
+        return out
+
+    def _rng(self, shard: int, stream: int) -> np.random.Generator:
+        return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, shard, stream])))
+
+    def _together(
+        self, group: Clique, rows: Mapping[str, np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
+        """int64 [rows, columns of the group]: one possible combination per row."""
+        given = [np.asarray(rows[name]) for name in group]
+        order, ends = _sorted(given, self._compression.domain.shape(group))
+        out = np.empty((len(order), len(group)), np.int64)
+        stuck: list[np.ndarray] = []
+        for start, end in zip([0, *ends[:-1]], ends):
+            mine = order[start:end]
+            members = [self._groups[name].members(codes[mine[0]]) for name, codes in zip(group, given)]
+            found, weight = self._possible(group, members, rng)
+            if len(found):
+                out[mine] = found[rng.choice(len(found), len(mine), p=weight)]
+            else:
+                stuck.append(mine)
+        if stuck:
+            # The codes are possible constraint by constraint but not all together: take what another row has.
+            lost = np.concatenate(stuck)
+            good = np.setdiff1d(np.arange(len(order)), lost)
+            pool = out[good] if len(good) else self._any(group, rng)
+            out[lost] = pool[rng.integers(0, len(pool), len(lost))]
+        return out
+
+    def _possible(
+        self, group: Clique, members: Sequence[np.ndarray], rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Every combination of the members that no constraint rules out, and its probability."""
+        found = np.zeros((1, 0), np.int64)
+        for i, values in enumerate(members):
+            room = max(1, MAX_TUPLES // len(values))
+            if len(found) > room:
+                found = found[np.sort(rng.choice(len(found), room, replace=False))]
+            found = np.column_stack([np.repeat(found, len(values), axis=0), np.tile(values, len(found))])
+            known = group[: i + 1]
+            for clique, allowed in self._allowed.items():
+                if group[i] in clique and set(clique) <= set(known):
+                    found = found[allowed[tuple(found[:, known.index(a)] for a in clique)]]
+        if not len(found):
+            return found, np.empty(0)
+        weight = np.ones(len(found))
+        for i, name in enumerate(group):
+            weight *= self._groups[name].weight[found[:, i]]
+        if not weight.sum() > 0:
+            weight = np.ones(len(found))
+        return found, weight / weight.sum()
+
+    def _any(self, group: Clique, rng: np.random.Generator) -> np.ndarray:
+        if group not in self._fallback:
+            every = [np.arange(self._compression.full[name]) for name in group]
+            self._fallback[group] = self._possible(group, every, rng)[0]
+        if not len(self._fallback[group]):
+            raise UsageError(f"the constraints on {', '.join(group)} rule out every combination together")
+        return self._fallback[group]
+
+
+class _Groups:
+    """The full codes behind each compressed code of one column, and their weights."""
+
+    def __init__(self, compression: Compression, name: str, frequencies: np.ndarray | None):
+        codes, size = compression.code_map(name), compression.domain[name]
+        self._order = np.argsort(codes, kind="stable")
+        self._counts = np.bincount(codes, minlength=size)
+        self._starts = np.cumsum(self._counts) - self._counts
+        weight = np.ones(codes.size) if frequencies is None else np.asarray(frequencies, float).reshape(-1)
+        if weight.size != codes.size or not np.isfinite(weight).all() or (weight < 0).any():
+            raise UsageError(f"frequencies of {name!r}: one number >= 0 for each of its {codes.size} codes")
+        mass = np.bincount(codes, weight, size)
+        self.weight = np.where(mass[codes] > 0, weight, 1.0)
+        self._ends = np.cumsum(self.weight[self._order])
+
+    def members(self, code: int) -> np.ndarray:
+        return self._order[self._starts[code] : self._starts[code] + self._counts[code]]
+
+    def draw(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        out = self._order[self._starts[codes]]
+        merged = np.flatnonzero(self._counts[codes] > 1)
+        if merged.size:
+            first = self._starts[codes[merged]]
+            last = first + self._counts[codes[merged]] - 1
+            low = np.where(first > 0, self._ends[first - 1], 0.0)
+            at = low + rng.random(merged.size) * (self._ends[last] - low)
+            spot = np.searchsorted(self._ends, at, side="right")
+            out[merged] = self._order[np.clip(spot, first, last)]
+        return out
+
+
+def _sorted(columns: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(rows in an order that brings equal combinations together, where each combination's rows end)."""
+    key, size = np.zeros(len(columns[0]), np.int64), 1
+    for codes, n in zip(columns, shape):
+        if size * n >= 1 << 62:
+            found, key = np.unique(key, return_inverse=True)
+            size = len(found)
+        key, size = key * n + codes, size * n
+    order = np.argsort(key, kind="stable")
+    edges = np.flatnonzero(np.diff(key[order])) + 1
+    return order, np.append(edges, len(order)) if len(order) else edges
+
+
+def _components(domain: Domain, cliques: Mapping[Clique, np.ndarray]) -> list[Clique]:
+    """Columns that constraints join, directly or through others; each next to one it shares a constraint
+    with."""
+    out: list[Clique] = []
+    left = [set(c) for c in cliques]
+    while left:
+        group = list(domain.canonical(left.pop(0)))
+        while touching := next((c for c in left if c & set(group)), None):
+            left.remove(touching)
+            group += [a for a in domain.canonical(touching) if a not in group]
+        out.append(tuple(group))
+    return out

@@ -1,0 +1,123 @@
+"""A spanning tree of pairs, chosen privately: the structure step of MST (McKenna, Miklau, Sheldon 2021).
+
+Every pair of attributes is scored by the L1 distance of its marginal to what the noisy 1-ways would make of
+it if the two were independent. Kruskal's algorithm with a noisy choice: in each of d - 1 rounds the
+exponential mechanism picks among the pairs that still join two components.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from ...domain import Clique, Domain
+from ...errors import UsageError
+from ...measurement import Measurement, Request
+
+if TYPE_CHECKING:
+    from ...release.gateway import Session
+
+SPLIT = 0.5
+"""Of what a private choice of pairs may cost, this share of mu^2 goes to the 1-ways it judges by."""
+
+MAX_PAIR_CELLS = 1_000_000
+
+
+def part_mu(session: Session, share: float) -> float:
+    """The Gaussian-DP parameter of a share of the session's budget; UsageError where only pure releases are
+    paid for."""
+    if session.mu is None:
+        raise UsageError("this mechanism adds Gaussian noise and needs a delta above 0")
+    return session.mu * math.sqrt(share)
+
+
+def selection_epsilon(mu: float) -> float:
+    """The epsilon of an exponential mechanism that costs `mu` as a bounded-range event (rounded down).
+
+    Inverse of mu = -2 Phi^-1(1 / (1 + e^(epsilon / 2))).
+    """
+    return 2 * float(log_ndtr(mu / 2) - log_ndtr(-mu / 2)) * (1 - 1e-9)
+
+
+def measure_ones(session: Session, share: float, label: str = "1-ways") -> list[Measurement]:
+    """Every 1-way marginal, with equal parts of `share` of mu^2."""
+    mu = part_mu(session, share / len(session.domain))
+    return session.measure([Request((a,), mu) for a in session.domain], label=label)
+
+
+def private_pairs(session: Session, share: float) -> tuple[list[Clique], list[Measurement]]:
+    """A spanning tree of pairs and the 1-ways it was clip_criteria by, for `share` of mu^2 in all."""
+    ones = measure_ones(session, share * SPLIT, label="1-ways to judge pairs by")
+    return spanning_tree(session, ones, share * (1 - SPLIT)), ones
+
+
+def spanning_tree(
+    session: Session,
+    ones: Sequence[Measurement],
+    share: float,
+    recode: Mapping[str, np.ndarray] | None = None,
+) -> list[Clique]:
+    """Pairs that join the attributes, chosen with `share` of mu^2. A forest where the joining pairs are too
+    large. With `recode` the pairs are clip_criteria over recoded columns, and so are the 1-ways."""
+    domain = session.domain.recoded(recode) if recode else session.domain
+    total = estimate_total(ones)
+    shape_of = {m.clique[0]: onto_simplex(m.values, total) for m in ones}
+    pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= MAX_PAIR_CELLS]
+    estimates = independent(pairs, shape_of, total)
+    group = {a: a for a in domain}
+
+    def root(a: str) -> str:
+        while group[a] != a:
+            a = group[a]
+        return a
+
+    rounds = len(domain) - _components(domain, pairs)
+    chosen: list[Clique] = []
+    for i in range(rounds):
+        allowed = [k for k, (a, b) in enumerate(pairs) if root(a) != root(b)]
+        epsilon = selection_epsilon(part_mu(session, share / rounds))
+        label = f"pair {i + 1} of the tree"
+        k = session.select_l1(pairs, estimates, epsilon=epsilon, allowed=allowed, label=label, recode=recode)
+        a, b = pairs[k]
+        group[root(a)] = root(b)
+        chosen.append(pairs[k])
+    joined = {a for p in chosen for a in p}
+    return [*chosen, *((a,) for a in domain if a not in joined)]
+
+
+def independent(
+    pairs: Sequence[Clique], ones: Mapping[str, np.ndarray], total: float
+) -> dict[Clique, np.ndarray]:
+    """What each pair's marginal would be if its attributes were independent."""
+    scale = max(total, 1e-9)
+    return {(a, b): np.outer(ones[a], ones[b] / scale) for a, b in pairs}
+
+
+def estimate_total(measurements: Sequence[Measurement]) -> float:
+    """The minimum-variance estimate of the number of rows, at least 0."""
+    precision = [1 / float(np.sum(m.variances)) for m in measurements]
+    sums = [float(np.sum(m.values)) for m in measurements]
+    return max(0.0, float(np.dot(precision, sums) / np.sum(precision)))
+
+
+def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
+    """The nearest vector (least squares) of numbers >= 0 that add up to `total`."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
+    keep = int(np.flatnonzero(ordered > excess).max(initial=0))
+    return np.maximum(values - excess[keep], 0.0)
+
+
+def _components(domain: Domain, pairs: Sequence[Clique]) -> int:
+    group = {a: {a} for a in domain}
+    for a, b in pairs:
+        if group[a] is not group[b]:
+            group[a] |= group[b]
+            for name in group[a]:
+                group[name] = group[a]
+    return len({id(g) for g in group.values()})

@@ -1,0 +1,242 @@
+"""From noisy numbers of users to counts: collapse over T, and what may be done about noise afterwards.
+
+Everything here is post-processing of released answers and works on the cells asked about only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+if TYPE_CHECKING:
+    from ...measurement import Measurement
+    from ...release.gateway import Session
+    from ...userkeys import UserKey
+
+Margin = tuple[np.ndarray, np.ndarray]
+"""(for every cell the number of its total, the totals)"""
+
+SWEEPS = 4
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The law of a histogram's noise. `pure`: discrete Laplace of scale cap / (share * whole), `whole` being
+    epsilon; else Gaussian of standard deviation sqrt(cap) / (sqrt(share) * whole), `whole` being mu."""
+
+    pure: bool
+    cap: int
+    whole: float
+
+    def scale(self, share: float) -> float:
+        if self.pure:
+            return self.cap / (self.whole * share)
+        return math.sqrt(self.cap / share) / self.whole
+
+    def std(self, share: float) -> float:
+        """Standard error of one answer."""
+        b = self.scale(share)
+        return math.sqrt(2 * math.exp(-1 / b)) / -math.expm1(-1 / b) if self.pure else b
+
+    def ask(self, session: Session, key: UserKey, share: float, label: str) -> Measurement:
+        """Users by key, for `share` of the budget."""
+        if self.pure:
+            return session.user_histogram(key, self.cap, epsilon=self.whole * share, label=label)
+        return session.user_histogram(key, self.cap, mu=self.whole * math.sqrt(share), label=label)
+
+    def threshold(self, share: float, rate: float) -> float:
+        """The least t with P(noise >= t) <= rate (for the discrete law a whole number, at least 1)."""
+        b = self.scale(share)
+        if self.pure:
+            # P(X >= t) = a^t / (1 + a) with a = exp(-1/b)
+            return max(1.0, math.ceil(b * -math.log(rate * (1 + math.exp(-1 / b))) - 1e-12))
+        return max(0.0, -b * float(ndtri(rate)))
+
+
+def collapse(values: np.ndarray, at: np.ndarray, t: np.ndarray, groups: int) -> np.ndarray:
+    """Rows of every group: the sum over T of T times the users."""
+    return np.bincount(at, weights=values * t, minlength=groups)
+
+
+def above(values: np.ndarray, at: np.ndarray, noise: Noise, share: float, rate: float) -> np.ndarray:
+    """The answers that are too large to be noise alone, the others 0: an empty group shows with probability
+    at most `rate` (which the cells of one group share evenly)."""
+    limits = {n: noise.threshold(share, rate / n) for n in np.unique(np.bincount(at)).tolist() if n}
+    cells = np.bincount(at)[at]
+    limit = np.array([limits.get(n, 0.0) for n in range(int(cells.max(initial=0)) + 1)])
+    return np.where(values >= limit[cells], values, 0.0)
+
+
+def nearest(values: np.ndarray) -> np.ndarray:
+    """Non-negative least squares that keeps the total: the nearest numbers >= 0 with the same sum (0 at
+    least)."""
+    total = max(0.0, float(values.sum()))
+    if not values.size or total == 0.0:
+        return np.zeros(values.size)
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
+    return np.maximum(values - excess[int(np.flatnonzero(ordered > excess).max())], 0.0)
+
+
+def rake(start: np.ndarray, margins: Sequence[Margin], sweeps: int = SWEEPS) -> np.ndarray:
+    """Iterative proportional fitting: `start` scaled until it adds up to each margin's totals in turn. What
+    is 0 stays 0."""
+    out = start
+    for _ in range(sweeps if len(margins) > 1 else 1):
+        for at, totals in margins:
+            now = np.bincount(at, weights=out, minlength=len(totals))
+            out = out * np.divide(totals, now, out=np.zeros(len(totals)), where=now > 0)[at]
+    return out
+
+
+def shrink(
+    answers: np.ndarray, variance: float | np.ndarray, prior: np.ndarray, poisson: float = 1.0
+) -> np.ndarray:
+    """Bayes linear estimate of counts whose noisy answers have this variance, given their prior means.
+
+    A count varies around its prior mean p with variance `poisson` p + rho p^2; rho >= 0 is the same for all
+    and taken from the answers by moments. Never negative.
+    """
+    square = prior * prior
+    noise = 1 / np.square(np.maximum(variance + poisson * prior, 1e-9))
+    spread = np.square(answers - prior) - variance - poisson * prior
+    rho = max(
+        0.0, float((spread * square * noise).sum() / max(1e-300, float((square * square * noise).sum())))
+    )
+    own = poisson * prior + rho * square
+    return np.maximum(prior + own / np.maximum(own + variance, 1e-300) * (answers - prior), 0.0)
+
+
+def rates(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """What public counts say to expect: their Poisson noise is shrunk toward the prior means. Above 0 where
+    those are."""
+    return shrink(counts, prior, prior, poisson=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Totals over the groups asked about, by some columns: `groups` their cell numbers, `at` the total that
+    each group adds to, `codes` of the totals in each column; `answers` to them and their variance, where they
+    were measured."""
+
+    columns: tuple[str, ...]
+    groups: np.ndarray
+    at: np.ndarray
+    codes: tuple[np.ndarray, ...]
+    answers: np.ndarray | None = None
+    variance: float = math.inf
+
+    def measured(self, answers: np.ndarray, variance: float) -> Level:
+        return replace(self, answers=answers, variance=variance)
+
+    def expected(self, public: np.ndarray) -> np.ndarray:
+        """Totals to expect by the public number of people in each group."""
+        counts = np.bincount(self.at, weights=public, minlength=len(self.groups))
+        ones = [(c, np.bincount(c, weights=counts) + 0.5) for c in self.codes]
+        total = counts.sum()
+        return rates(counts, rake(np.ones(len(counts)), [(c, m * (total / m.sum())) for c, m in ones]))
+
+    def estimate(self, fine: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
+        """(totals, variances): what was measured and what the groups add up to, weighted by precision.
+
+        A user counts once in a total and once in each group of it, so what was measured is first brought to
+        the groups' sum.
+        """
+        size = len(self.codes[0])
+        summed = np.bincount(self.at, weights=fine, minlength=size)
+        around = np.bincount(self.at, minlength=size) * variance
+        if self.answers is None:
+            return summed, around
+        factor = max(1.0, float(fine.sum())) / max(1.0, float(self.answers.sum()))
+        own = self.variance * factor**2
+        return (summed * own + self.answers * factor * around) / (own + around), own * around / (own + around)
+
+
+def hierarchy(
+    fine: np.ndarray, variance: float, levels: Sequence[Level], public: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(counts, their variances) of the groups from their own answers and those of the levels above,
+    consistent.
+
+    Each level is shrunk toward independence of its columns and made to agree with the levels before it; the
+    product of the levels (raking from uniform) is the prior of the groups, toward which their answers are
+    shrunk; last, the groups are raked to the levels, so that places and months add up to what is known of
+    them. With people per group in `public` data (not none at all), both priors are raked from what these say
+    to expect instead of from uniform.
+    """
+    margins: list[Margin] = []
+    done: list[tuple[Level, np.ndarray]] = []
+    total = max(1.0, float(fine.sum()))
+    start = (
+        [np.ones(len(lv.groups)) for lv in levels]
+        if public is None
+        else [lv.expected(public) for lv in levels]
+    )
+    poisson = 1.0 if public is None else 1 + total / float(public.sum())
+    for level, first in zip(levels, start, strict=True):
+        totals, around = level.estimate(fine, variance)
+        ones = [(c, np.maximum(np.bincount(c, weights=totals), 0.5)) for c in level.codes]
+        ones = [(c, m * (total / m.sum())) for c, m in ones]
+        shared = [_shared(level, other, found) for other, found in done]
+        agreed = [m for m in shared if m is not None]
+        prior = rake(first, [*ones, *agreed])
+        found = shrink(totals, around, prior, poisson)
+        found = rake(found, agreed or [(np.zeros(len(found), np.int64), np.array([total]))])
+        done.append((level, found))
+        margins.append((level.at, found))
+    prior = np.ones(len(fine))
+    if public is not None:
+        seen = [(lv.at, first) for lv, first in zip(levels, start, strict=True)]
+        prior = rates(public, rake(prior, seen))
+    prior = rake(prior, margins)
+    found = rake(shrink(fine, variance, prior), margins)
+    return found, prior * variance / (prior + variance)
+
+
+def _shared(level: Level, other: Level, found: np.ndarray) -> Margin | None:
+    """What the `other` level's estimate says about the columns both have, as a margin of this one."""
+    both = [c for c in level.columns if c in other.columns]
+    if not both:
+        return None
+    here, there = ([lv.codes[lv.columns.index(c)] for c in both] for lv in (level, other))
+    sizes = [1 + max(int(a.max(initial=0)), int(b.max(initial=0))) for a, b in zip(here, there, strict=True)]
+    at, from_at = (np.ravel_multi_index(codes, sizes) for codes in (here, there))
+    return at, np.bincount(from_at, weights=found, minlength=math.prod(sizes))
+
+
+def hold_back(
+    counts: np.ndarray, variance: np.ndarray, block: np.ndarray, share: float, rate: float
+) -> np.ndarray:
+    """Counts of `share` of their block or more stay only where they truly are that large with probability 1 -
+    rate; else they are set just below. Normal approximation, with the variance given and that of a Poisson
+    count."""
+    total = np.bincount(block, weights=counts)[block]
+    chance = ndtr((counts - share * total) / np.sqrt(variance + counts * (1 - share) + 1e-9))
+    below = np.maximum(np.ceil(share * total) - 1, 0)
+    return np.where(chance >= 1 - rate, counts, np.minimum(counts, below))
+
+
+def round_to_total(counts: np.ndarray, block: np.ndarray) -> np.ndarray:
+    """Whole numbers that add up to each block's rounded total: the largest remainders are rounded up (ties by
+    position)."""
+    floor = np.floor(counts)
+    rest = counts - floor
+    need = np.rint(np.bincount(block, weights=counts)) - np.bincount(block, weights=floor)
+    order = np.lexsort((np.arange(len(counts)), -rest, block))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(block))])
+    rank = np.empty(len(counts), np.int64)
+    rank[order] = np.arange(len(counts)) - starts[block[order]]
+    return (floor + (rank < need[block])).astype(np.int64)
+
+
+def to_total(counts: np.ndarray, total: int) -> np.ndarray:
+    """Whole numbers in proportion to the counts that add up to `total` (all 0 where nothing is counted)."""
+    now = int(counts.sum())
+    if now == 0:
+        return np.zeros(len(counts), np.int64)
+    return round_to_total(counts * (total / now), np.zeros(len(counts), np.int64))

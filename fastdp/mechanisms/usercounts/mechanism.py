@@ -1,0 +1,269 @@
+"""User counts (SynCity, DeID2 sprint 1): how many people, by place, month and kind; sparse histograms of
+events.
+
+The query for a cell (group, T) is the number of users with exactly T rows in the group; a group is one cell
+of the columns. Its answer plus noise, times T, summed over T, is the histogram. The text this comes from adds
+Laplace noise of scale 1/epsilon, which protects one user's rows of *one* group. Here a user counts in at most
+`cap` groups (which of them, a keyed hash of the user's id decides) and the noise covers all of them; the
+other is offered as unit = "event".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from ...domain import Domain
+from ...errors import UsageError
+from ...measurement import Measurement
+from ...userkeys import Groups, RowsPerUser
+from ..base import Config, Job, Outcome, Outline, Planned
+from ..parts.common import ids_share, size_edges
+from .cells import Cells, codes_of, from_public, project, public_people, starts, whole_grid
+from .config import Total, resolve
+from .fit import Level, Noise, above, collapse, hierarchy, hold_back, nearest, round_to_total, to_total
+from .output import EventRows, Histogram, TidyRows, wide
+
+if TYPE_CHECKING:
+    from ...release.gateway import Session
+    from ...schema import Schema
+
+EXACT_SIZES = 256
+"""Up to this bound, rows per user are counted one by one rather than in bins."""
+
+
+class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`columns`: what a group is (None: all of the schema); `kind`: the one that the wide layout spreads and
+    shares are taken within (None: the last that is neither `year` nor `month`).
+
+    `cells`: "public" asks about the groups seen in public data and in the `months` before and after, with T
+    as seen and in `repeats`; "full" about the whole grid with T up to `t_max` (None: the largest of
+    `repeats`), which stands for "or more"; "auto" takes the first where public data is given. `cap`: groups
+    per user (None: the schema's bound on rows); `noise`: "auto" takes the law with less variance. `method`:
+    "clip" (as published), "threshold", "nonneg", or "hierarchy"; see docs/usercounts.md. `false_presence`:
+    for "threshold", how often an empty group may show; for "hierarchy", how often a kind shown with a share
+    of `presence` or more may truly have less. `totals`: the levels of "hierarchy" (None: by place and kind,
+    by time and kind). `prior`: "hierarchy" expects what public data shows, where it is given. `output`: what
+    the run's rows are, the tidy histogram or synthetic events of synthetic people.
+    """
+
+    name: ClassVar[str] = "usercounts"
+
+    columns: tuple[str, ...] | None = None
+    kind: str | None = None
+    year: str | None = "year"
+    month: str | None = "month"
+    cells: Literal["auto", "public", "full"] = "auto"
+    months: int = 3
+    repeats: tuple[int, ...] = (1, 2)
+    t_max: int | None = None
+    unit: Literal["user", "event"] = "user"
+    cap: int | None = None
+    noise: Literal["auto", "laplace", "gaussian"] = "auto"
+    method: Literal["clip", "threshold", "nonneg", "hierarchy"] = "clip"
+    false_presence: float = 0.05
+    presence: float = 0.0
+    totals: tuple[Total, ...] | None = None
+    prior: bool = True
+    output: Literal["histogram", "events"] = "histogram"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.cap is not None and self.cap < 1:
+            raise ValueError("cap must be at least 1")
+        if self.months < 0:
+            raise ValueError("months must be at least 0")
+        if not self.repeats or min(self.repeats) < 1:
+            raise ValueError("repeats must be whole numbers from 1")
+        if self.t_max is not None and self.t_max < max(self.repeats):
+            raise ValueError("t_max must not be below the largest of repeats")
+        if not 0 < self.false_presence < 1:
+            raise ValueError("false_presence must lie strictly between 0 and 1")
+        if not 0 <= self.presence < 1:
+            raise ValueError("presence must be at least 0 and below 1")
+        if sum(t.share for t in self.totals or ()) >= 1:
+            raise ValueError("the shares of totals must leave something for the groups")
+
+    @property
+    def pure(self) -> bool:
+        """Only pure releases will be made (known once `noise` is settled)."""
+        return self.noise == "laplace"
+
+    def resolved(self, schema: Schema, epsilon: float, delta: float) -> UserCounts:
+        """With columns, cap, levels and law filled in; UsageError where they make no sense for the schema."""
+        return resolve(self, schema, epsilon, delta)
+
+    def shares(self, people: float = 0.0) -> tuple[float, list[float]]:
+        """(share of the groups, shares of the levels), `people` being taken by rows per user."""
+        if self.method != "hierarchy":
+            return 1 - people, []
+        above_them = [t.share * (1 - people) for t in self.totals or ()]
+        return 1 - people - sum(above_them), above_them
+
+    def people_share(self, *, public: bool, user: bool, bound: int | None) -> float:
+        """What the histogram of rows per user costs: it says how many rows there are, and how many each
+        person has."""
+        if not user or bound is None or self.unit == "event":
+            return 0.0
+        if self.method == "hierarchy":
+            return self.ids.share
+        return ids_share(self.ids, public=public, user=user) if self.output == "events" else 0.0
+
+    def run(self, session: Session, job: Job) -> Outcome:
+        known = {"public": job.public is not None, "user": job.schema.user is not None}
+        people = self.people_share(**known, bound=job.schema.max_rows_per_user)
+        share, level_shares = self.shares(people)
+        noise = Noise(self.pure, self.cap or 1, (session.pure if self.pure else session.mu) or 0.0)
+        cells = self.query_set(job)
+        groups, at, t = cells.groups()
+
+        users = noise.ask(session, cells.key, share, "users by group and T")
+        sizes = rows_per_user(session, noise, people) if people else None
+        released = [users] if sizes is None else [users, sizes]
+        job.check()
+        if self.method == "hierarchy":
+            levels = []
+            for total, part in zip(self.totals or (), level_shares, strict=True):
+                level = level_of(cells, groups, total.columns)
+                if part:
+                    key = Groups(total.columns, 1, level.groups)
+                    released.append(noise.ask(session, key, part, f"users by {', '.join(total.columns)}"))
+                    level = level.measured(released[-1].values, noise.std(part) ** 2)
+                levels.append(level)
+            seen = self.expectations(job, groups)
+            found, variance = hierarchy(users.values, noise.std(share) ** 2, levels, seen)
+            counts = self.counts_of(found, variance, groups // cells.shape[-1], total_rows(sizes, job))
+        else:
+            values = users.values
+            if self.method == "threshold":
+                values = above(values, at, noise, share, self.false_presence)
+            elif self.method == "nonneg":
+                values = nearest(values)
+            counts = np.rint(np.maximum(collapse(values, at, t, len(groups)), 0)).astype(np.int64)
+        if job.rows is not None:
+            counts = to_total(counts, job.rows)
+        histogram = Histogram.of(cells.columns, cells.shape, groups, counts)
+        return self.outcome(histogram, released, sizes, job)
+
+    def query_set(self, job: Job) -> Cells:
+        """The cells asked about, from public facts alone; "hierarchy" asks about people, whatever T."""
+        columns = self.columns or ()
+        if self.cells == "full" or (self.cells == "auto" and job.public is None):
+            t_max = 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
+            return whole_grid(columns, job.schema.domain.shape(columns), t_max)
+        if job.public is None:
+            raise UsageError('usercounts: cells = "public" needs public data; give public=')
+        cells = from_public(
+            job.public,
+            job.schema,
+            columns,
+            year=self.year,
+            month=self.month,
+            months=self.months,
+            repeats=self.repeats,
+            t_max=self.t_max,
+        )
+        return cells.people() if self.method == "hierarchy" else cells
+
+    def expectations(self, job: Job, groups: np.ndarray) -> np.ndarray | None:
+        """People per group in public data, where it is given and wanted."""
+        if job.public is None or not self.prior:
+            return None
+        seen = public_people(job.public, job.schema, self.columns or (), groups)
+        return seen if seen.any() else None
+
+    def counts_of(self, people, variance, block, rows: float | None) -> np.ndarray:
+        """Whole counts of rows from numbers of people, `block` (ascending) being what differs in kind alone."""
+        factor = 1.0 if rows is None else rows / max(1.0, float(people.sum()))
+        counts, variance = people * factor, variance * factor**2
+        block = np.cumsum(starts(block)) - 1
+        if self.presence:
+            counts = hold_back(counts, variance, block, self.presence, self.false_presence)
+        return round_to_total(counts, block)
+
+    def outcome(
+        self, histogram: Histogram, released: Sequence[Measurement], sizes: Measurement | None, job: Job
+    ) -> Outcome:
+        layout = wide(job.schema, histogram, job.epsilon)
+        law = "discrete Laplace" if self.pure else "Gaussian"
+        notes = [f"{law} noise; a user counts in at most {self.cap} groups"]
+        if self.unit == "event":
+            notes = [
+                f"{law} noise; unit is event: one user's rows of one group are protected; for a user with rows in "
+                "n groups the epsilon is n times as large"
+            ]
+        places = tuple(c for c in histogram.columns[:-1] if c not in (self.year, self.month))
+        tidy = TidyRows(histogram)
+        events = self.output == "events"
+        bound = job.schema.max_rows_per_user
+        return Outcome(
+            rows=EventRows(histogram) if events else tidy,
+            counts=None if events else tidy.counts,
+            measurements=tuple(released),
+            users=None if sizes is None or bound is None else in_bins(sizes, bound),
+            id_columns=self.ids.columns or places,
+            tables={} if layout is None else {"wide": layout},
+            notes=tuple(notes),
+            details={"cells": len(released[0].values), "groups": len(histogram.groups)},
+        )
+
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+        columns = self.columns or tuple(domain)
+        people = self.people_share(public=public, user=user, bound=self.fixed_clip)
+        share, level_shares = self.shares(people)
+        t_max = 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
+        lines = [
+            Planned(columns, share, domain.cells(columns) * t_max, note="users by group and T", cap=self.cap)
+        ]
+        for total, part in zip(self.totals or (), level_shares):
+            if part:
+                lines.append(
+                    Planned(total.columns, part, domain.cells(total.columns), note="users", cap=self.cap)
+                )
+        charges = (("rows per user", people),) if people else ()
+        notes = ["Laplace noise (shares are of epsilon)" if self.pure else "Gaussian noise"]
+        if public and self.cells != "full":
+            notes.append(
+                "only the cells that public data names are asked about; the numbers of cells are upper bounds"
+            )
+        return Outline(tuple(lines), charges, (), tuple(notes))
+
+
+def rows_per_user(session: Session, noise: Noise, share: float) -> Measurement:
+    """How many users have 1, 2, ... rows; each user counts once."""
+    bound = session.schema.max_rows_per_user or 1
+    edges = tuple(range(1, bound + 1)) if bound <= EXACT_SIZES else size_edges(bound)
+    return Noise(noise.pure, 1, noise.whole).ask(session, RowsPerUser(edges), share, "rows per user")
+
+
+def total_rows(sizes: Measurement | None, job: Job) -> float | None:
+    """As asked for, else as the noisy rows per user say (the middle of a bin for each of its users), else
+    unknown."""
+    if job.rows is not None or sizes is None:
+        return job.rows
+    bound = job.schema.max_rows_per_user or 1
+    if len(sizes.values) == bound:
+        middles = np.arange(1, bound + 1)
+    else:
+        edges = np.array(size_edges(bound))
+        middles = (edges + np.append(edges[1:] - 1, bound)) / 2
+    return max(0.0, float(sizes.values @ middles))
+
+
+def in_bins(sizes: Measurement, bound: int) -> Measurement:
+    """Rows per user added up to the bins that ids are dealt by."""
+    edges = np.array(size_edges(bound))
+    if len(sizes.values) == len(edges):
+        return sizes
+    at = np.searchsorted(edges, np.arange(1, bound + 1), side="right") - 1
+    sigma = np.sqrt(np.bincount(at, weights=sizes.variances))
+    return Measurement(sizes.clique, np.bincount(at, weights=sizes.values), sigma, label=sizes.label)
+
+
+def level_of(cells: Cells, groups: np.ndarray, columns: tuple[str, ...]) -> Level:
+    """The totals over `columns` of the groups asked about."""
+    totals, at = project(groups, cells.columns, cells.shape, columns)
+    sizes = [cells.shape[cells.columns.index(c)] for c in columns]
+    return Level(columns, totals, at.reshape(-1), tuple(codes_of(totals, sizes)))

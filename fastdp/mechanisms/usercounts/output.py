@@ -1,0 +1,135 @@
+"""Histograms as rows: tidy (one row per cell that counts), as events, and in the challenge's wide layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...codec.decode import decode
+from ...errors import UsageError
+from ...schema.columns import Categorical, Integer
+from .cells import codes_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ...run.result import Run
+    from ...schema import Schema
+
+MAX_WIDE = 1 << 24
+COUNT = "count"
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts above 0 of sorted groups over `columns`."""
+
+    columns: tuple[str, ...]
+    shape: tuple[int, ...]
+    groups: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, columns, shape, groups: np.ndarray, counts: np.ndarray) -> Histogram:
+        some = counts > 0
+        return cls(tuple(columns), tuple(shape), groups[some], counts[some].astype(np.int64))
+
+    def codes(self, rows: np.ndarray | slice) -> dict[str, np.ndarray]:
+        return dict(zip(self.columns, codes_of(self.groups[rows], self.shape), strict=True))
+
+
+class TidyRows:
+    """One row per group, `counts(i)` beside the codes of shard i."""
+
+    shard_rows = 1 << 20
+
+    def __init__(self, histogram: Histogram):
+        self.histogram = histogram
+        self.columns = histogram.columns
+        self.total = len(histogram.groups)
+
+    def _part(self, i: int) -> slice:
+        return slice(i * self.shard_rows, (i + 1) * self.shard_rows)
+
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        return self.histogram.codes(self._part(i))
+
+    def counts(self, i: int) -> np.ndarray:
+        return self.histogram.counts[self._part(i)]
+
+
+class EventRows:
+    """As many rows as the histogram counts, group by group."""
+
+    shard_rows = 1 << 20
+
+    def __init__(self, histogram: Histogram):
+        self.histogram = histogram
+        self.columns = histogram.columns
+        self._ends = np.cumsum(histogram.counts)
+        self.total = int(self._ends[-1]) if len(self._ends) else 0
+
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        start = i * self.shard_rows
+        rows = np.arange(start, min(self.total, start + self.shard_rows))
+        return self.histogram.codes(np.searchsorted(self._ends, rows, side="right"))
+
+
+def wide(schema: Schema, histogram: Histogram, epsilon: float) -> pa.Table | None:
+    """epsilon, the columns but the last, then one column per value of the last: one row for every combination
+    of the others, also where nothing is counted. None where that would be more than `MAX_WIDE` numbers."""
+    import pyarrow as pa
+
+    *others, kind = histogram.columns
+    blocks, kinds = math.prod(histogram.shape[:-1]), histogram.shape[-1]
+    if blocks * kinds > MAX_WIDE or not others:
+        return None
+    table = np.zeros((blocks, kinds), np.int64)
+    table.reshape(-1)[histogram.groups] = histogram.counts
+    codes = dict(zip(others, codes_of(np.arange(blocks), histogram.shape[:-1]), strict=True))
+    left = decode(schema.select(others), codes, 0)
+    columns = {"epsilon": pa.array(np.full(blocks, float(epsilon)))}
+    named = [c for c in others if c in left.column_names]
+    columns |= {name: left[name] for name in dict.fromkeys([*named, *left.column_names])}
+    columns |= {name: pa.array(table[:, i]) for i, name in enumerate(value_names(schema, kind))}
+    return pa.table(columns)
+
+
+def value_names(schema: Schema, name: str) -> list[str]:
+    """A text for each code of a column: the value as it is in the data, not its name."""
+    column, labels = schema.columns[name], schema.columns[name].labels()
+    values: Sequence = ()
+    if isinstance(column, Categorical):
+        values = column.values
+    elif isinstance(column, Integer):
+        values = range(column.min, column.max + 1)
+    return [str(v) for v in values] + labels[len(values) :]
+
+
+def submission(runs: Run | Sequence[Run]) -> pa.Table:
+    """The wide tables of one or several runs (one per epsilon) under one another, as sprint 1 of the
+    challenge asks."""
+    import pyarrow as pa
+
+    runs = list(runs) if isinstance(runs, Sequence) else [runs]
+    tables = [_wide_of(run) for run in runs]
+    if not tables or any(t is None for t in tables):
+        raise UsageError(
+            "submission: these runs have no wide table (mechanism usercounts, grid not too large)"
+        )
+    return pa.concat_tables(tables)
+
+
+def _wide_of(run: Run) -> pa.Table | None:
+    if "wide" in run.tables:
+        return run.tables["wide"]
+    path = None if run.out is None else run.out / "wide.released.parquet"
+    if path is None or not path.exists():
+        return None
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path)

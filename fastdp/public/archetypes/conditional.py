@@ -1,0 +1,121 @@
+"""Public conditionals: p(column | some columns) as counts of what public data saw, with coarser ones to fall back on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...domain import Clique
+
+DENSE = 1 << 24
+"""Conditions with up to this many cells get a table of places (4 bytes a cell); others a binary search."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Counted values by group. `keys` (int64, ascending) are the conditions seen; group g's entries are
+    start[g]:start[g + 1] of `values` (uint32) and `counts` (int64, > 0)."""
+
+    keys: np.ndarray
+    start: np.ndarray
+    values: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, cells: np.ndarray, counts: np.ndarray, width: int) -> Groups:
+        """From cells numbered condition * width + value, ascending, and their counts."""
+        keep = counts > 0
+        cells, counts = cells[keep].astype(np.int64), counts[keep].astype(np.int64)
+        condition, value = np.divmod(cells, width)
+        keys, first = np.unique(condition, return_index=True)
+        return cls(keys, np.append(first, cells.size).astype(np.int64), value.astype(np.uint32), counts)
+
+    @cached_property
+    def upto(self) -> np.ndarray:
+        """Running sums of the counts within each group."""
+        total = np.cumsum(self.counts)
+        before = np.concatenate([[0], total])[self.start[:-1]]
+        return total - np.repeat(before, np.diff(self.start))
+
+    def draw(self, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One value of each group asked for (numbers of groups, not keys), in proportion to the counts."""
+        from ..._core import draw
+
+        wanted = np.ascontiguousarray(group, np.int64)
+        return draw.draw(self.start, self.upto, self.values, wanted, rng.random(wanted.shape))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"keys": self.keys, "start": self.start, "values": self.values, "counts": self.counts}
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """One column of the chain. `levels` are the conditions tried in order, `tables` their counts; the last
+    condition is ()."""
+
+    target: str
+    levels: tuple[Clique, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    tables: tuple[Groups, ...]
+
+    @cached_property
+    def joined(self) -> Groups:
+        """All levels' groups one after another, so that one draw serves rows at different levels."""
+        ends = np.cumsum([0, *(t.values.size for t in self.tables)])
+        start = [t.start[:-1] + at for t, at in zip(self.tables, ends)]
+        return Groups(
+            np.concatenate([t.keys for t in self.tables]),
+            np.concatenate([*start, ends[-1:]]).astype(np.int64),
+            np.concatenate([t.values for t in self.tables]),
+            np.concatenate([t.counts for t in self.tables]),
+        )
+
+    @cached_property
+    def places(self) -> tuple[np.ndarray | None, ...]:
+        """By level: the number of the group of every cell, -1 where public data saw none; None where there
+        are too many cells for such a table."""
+        out: list[np.ndarray | None] = []
+        at = 0
+        for shape, table in zip(self.shapes, self.tables):
+            cells = int(np.prod(shape, dtype=np.int64))
+            place = None
+            if cells <= DENSE:
+                place = np.full(cells, -1, np.int32)
+                place[table.keys] = np.arange(at, at + table.keys.size, dtype=np.int32)
+            out.append(place)
+            at += table.keys.size
+        return tuple(out)
+
+    def draw(self, codes: Mapping[str, np.ndarray], rows: int, rng: np.random.Generator) -> np.ndarray:
+        """The column's codes given those of the columns drawn before."""
+        group = np.full(rows, -1, np.int64)
+        todo: np.ndarray | slice = slice(None)
+        at = 0
+        for level, shape, table, place in zip(self.levels, self.shapes, self.tables, self.places):
+            cell = cells_of(codes, level, shape, todo, rows)
+            if place is not None:
+                found = place[cell].astype(np.int64)
+            else:
+                spot = np.minimum(np.searchsorted(table.keys, cell), table.keys.size - 1)
+                found = np.where(table.keys[spot] == cell, spot + at, -1)
+            group[todo] = found
+            todo = np.flatnonzero(group < 0) if isinstance(todo, slice) else todo[found < 0]
+            at += table.keys.size
+            if todo.size == 0:
+                break
+        return self.joined.draw(group, rng)
+
+
+def cells_of(
+    codes: Mapping[str, np.ndarray], names: Sequence[str], shape: Sequence[int], rows, total: int
+) -> np.ndarray:
+    """Cell numbers (int64) of some rows over these columns; 0 where there are no columns."""
+    size = total if isinstance(rows, slice) else rows.shape[0]
+    cell = np.zeros(size, np.int64)
+    for name, n in zip(names, shape):
+        cell *= n
+        cell += codes[name][rows]
+    return cell

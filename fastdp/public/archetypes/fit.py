@@ -1,0 +1,171 @@
+"""From a public table to a `PublicModel`. Counts rows exactly, so only tables read with `public=True` are
+taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import DataError, UsageError
+from ..ids import Habits, cell_numbers
+from . import mixture as mixtures
+from .conditional import Groups, Link
+from .model import PublicModel
+from .options import Options
+
+if TYPE_CHECKING:
+    from ...tables.table import Table
+
+CANDIDATES = (1, 2, 4, 6, 8, 10, 14, 20, 30)
+"""Numbers of archetypes that "auto" compares."""
+
+
+def fit(table: Table, options: Options, *, threads: int | None = None) -> PublicModel:
+    """Archetypes of the users of a public table.
+
+    UsageError where the options do not fit the schema, DataError where the table has no rows or no users.
+    """
+    if not table.public:
+        raise UsageError("archetypes are fitted on public data only; read the table with public=True")
+    if table.user is None:
+        raise DataError("archetypes are kinds of users: the schema of the public data needs a user column")
+    if not table.rows:
+        raise DataError("the public data has no rows (or none that the schema keeps)")
+    domain = table.domain
+    told = options.resolve(domain)
+    for name in domain:
+        if name not in table.codes:
+            raise DataError(f"the public data was read without column {name!r}, which the chain needs")
+    shape = domain.shape(told.features)
+    cell = cell_numbers(table.codes, told.features, shape, table.rows)
+    user, users = _dense(table.user)
+
+    counts = np.bincount(cell, minlength=domain.cells(told.features))
+    points = np.stack(np.unravel_index(np.arange(counts.size), shape), axis=1)
+    size, evidence = options.archetypes, list[dict]()
+    if size == "auto":
+        size, evidence = choose(points, cell, user, users, options.seed)
+    seen = np.flatnonzero(counts)
+    mixture = mixtures.fit(points[seen], counts[seen], int(size), seed=options.seed)
+    labels = label_cells(mixture, points)
+
+    rng = np.random.Generator(np.random.Philox(key=options.seed))
+    archetype = most_common(user, labels[cell], mixture.size, users, rng)
+    row_archetype = archetype[user]
+    trait = None
+    if told.trait is not None:
+        trait = most_common(user, table.codes[told.trait], domain[told.trait], users, rng)
+    return PublicModel(
+        options=options,
+        schema_digest=table.schema.digest(),
+        domain=domain,
+        mixture=mixture,
+        labels=labels,
+        archetype=archetype,
+        trait=trait,
+        habits=Habits.from_rows(told.habits, domain.shape(told.habits), user, table.codes),
+        places=_places(row_archetype, cell, mixture.size, counts),
+        ways={name: _ways(row_archetype, table.codes[name], mixture.size, n) for name, n in domain.items()},
+        links=_links(table, told.links, threads),
+        prior=_prior(table, told.prior, threads),
+        evidence=tuple(evidence),
+    )
+
+
+def label_cells(mixture: mixtures.Mixture, points: np.ndarray, block: int = 1 << 18) -> np.ndarray:
+    """The label of every cell of the features' product, block by block."""
+    parts = [mixture.labels(points[i : i + block]) for i in range(0, points.shape[0], block)]
+    return np.concatenate(parts).astype(np.int64)
+
+
+def choose(
+    points, cell, user, users: int, seed: int, candidates=CANDIDATES
+) -> tuple[int, list[dict[str, Any]]]:
+    """(number of archetypes, evidence): the fewest whose mean log likelihood on users held out is within one
+    standard error of the best. Half of the users are held out; standard errors are over users, whose rows are
+    not independent."""
+    rng = np.random.Generator(np.random.Philox(key=seed + 1))
+    held = (rng.permutation(users) % 2 == 0) if users > 1 else np.ones(1, bool)
+    out_rows = held[user]
+    train = np.bincount(cell[~out_rows] if users > 1 else cell, minlength=points.shape[0])
+    seen = np.flatnonzero(train)
+    test_cell, test_user = cell[out_rows], user[out_rows]
+    rows = np.bincount(test_user, minlength=users)[held]
+    sums = []
+    for k in candidates:
+        found = mixtures.fit(points[seen], train[seen], k, seed=seed, starts=1, tol=1e-3)
+        density = found.log_density(points)
+        sums.append(np.bincount(test_user, density[test_cell], minlength=users)[held])
+    means = [float(s.sum() / rows.sum()) for s in sums]
+    best = int(np.argmax(means))
+    evidence, chosen = [], best
+    for i in reversed(range(len(candidates))):
+        gap = (sums[best] - sums[i]) - (means[best] - means[i]) * rows
+        error = float(np.sqrt((gap**2).sum()) / rows.sum())
+        if i < chosen and means[best] - means[i] <= error:
+            chosen = i
+        evidence.append(
+            {"archetypes": candidates[i], "log_likelihood": means[i], "error_of_gap_to_best": error}
+        )
+    return candidates[chosen], evidence[::-1]
+
+
+def most_common(user, value, width: int, users: int, rng: np.random.Generator) -> np.ndarray:
+    """Each user's most common value, int64; ties at random."""
+    key, times = np.unique(user.astype(np.int64) * width + value, return_counts=True)
+    owner, choice = np.divmod(key, width)
+    order = np.lexsort((rng.random(key.size), times, owner))
+    last = np.flatnonzero(np.append(owner[order][1:] != owner[order][:-1], True))
+    out = np.zeros(users, np.int64)
+    out[owner[order[last]]] = choice[order[last]]
+    return out
+
+
+def _dense(user: np.ndarray) -> tuple[np.ndarray, int]:
+    """Users renumbered without gaps: those whose rows were all dropped are gone."""
+    there = np.bincount(user) > 0
+    number = np.cumsum(there) - 1
+    return number[user], int(there.sum())
+
+
+def _places(archetype, cell, size: int, counts: np.ndarray) -> Groups:
+    key, times = np.unique(archetype * counts.size + cell, return_counts=True)
+    missing = np.setdiff1d(np.arange(size), archetype)
+    seen = np.flatnonzero(counts)
+    key = np.concatenate([key, *(a * counts.size + seen for a in missing)])
+    times = np.concatenate([times, *(counts[seen] for _ in missing)])
+    order = np.argsort(key, kind="stable")
+    return Groups.of(key[order], times[order], counts.size)
+
+
+def _ways(archetype, code, size: int, width: int) -> np.ndarray:
+    return np.bincount(archetype * width + code, minlength=size * width).reshape(size, width)
+
+
+def _links(table: Table, links, threads) -> tuple[Link, ...]:
+    from ...engines.truth import marginals
+
+    domain = table.domain
+    wanted = list(dict.fromkeys((*level, target) for target, levels in links for level in levels))
+    found = marginals(table, wanted, sparse=True, threads=threads)
+    out = []
+    for target, levels in links:
+        tables = []
+        for level in levels:
+            counted = found[(*level, target)]
+            tables.append(Groups.of(counted.keys, counted.sums, domain[target]))
+        out.append(Link(target, levels, tuple(domain.shape(x) for x in levels), tuple(tables)))
+    return tuple(out)
+
+
+def _prior(table: Table, cliques, threads) -> dict:
+    from ...engines.truth import marginals
+    from ..choice import choose_outer
+    from .prior import tree_cliques
+
+    if cliques is None:
+        cliques = choose_outer(table)
+    counted = tree_cliques(table.domain, cliques)
+    found = marginals(table, counted, sparse=True, threads=threads)
+    return {c: (found[c].keys.astype(np.int64), found[c].sums) for c in counted}

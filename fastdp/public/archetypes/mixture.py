@@ -1,0 +1,172 @@
+"""A Gaussian mixture on weighted points: expectation maximisation over distinct cells of public data.
+
+A cell's log density under a component is linear in (1, x, x x'), so both steps of an iteration are one matrix
+product over the distinct cells, however many rows there are. The standardisation is part of the mixture: what
+was fitted on scaled features cannot be asked about unscaled ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import DataError
+
+QUANTISATION = 1 / 12
+"""Variance of a uniform error of one code: added to every variance, so that no component collapses onto one
+code."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """weights [k], means [k, d], covariances [k, d, d] of standardised points (x - centre) / spread."""
+
+    centre: np.ndarray
+    spread: np.ndarray
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return self.weights.shape[0]
+
+    def joint(self, points: np.ndarray) -> np.ndarray:
+        """log(weight of component j * its density at point i), [n, k]; density in units of the codes."""
+        x = self.standardised(points)
+        return (
+            monomials(x) @ coefficients(self.weights, self.means, self.covariances)
+            - np.log(self.spread).sum()
+        )
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        return log_sum(self.joint(points))
+
+    def labels(self, points: np.ndarray) -> np.ndarray:
+        """The likeliest component of each point (the lowest number among equals)."""
+        return np.argmax(self.joint(points), axis=1)
+
+    def standardised(self, points: np.ndarray) -> np.ndarray:
+        return (np.asarray(points, np.float64) - self.centre) / self.spread
+
+
+def fit(
+    points: np.ndarray,
+    counts: np.ndarray,
+    size: int,
+    *,
+    seed: int = 0,
+    starts: int = 3,
+    tol: float = 1e-4,
+    iterations: int = 200,
+    floor: float | None = None,
+) -> Mixture:
+    """The mixture of `size` components with locally most likelihood for `points` [n, d], each seen `counts`
+    times.
+
+    Starts from k-means (k-means++ seeds), `starts` times for a few iterations, and goes on with the best
+    until the mean log likelihood gains less than `tol`. `floor` is added to the variances of the standardised
+    features (None: that of rounding to whole codes). Components that no point belongs to stay, with weight 0.
+    """
+    points, counts = np.asarray(points, np.float64), np.asarray(counts, np.float64)
+    if counts.sum() <= 0:
+        raise DataError("the public data has no rows to fit archetypes on")
+    share = counts / counts.sum()
+    centre = share @ points
+    spread = np.sqrt(share @ (points - centre) ** 2)
+    spread[spread == 0] = 1.0
+    x = (points - centre) / spread
+    phi = monomials(x)
+    extra = np.diag(QUANTISATION / spread**2 if floor is None else np.full(spread.size, floor))
+    rng = np.random.Generator(np.random.Philox(key=seed))
+    runs = []
+    for _ in range(max(1, starts if size > 1 else 1)):
+        hard = kmeans(x, share, size, rng)
+        state = maximise(phi, share, np.equal.outer(hard, np.arange(size)).astype(float), extra)
+        runs.append(climb(phi, share, state, extra, tol, 10))
+    state, _ = max(runs, key=lambda run: run[1])
+    state, _ = climb(phi, share, state, extra, tol, iterations)
+    return Mixture(centre, spread, *state)
+
+
+def climb(phi, share, state, extra, tol: float, iterations: int):
+    """Iterates from `state`; (state, mean log likelihood of the last but one)."""
+    last = -np.inf
+    for _ in range(iterations):
+        belongs = phi @ coefficients(*state)
+        total = log_sum(belongs)
+        now = float(share @ total)
+        state = maximise(phi, share, belongs, extra)
+        if now - last < tol:
+            break
+        last = now
+    return state, now
+
+
+def maximise(phi, share, belongs, extra):
+    """weights, means and covariances from how much each point belongs to each component."""
+    d = extra.shape[0]
+    moments = (belongs * share[:, None]).T @ phi
+    weights = moments[:, 0].copy()
+    empty = weights <= 1e-12
+    safe = np.where(empty, 1.0, weights)
+    means = moments[:, 1 : 1 + d] / safe[:, None]
+    covariances = np.empty((weights.size, d, d))
+    rows, columns = np.triu_indices(d)
+    second = moments[:, 1 + d :] / safe[:, None]
+    covariances[:, rows, columns] = covariances[:, columns, rows] = second
+    covariances -= means[:, :, None] * means[:, None, :]
+    covariances += extra
+    weights[empty], covariances[empty] = 0.0, np.eye(d)
+    return weights / weights.sum(), means, covariances
+
+
+def monomials(x: np.ndarray) -> np.ndarray:
+    """(1, x_i, x_i x_j for i <= j) of every point."""
+    rows, columns = np.triu_indices(x.shape[1])
+    return np.concatenate([np.ones((x.shape[0], 1)), x, x[:, rows] * x[:, columns]], axis=1)
+
+
+def coefficients(weights, means, covariances) -> np.ndarray:
+    """[monomials, k]: log(weight * normal density) as a linear function of `monomials`."""
+    d = means.shape[1]
+    precision = np.linalg.inv(covariances)
+    precision = (precision + precision.transpose(0, 2, 1)) / 2
+    linear = np.einsum("kij,kj->ki", precision, means)
+    with np.errstate(divide="ignore"):
+        constant = np.log(weights) - 0.5 * (
+            d * np.log(2 * np.pi) + np.linalg.slogdet(covariances)[1] + (linear * means).sum(axis=1)
+        )
+    rows, columns = np.triu_indices(d)
+    second = np.where(rows == columns, -0.5, -1.0) * precision[:, rows, columns]
+    return np.concatenate([constant[:, None], linear, second], axis=1).T
+
+
+def log_sum(joint: np.ndarray) -> np.ndarray:
+    """log of the sum of exp over each row; `joint` itself becomes each entry's share of that sum."""
+    top = joint.max(axis=1)
+    joint -= top[:, None]
+    np.exp(joint, out=joint)
+    sums = joint.sum(axis=1)
+    joint /= sums[:, None]
+    return top + np.log(sums)
+
+
+def kmeans(x, share, size: int, rng, iterations: int = 15) -> np.ndarray:
+    """Which of `size` weighted means each point is nearest to; seeds drawn far apart (k-means++)."""
+    centres = x[[rng.choice(x.shape[0], p=share)]]
+    nearest = ((x - centres[0]) ** 2).sum(axis=1)
+    while centres.shape[0] < size:
+        weight = share * nearest
+        if weight.sum() <= 0:
+            break
+        pick = x[[rng.choice(x.shape[0], p=weight / weight.sum())]]
+        centres = np.concatenate([centres, pick])
+        nearest = np.minimum(nearest, ((x - pick) ** 2).sum(axis=1))
+    for _ in range(iterations):
+        label = np.argmin((centres**2).sum(axis=1) - 2 * x @ centres.T, axis=1)
+        mass = np.bincount(label, share, minlength=centres.shape[0])
+        sums = np.stack([np.bincount(label, share * column, minlength=mass.size) for column in x.T], axis=1)
+        centres = np.where(mass[:, None] > 0, sums / np.where(mass > 0, mass, 1)[:, None], centres)
+    return label

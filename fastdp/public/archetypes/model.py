@@ -1,0 +1,141 @@
+"""What was learnt from public data: archetypes of users, what each does, and the chain of conditionals. All
+of it public."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...domain import Clique, Domain
+from ..ids import Habits
+from .conditional import Groups, Link
+from .mixture import Mixture
+from .options import Options
+
+
+@dataclass(frozen=True, eq=False)
+class PublicModel:
+    """Archetypes 0..k-1 and their public users.
+
+    labels: int64, the archetype of a row in each cell of the features (C order), from `mixture` with its own
+    scaler; archetype, trait: int64 per public user (the most common label of its rows; its most common value
+    of the trait); habits: each public user's rows over the habit columns; places: by archetype, counts of the
+    features' cells (pooled over everyone where no public user is of that archetype); ways: by column, rows
+    [k, codes]; links: the chain; prior: cells and counts of the public marginals that `refine` starts from;
+    evidence: held-out likelihoods by k.
+    """
+
+    options: Options
+    schema_digest: str
+    domain: Domain
+    mixture: Mixture
+    labels: np.ndarray
+    archetype: np.ndarray
+    trait: np.ndarray | None
+    habits: Habits
+    places: Groups
+    ways: dict[str, np.ndarray]
+    links: tuple[Link, ...]
+    prior: dict[Clique, tuple[np.ndarray, np.ndarray]]
+    evidence: tuple[dict[str, Any], ...] = field(default=())
+
+    @property
+    def size(self) -> int:
+        """Number of archetypes."""
+        return self.mixture.size
+
+    @cached_property
+    def members(self) -> np.ndarray:
+        """Public users of each archetype."""
+        return np.bincount(self.archetype, minlength=self.size)
+
+    @cached_property
+    def rows_per_user(self) -> np.ndarray:
+        return self.habits.rows_per_user()
+
+    @cached_property
+    def users(self) -> np.ndarray:
+        """Public users by archetype and trait, int64 [k, codes of the trait] ([k, 1] without one)."""
+        width = 1 if self.trait is None else self.domain[str(self.options.trait)]
+        trait = 0 if self.trait is None else self.trait
+        flat = np.bincount(self.archetype * width + trait, minlength=self.size * width)
+        return flat.reshape(self.size, width)
+
+    @cached_property
+    def mean_rows(self) -> np.ndarray:
+        """Rows of an average user of each archetype (of everyone, where an archetype has no public user)."""
+        rows = np.bincount(self.archetype, self.rows_per_user, minlength=self.size)
+        overall = rows.sum() / max(1, self.members.sum())
+        return np.where(self.members > 0, rows / np.maximum(self.members, 1), overall)
+
+    @cached_property
+    def sizes(self) -> Groups:
+        """By archetype, how many public users have how many rows."""
+        width = int(self.rows_per_user.max(initial=0)) + 1
+        table = np.bincount(self.archetype * width + self.rows_per_user, minlength=self.size * width)
+        table = table.reshape(self.size, width)
+        table[self.members == 0] = table.sum(axis=0)
+        return Groups.of(np.arange(table.size), table.ravel(), width)
+
+    def clip_factor(self, clip: int) -> float:
+        """Public rows by public rows that count when a user's count at most `clip`."""
+        rows = self.rows_per_user
+        return float(rows.sum() / np.minimum(rows, clip).sum())
+
+    def expected(self, column: str) -> np.ndarray:
+        """Rows of an average user of each archetype by value of a column, [k, codes]; 0 where there is no
+        such user."""
+        return self.ways[column] / np.maximum(self.members, 1)[:, None]
+
+    def digest(self) -> str:
+        """SHA-256 of everything the model says, for statements."""
+        state = hashlib.sha256(self.schema_digest.encode())
+        for name, array in sorted(self.arrays().items()):
+            state.update(name.encode() + str(array.dtype).encode() + np.ascontiguousarray(array).tobytes())
+        return state.hexdigest()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Every array by name."""
+        m, h = self.mixture, self.habits
+        out = {
+            "mixture-centre": m.centre,
+            "mixture-spread": m.spread,
+            "mixture-weights": m.weights,
+            "mixture-means": m.means,
+            "mixture-covariances": m.covariances,
+            "labels": self.labels,
+            "user-archetype": self.archetype,
+            "habits-indptr": h.indptr,
+            "habits-cells": h.cells,
+            "habits-counts": h.counts,
+        }
+        if self.trait is not None:
+            out["user-trait"] = self.trait
+        out |= {f"places-{k}": a for k, a in self.places.arrays().items()}
+        out |= {f"ways-{i}": self.ways[name] for i, name in enumerate(self.domain)}
+        for i, link in enumerate(self.links):
+            for j, table in enumerate(link.tables):
+                out |= {f"chain-{i}-{j}-{k}": a for k, a in table.arrays().items()}
+        for i, (cells, counts) in enumerate(self.prior.values()):
+            out |= {f"prior-{i}-cells": cells, f"prior-{i}-counts": counts}
+        return out
+
+    def describe(self) -> list[dict[str, Any]]:
+        """One entry per archetype, for people: public users, rows per user, and the commonest value of each
+        feature."""
+        out = []
+        for a in range(self.size):
+            usual = {c: int(np.argmax(self.ways[c][a])) for c in self.options.features if self.members[a]}
+            out.append(
+                {
+                    "archetype": a,
+                    "users": int(self.members[a]),
+                    "rows_per_user": round(float(self.mean_rows[a]), 2),
+                    "commonest_codes": usual,
+                }
+            )
+        return out

@@ -1,0 +1,114 @@
+"""What an archetype model is made of: its columns and their order, as recipes say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from ...domain import Clique, Domain
+from ...errors import UsageError
+
+MAX_CELLS = 1 << 26
+"""Cells of the features' product at most: every one of them gets a label."""
+
+MAX_ARCHETYPES = 1000
+DEFAULT_ARCHETYPES = 10
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One column drawn given others. Where public data never saw the combination, each of `fallback` is tried
+    in order (None: the features, then fewer and fewer of them, the first going first), and at last the column
+    by itself."""
+
+    target: str
+    given: tuple[str, ...]
+    fallback: tuple[tuple[str, ...], ...] | None = None
+
+    def __post_init__(self):
+        if self.target in self.given:
+            raise ValueError(f"{self.target!r} cannot be drawn given itself")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`features`: columns whose codes, standardised, the mixture is fitted on; a user's archetype is the most
+    common label of its rows. `trait`: a column with one value per user. `archetypes`: how many, or "auto" (by
+    the likelihood of public users held out). `chain`: the other columns in the order they are drawn (None:
+    each given the features). `habits`: columns that make a user's rows a user's (None: the features).
+    `prior`: cliques of the public distribution that `refine` starts from (None: by the associations in the
+    public data)."""
+
+    features: tuple[str, ...]
+    trait: str | None = None
+    archetypes: int | Literal["auto"] = DEFAULT_ARCHETYPES
+    chain: tuple[Step, ...] | None = None
+    habits: tuple[str, ...] | None = None
+    prior: tuple[tuple[str, ...], ...] | None = None
+    seed: int = 0
+
+    def __post_init__(self):
+        if not self.features:
+            raise ValueError("features must name at least one column")
+        if self.archetypes != "auto" and not 1 <= int(self.archetypes) <= MAX_ARCHETYPES:
+            raise ValueError(f"archetypes must lie in 1..{MAX_ARCHETYPES}, or be 'auto'")
+
+    def resolve(self, domain: Domain) -> Resolved:
+        """Every column accounted for, in the order of drawing; UsageError names the column that is not."""
+        features = domain.check(self.features)
+        if domain.cells(features) > MAX_CELLS:
+            raise UsageError(
+                f"features {', '.join(features)} have {domain.cells(features)} cells together; at most {MAX_CELLS}: name fewer"
+            )
+        known = [*features]
+        if self.trait is not None:
+            domain.check((self.trait,))
+            if self.trait in features:
+                raise UsageError(f"trait {self.trait!r} is also a feature; a trait has one value per user")
+            known.append(self.trait)
+        chain = self.chain
+        if chain is None:
+            chain = tuple(Step(target=name, given=features) for name in domain if name not in known)
+        links = []
+        for step in chain:
+            domain.check((step.target,))
+            if step.target in known:
+                raise UsageError(f"chain: {step.target!r} is drawn twice, or is a feature or the trait")
+            levels = _levels(step, features)
+            for name in {n for level in levels for n in level}:
+                if name not in known:
+                    raise UsageError(
+                        f"chain: {step.target!r} depends on {name!r}, which is not drawn before it"
+                    )
+            links.append((step.target, levels))
+            known.append(step.target)
+        missing = [name for name in domain if name not in known]
+        if missing:
+            raise UsageError(f"chain: nothing says how to draw {', '.join(missing)}")
+        habits = features if self.habits is None else domain.check(self.habits)
+        prior = None if self.prior is None else tuple(domain.check(c) for c in self.prior)
+        return Resolved(features, self.trait, tuple(links), habits, prior)
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """`links`: (target, levels), the levels tried in order; the last is always ()."""
+
+    features: Clique
+    trait: str | None
+    links: tuple[tuple[str, tuple[Clique, ...]], ...]
+    habits: Clique
+    prior: tuple[Clique, ...] | None
+
+
+def options_of(wanted: Mapping[str, Any]) -> Options:
+    """Options from the fields that a recipe sets; UsageError without features."""
+    if "features" not in wanted:
+        raise UsageError("archetypes: which columns make a user's archetype? Give the recipe `features`")
+    return msgspec.convert(msgspec.to_builtins(dict(wanted)), Options)
+
+
+def _levels(step: Step, features: Clique) -> tuple[Clique, ...]:
+    back = step.fallback
+    if back is None:
+        back = tuple(features[i:] for i in range(len(features)))
+    return tuple(dict.fromkeys([tuple(step.given), *map(tuple, back), ()]))

@@ -1,0 +1,195 @@
+"""Users first: how many of each kind, their rows, and rows of a model dealt to users like the public ones.
+
+Everything here is post-processing of released numbers and public data, and depends on its seed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import ids
+from ..ids import Habits
+from .model import PublicModel
+
+Codes = dict[str, np.ndarray]
+
+
+def generator(seed: int, stream: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=np.array([seed, stream], np.uint64)))
+
+
+def rake(start: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int = 200) -> np.ndarray:
+    """The table nearest to `start` in relative entropy whose sums are `rows` and `columns` (which have one
+    total).
+
+    One user's worth of independence is added to `start`, so that no combination is impossible because public
+    data lacks it.
+    """
+    total = float(rows.sum())
+    if total <= 0:
+        return np.zeros(start.shape)
+    table = start + np.outer(rows / total, columns / total)
+    for _ in range(rounds):
+        table *= _ratio(rows, table.sum(axis=1))[:, None]
+        table *= _ratio(columns, table.sum(axis=0))
+        if np.abs(table.sum(axis=1) - rows).max() <= 1e-9 * total:
+            break
+    return table
+
+
+def _ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
+    return np.divide(wanted, there, out=np.zeros(wanted.shape), where=there > 0)
+
+
+def systematic_round(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Whole numbers within 1 of the weights, unbiased, their sum within 1 of the weights' sum (systematic
+    sampling)."""
+    edges = np.floor(np.concatenate([[0.0], np.cumsum(weights)]) + rng.random()).astype(np.int64)
+    return np.diff(edges)
+
+
+@dataclass(frozen=True, eq=False)
+class Cast:
+    """Synthetic users: kind, trait and rows of each; `ends` are running sums of the rows."""
+
+    archetype: np.ndarray
+    trait: np.ndarray
+    ends: np.ndarray
+
+
+def cast(
+    public: PublicModel, users: np.ndarray, limit: int, bound: int | None, mean: bool, seed: int
+) -> Cast:
+    """Users in the numbers of `users` [archetype, trait], scaled down in proportion where their expected rows
+    exceed `limit`.
+
+    Each has as many rows as a random public user of its archetype, or with `mean` as the average one; in
+    random order, cut off at the limit.
+    """
+    rng = generator(seed, 0)
+    width = users.shape[1]
+    expected = float((users.sum(axis=1) * public.mean_rows).sum())
+    scale = min(1.0, limit / expected) if expected > 0 else 0.0
+    kind = np.repeat(np.arange(users.size), systematic_round(users.ravel() * scale, rng))
+    rng.shuffle(kind)
+    archetype, trait = np.divmod(kind, width)
+    if mean:
+        rows = np.maximum(1, np.rint(public.mean_rows[archetype])).astype(np.int64)
+    else:
+        rows = public.sizes.draw(archetype, rng).astype(np.int64)
+    if bound is not None:
+        rows = np.minimum(rows, bound)
+    ends = np.cumsum(rows)
+    enough = int(np.searchsorted(ends, limit, side="right"))
+    return Cast(archetype[:enough], trait[:enough], ends[:enough])
+
+
+class CastRows:
+    """The users' rows: features from the archetype's public counts, the trait from the user, then the chain."""
+
+    def __init__(self, public: PublicModel, people: Cast, seed: int, shard_rows: int = 1 << 20):
+        self.public, self.people, self._seed, self.shard_rows = public, people, seed, shard_rows
+        self.total = int(people.ends[-1]) if people.ends.size else 0
+
+    def owners(self, i: int) -> np.ndarray:
+        """User number of every row of shard i."""
+        start, stop = i * self.shard_rows, min((i + 1) * self.shard_rows, self.total)
+        ends = self.people.ends
+        first, last = np.searchsorted(ends, start, side="right"), np.searchsorted(ends, stop, side="left")
+        edges = np.minimum(ends[first : last + 1], stop)
+        return np.repeat(np.arange(first, last + 1, dtype=np.uint32), np.diff(edges, prepend=start))
+
+    def shard(self, i: int) -> Codes:
+        public = self.public
+        rng = generator(self._seed, i + 1)
+        owner = self.owners(i)
+        features = public.options.features
+        cell = public.places.draw(self.people.archetype[owner], rng)
+        codes = dict(zip(features, np.unravel_index(cell.astype(np.int64), public.domain.shape(features))))
+        if public.options.trait is not None:
+            codes[public.options.trait] = self.people.trait[owner]
+        codes = {name: column.astype(np.uint32) for name, column in codes.items()}
+        for link in public.links:
+            codes[link.target] = link.draw(codes, owner.shape[0], rng)
+        return {name: codes[name] for name in public.domain}
+
+
+class DealtRows:
+    """Rows of a model, shard by shard, each dealt to users modelled on public ones: a row goes to a user of
+    its own trait who wants a row in its cell of the habit columns, as far as there is one. Users never span
+    two shards."""
+
+    def __init__(self, rows: Any, public: PublicModel, users: np.ndarray, bound: int | None, seed: int):
+        self.total, self.shard_rows = rows.total, rows.shard_rows
+        self._rows, self._public, self._bound, self._seed = rows, public, bound, seed
+        self._wanted = models(public, users, generator(seed, 0))
+        self._kept: dict[int, np.ndarray] = {}
+
+    def shard(self, i: int) -> Codes:
+        codes = self._rows.shard(i)
+        self._kept[i] = self._deal(codes, i)
+        return codes
+
+    def owners(self, i: int) -> np.ndarray:
+        if i not in self._kept:
+            self.shard(i)
+        return self._kept.pop(i)
+
+    def _deal(self, codes: Mapping[str, np.ndarray], i: int) -> np.ndarray:
+        columns = self._public.habits.columns
+        trait = self._public.options.trait
+        rows = next(iter(codes.values())).shape[0]
+        owner = np.empty(rows, np.uint32)
+        mine = np.zeros(rows, np.int64) if trait is None else codes[trait]
+        order = np.argsort(mine, kind="stable")
+        edges = np.searchsorted(mine[order], np.arange(len(self._wanted) + 1))
+        # Each deal may take a user or two more than it has rows.
+        first = i * (self.shard_rows + 4 * len(self._wanted))
+        for value, habits in enumerate(self._wanted):
+            at = order[edges[value] : edges[value + 1]]
+            if at.size == 0:
+                continue
+            part = {c: codes[c][at] for c in columns}
+            seed = int(generator(self._seed, (i + 1) << 20 | value).integers(2**62))
+            dealt, there = ids.deal(part, at.size, habits, bound=self._bound, seed=seed)
+            owner[at] = dealt + np.uint32(first)
+            first += there
+        return owner
+
+
+def models(public: PublicModel, users: np.ndarray, rng: np.random.Generator) -> list[Habits]:
+    """By value of the trait, the public users that synthetic ones are modelled on, each as often as `users`
+    [archetype, trait] asks for its kind. Where no public user has the trait, all of them serve, by archetype.
+    """
+    out = []
+    for value in range(users.shape[1]):
+        there = public.users[:, value]
+        if there.sum() > 0:
+            share = _ratio(users[:, value], there.astype(float))
+            weight = np.where(_has(public, value), share[public.archetype], 0.0)
+        else:
+            weight = _ratio(users.sum(axis=1), public.members.astype(float))[public.archetype]
+        if not weight.sum() > 0:
+            weight = _has(public, value).astype(float) if there.sum() > 0 else np.ones(weight.shape)
+        # At least a few hundred of them, so that a shard's few users are not all the same one.
+        weight = weight * max(1.0, 300.0 / weight.sum())
+        out.append(_select(public.habits, np.repeat(np.arange(weight.size), systematic_round(weight, rng))))
+    return out
+
+
+def _has(public: PublicModel, value: int) -> np.ndarray:
+    if public.trait is None:
+        return np.ones(public.archetype.shape, bool)
+    return public.trait == value
+
+
+def _select(habits: Habits, chosen: np.ndarray) -> Habits:
+    """The habits of these users, in this order; a user may be named more than once."""
+    lengths = np.diff(habits.indptr)[chosen]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    entry = np.arange(indptr[-1]) + np.repeat(habits.indptr[:-1][chosen] - indptr[:-1], lengths)
+    return Habits(habits.columns, habits.shape, indptr, habits.cells[entry], habits.counts[entry])

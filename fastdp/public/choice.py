@@ -1,0 +1,98 @@
+"""Choices made from a public table alone: how strongly columns go together, and which outer marginals follow
+from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..domain import Clique, Domain, batches, maximal
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..tables.table import Table
+
+
+def associations(
+    table: Table, recode: Mapping[str, np.ndarray] | None = None, max_cells: int = 1_000_000
+) -> dict[Clique, float]:
+    """Mutual information in nats of every pair of columns with at most `max_cells` cells, less what
+    independent columns would show by chance, (r - 1)(c - 1) / 2n for r and c values that occur; `recode`: of
+    recoded columns."""
+    from ..engines.truth import marginals
+
+    domain = table.schema.domain.recoded(recode or {})
+    pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_cells]
+    strength: dict[Clique, float] = {}
+    for start, stop in batches([domain.cells(p) for p in pairs]):
+        counts = marginals(table, pairs[start:stop], clip=None, sparse=False, recode=recode)
+        for pair, cells in counts.items():
+            rows, columns = (np.count_nonzero(cells.sum(axis=k)) for k in (1, 0))
+            chance = (rows - 1) * (columns - 1) / (2 * max(1, int(cells.sum())))
+            strength[pair] = max(0.0, mutual_information(cells) - chance)
+    return strength
+
+
+def choose_outer(table: Table, ways: int = 3, max_cells: int = 200_000) -> list[Clique]:
+    """Outer marginals of up to `ways` attributes; see `grow`."""
+    from ..engines.truth import marginals
+
+    domain = table.schema.domain
+    pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_cells]
+    counts = marginals(table, pairs, clip=None)
+    return grow(domain, {p: mutual_information(counts[p]) for p in pairs}, ways, max_cells)
+
+
+def mutual_information(counts: np.ndarray) -> float:
+    """Of the two attributes of a table of counts, in nats; 0 for a table without rows."""
+    total = counts.sum()
+    if total <= 0:
+        return 0.0
+    p = counts / total
+    outer = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
+    seen = p > 0
+    return float((p[seen] * np.log(p[seen] / outer[seen])).sum())
+
+
+def grow(domain: Domain, strength: dict[Clique, float], ways: int, max_cells: int) -> list[Clique]:
+    """Cliques that form a junction tree by construction: each attribute joins up to `ways` - 1 attributes of
+    one clique already there, those with which its pairwise strengths add up to most, as long as the marginal
+    keeps within `max_cells`. With ways=2 this is a maximum spanning tree (Chow and Liu)."""
+    if ways < 1:
+        raise UsageError(f"outer marginals need at least 1 attribute, got ways={ways}")
+    known = {frozenset(p): s for p, s in strength.items()}
+
+    def gain(name: str, group: Clique) -> float:
+        return sum(known.get(frozenset((name, a)), 0.0) for a in group)
+
+    if ways == 1 or not known:
+        return [(a,) for a in domain]
+    first = max(domain, key=lambda a: gain(a, tuple(b for b in domain if b != a)))
+    cliques: list[Clique] = [(first,)]
+    left = [a for a in domain if a != first]
+    while left:
+        best = max(
+            (
+                (gain(a, group), -domain.cells(group), a, group)
+                for a in left
+                for group in _groups(cliques, ways - 1)
+                if domain.cells(group) * domain[a] <= max_cells
+            ),
+            default=None,
+            key=lambda found: found[:2],
+        )
+        if best is None or best[0] <= 0:
+            cliques += [(a,) for a in left]
+            break
+        _, _, name, group = best
+        cliques.append((*group, name))
+        left.remove(name)
+    return maximal(cliques)
+
+
+def _groups(cliques: Sequence[Clique], size: int) -> list[Clique]:
+    groups = {frozenset(g): g for c in cliques for k in range(1, size + 1) for g in combinations(c, k)}
+    return list(groups.values())

@@ -1,0 +1,112 @@
+"""A public table as mechanisms may use it. What is learnt from it costs no budget.
+
+Only tables read with `public=True` are taken; what is learnt from them is written into the run's statement as
+public data used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..domain import Clique
+from ..errors import DataError, UsageError
+from ..privacy.clip import ClipChoice, candidates, choose
+from .choice import associations, choose_outer
+from .ids import Habits
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+    from ..tables.table import Table
+    from .archetypes.model import PublicModel
+
+
+class PublicTable:
+    """A public table as mechanisms may use it; see `mechanisms.base.Public`."""
+
+    def __init__(self, table: Table):
+        if not table.public:
+            raise UsageError("public data must be read with public=True; this table was read as private")
+        self.table = table
+
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema
+
+    def marginals(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
+        """Counts of rows, int64."""
+        from ..engines.truth import marginals
+
+        return marginals(self.table, list(cliques), clip=None)
+
+    def associations(
+        self, recode: Mapping[str, np.ndarray] | None = None, max_cells: int = 1_000_000
+    ) -> dict[Clique, float]:
+        """See `choice.associations`."""
+        return associations(self.table, recode, max_cells)
+
+    def habits(self, columns: Sequence[str]) -> Habits:
+        """What each public user does, over these columns."""
+        if self.table.user is None:
+            raise DataError("the public data has no user column, so no habits can be taken from it")
+        columns = self.schema.domain.check(columns)
+        return Habits.from_rows(columns, self.schema.domain.shape(columns), self.table.user, self.table.codes)
+
+    def choose_outer(self, ways: int = 3, max_cells: int = 200_000) -> list[Clique]:
+        """Outer marginals of up to `ways` attributes; see `choice.grow`."""
+        return choose_outer(self.table, ways, max_cells)
+
+    def check_archetypes(self, wanted: Mapping[str, Any]) -> None:
+        from .archetypes.options import options_of
+
+        if self.table.user is None:
+            raise DataError("archetypes are kinds of users: the schema needs a user column")
+        options_of(wanted).resolve(self.schema.domain)
+
+    def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
+        """Archetypes of the public users; see `archetypes.fit`."""
+        from .archetypes.fit import fit
+        from .archetypes.options import options_of
+
+        return fit(self.table, options_of(wanted))
+
+    def choose_clip(self, noise: Sequence[float], rows: int | None = None, **options: Any) -> ClipChoice:
+        """See `choose_clip`."""
+        return choose_clip(self.table.rows_per_user(), noise, rows, **options)
+
+
+def public_frame(path: str):
+    """A file that the caller declares public, whole, as an Arrow table (Parquet, CSV, Arrow IPC)."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    form = "csv" if path.endswith((".csv", ".csv.gz")) else "parquet" if path.endswith(".parquet") else "ipc"
+    try:
+        return ds.dataset(path, format=form).to_table()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise DataError(f"{path}: cannot be read as {form} ({type(error).__name__})") from error
+
+
+def choose_clip(
+    rows_per_user: np.ndarray,
+    noise: Sequence[float],
+    rows: int | None = None,
+    *,
+    bound: int | None = None,
+    displaced: float = 1.0,
+    also: Sequence[int] = (),
+) -> ClipChoice:
+    """The clip of least error by `privacy.clip.choose`, for `rows` rows (default: as many as there are) whose
+    users have as many rows each as these public ones. `also`: clips to be told about that need not be
+    candidates."""
+    sizes = np.asarray(rows_per_user, np.int64)
+    sizes, users = np.unique(sizes[sizes > 0], return_counts=True)
+    if sizes.size == 0:
+        raise DataError("the public data has no users, so no clip can be chosen from it")
+    scale = 1.0 if rows is None else max(1, rows) / float(sizes @ users)
+    clips = candidates(int(sizes[-1]) if bound is None else bound)
+    return choose(
+        sizes.tolist(), (users * scale).tolist(), noise, displaced=displaced, clips=clips, also=also
+    )

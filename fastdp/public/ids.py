@@ -1,0 +1,204 @@
+"""User ids for synthetic rows, from public habits or from a noisy histogram of rows per user: post-processing
+only.
+
+Each synthetic user is modelled on a public one and asks for as many rows, in the same cells of the habit
+columns (for taxis: company, pickup area, shift), as that user had; all public users are taken equally often.
+Then rows are dealt in rounds: first to users who asked for exactly that cell, then to those who asked for it
+up to the first column, and so on, the last round to anyone with room. No user ever gets more rows than were
+asked for, so nobody exceeds the bound. (Taking public users more often where the synthetic rows ask for them
+was tried: it bends the distribution of rows per user and scores lower.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import UsageError
+
+MAX_ROWS = 2**32 - 2
+
+
+@dataclass(frozen=True, eq=False)
+class Habits:
+    """How many rows each public user has in each cell of `columns` (flat cell numbers, last column fastest).
+
+    Compressed rows: user u's cells are `cells[indptr[u]:indptr[u + 1]]`, `counts` alongside.
+    """
+
+    columns: tuple[str, ...]
+    shape: tuple[int, ...]
+    indptr: np.ndarray
+    cells: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def users(self) -> int:
+        return self.indptr.shape[0] - 1
+
+    @property
+    def rows(self) -> int:
+        return int(self.counts.sum())
+
+    def rows_per_user(self) -> np.ndarray:
+        return np.add.reduceat(np.append(self.counts, 0), self.indptr[:-1])[: self.users]
+
+    @classmethod
+    def from_rows(
+        cls, columns: Sequence[str], shape: Sequence[int], user: np.ndarray, codes: Mapping[str, np.ndarray]
+    ) -> Habits:
+        """Habits from one user number and one code per row. Users without rows are left out."""
+        cells = int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
+        cell = cell_numbers(codes, columns, shape, len(user)).astype(np.uint64)
+        key = np.asarray(user).astype(np.uint64) * np.uint64(cells) + cell
+        key.sort()
+        first = (
+            np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if key.size else np.empty(0, int)
+        )
+        counts = np.diff(np.append(first, key.size)).astype(np.int64)
+        key = key[first]
+        owner = key // np.uint64(cells)
+        starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]])) if key.size else first
+        indptr = np.append(starts, key.size).astype(np.int64)
+        return cls(tuple(columns), tuple(shape), indptr, (key % np.uint64(cells)).astype(np.uint32), counts)
+
+
+def cell_numbers(
+    codes: Mapping[str, np.ndarray], columns: Sequence[str], shape: Sequence[int], rows: int
+) -> np.ndarray:
+    """Flat cell number of every row over these columns, uint32 (0 where there are no columns)."""
+    size = 1
+    for n in shape:
+        size *= int(n)
+    if size >= 2**32:
+        raise UsageError(f"habit columns {', '.join(columns)} have {size} cells together; name fewer")
+    out = np.zeros(rows, np.uint32)
+    for name, n in zip(columns, shape):
+        np.multiply(out, np.uint32(n), out=out)
+        np.add(out, codes[name], out=out, casting="unsafe")
+    return out
+
+
+def deal(
+    codes: Mapping[str, np.ndarray],
+    rows: int,
+    habits: Habits,
+    *,
+    bound: int | None,
+    seed: int,
+) -> tuple[np.ndarray, int]:
+    """(user number of every row as uint32, number of user numbers). At most `bound` rows a user."""
+    if rows > MAX_ROWS:
+        raise UsageError(f"ids are dealt to at most {MAX_ROWS} rows at once, got {rows}")
+    if rows == 0:
+        return np.empty(0, np.uint32), 0
+    if habits.rows == 0:
+        raise UsageError("the public data has no rows with a user id, so no habits can be taken from it")
+    rng = np.random.Generator(np.random.Philox(key=seed))
+    counts = _bounded(habits, bound, rng)
+    cell = cell_numbers(codes, habits.columns, habits.shape, rows)
+    sizes = np.add.reduceat(counts, habits.indptr[:-1])
+    taken = _take(np.full(habits.users, rows / int(counts.sum())), sizes, rows, rng)
+    unit_user, unit_cell = _units(habits, counts, taken)
+    return _deal_rounds(habits, cell, unit_user, unit_cell, rng), int(taken.shape[0])
+
+
+def deal_by_size(rows: int, sizes: np.ndarray, users: np.ndarray, *, seed: int) -> tuple[np.ndarray, int]:
+    """Owners when only the number of users (`users[i]`, noisy) of each size (`sizes[i]` rows) is known.
+
+    Users are taken in proportion to max(0, users) until their sizes add up to `rows`; rows are dealt at
+    random.
+    """
+    if rows == 0:
+        return np.empty(0, np.uint32), 0
+    sizes = np.asarray(sizes, np.int64)
+    weight = np.maximum(np.asarray(users, np.float64), 0.0)
+    if not (weight * sizes).sum() > 0:
+        weight = np.ones(sizes.shape[0])
+    rng = np.random.Generator(np.random.Philox(key=seed))
+    scale = rows / float((weight * sizes).sum())
+    taken = _take(weight * scale, sizes, rows, rng)
+    owner = np.repeat(np.arange(taken.shape[0], dtype=np.uint32), sizes[taken])
+    rng.shuffle(owner)
+    return owner[:rows], int(taken.shape[0])
+
+
+def _bounded(habits: Habits, bound: int | None, rng: np.random.Generator) -> np.ndarray:
+    """The habits' counts with every user's total at most `bound`: a random subset of the user's rows is kept."""
+    counts = habits.counts.astype(np.int64)
+    if bound is None:
+        return counts
+    for u in np.flatnonzero(habits.rows_per_user() > bound):
+        a, b = habits.indptr[u], habits.indptr[u + 1]
+        counts[a:b] = rng.multivariate_hypergeometric(counts[a:b], bound)
+    return counts
+
+
+def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Which public user each synthetic one is modelled on: systematic sampling by weight, then more until
+    there is room for every row. Sizes need not be positive, but some must be."""
+    edges = np.cumsum(weight) + rng.random()
+    times = np.diff(np.floor(np.concatenate([[edges[0] - weight[0]], edges])).astype(np.int64))
+    times[sizes <= 0] = 0
+    taken = np.repeat(np.arange(weight.shape[0]), times)
+    room = int(sizes[taken].sum())
+    useful = np.where(sizes > 0, np.maximum(weight, 0), 0)
+    useful = useful / useful.sum() if useful.sum() > 0 else (sizes > 0) / (sizes > 0).sum()
+    mean = float((useful * sizes).sum())
+    while room < rows:
+        more = rng.choice(weight.shape[0], size=int((rows - room) / mean) + 1, p=useful)
+        enough = np.searchsorted(np.cumsum(sizes[more]), rows - room) + 1
+        taken = np.concatenate([taken, more[:enough]])
+        room = int(sizes[taken].sum())
+    rng.shuffle(taken)
+    return taken
+
+
+def _units(habits: Habits, counts: np.ndarray, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One entry per row asked for: the synthetic user (uint32) and the cell (uint32)."""
+    lengths = np.diff(habits.indptr)[taken]
+    inside = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    entry = np.repeat(habits.indptr[:-1][taken], lengths) + inside
+    user = np.repeat(np.arange(taken.shape[0], dtype=np.uint32), lengths)
+    times = counts[entry]
+    return np.repeat(user, times), np.repeat(habits.cells[entry], times)
+
+
+def _rounds(columns: int) -> list[tuple[int, ...]]:
+    """Which columns must agree, round by round: all, then without the first, ...; single columns last, then
+    none.
+
+    With (company, pickup, shift): all three; pickup and shift; pickup; shift; any.
+    """
+    out = [tuple(range(i, columns)) for i in range(max(columns - 1, 0))]
+    out += [(i,) for i in range(max(columns - 2, 0), columns)]
+    return [*dict.fromkeys(out), ()]
+
+
+def _deal_rounds(habits, cell, unit_user, unit_cell, rng) -> np.ndarray:
+    from .._core import ids as core
+
+    owner = np.zeros(cell.shape[0], np.uint32)
+    row = np.arange(cell.shape[0], dtype=np.uint32)
+    unit = np.arange(unit_cell.shape[0], dtype=np.uint32)
+    size = max(1, int(np.prod(habits.shape, dtype=np.int64)))
+    codes = np.unravel_index(np.arange(size), habits.shape) if habits.shape else ()
+    for axes in _rounds(len(habits.shape)):
+        key_of = np.zeros(size, np.uint32)
+        keys = 1
+        for i in axes:
+            key_of = key_of * np.uint32(habits.shape[i]) + codes[i].astype(np.uint32)
+            keys *= habits.shape[i]
+        whole = row.shape[0] == cell.shape[0]
+        row_key = key_of[cell] if whole else key_of[cell[row]]
+        unit_key = key_of[unit_cell[unit]]
+        seeds = rng.integers(0, 2**63, size=2, dtype=np.uint64)
+        row_order, row_start = core.group(row_key, keys, int(seeds[0]))
+        unit_order, unit_start = core.group(unit_key, keys, int(seeds[1]))
+        row, unit = core.deal(row_order, row_start, unit_order, unit_start, row, unit, unit_user, owner)
+        row, unit = np.ascontiguousarray(row), np.ascontiguousarray(unit)
+        if row.shape[0] == 0:
+            break
+    return owner

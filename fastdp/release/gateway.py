@@ -1,0 +1,455 @@
+"""The session: the only way from private data to numbers that may be released.
+
+A `Session` holds an engine that counts private rows, and a part of a reservation in a ledger. Whatever it
+gives back has been charged before it was counted, carries exact noise that covers its sensitivity to one user
+(checked in exact arithmetic), and is on disk, noisy, before the caller sees it. Law and proof:
+docs/privacy-measure.md.
+
+Order of every call: check everything that is public; enter the step in the ledger (on disk); count; draw;
+store the noisy answers; return them. A step that was answered before an interruption returns the stored
+answers and reads no data.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..domain import Clique, Domain, batches
+from ..engines import SCALE
+from ..errors import PrivacyError, UsageError, redact_errors
+from ..measurement import Measurement, Request
+from ..privacy import clip as clip_rules
+from ..privacy import noise, scale, select
+from ..privacy.accountant import BoundedRange, Event, Gaussian
+from ..privacy.budget import to_dict
+from ..privacy.chain import digest
+from ..privacy.ledger import Reservation
+from ..userkeys import Groups, MostCommon, RowsPerUser, UserKey
+from .noiseplan import (
+    SCORE_LIMIT,
+    WEIGHT_UNITS,
+    array_digest,
+    plan_marginal,
+    plan_users,
+    positive,
+    release_of,
+    require_int64,
+    score_grid,
+    score_grid_number,
+    score_weights,
+)
+
+if TYPE_CHECKING:
+    from ..engines import Counter
+    from ..schema import Schema
+
+__all__ = ["Measurement", "Request", "Session"]
+
+SESSION_KEYS = (RowsPerUser, MostCommon, Groups)
+
+
+class Session:
+    """What a mechanism is given instead of the data. Made by `opening.open_sessions`.
+
+    Public facts: `schema`, `domain`, `clip` (rows per user that count fully; known before data is read, or
+    after `choose_clip`), `unit` ("user" or "event"), `epsilon`, `delta` (as asked), `mu` (the whole budget of
+    this run as a Gaussian-DP parameter; None where only pure releases are paid for, and then `pure` is the
+    epsilon they share), `private` (False if a seed fixed the noise). A share s of the budget is `mu *
+    sqrt(s)`.
+    """
+
+    __slots__ = (
+        "__choice",
+        "__choosing",
+        "__clip",
+        "__engine",
+        "__event",
+        "__lock",
+        "__part",
+        "__prepared",
+        "__process",
+        "__releases",
+        "__reservation",
+        "__scores",
+        "__seed",
+        "__step",
+        "__trace",
+        "asked",
+        "cap",
+        "delta",
+        "domain",
+        "epsilon",
+        "mu",
+        "private",
+        "pure",
+        "schema",
+        "unit",
+    )
+
+    def __init__(
+        self,
+        engine: Counter,
+        reservation: Reservation,
+        part: int,
+        *,
+        clip: int,
+        choosing: bool = False,
+        cap: Event,
+        mu: float | None,
+        pure: float | None = None,
+        asked: Mapping,
+        unit: str = "user",
+        seed: int | None = None,
+        _trace: Callable[[str], None] | None = None,
+    ):
+        self.schema: Schema = engine.schema
+        self.domain: Domain = engine.schema.domain
+        self.unit, self.cap = unit, cap
+        self.__clip, self.__choosing = clip, choosing
+        self.__choice: dict | None = None
+        self.mu, self.pure = mu, pure
+        self.asked = MappingProxyType(dict(asked))
+        self.epsilon, self.delta = asked["epsilon"], asked["delta"]
+        self.private = seed is None
+        self.__engine = engine
+        self.__event: frozenset[str] | None = None
+        self.__reservation = reservation
+        self.__part, self.__process = part, os.getpid()
+        self.__seed = seed
+        self.__step = 0
+        self.__releases: list[dict] = []
+        self.__scores: tuple[str, np.ndarray] | None = None
+        self.__prepared: tuple = (None, None, [], [], [])
+        self.__lock = threading.Lock()
+        self.__trace = _trace or (lambda point: None)
+
+    def __repr__(self) -> str:
+        return (
+            f"<fastdp.Session epsilon={self.epsilon:g} delta={self.delta:g} clip={'to be chosen' if self.__choosing else self.__clip} "
+            f"unit={self.unit}>"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "clip" or (not name.startswith("_") and hasattr(self, name)):
+            raise PrivacyError(f"a session's facts are fixed before data is read; {name!r} cannot be changed")
+        object.__setattr__(self, name, value)
+
+    def __reduce__(self):
+        raise PrivacyError("a session cannot be pickled or copied: it leads to private data")
+
+    @property
+    def clip(self) -> int:
+        """PrivacyError while it is still to be chosen: no row counts, and no noise is scaled, by a clip
+        nobody knows."""
+        if self.__choosing:
+            raise PrivacyError("this run chooses its clip: no rows can be counted before choose_clip")
+        return self.__clip
+
+    @property
+    def clip_choice(self) -> dict | None:
+        """How the clip was chosen in the run, for the statement; None where it was given."""
+        return None if self.__choice is None else dict(self.__choice)
+
+    @property
+    def releases(self) -> list[dict]:
+        """What was released so far, for the statement: law, sensitivity, sigma and number of answers of each."""
+        return [dict(r) for r in self.__releases]
+
+    @property
+    def left(self) -> dict:
+        """What the run's reservation still covers: `mu`, `pure_epsilon`."""
+        return self.__reservation.left(self.__part)
+
+    def measure(
+        self, requests: Sequence[Request], label: str, *, recode: Mapping[str, np.ndarray] | None = None
+    ) -> list[Measurement]:
+        """Noisy answers to all the requests, in their order: one step of the ledger, one pass over the data.
+
+        Each costs its own mu; together sqrt(sum of mu^2). Noise on a query row with scalar c is clip / (mu c)
+        rows. BudgetError if the reservation does not cover them, PrivacyError if a query's columns have L2
+        norm above 1; both before anything is read. `recode` (public: code -> code of each named column)
+        merges codes before counting; cliques, queries and answers are then over `domain.recoded(recode)`.
+        """
+        requests = list(requests)
+        if not requests:
+            return []
+        codes, domain, asked = self.__recoding(recode)
+        self.__one_unit(frozenset())
+        known: dict[int, tuple] = {}
+        plans = [plan_marginal(domain, self.clip, r, known) for r in requests]
+        question = {"kind": "marginals", "clip": self.clip, "asked": [p.question for p in plans], **asked}
+        events = [Gaussian(p.mu) for p in plans]
+
+        def draw() -> list[np.ndarray]:
+            counts = self.__count(list(dict.fromkeys(p.clique for p in plans)), codes)
+            self.__trace("counted")
+            return [self.__noisy(p, counts[p.clique], i) for i, p in enumerate(plans)]
+
+        arrays = self.__answer(label, question, events, draw)
+        merged = {name: domain[name] for name in codes}
+        for p in plans:
+            sizes = {name: merged[name] for name in p.clique if name in merged}
+            self.__releases.append(p.describe(label) | ({"recoded": sizes} if sizes else {}))
+        return [
+            Measurement(p.clique, a.astype(np.float64) / SCALE, p.sigma_rows, r.query, label=label)
+            for p, a, r in zip(plans, arrays, requests, strict=True)
+        ]
+
+    def user_histogram(
+        self,
+        key: UserKey,
+        cap: int = 1,
+        *,
+        mu: float | None = None,
+        epsilon: float | None = None,
+        label: str,
+    ) -> Measurement:
+        """Noisy number of users per key; each user counts in at most `cap` keys, once in each.
+
+        With `mu` Gaussian noise for L2 sensitivity sqrt(cap); with `epsilon` discrete Laplace noise of scale
+        cap / epsilon, a pure release. In a run with unit "event" the unit is one user's rows of one key: the
+        cap is off and the sensitivity is 1.
+        """
+        if (mu is None) == (epsilon is None):
+            raise UsageError(f"{label!r}: give mu (Gaussian noise) or epsilon (Laplace noise)")
+        if isinstance(cap, bool) or int(cap) != cap or cap < 1:
+            raise UsageError(f"{label!r}: cap must be a whole number >= 1, got {cap!r}")
+        if type(key) not in SESSION_KEYS:
+            raise PrivacyError(f"{label!r}: the session takes the user keys of fastdp.userkeys only")
+        key = key.bind(self.domain)
+        size = int(key.size)
+        if self.unit == "event":
+            if not isinstance(key, Groups):
+                raise UsageError(f"{label!r}: {type(key).__name__} has no meaning per event; use unit 'user'")
+            self.__one_unit(frozenset(key.columns))
+            bound, cap = 1, size
+        else:
+            bound = cap = min(int(cap), size) if isinstance(key, Groups) else 1
+        event, width, sigma, grid = plan_users(bound, mu, epsilon)
+        question = {"kind": "users", "key": key.digest(), "size": size, "cap": cap, "event": to_dict(event)}
+
+        def draw() -> list[np.ndarray]:
+            counts = self.__private(lambda: self.__engine.user_histogram(key, cap))
+            counts = require_int64(counts, (size,))
+            self.__trace("counted")
+            draws = noise.gaussian if epsilon is None else noise.laplace
+            return [counts * grid + draws(width, size, seed=self.__draw_seed(0))]
+
+        (array,) = self.__answer(label, question, [event], draw)
+        law = "gaussian" if epsilon is None else "discrete-laplace"
+        sensitivity = math.sqrt(bound) if epsilon is None else bound
+        about = [type(key).__name__]
+        told = release_of(label, "user_histogram", about, law, event, sensitivity, sigma, size)
+        self.__releases.append(told | {"cap": bound})
+        name = f"users by {type(key).__name__}"
+        return Measurement((name,), array.astype(np.float64) / grid, sigma, label=label)
+
+    def choose_clip(
+        self, noise: Sequence[float], *, mu: float, label: str
+    ) -> tuple[Measurement, clip_rules.ClipChoice]:
+        """Measures the histogram of rows per user, and sets `clip` by it, once; only where the run was opened
+        for it.
+
+        Unit user, add or remove: one user with any number of rows is in one of the public bins up to the
+        schema's bound, so the L2 sensitivity is 1 and the histogram, one step of the ledger, mu-GDP. The clip
+        is post-processing of it and of public numbers (`noise`: of the planned marginals, by
+        `clip_rules.unit_noise`). Later requests are chosen adaptively: each is as private as its own mu says
+        at any clip, and all compose to sqrt(sum of mu^2). Proof: docs/privacy-measure.md.
+        """
+        if not self.__choosing:
+            raise PrivacyError(f"{label!r}: the clip of this run is {self.__clip}; it cannot be chosen again")
+        bound, noise = self.__clip, [float(n) for n in noise]
+        clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound)  # refuses bad noise
+        measured = self.user_histogram(RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label)
+        choice = clip_rules.from_release(measured.values.tolist(), noise, bound)
+        told = clip_rules.described(choice, label, bound, measured.values.tolist(), noise)
+        with self.__lock:  # of two threads that asked at once, one has chosen
+            if not self.__choosing:
+                raise PrivacyError(f"{label!r}: the clip of this run was chosen meanwhile")
+            self.__clip, self.__choosing, self.__choice = choice.clip, False, told
+        return measured, choice
+
+    def select_l1(
+        self,
+        cliques: Sequence[Clique],
+        estimates: Mapping[Clique, np.ndarray],
+        *,
+        epsilon: float,
+        label: str,
+        weights: Sequence[float] | None = None,
+        penalties: Sequence[float] | None = None,
+        allowed: Sequence[int] | None = None,
+        recode: Mapping[str, np.ndarray] | None = None,
+    ) -> int:
+        """The index of a clique whose marginal is far from its estimate: exponential mechanism, one step of
+        the ledger.
+
+        Score of clique i: weights[i] * (L1 distance in rows of the private marginal to estimates[i] -
+        penalties[i]). One user changes it by at most clip * weights[i]; probabilities are proportional to
+        exp(epsilon * score / (2 * clip * largest weight)); charged as epsilon-bounded-range. Estimates,
+        weights and penalties are public. `allowed`: only these indices stand for election. The counting is
+        done once for calls that differ in epsilon or `allowed` only. `recode`: as in `measure`.
+        """
+        codes, domain, recoding = self.__recoding(recode)
+        self.__one_unit(frozenset())
+        cliques = [domain.check(c) for c in cliques]
+        allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]
+        if not allowed or not all(0 <= i < len(cliques) for i in allowed):
+            raise UsageError(f"{label!r}: no candidate to select from, or one out of range")
+        event = BoundedRange(positive(epsilon, "epsilon"))
+        factor = score_weights(weights, len(cliques), label)
+        grids, hashes = self.__prepare(domain, cliques, estimates, label)
+        off = [0] * len(cliques) if penalties is None else [score_grid_number(p, label) for p in penalties]
+        if len(off) != len(cliques):
+            raise UsageError(f"{label!r}: {len(off)} penalties for {len(cliques)} cliques")
+        sensitivity = max(factor[i] for i in allowed) * self.clip * SCALE
+        asked = {
+            "cliques": [list(c) for c in cliques],
+            "estimates": hashes,
+            "weights": factor,
+            "penalties": off,
+            **recoding,
+        }
+        known = digest(asked)
+        question = {"kind": "select", "clip": self.clip, "asked": known, "allowed": allowed}
+        question["event"] = to_dict(event)
+
+        def draw() -> list[np.ndarray]:
+            if self.__scores is None or self.__scores[0] != known:
+                self.__scores = (known, self.__distances(cliques, grids, factor, off, codes))
+            self.__trace("counted")
+            scores = self.__scores[1][allowed]
+            chosen = select.exponential(scores, event.epsilon, sensitivity, seed=self.__draw_seed(0))
+            return [np.array([allowed[int(chosen)]], np.int64)]
+
+        (array,) = self.__answer(label, question, [event], draw)
+        self.__releases.append(
+            release_of(label, "select", [], "exponential", event, sensitivity / SCALE / WEIGHT_UNITS, None, 1)
+            | {"candidates": len(allowed)}
+        )
+        return int(array[0])
+
+    def select(
+        self, candidates: Sequence[Clique], estimates, *, epsilon: float, label: str, **options
+    ) -> int:
+        """`select_l1` by another name: the one score the session knows how to bound per user."""
+        return self.select_l1(candidates, estimates, epsilon=epsilon, label=label, **options)
+
+    def __prepare(
+        self, domain: Domain, cliques: list[Clique], estimates: Mapping[Clique, np.ndarray], label: str
+    ) -> tuple[list[np.ndarray], list[str]]:
+        """(estimates on the grid, their digests). A mechanism that picks a tree asks with the same estimates
+        round after round: they are compared with those of the call before, which is cheaper than preparing
+        them again."""
+        size, asked, copies, grids, hashes = self.__prepared
+        same = (size, asked) == (dict(domain), cliques) and all(
+            c in estimates and np.array_equal(estimates[c], copy) for c, copy in zip(cliques, copies)
+        )
+        if not same:
+            grids = [score_grid(domain, c, estimates, label) for c in cliques]
+            hashes = [array_digest(g) for g in grids]
+            copies = [np.array(estimates[c]) for c in cliques]
+            self.__prepared = (dict(domain), cliques, copies, grids, hashes)
+        return grids, hashes
+
+    def __distances(self, cliques, grids, factor, off, codes) -> np.ndarray:
+        """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows, cut off at +-2^61 (which cannot raise how
+        much one user changes them)."""
+        out = np.empty(len(cliques), np.int64)
+        for start, stop in batches([g.size for g in grids]):
+            counts = self.__count(list(dict.fromkeys(cliques[start:stop])), codes)
+            for i in range(start, stop):
+                gap = int(np.abs(counts[cliques[i]].reshape(-1) - grids[i]).sum(dtype=np.int64))
+                out[i] = max(-SCORE_LIMIT, min(SCORE_LIMIT, factor[i] * (gap - off[i])))
+        return out
+
+    def __noisy(self, plan, counts: np.ndarray, position: int) -> np.ndarray:
+        """The integer answers of one request plus integer noise, on the grid of 1/SCALE rows."""
+        exact = counts.reshape(-1)
+        if plan.query is not None:
+            exact = require_int64(self.__private(lambda: plan.query.product(exact)), (plan.rows,))
+        scale.check_gaussian(plan.sigma, plan.coef2, plan.sensitivity2, plan.mu)
+        return exact + noise.gaussian(plan.sigma, plan.rows, seed=self.__draw_seed(position))
+
+    def __recoding(
+        self, recode: Mapping[str, np.ndarray] | None
+    ) -> tuple[dict[str, np.ndarray], Domain, dict]:
+        """(code -> code of each recoded column, the domain after it, what the step's digest says of it)."""
+        codes = {name: np.array(column) for name, column in sorted((recode or {}).items())}
+        for name, column in codes.items():
+            if column.ndim != 1 or column.dtype.kind not in "iu":
+                raise UsageError(f"recoding {name!r}: codes are a 1-D array of whole numbers")
+        domain = self.domain.recoded(codes) if codes else self.domain
+        codes = {name: column.astype(np.int64) for name, column in codes.items()}
+        asked = {"recode": {name: array_digest(column) for name, column in codes.items()}} if codes else {}
+        return codes, domain, asked
+
+    def __count(self, cliques: list[Clique], codes: dict[str, np.ndarray]) -> dict[Clique, np.ndarray]:
+        """int64 marginals in units of 1/SCALE rows; per event every row counts fully."""
+        clip = self.clip if self.unit == "user" else None
+        domain = self.domain.recoded(codes) if codes else self.domain
+        more = {"recode": codes} if codes else {}
+        found = self.__private(lambda: self.__engine.marginals(cliques, clip, **more))
+        out = {c: require_int64(found[c], domain.shape(c)) for c in cliques}
+        return out if clip is not None else {c: a * SCALE for c, a in out.items()}
+
+    def __answer(
+        self, label: str, question: dict, events: Sequence[Event], draw: Callable[[], list[np.ndarray]]
+    ) -> list[np.ndarray]:
+        """Charge, draw, store: the only place where private numbers turn into released ones."""
+        if not isinstance(label, str) or not label:
+            raise UsageError("every step needs a label")
+        if os.getpid() != self.__process:
+            raise PrivacyError(
+                "a session stays in the process it was made for: a copy's charges would not be counted"
+            )
+        with self.__lock:
+            number, part = self.__step, self.__part
+            stored = self.__reservation.enter(part, number, digest(question), label, events)
+            self.__trace("entered")
+            if stored is None:
+                arrays = draw()
+                self.__trace("drawn")
+                stored = self.__reservation.store(part, number, arrays)
+                self.__trace("stored")
+            self.__step = number + 1
+            return stored
+
+    def __one_unit(self, groups: frozenset[str]) -> None:
+        """PrivacyError where an event run with users would promise two units at once: a row (no `groups`), or
+        one user's rows of one group over these columns. A row is not a unit of the groups' counts (it moves
+        its user from one T to another), nor are the rows of one group a unit of anything else."""
+        if self.unit != "event" or self.schema.user is None:
+            return
+        if self.__event is None:
+            self.__event = groups
+        elif self.__event != groups:
+            raise PrivacyError(
+                "a run with unit 'event' protects one row, or one user's rows of one group: it cannot release both, nor "
+                "histograms over different columns"
+            )
+
+    def __draw_seed(self, position: int) -> int | None:
+        """None (the operating system's randomness), or for tests a seed of its own for every draw."""
+        if self.__seed is None:
+            return None
+        name = {"seed": self.__seed, "part": self.__part, "step": self.__step, "draw": position}
+        return int(digest(name)[:15], 16)
+
+    def __private(self, call: Callable[[], Any]) -> Any:
+        """Runs code that sees private data, whose errors must not tell of it."""
+        return redact_errors(
+            call,
+            "not enough memory to count; the step stays charged and can be resumed",
+            lambda failed: PrivacyError(
+                f"counting failed inside the session ({failed}); nothing was released. The step stays charged and can be "
+                "resumed"
+            ),
+        )

@@ -1,0 +1,311 @@
+"""Which values a column has, privately: for columns without a public list of values.
+
+The list of values is itself a release, so it is measured before anything else, as a step of its own in the
+ledger, and the schema that comes out serves every mechanism. Each user counts in at most `keys_per_user`
+values, once in each; counts of users get Gaussian noise; values whose noisy count passes a threshold are
+kept. A value that one user alone has passes with probability at most its share of delta: that delta is
+charged beside the noise (`accountant.Threshold`). Law and proof: docs/privacy-keys.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DataError, PrivacyError, UsageError, redact_errors
+from ..privacy import crosscheck, gdp, noise, scale
+from ..privacy.accountant import Threshold
+from ..privacy.budget import to_dict
+from ..privacy.chain import digest
+from ..privacy.ledger import LOCAL, Ledger
+from ..privacy.statement import KEYS_NOTE
+from ..tables.userids import UserIndex
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema import Schema
+    from ..tables.sources import Part
+
+GRID = 1 << 20
+"""Noise is drawn in units of 1/GRID users, as everywhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """The values found, in ascending order, with noisy numbers of users (float64); all of it may be released.
+
+    `statement` says what it cost. `apply` puts the values into a schema, whose provenance then tells where
+    they came from.
+    """
+
+    column: str
+    values: tuple[int | str, ...]
+    users: np.ndarray
+    statement: dict = field(repr=False)
+
+    def apply(self, schema: Schema) -> Schema:
+        """The schema with these values as the column's list; other values follow its `overflow` policy."""
+        from ..schema import Schema
+
+        if not self.values:
+            raise UsageError(
+                f"column {self.column!r}: no value passed the threshold, so there is no list to use"
+            )
+        plain = schema.to_dict()
+        entry = dict(plain["columns"][self.column], values=list(self.values))
+        entry.pop("names", None)
+        plain["columns"] = {**plain["columns"], self.column: entry}
+        said = f"values of {self.column!r} {KEYS_NOTE} (epsilon {self.statement['epsilon']:g}, delta {self.statement['delta']:g})"
+        plain["provenance"] = "; ".join(filter(None, [plain.get("provenance"), said]))
+        return Schema.from_dict(plain)
+
+
+def select_keys(
+    source: Any,
+    schema: Schema,
+    column: str,
+    *,
+    epsilon: float,
+    delta: float,
+    keys_per_user: int = 1,
+    threshold_share: float = 0.5,
+    ledger: Ledger | str | os.PathLike | None = None,
+    dataset: str | None = None,
+    run: str | None = None,
+    seed: int | None = None,
+) -> Keys:
+    """The values of one categorical column (whole numbers or text) that enough users have; costs (epsilon,
+    delta).
+
+    schema: says which column holds the users (without one, each row is its own user) and the column's type;
+    its list of values is not looked at. threshold_share: part of delta that pays for the threshold, the rest
+    for the noise. With a ledger, its data set must have been opened with `keys=`, a part of delta set aside.
+    run: a name, to carry on a run that died. seed: for tests only, fixes the noise. Empty values (null) are
+    no keys; they follow the schema's null policy.
+    """
+    source_name, dtype = _column(schema, column)
+    if isinstance(keys_per_user, bool) or int(keys_per_user) != keys_per_user or keys_per_user < 1:
+        raise UsageError(f"keys_per_user must be a whole number >= 1, got {keys_per_user!r}")
+    if not 0 < threshold_share < 1:
+        raise UsageError("threshold_share must lie strictly between 0 and 1")
+    if not (0 < epsilon < math.inf and 0 < delta < 1):
+        raise UsageError("key selection needs an epsilon above 0 and a delta in (0, 1)")
+    if ledger is not None and seed is not None:
+        raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
+    cap = 1 if schema.user is None else int(keys_per_user)
+    lost = delta * threshold_share
+    event = Threshold(gdp.mu_from(epsilon, math.nextafter(delta - lost, 0.0) * (1 - 2.0**-40)), lost)
+    width = scale.gaussian_sigma(cap * GRID**2, event.mu)
+    scale.check_gaussian(width, None, cap * GRID**2, event.mu)
+    bar = threshold(width, cap, lost)
+    agreed = crosscheck.agree([event], epsilon, delta)
+    question = {
+        "kind": "keys",
+        "column": column,
+        "cap": cap,
+        "event": to_dict(event),
+        "schema": schema.digest(),
+    }
+
+    if ledger is None:
+        if dataset is not None:
+            raise UsageError("dataset= names a data set of a ledger; give ledger= too")
+        ledger, dataset = Ledger.local(), LOCAL
+    elif not isinstance(ledger, Ledger):
+        ledger = Ledger(ledger)
+    reservation = ledger.reserve(dataset, run or uuid.uuid4().hex, [event], digest(question))
+    arrays = reservation.enter(0, 0, digest(question), f"keys of {column}", [event])
+    if arrays is None:
+        arrays = reservation.store(0, 0, _guarded(source, schema, source_name, dtype, cap, width, bar, seed))
+    values = tuple(json.loads(arrays[0].tobytes().decode()))
+    statement = {
+        "kind": "keys",
+        "private": seed is None,
+        "column": column,
+        "epsilon": float(epsilon),
+        "delta": float(delta),
+        "event": to_dict(event),
+        "unit": schema.user or "row",
+        "keys_per_user": cap,
+        "sigma": width / GRID,
+        "threshold": bar / GRID,
+        "second": agreed,
+        "ledger": reservation.describe()["reference"],
+    }
+    reservation.finish()
+    return Keys(column, values, arrays[1], statement)
+
+
+def threshold(width: float, cap: int, delta: float) -> int:
+    """Noisy counts above this (grid units) are kept: one user's values, counted once each, pass with
+    probability at most delta together: cap * P(N(0, width^2) > threshold - GRID) <= delta. Rounded up."""
+    from scipy.special import ndtri
+
+    return GRID + math.ceil(width * float(-ndtri(delta / cap)) * (1 + 1e-9)) + 1
+
+
+def _guarded(source, schema: Schema, name: str, dtype: str, cap: int, width, bar, seed) -> list[np.ndarray]:
+    """Counts, draws, keeps; errors tell nothing of the data."""
+
+    def keep() -> list[np.ndarray]:
+        found, counts = count_keys(source, schema, name, dtype, cap)
+        noisy = counts * GRID + noise.gaussian(width, len(counts), seed=seed)
+        kept = sorted((found[i], i) for i in np.flatnonzero(noisy > bar))
+        text = json.dumps([value for value, _ in kept]).encode()
+        users = noisy[[i for _, i in kept]].astype(np.float64) / GRID
+        return [np.frombuffer(text, np.uint8).copy(), users]
+
+    return redact_errors(
+        keep,
+        "not enough memory to count keys; the step stays charged",
+        lambda failed: PrivacyError(
+            f"counting keys failed ({failed}); nothing was released. The step stays charged"
+        ),
+    )
+
+
+def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> tuple[list, np.ndarray]:
+    """(values that occur, int64 users of each): PRIVATE, both. A user counts in the `cap` of their values
+    with the smallest hash of (user's id value, value): what one user adds depends on that user's rows alone.
+    """
+    values, users = UserIndex(name), UserIndex(schema.user or "row")
+    known: list = []
+    who, what = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    rows = 0
+    for keys, ids in _batches(source, schema, name, dtype):
+        number = values.add(values.prepare(keys)).astype(np.int64)
+        new, first = np.unique(number, return_index=True)
+        known += keys.take(first[new >= len(known)]).to_pylist()
+        what.append(number)
+        who.append(
+            np.arange(rows, rows + len(number))
+            if ids is None
+            else users.add(users.prepare(ids)).astype(np.int64)
+        )
+        rows += len(number)
+    user, value = np.concatenate(who), np.concatenate(what)
+    if not len(known):
+        return [], np.zeros(0, np.int64)
+    pairs = np.unique(user * len(known) + value)
+    user, value = np.divmod(pairs, len(known))
+    if schema.user is not None:
+        rank = _mix(users.hashes()[user], values.hashes()[value])
+        # Hashes are public, so somebody may own two values whose ranks are equal: the values themselves
+        # decide then, never the order in which others brought them.
+        place = np.empty(len(known), np.int64)
+        place[sorted(range(len(known)), key=known.__getitem__)] = np.arange(len(known))
+        order = np.lexsort((place[value], rank, user))
+        user, value = user[order], value[order]
+        start = np.flatnonzero(np.diff(user, prepend=-1))
+        place = np.arange(len(user)) - np.repeat(start, np.diff(np.append(start, len(user))))
+        value = value[place < cap]
+    return known, np.bincount(value, minlength=len(known)).astype(np.int64)
+
+
+def _batches(
+    source: Any, schema: Schema, name: str, dtype: str
+) -> Iterator[tuple[pa.Array, pa.Array | None]]:
+    """(values, user ids or None) of the rows that have a value, and a user where the schema drops rows
+    without one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from ..tables import sources, textvalues
+    from ..tables.ingest import _known, _plain_ids
+
+    wanted = [name] if schema.user is None else [name, schema.user]
+    for part in sources.open_parts(source):
+        _check(part, wanted, name, dtype)
+        for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
+            for batch in sources.guarded(part.where, unit()):
+                keys = keys_of(_plain_ids(batch.column(name)), dtype)
+                keep = keys.is_valid()
+                ids = None
+                if schema.user is not None:
+                    ids = batch.column(schema.user)
+                    text = schema.user in part.text
+                    ids = textvalues.ids(ids, schema.user_dtype) if text else _plain_ids(ids)
+                    known = _known(ids) if schema.null_user == "drop" else None
+                    keep = keep if known is None else pc.and_(keep, pa.array(known))
+                    ids = ids.filter(keep)
+                yield keys.filter(keep), ids
+
+
+def keys_of(array: pa.Array, dtype: str) -> pa.Array:
+    """Values as text (large_string) or whole numbers (int64); what is none is null. No value raises, and what
+    one of them becomes never depends on the others."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from ..schema import dtypes
+    from ..tables import textvalues
+
+    t = pa.types
+    if t.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = array.type
+    if t.is_string(kind) or t.is_large_string(kind):
+        array = array.cast(pa.large_binary())
+    elif t.is_fixed_size_binary(kind):
+        array = array.cast(pa.binary())
+    binary = t.is_binary(array.type) or t.is_large_binary(array.type)
+    if dtypes.family(dtype) == "string":
+        return textvalues.to_text(array) if binary else array.cast(pa.large_string())
+    if binary:
+        texts = textvalues.to_text(textvalues.ids(array, "int64"))
+        whole = pc.match_substring_regex(texts, r"^-?[0-9]{1,18}$")
+        return pc.if_else(whole, texts, pa.scalar(None, texts.type)).cast(pa.int64())
+    if t.is_floating(kind):
+        array = array.cast(pa.float64())
+        whole = pc.and_(pc.equal(array, pc.floor(array)), pc.less(pc.abs(array), 2.0**53))
+        array = pc.if_else(whole, array, pa.scalar(None, array.type))
+    elif t.is_uint64(kind):
+        array = pc.if_else(pc.less_equal(array, pa.scalar((1 << 63) - 1, kind)), array, pa.scalar(None, kind))
+    return array.cast(pa.int64())
+
+
+def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
+    """Names and types, before any row is read."""
+    import pyarrow as pa
+
+    from ..tables.ingest import _plain_ids
+
+    for column in wanted:
+        if part.schema.names.count(column) != 1:
+            raise DataError(f"{part.where}: column {column!r} is missing, or there more than once")
+    kind = part.schema.field(name).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_decimal(kind):
+        raise DataError(f"{part.where}: column {name!r} is {kind}; cast it to {dtype}")
+    try:
+        keys_of(_plain_ids(pa.nulls(0, kind)), dtype)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        raise DataError(f"{part.where}: column {name!r} does not hold {dtype}") from None
+
+
+def _column(schema: Schema, column: str) -> tuple[str, str]:
+    """(source column, type) of a categorical column of whole numbers or text."""
+    from ..schema import dtypes
+
+    if column not in schema.columns:
+        raise UsageError(f"the schema has no column {column!r}; there are {', '.join(schema.columns)}")
+    found = schema.columns[column]
+    if found.kind != "categorical" or dtypes.family(found.dtype) not in ("int", "string"):
+        raise UsageError(f"column {column!r}: keys are for categorical columns of whole numbers or text")
+    return found.source, found.dtype
+
+
+def _mix(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A hash of pairs of hashes (the finaliser of SplitMix64 over a rotated sum)."""
+    x = a.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + b.astype(np.uint64)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

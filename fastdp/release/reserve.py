@@ -1,0 +1,247 @@
+"""From a budget to sessions: the run's one joint reservation, made before any data is read.
+
+reserved = reserve(schema, [BudgetRequest(epsilon=1.0, delta=2.5e-5, clip=150)], ledger=..., dataset=...)
+table = fastdp.read(...)                       # only now
+session, = reserved.sessions(local(table))
+...                                            # the mechanism measures through the session
+statement = reserved.statement(...)
+reserved.finish()
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PrivacyError, UsageError
+from ..privacy import calibrate, crosscheck, statement
+from ..privacy.accountant import Event, Gaussian, Pure
+from ..privacy.budget import epsilon_at
+from ..privacy.chain import digest
+from ..privacy.clip import PRIVATE
+from ..privacy.ledger import LOCAL, Ledger, Reservation
+from ..tables.bound import check_clip
+from .gateway import Session
+
+if TYPE_CHECKING:
+    from ..engines import Counter
+    from ..schema import Schema
+
+UNITS = ("user", "event")
+# Shares of mu^2 are worked out in floating point and may add up to a few roundings more than 1.
+SLACK = 2.0**-40
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetRequest:
+    """One epsilon of a run.
+
+    `clip`: rows of one user that count fully (None: the schema's public bound; "private": chosen through the
+    session, up to that bound, by `Session.choose_clip`; without a user column always 1). `method`: how
+    epsilon and delta become noise ("gdp", "classic-rdp", "classic-gaussian"). `pure`: only pure (Laplace)
+    releases will be made and epsilon holds at delta 0; a delta of 0 implies it. `unit`: "user", or "event"
+    where each row (or each user's rows of one key) is protected by itself.
+    """
+
+    epsilon: float
+    delta: float
+    clip: int | str | None = None
+    method: str = "gdp"
+    pure: bool = False
+    unit: str = "user"
+
+    def __post_init__(self):
+        if not 0 < self.epsilon < math.inf:
+            raise UsageError(f"epsilon must be positive and finite, got {self.epsilon!r}")
+        if not 0 <= self.delta < 1:
+            raise UsageError(f"delta must be in [0, 1), got {self.delta!r}")
+        if self.unit not in UNITS:
+            raise UsageError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}")
+        if isinstance(self.clip, str) and self.clip != PRIVATE:
+            raise UsageError(f"clip is a whole number of rows or {PRIVATE!r}, got {self.clip!r}")
+        if self.delta == 0:
+            object.__setattr__(self, "pure", True)
+
+    def cap(self) -> Event:
+        """The upper bound on what this part may spend."""
+        if self.pure:
+            return Pure(float(self.epsilon))
+        return Gaussian(calibrate.mu_of_method(self.epsilon, self.delta, self.method))
+
+
+def chooses(schema: Schema, ask: BudgetRequest) -> bool:
+    """Whether the run chooses its clip."""
+    return ask.clip == PRIVATE and schema.user is not None and ask.unit == "user"
+
+
+def clip_for(schema: Schema, ask: BudgetRequest) -> int:
+    """The clip that counts: 1 per row without a user column or per event, else as asked, else the schema's
+    bound, which is also the most that a run may choose."""
+    if schema.user is None or ask.unit == "event":
+        return 1
+    clip = schema.max_rows_per_user if ask.clip is None or isinstance(ask.clip, str) else ask.clip
+    if clip is None and ask.clip == PRIVATE:
+        raise UsageError(
+            f"a clip is chosen up to a public bound on the rows of one user (column {schema.user!r}): give the schema's user a "
+            "`max_rows`"
+        )
+    if clip is None:
+        raise UsageError(
+            f"how many rows of one user (column {schema.user!r}) may count? Give clip in the recipe, or "
+            "max_rows_per_user in the schema"
+        )
+    return check_clip(clip)
+
+
+def reserve(
+    schema: Schema,
+    asks: Sequence[BudgetRequest],
+    *,
+    ledger: Ledger | str | os.PathLike | None = None,
+    dataset: str | None = None,
+    run: str | None = None,
+    plan: str = "",
+    seed: int | None = None,
+    work: str | os.PathLike | None = None,
+    _trace: Callable[[str], None] | None = None,
+) -> Reserved:
+    """Reserve all parts of a run together, before data is read; BudgetError says what is left.
+
+    run
+        The run's name in the ledger (None: a fresh one). The same name resumes a run that died, if the rest
+        is the same too.
+    plan
+        A digest of everything else that decides what is measured; a resumed run must have the same.
+    ledger
+        None: a ledger for this run alone, in the folder `work`, or in memory without one.
+    seed
+        For tests only: fixes the noise, refused with a ledger, stamps the statement `"private": false`.
+    """
+    asks = list(asks)
+    if not asks or len({a.delta for a in asks}) != 1 or len({a.unit for a in asks}) != 1:
+        raise UsageError("a run needs at least one epsilon, and one delta and unit for all of them")
+    if ledger is not None and seed is not None:
+        raise UsageError("seed= is for tests and cannot be used with a ledger: known noise protects nobody")
+    clips = [clip_for(schema, a) for a in asks]
+    caps = [a.cap() for a in asks]
+    if seed is not None and (isinstance(seed, bool) or int(seed) != seed):
+        raise UsageError("seed must be a whole number")
+    delta = asks[0].delta
+    for ask, cap in zip(asks, caps, strict=True):
+        agreed = crosscheck.agree([cap], ask.epsilon, delta)
+    if len(caps) > 1:
+        agreed = crosscheck.agree(caps, epsilon_at(caps, delta), delta)
+    if ledger is None:
+        if dataset is not None:
+            raise UsageError("dataset= names a data set of a ledger; give ledger= too")
+        ledger = Ledger.local(None if work is None else Path(work) / "ledger.db", _trace=_trace)
+        dataset = LOCAL
+    elif not isinstance(ledger, Ledger):
+        ledger = Ledger(ledger, _trace=_trace)
+    whole = digest(
+        {
+            "asks": [asdict(a) for a in asks],
+            "clips": clips,
+            "plan": plan,
+            "schema": schema.digest(),
+            "seed": seed,
+        }
+    )
+    name = uuid.uuid4().hex if run is None else run
+    reservation = ledger.reserve(dataset, name, caps, whole)
+    return Reserved(schema, asks, clips, caps, reservation, agreed, seed, _trace)
+
+
+class Reserved:
+    """A run with a reservation. `sessions` lets mechanisms in, `statement` says what was promised, `finish`
+    ends it."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        asks: list[BudgetRequest],
+        clips: list[int],
+        caps: list[Event],
+        reservation: Reservation,
+        agreed: Any,
+        seed: int | None,
+        trace: Callable[[str], None] | None = None,
+    ):
+        self.schema, self.asks, self.clips, self.caps = schema, asks, clips, caps
+        self.reservation, self.agreed = reservation, agreed
+        self.run = reservation.run
+        self._seed, self._trace = seed, trace
+        self._doors: list[Session] = []
+
+    def sessions(self, engine: Counter) -> list[Session]:
+        """One session per epsilon asked for, in order. The engine must count by the schema that was reserved
+        for."""
+        if engine.schema.digest() != self.schema.digest():
+            raise PrivacyError("the engine counts by another schema than the run was reserved for")
+        table = getattr(engine, "table", None)
+        by_user = self.schema.user is not None and self.asks[0].unit == "user"
+        if by_user and table is not None and table.user is None:
+            raise PrivacyError(
+                f"the schema's user column is {self.schema.user!r}, but the table knows no users; nothing was read"
+            )
+        self._doors = []
+        for i, (ask, clip, cap) in enumerate(zip(self.asks, self.clips, self.caps, strict=True)):
+            mu = cap.mu * (1 - SLACK) if isinstance(cap, Gaussian) else None
+            pure = cap.epsilon * (1 - SLACK) if isinstance(cap, Pure) else None
+            asked = {"epsilon": ask.epsilon, "delta": ask.delta, "method": "pure" if ask.pure else ask.method}
+            self._doors.append(
+                Session(
+                    engine,
+                    self.reservation,
+                    i,
+                    clip=clip,
+                    choosing=chooses(self.schema, ask),
+                    cap=cap,
+                    mu=mu,
+                    pure=pure,
+                    asked=asked,
+                    unit=ask.unit,
+                    seed=self._seed,
+                    _trace=self._trace,
+                )
+            )
+        return list(self._doors)
+
+    def statement(
+        self,
+        *,
+        mechanism: Mapping | None = None,
+        public_data: Sequence[Mapping] = (),
+        notes: Sequence[str] = (),
+        only: int | None = None,
+    ) -> dict:
+        """The run's privacy statement so far (see `privacy.statement`). `only`: the part a folder of its own
+        holds; epsilon stays the joint one, since whoever reads one part may read the others."""
+        # A clip that is still to be chosen has scaled nothing yet; its bound stands for it.
+        parts = [
+            statement.part(
+                d.cap, d.asked, bound if d.clip_choice is None else d.clip, d.releases, d.clip_choice
+            )
+            for d, bound in zip(self._doors, self.clips)
+        ]
+        return statement.build(
+            parts,
+            self.reservation.describe()["reference"],
+            self.schema,
+            unit=self.asks[0].unit,
+            second=self.agreed,
+            seeded=self._seed is not None,
+            mechanism=mechanism,
+            public_data=public_data,
+            notes=notes,
+            only=only,
+        )
+
+    def finish(self) -> None:
+        """End the run: what no step entered goes back to the data set, stored answers are dropped."""
+        self.reservation.finish()

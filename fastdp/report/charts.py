@@ -1,0 +1,364 @@
+"""Charts of the page: each takes plain numbers and gives a piece of HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .svg import (
+    at,
+    axis_ends,
+    bars,
+    big,
+    chart,
+    line,
+    nice_log_ticks,
+    num,
+    percent,
+    points,
+    text,
+    ticks,
+    whiskers,
+)
+
+MAX_NAMED_ROWS = 12
+
+
+def distribution(
+    labels: Sequence[str],
+    truth: Sequence[float] | None,
+    table: Sequence[float],
+    *,
+    name: str,
+    ordered: bool = True,
+    error: Sequence[float] | None = None,
+    folded: int = 0,
+) -> str:
+    """Truth as bars and the table as level strokes; without a truth the table as bars, with error bars.
+
+    Few named values become labelled rows; many or ordered ones a histogram. The last value, where it stands
+    for `folded` small ones, is told in words, as it may hold more than all the others.
+    """
+    if len(labels) <= 2 or (not ordered and len(labels) <= MAX_NAMED_ROWS):
+        return _rows(labels, truth, table, error, name)
+    rest = ""
+    if folded:
+        held = (
+            f"{percent(table[-1])}"
+            if truth is None
+            else f"{percent(truth[-1])}, synthetic {percent(table[-1])}"
+        )
+        if table[-1] > 0 or (truth is not None and truth[-1] > 0):
+            rest = f'<div class="ends"><span>{text(labels[-1])}: {held}</span></div>'
+        labels, table = labels[:-1], table[:-1]
+        truth = None if truth is None else truth[:-1]
+        error = None if error is None else error[:-1]
+    top = (
+        max(
+            [*(truth or ()), *(s + e for s, e in zip(table, error or [0.0] * len(table), strict=True)), 1e-12]
+        )
+        * 1.04
+    )
+    tip = [
+        _tip(labels[i], None if truth is None else truth[i], table[i], None if error is None else error[i])
+        for i in range(len(labels))
+    ]
+    gap = 0.12 if len(labels) <= 30 else 0.06
+    if truth is None:
+        marks = bars(table, top, "s", gap)
+        if error is not None:
+            marks += whiskers(table, error, top, "e")
+    else:
+        marks = bars(truth, top, "t", gap) + ticks(table, top, "sl")
+    peak = percent(top / 1.04, 0) if top > 0.095 else percent(top / 1.04)
+    drawn = chart(len(labels), marks, f"{name}: distribution over {len(labels)} values", tip)
+    under = axis_ends(labels) if ordered else _rank_note(labels)
+    return f'<div class="plot"><span class="peak">{text(peak)}</span>{drawn}</div>{under}{rest}'
+
+
+def _rank_note(labels: Sequence[str]) -> str:
+    return f'<div class="ends"><span>{text(labels[0])}</span><span>most frequent first →</span></div>'
+
+
+def _tip(label: str, truth: float | None, table: float, error: float | None) -> str:
+    if truth is not None:
+        return f"{label}\ntruth {percent(truth)}\nsynthetic {percent(table)} ({points(table - truth)})"
+    return f"{label}\n{percent(table)}" + ("" if error is None else f" ± {percent(error)}")
+
+
+def _rows(
+    labels: Sequence[str],
+    truth: Sequence[float] | None,
+    table: Sequence[float],
+    error: Sequence[float] | None,
+    name: str,
+) -> str:
+    top = max(
+        [*(truth or ()), *(s + e for s, e in zip(table, error or [0.0] * len(table), strict=True)), 1e-12]
+    )
+    out = []
+    for i, label in enumerate(labels):
+        real, mine = None if truth is None else truth[i], table[i]
+        tip = _tip(label, real, mine, None if error is None else error[i])
+        if real is None:
+            marks = f'<rect class="s" y="5" height="10" width="{num(100 * mine / top)}%"/>'
+            if error is not None:
+                low, high = max(0.0, mine - error[i]) / top, min(top, mine + error[i]) / top
+                marks += f'<line class="e" x1="{num(100 * low)}%" x2="{num(100 * high)}%" y1="10" y2="10"/>'
+        else:
+            marks = f'<rect class="t" y="4" height="12" width="{num(100 * real / top)}%"/>'
+            x = num(100 * mine / top)
+            marks += f'<line class="sl" x1="{x}%" x2="{x}%" y1="1" y2="19"/>'
+        out.append(
+            f'<span class="name" title="{text(label)}">{text(label)}</span>'
+            f'<svg class="bar" data-tip="{text(tip)}" aria-hidden="true">{marks}</svg>'
+            f'<span class="value">{percent(mine if real is None else real)}</span>'
+        )
+    return f'<div class="rows" role="img" aria-label="{text(name)}: shares of {len(labels)} values">{"".join(out)}</div>'
+
+
+def score_axis(
+    values: Sequence[float | None],
+    baselines: Sequence[dict],
+    top: float,
+    *,
+    name: str,
+    tables: Sequence[str],
+    labelled: bool = False,
+) -> str:
+    """A line from 0 to `top` with a mark for each table and a hollow one for each sample of the truth."""
+    marks = ['<line class="rule" x1="0" x2="100%" y1="22" y2="22"/>']
+    for b in baselines:
+        if b["value"] is not None:
+            tip = f"{b['name']}: {_score(b['value'], top)}"
+            marks.append(
+                at(
+                    _unit(b["value"], top),
+                    f'<path class="base" d="M0 15l6 7l-6 7l-6-7z" data-tip="{text(tip)}"/>',
+                )
+            )
+    for i, value in enumerate(values):
+        if value is not None:
+            tip = f"{tables[i]}: {_score(value, top)}"
+            marks.append(
+                at(_unit(value, top), f'<circle class="s m{i % 6}" cy="22" r="7" data-tip="{text(tip)}"/>')
+            )
+    drawn = f'<svg class="axis" role="img" aria-label="{text(name)}" tabindex="0">{"".join(marks)}</svg>'
+    if not labelled:
+        return drawn
+    said = sorted((_unit(b["value"], top), b["name"]) for b in baselines if b["value"] is not None)
+    under = "".join(
+        f'<span class="mark{_lean(i, len(said), x)}" style="left:{num(100 * x)}%">{text(n)}</span>'
+        for i, (x, n) in enumerate(said)
+    )
+    return f'{drawn}<div class="marks">{under}</div>'
+
+
+def _lean(i: int, n: int, x: float) -> str:
+    """First label to the left of its mark and last to the right, so that near ones do not collide."""
+    if n == 2:
+        return " before" if i == 0 and x > 0.2 else " after" if x < 0.85 else " end"
+    return " before" if x > 0.85 else " after" if x < 0.15 else ""
+
+
+def _unit(value: float, top: float) -> float:
+    return min(1.0, max(0.0, value / top))
+
+
+def _score(value: float, top: float) -> str:
+    return f"{value:.0f}" if top >= 100 else f"{value:.3f}"
+
+
+def _tone(depth: float, high: float = 0.83) -> str:
+    """Class of text on a shade: on deep ones it turns to the other colour, in the dark theme earlier than in
+    the light."""
+    return " hi" if depth > high else " mid" if depth > 0.57 else ""
+
+
+def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Sequence[str]) -> str:
+    """Lower triangle of a pairwise error matrix; columns are numbered like the rows."""
+    n = len(names)
+    high = max((v for row in rows for v in row if v is not None), default=0.0) or 1.0
+    h = 30 if n <= 16 else 18
+    cells = []
+    write = n <= 12
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row):
+            if value is None:
+                continue
+            tip = f"{names[i]} × {names[j]}\n{percent(value)} in the wrong cell"
+            depth = value / high
+            cells.append(
+                f'<rect class="cell" x="{num(100 * j / (n - 1))}%" y="{(i - 1) * h}" width="{num(100 / (n - 1))}%" '
+                f'height="{h}" fill-opacity="{num(0.04 + 0.92 * depth)}" data-tip="{text(tip)}"/>'
+            )
+            if write:
+                tone = _tone(depth, 0.92)
+                cells.append(
+                    f'<text class="in{tone}" x="{num(100 * (j + 0.5) / (n - 1))}%" y="{(i - 0.5) * h + 4}">'
+                    f"{100 * value:.{0 if value >= 0.1 else 1}f}</text>"
+                )
+    left = "".join(
+        f'<span style="height:{h}px" title="{text(names[i])}"><b>{i + 1}</b><span>{text(shown[i])}</span></span>'
+        for i in range(1, n)
+    )
+    step = 1 if n <= 16 else 5
+    above = "".join(f"<span>{j + 1 if j % step == 0 else ''}</span>" for j in range(n - 1))
+    return (
+        f'<div class="heat"><div class="corner" title="{text(names[0])}"><b>1</b><span>{text(shown[0])}</span></div><div class="heads">{above}</div>'
+        f'<div class="sides">{left}</div><svg class="cells" style="height:{(n - 1) * h}px" role="img" tabindex="0" '
+        f'aria-label="Error of every pair of columns">{"".join(cells)}</svg></div>'
+    )
+
+
+def tile_map(
+    area: dict, values: Sequence[float], other: Sequence[float] | None, *, difference: bool, name: str
+) -> str:
+    """A tile per place: shaded by share, or by the difference `values - other` (two hues)."""
+    shown = (
+        [v - o for v, o in zip(values, other, strict=True)]
+        if difference and other is not None
+        else list(values)
+    )
+    high = max((abs(v) for v in shown), default=0.0) or 1.0
+    out = []
+    for tile, value in zip(area["tiles"], shown, strict=True):
+        # the square root keeps small places visible beside the few that hold most rows
+        kind = ("up" if value > 0 else "down") if difference else "share"
+        what = f"{points(value)} points" if difference else percent(value)
+        out.append(_tile(tile, math.sqrt(abs(value) / high), kind, what))
+    return _tiles(area, out, name)
+
+
+def score_map(area: dict, values: Sequence[float], *, name: str) -> str:
+    """A tile per place, shaded by a score from 0 to 1."""
+    drawn = [
+        _tile(tile, value, "share", f"{value:.3f}") for tile, value in zip(area["tiles"], values, strict=True)
+    ]
+    return _tiles(area, drawn, name)
+
+
+def score_bars(labels: Sequence[str], values: Sequence[float | None], *, name: str) -> str:
+    """A score from 0 to 1 per label, as bars."""
+    known = [0.0 if v is None else v for v in values]
+    top = max([*known, 1e-12]) * 1.04
+    tip = [
+        f"{label}\n{'no rows' if v is None else f'{v:.3f}'}" for label, v in zip(labels, values, strict=True)
+    ]
+    drawn = chart(len(labels), bars(known, top, "n"), name, tip)
+    return f'<div class="plot"><span class="peak">{top / 1.04:.2f}</span>{drawn}</div>{axis_ends(labels)}'
+
+
+def _tile(tile: dict, depth: float, kind: str, what: str) -> str:
+    x, y = 10 * tile["x"], 10 * tile["y"]
+    word = ""
+    if tile["text"]:
+        tone = _tone(depth)
+        word = f'<text class="in{tone}" x="{num(x + 4.7)}" y="{num(y + 6.1)}">{text(tile["text"])}</text>'
+    return (
+        f'<rect class="ground" x="{x}" y="{y}" width="9.4" height="9.4" rx="1.2"/>'
+        f'<rect class="tile {kind}" x="{x}" y="{y}" width="9.4" height="9.4" rx="1.2" '
+        f'fill-opacity="{num(0.9 * depth)}" data-tip="{text(tile["label"])}&#10;{text(what)}"/>{word}'
+    )
+
+
+def _tiles(area: dict, drawn: Sequence[str], name: str) -> str:
+    w, h = 10 * area["width"], 10 * area["height"]
+    return f'<svg class="tiles" viewBox="0 0 {w} {h}" role="img" tabindex="0" aria-label="{text(name)}">{"".join(drawn)}</svg>'
+
+
+def grid_map(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    high: float,
+    *,
+    name: str,
+    unit: str,
+    signed: bool = False,
+    labels: bool = True,
+) -> str:
+    """Places by months: one cell per pair, shaded by size against `high`, two hues where `signed`."""
+    n, h = len(columns), 17
+    cells = []
+    for i, row in enumerate(values):
+        for j, value in enumerate(row):
+            depth = min(1.0, math.sqrt(abs(value) / high)) if high else 0.0
+            kind = ("up" if value > 0 else "down") if signed else "share"
+            shown = f"{value:+.0f}".replace("-", "−") if signed else big(value)
+            cells.append(
+                f'<rect class="tile {kind}" x="{num(100 * j / n)}%" y="{i * h}" width="{num(100 / n - 0.4)}%" height="{h - 1}" '
+                f'fill-opacity="{num(0.03 + 0.9 * depth)}" data-tip="{text(f"{rows[i]}, {columns[j]}")}&#10;{text(shown)} {unit}"/>'
+            )
+    left = (
+        "".join(f'<span style="height:{h}px" title="{text(r)}">{text(r)}</span>' for r in rows)
+        if labels
+        else ""
+    )
+    svg = f'<svg class="cells" style="height:{len(rows) * h}px" role="img" tabindex="0" aria-label="{text(name)}">{"".join(cells)}</svg>'
+    ends = axis_ends(columns)
+    if not labels:
+        return f'<div class="months bare">{svg}{ends}</div>'
+    return f'<div class="months"><div class="sides">{left}</div>{svg}<i></i>{ends}</div>'
+
+
+def curve(
+    xs: Sequence[float], ys: Sequence[float], *, name: str, unit: str, level: tuple[float, str] | None = None
+) -> str:
+    """A falling positive quantity on a logarithmic axis, with an optional level to compare with."""
+    kept = [(x, y) for x, y in zip(xs, ys, strict=True) if y > 0 and math.isfinite(y)]
+    if len(kept) < 2:
+        return ""
+    values = [y for _, y in kept] + ([level[0]] if level and level[0] > 0 else [])
+    low, high = min(values), max(values)
+    if high / low < 1.5:
+        low, high = low / 1.25, high * 1.25
+    a, b = math.log10(low) - 0.06, math.log10(high) + 0.06
+    y_of = lambda v: 100 * (b - math.log10(v)) / (b - a)  # noqa: E731
+    right = kept[-1][0] or 1.0
+    marks, notes = [], []
+    for tick in nice_log_ticks(low, high):
+        marks.append(f'<path class="grid" d="M0 {num(y_of(tick))}H100"/>')
+        notes.append(f'<span class="ylab" style="top:{num(y_of(tick))}%">{text(big(tick))}</span>')
+    if level and level[0] > 0:
+        marks.append(f'<path class="t level" d="M0 {num(y_of(level[0]))}H100"/>')
+        notes.append(f'<span class="ylab right t" style="top:{num(y_of(level[0]))}%">{text(level[1])}</span>')
+    step = max(1, len(kept) // 240)
+    drawn = kept[::step] if kept[::step][-1] == kept[-1] else [*kept[::step], kept[-1]]
+    marks.append(line([100 * x / right for x, _ in drawn], [y_of(y) for _, y in drawn], "s stroke"))
+    tip = [f"{unit} {big(x)}\nloss {y:.5g}" for x, y in drawn]
+    inner = chart(100, "".join(marks), name, tip, "tall")
+    return (
+        f'<div class="plot tall">{"".join(notes)}{inner}</div>'
+        f'<div class="ends"><span>{unit} 0</span><span></span><span>{big(right)}</span></div>'
+    )
+
+
+def amounts(rows: Sequence[tuple[str, float, str, str]]) -> str:
+    """Labelled bars of amounts: (label, value, value as shown, tooltip)."""
+    top = max((value for _, value, _, _ in rows), default=0.0) or 1.0
+    out = [
+        f'<span class="name" title="{text(label)}">{text(label)}</span>'
+        f'<svg class="bar" data-tip="{text(tip)}" aria-hidden="true"><rect class="n" y="5" height="10" rx="1" width="{num(100 * value / top)}%"/></svg>'
+        f'<span class="value">{text(shown)}</span>'
+        for label, value, shown, tip in rows
+    ]
+    return f'<div class="rows wide">{"".join(out)}</div>'
+
+
+def versus(rows: Sequence[tuple[str, float | None, str, str]], span: tuple[float, float]) -> str:
+    """Labelled dots of ratios on a logarithmic strip, with a line where the ratio is one."""
+    a, b = math.log10(span[0]), math.log10(span[1])
+    one = num(100 * (0 - a) / (b - a))
+    out = []
+    for label, ratio, shown, tip in rows:
+        dot = ""
+        if ratio is not None and ratio > 0:
+            x = num(100 * min(1.0, max(0.0, (math.log10(ratio) - a) / (b - a))))
+            dot = f'<circle class="{"n over" if ratio > 1 else "n"}" cx="{x}%" cy="10" r="5"/>'
+        out.append(
+            f'<span class="name" title="{text(label)}">{text(label)}</span><svg class="bar" data-tip="{text(tip)}" aria-hidden="true">'
+            f'<line class="rule thin" x1="0" x2="100%" y1="10" y2="10"/><line class="unity" x1="{one}%" x2="{one}%" y1="0" y2="20"/>{dot}</svg>'
+            f'<span class="value">{text(shown)}</span>'
+        )
+    return f'<div class="rows wide flush">{"".join(out)}</div>'

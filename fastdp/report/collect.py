@@ -1,0 +1,409 @@
+"""Aggregate tables into the data model of the page: counts first, drawing later.
+
+Everything here is a sum over rows; what it returns is small (some hundred numbers a column) whatever the size
+of the tables, and plain enough for `json.dumps`. The truth, where given, is read as the truth: the result is
+not private.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from . import places
+
+MAX_BARS = 40  # values drawn for a nominal column; the rest is one bar
+MAX_BINS = 60  # bins drawn for an ordered column
+MAX_PAIR_COLUMNS = 40  # columns in the heat map
+MAX_PAIR_CELLS = 1 << 18  # larger joint domains are grouped before they are compared
+MAX_PERIOD_ROWS = 40
+WORST = 12
+HABIT_ROWS = 5  # habits are looked at for users with at least this many rows
+_TIME = ("shift", "hour", "day", "month", "year", "week", "age")
+_VARIETY_EDGES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100]
+_ROWS_EDGES = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000]
+
+
+Released = dict[str, tuple[np.ndarray | None, np.ndarray | None]]
+"""By column: shares by a released model (None: unknown) and their standard errors (None: unknown)."""
+
+
+@dataclass(frozen=True)
+class Coded:
+    """One table as codes: `codes[name]` one array a column, `user` a dense index or None.
+
+    `table` is the fastdp table behind them, where there is one, for the compiled counters.
+    """
+
+    codes: dict[str, np.ndarray]
+    user: np.ndarray | None
+    rows: int
+    table: Any = None
+
+    @property
+    def users(self) -> int | None:
+        return None if self.user is None else int(np.count_nonzero(np.bincount(self.user)))
+
+
+def coded(source: Any, schema: Any, what: str) -> Coded:
+    """`source` as codes: a fastdp table as it is, anything else read by the schema as public.
+
+    Columns of the schema that the source lacks, the user's among them, are left out.
+    """
+    if not hasattr(source, "codes"):
+        from ..evaluate.inputs import as_arrow
+        from ..tables.ingest import read
+
+        source = as_arrow(source, what)
+        present = set(source.column_names)
+        wanted = [n for n, c in schema.columns.items() if c.source in present]
+        if not wanted:
+            raise DataError(f"{what}: no column of the schema is in the table")
+        schema = schema.select(wanted)
+        if schema.user is not None and schema.user not in present:
+            schema = replace(schema, user=None, max_rows_per_user=None, user_dtype=None)
+        source = read(source, schema, public=True)
+    from ..tables.table import Table
+
+    table = source if isinstance(source, Table) else None
+    return Coded(dict(source.codes), source.user, int(source.rows), table)
+
+
+def tells_time(column: str) -> bool:
+    """Whether the column's name says that its values follow each other in time."""
+    return not set(column.lower().split("_")).isdisjoint(_TIME)
+
+
+def shares(codes: np.ndarray, size: int) -> np.ndarray:
+    """Share of rows per code, float64 [size]; all zero for a table without rows."""
+    counts = np.bincount(codes, minlength=size)[:size].astype(float)
+    return counts / max(counts.sum(), 1.0)
+
+
+def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str], np.ndarray, int]:
+    """Which bar each code belongs to: `(bar labels, bar of each code, codes in the last bar if folded)`.
+
+    Ordered columns keep their order and are grouped evenly; nominal ones are sorted by `weight` (the share
+    in the table that leads the page) and their small values share the last bar.
+    """
+    n = len(labels)
+    if ordered:
+        if n <= MAX_BINS:
+            return labels, np.arange(n), 0
+        step = math.ceil(n / MAX_BINS)
+        bar = np.arange(n) // step
+        names = [f"{labels[i]} to {labels[min(i + step, n) - 1]}" for i in range(0, n, step)]
+        return names, bar, 0
+    order = np.argsort(-weight, kind="stable")
+    kept = order if n <= MAX_BARS else order[: MAX_BARS - 1]
+    bar = np.full(n, len(kept))
+    bar[kept] = np.arange(len(kept))
+    names = [labels[i] for i in kept]
+    folded = n - len(kept)
+    if folded:
+        names.append(f"{folded} other values")
+    return names, bar, folded
+
+
+def columns(
+    truth: Coded | None,
+    tables: Sequence[Coded],
+    labels: dict[str, tuple[list[str], bool]],
+    released: Sequence[Released] = (),
+) -> list[dict]:
+    """One entry per column: shares of the truth and of each table per bar, and total variation over all
+    codes.
+
+    `released[i][column]`, where given, is (shares by the model that table i was drawn from, or None for those
+    of the table itself; their standard error, or None). The page gets two standard errors.
+    """
+    out = []
+    for name, (names, ordered) in labels.items():
+        size = len(names)
+        known = [r.get(name, (None, None)) for r in released] or [(None, None)] * len(tables)
+        modelled = [share for share, _ in known]
+        per_table = [
+            shares(t.codes[name], size) if m is None else m for t, m in zip(tables, modelled, strict=True)
+        ]
+        real = shares(truth.codes[name], size) if truth is not None else None
+        bars, bar, folded = fold(names, ordered, real if real is not None else per_table[0])
+        entry: dict[str, Any] = {
+            "name": name,
+            "labels": bars,
+            "ordered": ordered,
+            "size": size,
+            "folded": folded,
+        }
+        entry["truth"] = None if real is None else _grouped(real, bar, len(bars))
+        entry["tables"] = []
+        for i, share in enumerate(per_table):
+            one: dict[str, Any] = {"share": _grouped(share, bar, len(bars)), "tv": None, "error": None}
+            if real is not None:
+                one["tv"] = _tv(real, share)
+            one["model"] = modelled[i] is not None
+            error = known[i][1]
+            if error is not None:
+                variance = np.bincount(bar, weights=error**2, minlength=len(bars))
+                one["error"] = _round(2 * np.sqrt(variance))
+            entry["tables"].append(one)
+        out.append(entry)
+    return out
+
+
+def _grouped(share: np.ndarray, bar: np.ndarray, n: int) -> list[float]:
+    return _round(np.bincount(bar, weights=share, minlength=n))
+
+
+def _round(values: np.ndarray) -> list[float]:
+    return [float(f"{v:.6g}") for v in values]
+
+
+def _tv(p: np.ndarray, q: np.ndarray) -> float:
+    """Total variation of two vectors of shares; 1 where just one of the tables has no rows."""
+    if p.any() != q.any():
+        return 1.0
+    return float(np.abs(p - q).sum() / 2)
+
+
+def pairs(
+    truth: Coded, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]]
+) -> tuple[dict | None, list[list[dict]]]:
+    """Total variation of every pair of columns, and the cells of pairs that are furthest off, per table."""
+    names = [n for n in labels if len(labels[n][0]) > 1]
+    left_out = 0
+    if len(names) > MAX_PAIR_COLUMNS:
+        spread = {n: _entropy(shares(truth.codes[n], len(labels[n][0]))) for n in names}
+        chosen = set(sorted(names, key=lambda n: -spread[n])[:MAX_PAIR_COLUMNS])
+        left_out = len(names) - len(chosen)
+        names = [n for n in names if n in chosen]
+    if len(names) < 2:
+        return None, [[] for _ in tables]
+    matrices: list[list[list[float]]] = [[[0.0] * i for i in range(len(names))] for _ in tables]
+    worst: list[list[dict]] = [[] for _ in tables]
+    grouped = False
+    for i in range(1, len(names)):
+        cliques = [(names[j], names[i]) for j in range(i)]
+        steps = [_step(len(labels[a][0]), len(labels[b][0])) for a, b in cliques]
+        grouped |= max(steps) > 1
+        real = _joints(truth, cliques, steps, labels)
+        for t, table in enumerate(tables):
+            for j, (p, q) in enumerate(zip(real, _joints(table, cliques, steps, labels), strict=True)):
+                matrices[t][i][j] = float(f"{_tv(p, q):.4g}")
+                if steps[j] == 1:
+                    worst[t] += _largest(*cliques[j], labels, p, q)
+    out = {"names": names, "tables": matrices, "left_out": left_out, "grouped": grouped}
+    return out, [sorted(w, key=lambda c: -abs(c["table"] - c["truth"]))[:WORST] for w in worst]
+
+
+def _step(m: int, n: int) -> int:
+    """How many neighbouring codes of each column to take together so that the pair has few enough cells."""
+    step = 1
+    while -(-m // step) * -(-n // step) > MAX_PAIR_CELLS:
+        step *= 2
+    return step
+
+
+def _joints(
+    table: Coded,
+    cliques: Sequence[tuple[str, str]],
+    steps: Sequence[int],
+    labels: dict[str, tuple[list[str], bool]],
+) -> list[np.ndarray]:
+    """Share of rows per cell of each pair, flattened."""
+    plain = [c for c, step in zip(cliques, steps, strict=True) if step == 1]
+    counted: dict[tuple[str, ...], np.ndarray] = {}
+    if table.table is not None and plain:
+        from ..engines.truth import marginals
+
+        counted = marginals(table.table, plain, sparse=False)
+    out = []
+    for (a, b), step in zip(cliques, steps, strict=True):
+        if (a, b) in counted:
+            out.append(counted[a, b].ravel() / max(table.rows, 1))
+            continue
+        wide = -(-len(labels[b][0]) // step)
+        key = table.codes[a].astype(np.int64) // step * wide
+        key += table.codes[b] // step
+        out.append(shares(key, -(-len(labels[a][0]) // step) * wide))
+    return out
+
+
+def _largest(
+    a: str, b: str, labels: dict[str, tuple[list[str], bool]], real: np.ndarray, mine: np.ndarray, k: int = 2
+) -> list[dict]:
+    """The k cells of one pair that differ most; few a pair, so that one bad pair does not fill the list."""
+    la, lb = labels[a][0], labels[b][0]
+    gap = np.abs(mine - real)
+    k = min(k, gap.size)
+    top = np.argpartition(gap, gap.size - k)[-k:]
+    return [
+        {
+            "columns": [a, b],
+            "labels": [la[c // len(lb)], lb[c % len(lb)]],
+            "truth": float(f"{real[c]:.6g}"),
+            "table": float(f"{mine[c]:.6g}"),
+        }
+        for c in top.tolist()
+        if gap[c] > 0
+    ]
+
+
+def _entropy(p: np.ndarray) -> float:
+    p = p[p > 0]
+    return float(-(p * np.log(p)).sum())
+
+
+def areas(
+    truth: Coded | None,
+    tables: Sequence[Coded],
+    labels: dict[str, tuple[list[str], bool]],
+    where: Sequence[str],
+    limit: int = 4,
+) -> list[dict]:
+    """Tile maps of the columns `where`, which name places (at most `limit`)."""
+    out: list[dict] = []
+    for name in where:
+        names = labels[name][0]
+        if not 8 <= len(names) <= 5000 or len(out) == limit:
+            continue
+        lead = np.sum([shares(t.codes[name], len(names)) for t in [truth, *tables] if t is not None], axis=0)
+        entry = {"column": name, **places.layout(name, names, lead.tolist())}
+        codes = [tile["code"] for tile in entry["tiles"]]
+        take = lambda t, name=name, names=names, codes=codes: _round(shares(t.codes[name], len(names))[codes])  # noqa: E731
+        entry["truth"] = None if truth is None else take(truth)
+        entry["tables"] = [take(t) for t in tables]
+        entry["left_out"] = int((lead > 0).sum() - (lead[codes] > 0).sum())
+        out.append(entry)
+    return out
+
+
+def periods(
+    truth: Coded | None,
+    tables: Sequence[Coded],
+    labels: dict[str, tuple[list[str], bool]],
+    where: Sequence[str],
+) -> dict | None:
+    """Rows per place and month, for tables that have both; the largest places, the others in one row."""
+    area = next((n for n in where if len(labels[n][0]) >= 4), None)
+    month = next((n for n in labels if n.lower() == "month" or n.lower().endswith("_month")), None)
+    if area is None or month is None:
+        return None
+    year = next((n for n in labels if n.lower() == "year" and len(labels[n][0]) > 1), None)
+    times = labels[month][0]
+    if year is not None:
+        times = [f"{y}-{m}" for y in labels[year][0] for m in times]
+    n_area, n_time = len(labels[area][0]), len(times)
+
+    def count(t: Coded) -> np.ndarray:
+        when = t.codes[month].astype(np.int64)
+        if year is not None:
+            when += t.codes[year].astype(np.int64) * len(labels[month][0])
+        flat = np.bincount(t.codes[area].astype(np.int64) * n_time + when, minlength=n_area * n_time)
+        return flat[: n_area * n_time].reshape(n_area, n_time)
+
+    counted = [count(t) for t in tables]
+    real = count(truth) if truth is not None else None
+    lead = real if real is not None else counted[0]
+    used = np.flatnonzero(sum(c.sum(axis=0) for c in [lead, *counted]))
+    if used.size < 2 or used.size > 60:
+        return None
+    order = np.argsort(-lead.sum(axis=1), kind="stable")
+    kept = order[: MAX_PERIOD_ROWS if n_area > MAX_PERIOD_ROWS + 1 else n_area]
+    rest = order[len(kept) :]
+
+    def cut(c: np.ndarray) -> list[list[int]]:
+        return c[kept][:, used].tolist()
+
+    names = [labels[area][0][i] for i in kept.tolist()]
+    return {
+        "area": area,
+        "month": month,
+        "rows": names,
+        "columns": [times[i] for i in used.tolist()],
+        "folded": int(rest.size),
+        "truth": None if real is None else cut(real),
+        "tables": [cut(c) for c in counted],
+        "rest": {
+            "truth": None if real is None else int(real[rest].sum()),
+            "tables": [int(c[rest].sum()) for c in counted],
+        },
+    }
+
+
+def users(
+    truth: Coded | None,
+    tables: Sequence[Coded],
+    labels: dict[str, tuple[list[str], bool]],
+    where: Sequence[str],
+    unit: str | None,
+) -> dict | None:
+    """How many rows users have, and how settled their habits are; None where no table has users."""
+    every = [t for t in [truth, *tables] if t is not None]
+    owners = [t.user for t in every if t.user is not None]
+    if unit is None or len(owners) < len(every) or all(t.rows == 0 for t in every):
+        return None
+    per_user = [(u, np.bincount(u)) for u in owners]  # numbers nobody has are users of no rows
+    top = max((int(c.max()) for _, c in per_user if c.size), default=1)
+    edges = [e for e in _ROWS_EDGES if e <= top]
+    hists = [_in_bins(c[c > 0], edges) for _, c in per_user]
+    out: dict[str, Any] = {"unit": unit, "rows": _split("Rows per user", _bin_names(edges), hists, truth)}
+    out["mean"] = [float(c[c > 0].mean()) if c.any() else 0.0 for _, c in per_user]
+    out["habits"] = []
+    for name in _habit_columns(labels, where):
+        favourite, variety = [], []
+        spread = [e for e in _VARIETY_EDGES if e <= len(labels[name][0])]
+        for t, (index, counts) in zip(every, per_user, strict=True):
+            largest, distinct = _habits(index, counts.size, t.codes[name], len(labels[name][0]))
+            busy = counts >= HABIT_ROWS
+            favourite.append(
+                _round(shares(np.minimum(largest[busy] * 10 // np.maximum(counts[busy], 1), 9), 10))
+            )
+            variety.append(_in_bins(distinct[busy], spread))
+        tenths = [f"{10 * i} to {10 * i + 10} %" for i in range(10)]
+        out["habits"].append(_split(f"Share of rows in the favourite {name}", tenths, favourite, truth))
+        out["habits"].append(_split(f"Different values of {name}", _bin_names(spread), variety, truth))
+    return out
+
+
+def _in_bins(values: np.ndarray, edges: Sequence[int]) -> list[float]:
+    """Share of the values (whole, at least the first edge) in each bin that starts at an edge."""
+    return _round(shares(np.searchsorted(edges, values, side="right") - 1, len(edges)))
+
+
+def _bin_names(edges: Sequence[int]) -> list[str]:
+    names = [f"{a}" if a == b - 1 else f"{a} to {b - 1}" for a, b in pairwise(edges)]
+    return [*names, f"{edges[-1]} and more"]
+
+
+def _split(name: str, labels: list[str], hists: list[list[float]], truth: Coded | None) -> dict:
+    if truth is None:
+        return {"name": name, "labels": labels, "truth": None, "tables": hists}
+    return {"name": name, "labels": labels, "truth": hists[0], "tables": hists[1:]}
+
+
+def _habit_columns(
+    labels: dict[str, tuple[list[str], bool]], where: Sequence[str], limit: int = 2
+) -> list[str]:
+    fit = [n for n, (names, _) in labels.items() if 4 <= len(names) <= 500]
+    when = [n for n in fit if tells_time(n)]
+    wanted = when[:1] + [n for n in fit if n in where][:1]
+    return (wanted + [n for n in fit if n not in wanted])[:limit]
+
+
+def _habits(index: np.ndarray, n: int, codes: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Per user, int64: rows in the most common code, and number of different codes."""
+    key = index.astype(np.int64) * size + codes
+    if n * size <= 1 << 26:
+        table = np.bincount(key, minlength=n * size).reshape(n, size)
+        return table.max(axis=1), (table > 0).sum(axis=1)
+    cells, counts = np.unique(key, return_counts=True)
+    owner = cells // size
+    largest = np.zeros(n, dtype=np.int64)
+    np.maximum.at(largest, owner, counts)
+    return largest, np.bincount(owner, minlength=n)

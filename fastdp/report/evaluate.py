@@ -1,0 +1,84 @@
+"""`fastdp.evaluate`: scores of synthetic tables against the truth, and the page that shows them. NOT private."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..evaluate.scores import fractions_of, score, several
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+
+
+def evaluate(
+    truth: Any,
+    synthetic: Any,
+    schema: Schema | None = None,
+    metrics: str | Sequence[str] | None = None,
+    report: Any = None,
+    *,
+    user: str | None = None,
+    k: int = 3,
+    marginals: int = 200,
+    target: str | None = None,
+    baselines: Sequence[float] | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    run: Any = None,
+    title: str | None = None,
+) -> dict[str, Any]:
+    """Compare a synthetic table with the truth; gives plain data fit for JSON. NOT private: never release it
+    as such.
+
+    truth, synthetic: path, pyarrow table, polars or pandas frame, anything with `__arrow_c_stream__`, or a
+    `fastdp.Table`. `synthetic` may be a mapping from name to table: the result is then a mapping from name to
+    result. schema: how columns become codes; without one, the union of both tables' values, and 20 quantile
+    bins of the truth for numbers with more than 100 values. `user` names the id column to leave out (with a
+    schema: its own). metrics: names of `METRICS`, or "pairwise" (tv1, tv2, correlation, association), or
+    "all" (every one that applies). None: kmarginal, and deid2 or sprint1 where their columns are there; with
+    a report also tv1, tv2, coverage. A histogram made by the usercounts mechanism counts as the events it
+    stands for. report: a path, where the HTML page is written (with `run` and `title` passed on). baselines:
+    fractions of the truth whose random sample is scored as well; None: 1 % and 10 %; () none.
+
+    Keys of the result, those of the metrics only where they were asked for:
+      private     False, always
+      rows        {"truth": n, "synthetic": m}
+      columns     {name: {"codes": n, "encoding": "schema" | "values" | "bins"}}
+      deid2       k_marginal_score, pickup_dropoff_score, higher_order_conjunction (0..1), overall (0..1000), areas,
+                  shifts, grid [area][shift] (k-marginal score of the group, None: no rows), by_area, by_shift
+      sprint1     score (0..1), sum, rows, neighborhoods, by_neighborhood, periods, by_period
+      nist2018    score, three_way, conjunctions, income (0..1; income may be None)
+      kmarginal   score (0..1000), k, marginals, possible, sampled, seed, mean_variation, worst
+      tv1         mean, max, by_column
+      tv2         mean, max, columns, matrix (total variation of each pair; 1-way on the diagonal)
+      correlation mean, max, columns, truth, synthetic, difference (matrices; left out with < 2 ordered columns)
+      association the same with Cramer's V
+      coverage    missing, invented (shares of distinct values), columns
+      utility     score, target, model, measure, synthetic, truth, constant
+      baselines   {"1 % sample": {"deid2": {...}, "kmarginal": {...}, "tv1": ..., "tv2": ...}, ...}: the same keys,
+                  for random rows of the truth in place of the synthetic table
+      seconds     {metric: s}
+    """
+    options = {
+        "user": user,
+        "k": k,
+        "marginals": marginals,
+        "target": target,
+        "seed": seed,
+        "threads": threads,
+    }
+    fractions = fractions_of(baselines)
+    if several(synthetic):
+        out: dict[str, Any] = {
+            str(name): score(truth, table, schema, metrics, report is not None, fractions, options)
+            for name, table in synthetic.items()
+        }
+        scores: Any = list(out.values())
+    else:
+        scores = out = score(truth, synthetic, schema, metrics, report is not None, fractions, options)
+    if report is not None:
+        from ..report.page import write
+
+        write(report, truth, synthetic, schema, scores, run, title=title)
+    return out

@@ -1,0 +1,316 @@
+"""The page a person looks at: one HTML file that needs no network.
+
+`collect` turns tables into small plain data, `render` turns that data into HTML, `write` does both. Two pages
+exist: with the truth (marked: not private) and without it (`without_truth=True`: nothing but released facts,
+may be published).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._util.files import synthetic_path
+from ..errors import UsageError
+from . import collect as collecting
+from . import runs as running
+from . import sections
+from .places import names_places
+from .scores import by_group, normalise
+from .svg import big, text
+
+ReportData = dict[str, Any]
+"""Plain data of a page, fit for `json.dumps`; see `collect` for its keys."""
+
+VERSION = 1
+
+
+def collect(
+    truth: Any,
+    synthetic: Any,
+    schema: Any = None,
+    scores: Mapping | Sequence[Mapping] | None = None,
+    run: Any = None,
+    *,
+    title: str | None = None,
+) -> ReportData:
+    """Aggregate the tables into the data of one page.
+
+    truth: a table or source handed over as the truth, or None for the page without it.
+    synthetic: one table or source, or a mapping from name to table: several are compared on one page.
+    scores: what `fastdp.evaluate` gave, one dict or one per table. run: likewise, a run or its dict of facts
+    (`privacy`, `measurements`, `fit`, `stages`), all optional.
+
+    Keys: `version, title, subtitle, with_truth, truth, tables, scores, groups, columns, pairs, worst, areas,
+    periods, users, runs`. Lists named `tables` and `runs` follow the order of the synthetic tables. Without
+    the truth no key holds anything that depends on it; stage times and the fit's seconds are left out too, as
+    they depend on the data.
+    """
+    named = _named(synthetic)
+    schema = _schema(schema, truth, *named.values())
+    labels = {name: _labels(column) for name, column in schema.columns.items()}
+    tables = [collecting.coded(source, schema, name) for name, source in named.items()]
+    real = None if truth is None else collecting.coded(truth, schema, "truth")
+    present = [t.codes.keys() for t in [real, *tables] if t is not None]
+    labels = {n: known for n, known in labels.items() if all(n in codes for codes in present)}
+    if not labels:
+        raise UsageError("report: the tables share no column of the schema")
+
+    where = [n for n in labels if _is_place(schema.columns[n])]
+    runs = _aligned(run, len(tables), "run")
+    facts = [running.facts(r, {n: len(names) for n, (names, _) in labels.items()}) for r in runs]
+    released = []
+    if real is None:
+        released = [running.released(r, labels, t.rows) for r, t in zip(runs, tables, strict=True)]
+        for fact in facts:
+            _unclocked(fact)
+    pairs, worst = collecting.pairs(real, tables, labels) if real is not None else (None, [])
+    data: ReportData = {
+        "version": VERSION,
+        "title": title or _title(schema, real is not None),
+        "with_truth": real is not None,
+        "truth": None if real is None else {"rows": real.rows, "users": real.users},
+        "tables": [{"name": n, "rows": t.rows, "users": t.users} for n, t in zip(named, tables, strict=True)],
+        "scores": normalise(_aligned(scores, len(tables), "scores")) if real is not None else [],
+        "groups": by_group(_aligned(scores, len(tables), "scores")) if real is not None else [],
+        "columns": collecting.columns(real, tables, labels, released),
+        "pairs": pairs,
+        "worst": worst,
+        "areas": collecting.areas(real, tables, labels, where),
+        "periods": collecting.periods(real, tables, labels, where),
+        "users": collecting.users(real, tables, labels, where, schema.user),
+        "runs": facts,
+    }
+    return data
+
+
+def render(data: ReportData) -> str:
+    """The page as one HTML text."""
+    parts = [
+        sections.summary(data),
+        sections.scores(data),
+        sections.columns(data),
+        sections.pairs(data),
+        sections.worst(data),
+        sections.groups(data),
+        sections.areas(data),
+        sections.periods(data),
+        sections.users(data),
+        _noise(data),
+        sections.fit(data),
+        _stages(data),
+    ]
+    main = "\n".join(p for p in parts if p)
+    known = {
+        "scores": "Scores",
+        "columns": "Columns",
+        "pairs": "Pairs",
+        "worst": "Worst cells",
+        "groups": "Where",
+        "areas": "Places",
+        "months": "Months",
+        "users": "Users",
+        "noise": "Noise",
+        "fit": "Fit",
+        "stages": "Times",
+    }
+    nav = "".join(f'<a href="#{k}">{v}</a>' for k, v in known.items() if f'<section id="{k}"' in main)
+    fields = {
+        "title": text(data["title"]),
+        "subtitle": _subtitle(data),
+        "kind": "private" if data["with_truth"] else "public",
+        "banner": _banner(data),
+        "nav": f'<nav aria-label="Sections">{nav}</nav>',
+        "picker": _picker(data),
+        "footer": _footer(data),
+        "css": _page_file("report.css"),
+        "js": _page_file("report.js"),
+        "main": main,
+    }
+    page = _page_file("report.html")
+    head, *rest = page.split("{{")
+    out = [head]
+    for piece in rest:
+        key, tail = piece.split("}}", 1)
+        out += [fields[key], tail]
+    return "".join(out)
+
+
+def write(
+    path: str | os.PathLike[str],
+    truth: Any,
+    synthetic: Any,
+    schema: Any = None,
+    scores: Mapping | Sequence[Mapping] | None = None,
+    run: Any = None,
+    *,
+    without_truth: bool = False,
+    title: str | None = None,
+) -> ReportData:
+    """Collect, render and write the page to `path` (whole or not at all); gives the page's data.
+
+    `without_truth=True` ignores `truth` and `scores` altogether: the page that may be published.
+    """
+    if without_truth:
+        truth, scores = None, None
+    data = collect(truth, synthetic, schema, scores, run, title=title)
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    part.write_text(render(data), encoding="utf-8")
+    os.replace(part, target)
+    return data
+
+
+def write_public(
+    path: str | os.PathLike[str], folder: str | os.PathLike[str], *, title: str | None = None
+) -> ReportData:
+    """The page that may be published, from a finished run folder alone; the true data is not opened."""
+    from ..schema import Schema
+
+    place = Path(folder)
+    facts = running.folder(place)
+    schema = Schema.load(place / "schema.json")
+    return write(path, None, synthetic_path(place), schema, None, facts, without_truth=True, title=title)
+
+
+def _named(synthetic: Any) -> dict[str, Any]:
+    """Tables by name. A mapping from names to columns is one table, as everywhere in `evaluate`."""
+    if isinstance(synthetic, Mapping):
+        if not synthetic:
+            raise UsageError("report: give at least one synthetic table")
+        if not any(isinstance(v, list | tuple | range | np.ndarray) for v in synthetic.values()):
+            return {str(k): v for k, v in synthetic.items()}
+    return {"synthetic": synthetic}
+
+
+def _schema(schema: Any, *sources: Any) -> Any:
+    """The schema given, or that of a table read with one, or one drafted from the first source (values, not
+    bounds)."""
+    if schema is None:
+        schema = next((s.schema for s in sources if hasattr(s, "codes") and hasattr(s, "schema")), None)
+    if schema is not None:
+        return schema
+    from ..evaluate.inputs import KNOWN_USERS, as_arrow
+    from ..schema import Schema
+
+    first = as_arrow(next(s for s in sources if s is not None), "report")
+    user = next((name for name in KNOWN_USERS if name in first.column_names), None)
+    return Schema.draft(first, user=user)
+
+
+def _aligned(value: Any, n: int, what: str) -> list[Any]:
+    """One entry per table from None, a single thing, or a list of n."""
+    if value is None:
+        return [None] * n
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        if len(value) != n:
+            raise UsageError(f"report: {len(value)} entries of {what} for {n} synthetic tables")
+        return list(value)
+    if n > 1:
+        raise UsageError(f"report: give a list of {n} entries of {what}, one per synthetic table")
+    return [value]
+
+
+def _labels(column: Any) -> tuple[list[str], bool]:
+    """A text per code, and whether the codes have an order that a reader expects to see."""
+    names = [_interval(str(n)) for n in column.labels()]
+    return names, column.kind in ("numeric", "integer", "part") or collecting.tells_time(column.name)
+
+
+def _is_place(column: Any) -> bool:
+    return getattr(column, "role", None) == "area" or names_places(column.name)
+
+
+def _interval(label: str) -> str:
+    """A half-open interval in words; any other label as it is."""
+    found = re.fullmatch(r"[\[(](\S+), (\S+)\)", label)
+    if found is None:
+        return label
+    low, high = found.groups()
+    if low == "-inf":
+        return f"under {high}"
+    return f"{low} and up" if high == "inf" else f"{low} to {high}"
+
+
+def _unclocked(fact: dict | None) -> None:
+    if fact is not None:
+        fact["stages"] = None
+        for s in (fact["fit"] or {}).get("trace", []):
+            s["seconds"] = None
+
+
+def _page_file(name: str) -> str:
+    return (files(__package__) / "static" / name).read_text(encoding="utf-8")
+
+
+def _title(schema: Any, with_truth: bool) -> str:
+    name = getattr(schema, "name", None)
+    if with_truth:
+        return f"{name}: synthetic against the truth" if name else "Synthetic data against the truth"
+    return f"{name}: about this synthetic table" if name else "About this synthetic table"
+
+
+def _subtitle(data: ReportData) -> str:
+    def size(t: dict) -> str:
+        return f"{big(t['rows'])} rows" + (f" of {big(t['users'])} users" if t.get("users") else "")
+
+    said = []
+    if data["truth"] is not None:
+        said.append(f"truth: {size(data['truth'])}")
+    said += [f"{t['name']}: {size(t)}" for t in data["tables"]]
+    return text(" · ".join(said))
+
+
+def _banner(data: ReportData) -> str:
+    if data["with_truth"]:
+        return "<b>Not private.</b> This page was made with the true data. Keep it where the true data is kept; do not publish it."
+    return "<b>May be published.</b> Made without the true data, from the released table and its privacy statement alone."
+
+
+def _picker(data: ReportData) -> str:
+    if len(data["tables"]) < 2:
+        return ""
+    buttons = "".join(
+        f'<button type="button" data-pick="{i}" aria-pressed="{"true" if i == 0 else "false"}">{text(t["name"])}</button>'
+        for i, t in enumerate(data["tables"])
+    )
+    return f'<div class="picker" role="group" aria-label="Synthetic table shown"><div><span>Showing</span>{buttons}</div></div>'
+
+
+def _footer(data: ReportData) -> str:
+    from .. import __version__
+
+    end = (
+        "It holds exact figures of the true data."
+        if data["with_truth"]
+        else "It holds released figures only."
+    )
+    return f"Made by fastdp {text(__version__)}. {end} Arrow keys walk through a focused chart."
+
+
+def _noise(data: ReportData) -> str:
+    def draw(i: int) -> str:
+        run = data["runs"][i]
+        return running.noise_html(run["noise"], data["tables"][i]["rows"]) if run and run["noise"] else ""
+
+    lead = (
+        "Standard deviation of the noise in one cell of each measured set, in rows. The dot compares it with the average cell: "
+        "left of the line cells stand clear of the noise, right of it a single cell drowns and only sums of cells are known."
+    )
+    return sections.section("noise", "Noise per measurement", lead, sections.per_table(data, draw))
+
+
+def _stages(data: ReportData) -> str:
+    def draw(i: int) -> str:
+        run = data["runs"][i]
+        return running.stages_html(run["stages"]) if run and run["stages"] else ""
+
+    return sections.section(
+        "stages", "Where the time went", "Seconds per stage of the run.", sections.per_table(data, draw)
+    )

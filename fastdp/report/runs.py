@@ -1,0 +1,348 @@
+"""Facts of a run on the page: the promise, noise of each measurement, the fit's course, stage times.
+
+A run comes as an object (`run.privacy`, `run.measurements`, ...) or as a dict with those keys; every fact is
+optional. Nothing here touches a table, so everything is as releasable as the statement it came from, except
+stage times, which depend on the data.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import RunError
+from .charts import amounts, versus
+from .collect import Released
+from .svg import big, percent, text
+
+MAX_MEASUREMENTS = 400
+MAX_MODELLED = 5000  # codes of a column whose distribution is asked of the model
+
+
+def get(source: Any, *names: str) -> Any:
+    """The first of `names` that the object or mapping has and that is not None."""
+    for name in names:
+        value = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+        if value is not None:
+            return value
+    return None
+
+
+def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
+    """What the page says about one run: `{"promise", "noise", "fit", "stages"}`, each None where unknown.
+
+    `sizes` are the numbers of codes of the columns, from which cells are counted.
+    """
+    if run is None:
+        return None
+    privacy = get(run, "privacy", "statement")
+    if privacy is None and isinstance(run, Mapping) and "epsilon" in run:
+        privacy = run  # a bare privacy.json
+    return {
+        "promise": None if privacy is None else promise(privacy),
+        "noise": noise(run, privacy, sizes or {}),
+        "fit": fit(run),
+        "stages": stages(run),
+    }
+
+
+def promise(statement: Mapping) -> dict:
+    """The statement's facts that a reader needs, under this page's own names.
+
+    `epsilon`, `delta` and `mu` cover all parts of the run together; `asked` is the epsilon of the part whose
+    rows are shown, where there are several.
+    """
+    parts = get(statement, "parts") or []
+    mine = _part(statement)
+    unit = get(statement, "unit") or {}
+    bound = get(mine, "clip") or get(statement, "clip")
+    limits = get(statement, "not_protected") or []
+    ledger = get(statement, "ledger") or {}
+    asked = get(get(mine, "asked") or {}, "epsilon")
+    return {
+        "epsilon": _number(get(statement, "epsilon")),
+        "delta": _number(get(statement, "delta")),
+        "mu": _number(get(statement, "mu")),
+        "asked": _number(asked) if len(parts) > 1 else None,
+        "parts": len(parts),
+        "unit": {"column": get(unit, "column"), "kind": get(unit, "kind") or "user"},
+        "bound": _number(bound),
+        "mechanism": _mechanism(statement),
+        "private": get(statement, "private"),
+        "not_protected": [limits] if isinstance(limits, str) else [str(x) for x in limits],
+        "public_data": [
+            str(get(p, "name", "path", "what") or "public data") for p in get(statement, "public_data") or []
+        ],
+        "alone": get(ledger, "counts_other_runs") is not True,
+    }
+
+
+def _part(statement: Mapping | None) -> Mapping:
+    """The part of a statement that the shown rows came from; empty where there is none."""
+    parts = get(statement or {}, "parts") or []
+    index = get(statement or {}, "part") or 0
+    return parts[index] if index < len(parts) else {}
+
+
+def _mechanism(statement: Mapping) -> str | None:
+    found = get(statement, "mechanism")
+    return get(found, "name") if isinstance(found, Mapping) else found
+
+
+def _number(value: Any) -> float | None:
+    """A finite float, or None."""
+    try:
+        number = math.nan if value is None or isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[dict] | None:
+    """One entry per measured set: columns, cells, sigma in rows, copies; from measurements or the statement.
+
+    Where answers differ in noise (sums of cells), sigma is the smallest: that of a cell measured by itself.
+    """
+    found: dict[tuple, dict] = {}
+    for m in get(run, "measurements") or get(_part(privacy), "releases") or []:
+        sigma = _error(m)
+        if sigma is None:
+            continue
+        clique = get(m, "clique", "attributes") or ()
+        clique = (clique,) if isinstance(clique, str) else tuple(clique)
+        values = get(m, "values")
+        cells = get(m, "count") if values is None else np.asarray(values).size
+        # A histogram of users is no marginal of the table: its keys are not the schema's columns.
+        counted = get(m, "kind") == "user_histogram"
+        histogram = counted or not clique or any(c not in sizes for c in clique)
+        if not histogram:
+            cells = math.prod(sizes[c] for c in clique)
+        label = " × ".join(clique) if not histogram else str(get(m, "label") or " × ".join(clique) or "total")
+        entry = found.setdefault(
+            (label, round(sigma, 6)),
+            {
+                "label": label,
+                "order": 0 if histogram else len(clique),
+                "sigma": sigma,
+                "cells": None,
+                "copies": 0,
+            },
+        )
+        entry["cells"] = None if cells is None else int(cells)
+        entry["copies"] += 1
+    if not found:
+        return None
+    return sorted(found.values(), key=lambda e: (e["order"], e["label"]))[:MAX_MEASUREMENTS]
+
+
+def _error(measurement: Any) -> float | None:
+    """The smallest standard error of a measurement's answers; the variances know its rows' scalars where
+    there are any."""
+    variances = get(measurement, "variances")
+    found = get(measurement, "sigma") if variances is None else np.sqrt(np.asarray(variances, dtype=float))
+    return None if found is None or np.size(found) == 0 else float(np.min(np.asarray(found, dtype=float)))
+
+
+def _plain(measurement: Any) -> bool:
+    """Whether every cell was measured by itself, with one error for all."""
+    query = get(measurement, "query")
+    return (query is None or type(query).__name__ == "Identity") and np.ndim(get(measurement, "sigma")) == 0
+
+
+def noise_html(entries: Sequence[dict], rows: int | None) -> str:
+    """A dot per measured set: noise of a cell against the average cell; a group per order, long groups fold."""
+    ratios = {id(e): _ratio(e, rows) for e in entries}
+    known = [r for r in ratios.values() if r is not None]
+    span = (min([*known, 0.1]) / 1.5, max([*known, 10.0]) * 1.5)
+    groups: dict[int, list[dict]] = {}
+    for e in entries:
+        groups.setdefault(e["order"], []).append(e)
+    out = []
+    for order, group in sorted(groups.items(), key=lambda g: (g[0] == 0, g[0])):
+        title = {0: "counts of users", 1: "single columns", 2: "pairs", 3: "triples"}.get(
+            order, f"{order} columns together"
+        )
+        group.sort(key=lambda e: -(ratios[id(e)] or 0.0))
+        drawn = [_noise_row(e, ratios[id(e)], rows) for e in group]
+        level = [_mean_sigma(e) for e in group]
+        low, high = round(min(level)), round(max(level))
+        unit = "rows" if order else "users"
+        flat = f"each ± {big(high)} {unit}" if low == high else f"± {big(low)} to {big(high)} {unit}"
+        body = versus(drawn[:10], span)
+        if len(drawn) > 10:
+            body += f"<details><summary>{len(drawn) - 10} more</summary>{versus(drawn[10:], span)}</details>"
+        out.append(
+            f'<div class="card"><h3>{text(title)} <small>{len(group)} measured, {flat}</small></h3>{body}</div>'
+        )
+    return f'<div class="halves">{"".join(out)}</div>'
+
+
+def _mean_sigma(entry: dict) -> float:
+    """Noise of the mean of all copies of a measurement, in rows."""
+    return entry["sigma"] / math.sqrt(entry["copies"])
+
+
+def _ratio(entry: dict, rows: int | None) -> float | None:
+    if not rows or not entry["cells"] or not entry["order"]:  # users are not counted in rows
+        return None
+    return _mean_sigma(entry) * entry["cells"] / rows
+
+
+def _noise_row(entry: dict, ratio: float | None, rows: int | None) -> tuple[str, float | None, str, str]:
+    sigma, copies = _mean_sigma(entry), entry["copies"]
+    tip = (
+        entry["label"]
+        + (f", mean of {copies}" if copies > 1 else "")
+        + f"\n± {big(round(sigma, 1))} {'rows' if entry['order'] else 'users'} in a cell"
+    )
+    if entry["cells"]:
+        tip += f", {big(entry['cells'])} cells"
+    if ratio is not None:
+        tip += f"\n{ratio:.2g} times the average cell"
+    if rows and entry["order"]:
+        tip += f"\n{percent(sigma / rows)} of all rows"
+    name = entry["label"].replace("_", " ") + (f" (×{copies})" if copies > 1 else "")
+    return name, ratio, f"± {big(round(sigma))}", tip
+
+
+def fit(run: Any) -> dict | None:
+    """`{"trace": [{iteration, loss, seconds}], "stop", "rows"}` where the run kept its fit's course.
+
+    From `run["fit"]` in that form, or from `run.model`, whose trace holds (calls, loss, seconds). `rows` is
+    the number of answers fitted to; half of it is the loss that the noise alone explains.
+    """
+    source = get(run, "fit", "trace")
+    if source is None:
+        source = get(get(run, "model") or {}, "trace")
+        if source is None:
+            return None
+    stop = get(get(run, "model") or {}, "ended")
+    rows = None
+    if isinstance(source, Mapping):
+        stop = get(source, "stop") or stop
+        rows = _number(get(source, "rows"))
+        source = get(source, "trace") or []
+    steps = []
+    for s in source:
+        told = s if isinstance(s, Mapping) else dict(zip(("iteration", "loss", "seconds"), s, strict=False))
+        iteration, loss = _number(get(told, "iteration")), _number(get(told, "loss"))
+        if iteration is not None and loss is not None:
+            steps.append({"iteration": iteration, "loss": loss, "seconds": _number(get(told, "seconds"))})
+    if rows is None:
+        domain = get(get(run, "model") or {}, "domain")
+        fitted = [
+            m
+            for m in get(run, "measurements") or []
+            if domain is None or set(get(m, "clique") or ()) <= set(domain)
+        ]
+        counts = [get(m, "count") if get(m, "values") is None else np.size(get(m, "values")) for m in fitted]
+        if counts and all(counts):
+            rows = float(sum(counts))
+    return {"trace": steps, "stop": None if stop is None else str(stop), "rows": rows} if steps else None
+
+
+def stages(run: Any) -> dict[str, float] | None:
+    """Seconds per stage, in the order given."""
+    found = get(run, "stages", "times", "timings")
+    if not isinstance(found, Mapping) or not found:
+        return None
+    return {str(k): float(v) for k, v in found.items() if _number(v) is not None}
+
+
+def stages_html(found: Mapping[str, float]) -> str:
+    whole = sum(found.values())
+    rows = [
+        (k, v, f"{v:.2f} s", f"{k}\n{v:.3f} s, {percent(v / whole if whole else 0)}")
+        for k, v in found.items()
+    ]
+    return f'<div class="card">{amounts(rows)}<p class="note">{whole:.2f} s in all</p></div>'
+
+
+def errors(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) -> dict[str, np.ndarray]:
+    """Standard error of each single-column share, from released measurements alone; columns never measured
+    are absent.
+
+    A measured set that holds the column gives the count of one of its codes as a sum over the other columns,
+    of variance sigma^2 times their cells; independent sets combine by inverse variance. Only plain (identity)
+    measurements are used, so this overstates the error of a model that also learns from the others.
+    """
+    weight: dict[str, float] = {}
+    for m in get(run, "measurements") or []:
+        clique, sigma = get(m, "clique"), _error(m)
+        if not clique or sigma is None or not _plain(m) or any(c not in labels for c in clique):
+            continue
+        cells = math.prod(len(labels[c][0]) for c in clique)
+        for c in clique:
+            weight[c] = weight.get(c, 0.0) + len(labels[c][0]) / (sigma**2 * cells)
+    return {c: np.full(len(labels[c][0]), 1 / math.sqrt(w) / max(rows, 1)) for c, w in weight.items()}
+
+
+def modelled(run: Any, sizes: Mapping[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    """Shares of each single column by the run's model, and their standard errors where the model knows them.
+
+    Columns that the model codes otherwise than the schema (merged values) are left out.
+    """
+    model = get(run, "model")
+    if model is None or not hasattr(model, "answer") or not model.total > 0:
+        return {}
+    from scipy.sparse import eye_array
+
+    out: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
+    for name, size in sizes.items():
+        if model.domain.get(name) != size or size > MAX_MODELLED:
+            continue
+        values, errors = model.answer(eye_array(size, format="csr"), (name,))
+        known = np.isfinite(errors).all()
+        out[name] = (values / model.total, errors / model.total if known else None)
+    return out
+
+
+def released(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) -> Released:
+    """What a run tells of each single column without the truth: the model's shares, and the error of noise
+    alone."""
+    by_noise = errors(run, labels, rows)
+    by_model = modelled(run, {n: len(names) for n, (names, _) in labels.items()})
+    out: Released = {}
+    for name in labels:
+        share, error = by_model.get(name, (None, None))
+        out[name] = (share, by_noise.get(name) if error is None else error)
+    return out
+
+
+def folder(place: Path) -> dict:
+    """The facts of a finished run folder: its statement, its model, and what its measurements say of their
+    noise."""
+    try:
+        facts: dict[str, Any] = {
+            "privacy": json.loads((place / "privacy.json").read_text("utf-8")),
+            "measurements": None,
+        }
+    except (OSError, ValueError) as error:
+        raise RunError(f"{place} is no finished run folder: privacy.json is missing or broken") from error
+    if (place / "model.fastdp").exists():
+        from ..model import Model
+
+        facts["model"] = Model.load(place / "model.fastdp")
+    if not (place / "measurements.json").exists():
+        return facts
+    import polars as pl
+
+    errors = pl.read_parquet(place / "measurements.parquet", columns=["measurement", "standard_error"])
+    smallest = dict(errors.group_by("measurement").min().iter_rows())
+    listed = json.loads((place / "measurements.json").read_text("utf-8"))["measurements"]
+    facts["measurements"] = [
+        {
+            "clique": tuple(m["clique"]),
+            "label": m["label"],
+            "count": m["rows"],
+            "sigma": smallest.get(m["measurement"]),
+            "query": None if m["query"] == "each cell" or m["query"].startswith("Identity") else m["query"],
+        }
+        for m in listed
+    ]
+    return facts

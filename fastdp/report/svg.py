@@ -1,0 +1,124 @@
+"""Marks: small pieces of SVG and HTML that fill the width they are given, with text that never scales.
+
+Charts have no text inside the SVG. Their horizontal axis is 0..n in a view box that stretches
+(`preserveAspectRatio="none"`), strokes do not scale, and labels are HTML beside or over them; so one drawing
+reads well from 300 to 1200 pixels. A chart carries its tooltips in one attribute (`data-tips`, one per step
+along its axis), which the page's script shows on hover, touch and arrow keys.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+HEIGHT = 100.0
+NARROW = "\u202f"  # a narrow space that does not break
+
+
+def text(value: object) -> str:
+    """Escaped for use in an element or a double-quoted attribute."""
+    return escape(str(value), quote=True)
+
+
+def num(value: float) -> str:
+    """A coordinate with two decimals at most."""
+    return f"{value:.2f}".rstrip("0").rstrip(".") or "0"
+
+
+def percent(share: float, digits: int | None = None) -> str:
+    """A share as per cent: three figures under 10 %, one decimal above."""
+    value = 100 * share
+    if digits is None:
+        size = abs(value)
+        digits = 1 if size >= 1 or size == 0 else min(4, 1 - math.floor(math.log10(size)))
+        if size == 0:
+            digits = 0
+    return f"{value:.{digits}f}{NARROW}%"
+
+
+def points(difference: float) -> str:
+    """A signed difference of shares, in percentage points."""
+    value = 100 * difference
+    digits = 1 if abs(value) >= 1 else 2
+    shown = f"{abs(value):.{digits}f}"
+    if float(shown) == 0:
+        return "0"
+    return f"{'+' if value > 0 else '−'}{shown}"
+
+
+def big(value: float) -> str:
+    """A count with thin spaces; four figures from ten thousand on are enough to read."""
+    if value == int(value):
+        return f"{int(value):,}".replace(",", NARROW)
+    return f"{value:,.0f}".replace(",", NARROW) if abs(value) >= 100 else f"{value:.3g}"
+
+
+def tips(values: Sequence[str]) -> str:
+    """Tooltips of a chart in one attribute, `|` between them."""
+    return text("|".join(v.replace("|", "/") for v in values))
+
+
+def bars(heights: Sequence[float], top: float, kind: str, gap: float = 0.12) -> str:
+    """One path of filled bars, one per unit of x."""
+    parts = []
+    for i, h in enumerate(heights):
+        if h > 0:
+            y = HEIGHT * (1 - h / top)
+            parts.append(f"M{num(i + gap)} 100V{num(y)}h{num(1 - 2 * gap)}V100z")
+    return f'<path class="{kind}" d="{"".join(parts)}"/>'
+
+
+def ticks(heights: Sequence[float], top: float, kind: str, gap: float = 0.02) -> str:
+    """One path of level strokes, one per unit of x, at each height."""
+    parts = [
+        f"M{num(i + gap)} {num(HEIGHT * (1 - h / top))}h{num(1 - 2 * gap)}" for i, h in enumerate(heights)
+    ]
+    return f'<path class="{kind}" d="{"".join(parts)}"/>'
+
+
+def whiskers(heights: Sequence[float], errors: Sequence[float], top: float, kind: str) -> str:
+    """One path of vertical strokes from height - error to height + error, cut at the axis."""
+    parts = []
+    for i, (h, e) in enumerate(zip(heights, errors, strict=True)):
+        low, high = max(0.0, h - e), min(top, h + e)
+        parts.append(f"M{num(i + 0.5)} {num(HEIGHT * (1 - low / top))}V{num(HEIGHT * (1 - high / top))}")
+    return f'<path class="{kind}" d="{"".join(parts)}"/>'
+
+
+def line(xs: Sequence[float], ys: Sequence[float], kind: str) -> str:
+    """One path through the points (already in view-box units)."""
+    at = " ".join(f"{num(x)} {num(y)}" for x, y in zip(xs, ys, strict=True))
+    return f'<path class="{kind}" d="M{at}"/>' if at else ""
+
+
+def chart(n: float, inner: str, label: str, tip: Sequence[str] = (), kind: str = "hist") -> str:
+    """The stretching SVG around the marks; focusable when it has tooltips."""
+    extra = f' tabindex="0" data-tips="{tips(tip)}"' if tip else ""
+    return (
+        f'<svg class="chart {kind}" role="img" aria-label="{text(label)}" viewBox="0 0 {num(n)} 100" '
+        f'preserveAspectRatio="none"{extra}>{inner}</svg>'
+    )
+
+
+def at(x: float, inner: str, y: float = 0) -> str:
+    """Marks in pixels around a point at x (0..1 of the width), y pixels down."""
+    return f'<svg class="at" x="{num(100 * x)}%" y="{num(y)}">{inner}</svg>'
+
+
+def axis_ends(labels: Sequence[str]) -> str:
+    """First, middle and last label under a chart."""
+    if not labels:
+        return ""
+    middle = labels[len(labels) // 2] if len(labels) > 4 else ""
+    last = labels[-1] if len(labels) > 1 else ""
+    return (
+        f'<div class="ends"><span>{text(labels[0])}</span><span>{text(middle)}</span>'
+        f"<span>{text(last)}</span></div>"
+    )
+
+
+def nice_log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten within [low, high], or the ends where there is none."""
+    inside = [10.0**k for k in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+    return inside or [low, high]

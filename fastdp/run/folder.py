@@ -1,0 +1,191 @@
+"""The run folder: it appears whole or not at all, and holds only what may be released.
+
+While a run works, its files are in `DIR.tmp-XXXX` beside the folder; at the end all are flushed to the disk
+and the folder gets its name by one rename. What is not for release (timings, log, the run's own ledger, state
+to resume from) is in `DIR.private/`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .._util.files import sync, write_atomic
+from ..errors import RunError, UsageError
+
+STATE_VERSION = 1
+
+
+def private_path(out: Path) -> Path:
+    return out.with_name(out.name + ".private")
+
+
+class RunFolder:
+    """One run's place on the disk. `state` is what a resumed run must agree with (arguments, digests, seeds)."""
+
+    def __init__(self, out: str | os.PathLike, *, resume: bool = False):
+        self.out = Path(os.path.abspath(out))
+        if not self.out.name:
+            raise UsageError("out must name a folder to be made")
+        self.private = private_path(self.out)
+        self.resume = resume
+        self.state: dict[str, Any] = {}
+        self._lock: int | None = None
+        self._fresh = False
+        self._staging: Path | None = None
+
+    @property
+    def finished(self) -> bool:
+        return (self.out / "privacy.json").is_file()
+
+    def open(self) -> RunFolder:
+        """Takes the place: checks that it can be written and that no other run is in it. RunError says what
+        to do."""
+        if self.out.exists() and not (self.resume and self.finished):
+            raise RunError(f"{self.out} exists already; remove it or choose another --out")
+        state = self.private / "state.json"
+        if state.exists() and not self.resume:
+            raise RunError(
+                f"{self.private} holds a run that did not finish; continue it with --resume, or remove that folder"
+            )
+        if self.resume and not state.exists():
+            raise RunError(f"nothing to resume: {state} is missing; start the run without --resume")
+        try:
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            self._fresh = not self.private.exists()
+            self.private.mkdir(exist_ok=True, mode=0o700)
+            self._lock = os.open(self.private / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise RunError(f"cannot write to {self.out.parent}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._close_lock()
+            raise RunError(f"another process is running in {self.private}") from error
+        if not self._holds_lock():
+            self._close_lock()
+            raise RunError(f"another process has just been running in {self.private}; try again")
+        if self.resume:
+            self._read_state(state)
+            for name in self.state.get("staging", []):
+                shutil.rmtree(self.out.parent / name, ignore_errors=True)
+        return self
+
+    def _holds_lock(self) -> bool:
+        """Whether the file that was locked is still the one of that name: the last run takes it away when it
+        ends."""
+        if self._lock is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._lock), os.stat(self.private / "lock"))
+        except FileNotFoundError:
+            return False
+
+    def _read_state(self, path: Path) -> None:
+        try:
+            self.state = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            self._close_lock()
+            raise RunError(f"{path} cannot be read; remove {self.private} and start anew") from error
+        if not isinstance(self.state, dict) or self.state.get("version") != STATE_VERSION:
+            self._close_lock()
+            raise RunError(
+                f"{path} was written by another version of fastdp; finish the run with that version"
+            )
+
+    def agree(self, arguments: Mapping[str, Any], fresh: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Keeps arguments and what was drawn for the run (`fresh`: seeds, run ids), or, on resume, checks
+        that the arguments are the same and gives back what was drawn then."""
+        arguments = json.loads(json.dumps(dict(arguments), sort_keys=True))
+        if self.resume:
+            before = self.state.get("arguments", {})
+            for key in sorted({*before, *arguments}):
+                if before.get(key) != arguments.get(key):
+                    raise RunError(
+                        f"--resume: {key} differs from the run in {self.private}; a run continues with the arguments it "
+                        "started with"
+                    )
+            return self.state["fresh"]
+        self.state = {"version": STATE_VERSION, "arguments": arguments, "fresh": dict(fresh), "staging": []}
+        self.save_state()
+        return fresh
+
+    def save_state(self) -> None:
+        write_atomic(self.private / "state.json", json.dumps(self.state, indent=1).encode())
+
+    def staging(self) -> Path:
+        """The folder to write into; its name is kept in the state before it is made."""
+        if self._staging is None:
+            path = self.out.with_name(f"{self.out.name}.tmp-{secrets.token_hex(4)}")
+            self.state.setdefault("staging", []).append(path.name)
+            self.save_state()
+            path.mkdir()
+            self._staging = path
+        return self._staging
+
+    def publish(self) -> None:
+        """Everything to the disk, then the name. All files get one time: those between them would be timings."""
+        staging = self.staging()
+        now = int(time.time())
+        for folder, _, files in os.walk(staging, topdown=False):
+            for path in (*(Path(folder, name) for name in files), Path(folder)):
+                os.utime(path, (now, now))
+                sync(path)
+        try:
+            os.rename(staging, self.out)
+        except OSError as error:
+            raise RunError(f"cannot put the results at {self.out}: {error.strerror}") from error
+        sync(self.out.parent)
+        self._staging = None
+
+    def forget(self) -> None:
+        """The run is over: nothing is left to resume."""
+        shutil.rmtree(self.private / "state", ignore_errors=True)
+        (self.private / "state.json").unlink(missing_ok=True)
+        self.close()
+
+    def abandon(self, *, keep: bool) -> None:
+        """Leaves nothing half-written. `keep`: something was drawn, so the state stays for --resume."""
+        if self._staging is not None:
+            shutil.rmtree(self._staging, ignore_errors=True)
+            self._staging = None
+        if not keep and not self.resume:
+            (self.private / "state.json").unlink(missing_ok=True)
+            if self._fresh:
+                shutil.rmtree(self.private, ignore_errors=True)
+        self.close()
+
+    def close(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            (self.private / "lock").unlink()
+        self._close_lock()
+
+    def _close_lock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A path to write to; the file gets its name when the block ends, or never. RunError where it cannot be
+    written."""
+    path = Path(path)
+    part = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
+    try:
+        if not path.parent.is_dir():
+            raise RunError(f"cannot write {path}: there is no folder {path.parent}")
+        yield part
+        os.replace(part, path)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,281 @@
+"""Synthetic rows on their way out: drawn in shards, given user ids, decoded, written as they come.
+
+Rows are handled in blocks of `BLOCK_SHARDS` shards, so that memory does not grow with their number. Users
+never span two blocks. Everything here is post-processing and depends on (outcome, seed) alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._util.threads import resolve
+from ..errors import RunError
+from ..public import ids
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .._util.progress import Reporter
+    from ..measurement import Measurement
+    from ..mechanisms.base import Outcome
+    from ..schema import Schema
+
+BLOCK_SHARDS = 16
+ONE_FILE_SHARDS = 4
+"""Up to this many shards the synthetic rows are one file, beyond a folder with one file per shard."""
+
+
+@dataclass(frozen=True)
+class IdSource:
+    """Where user ids come from: public habits, or how many `users` have each of `sizes` rows."""
+
+    habits: ids.Habits | None = None
+    sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    users: np.ndarray = field(default_factory=lambda: np.empty(0))
+    bound: int | None = None
+
+
+class Output:
+    """The synthetic rows of one run, as Arrow tables in the order of the rows."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        outcome: Outcome,
+        source: IdSource | None,
+        seed: int,
+        threads: int | None = None,
+        extra: bool = False,
+        private: bool = True,
+    ):
+        self.schema, self.outcome, self.source = schema, outcome, source
+        self.rows = outcome.rows
+        self._seeds = [
+            int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1)
+        ]
+        self._threads = resolve(threads)
+        self._extra, self._private = extra, private
+        self._has_user = schema.user is not None and (source is not None or outcome.owners is not None)
+
+    @property
+    def shards(self) -> int:
+        return -(-self.rows.total // self.rows.shard_rows)
+
+    def arrow_schema(self) -> pa.Schema:
+        names = getattr(self.rows, "columns", tuple(self.schema.domain))
+        empty = {name: np.empty(0, np.uint32) for name in names}
+        owner = np.empty(0, np.uint32) if self._has_user else None
+        counts = None if self.outcome.counts is None else np.empty(0, np.int64)
+        return self._decode(empty, owner, 0, 0, counts).schema
+
+    def tables(self, reporter: Reporter | None = None) -> Iterator[pa.Table]:
+        """One table per shard, in order; decoded ahead by the threads there are. Always at least one table."""
+        if self.rows.total == 0:
+            yield self.arrow_schema().empty_table()
+            return
+        for _, future in self._futures(reporter, lambda table, i: table):
+            yield future.result()
+
+    def write(self, folder: Path, reporter: Reporter | None = None) -> None:
+        """`synthetic.parquet`, or `synthetic/part-00000.parquet` ... where there are many rows."""
+        import pyarrow.parquet as pq
+
+        try:
+            if self.shards <= ONE_FILE_SHARDS:
+                with pq.ParquetWriter(
+                    folder / "synthetic.parquet", self.arrow_schema(), **_PARQUET
+                ) as writer:
+                    for table in self.tables(reporter):
+                        writer.write_table(table)
+                return
+            (folder / "synthetic").mkdir()
+
+            def save(table: pa.Table, i: int) -> None:
+                pq.write_table(table, folder / "synthetic" / f"part-{i:05d}.parquet", **_PARQUET)
+
+            for _, future in self._futures(reporter, save):
+                future.result()
+        except OSError as error:
+            raise RunError(f"cannot write the synthetic rows to {folder.parent}: {error.strerror}") from error
+
+    def _futures(self, reporter: Reporter | None, last) -> Iterator[tuple[int, Future]]:
+        """(shard, future of last(table, shard)) in order. Few shards are in flight at a time."""
+        with ThreadPoolExecutor(self._threads) as pool:
+            waiting: list[tuple[int, Future]] = []
+            try:
+                for start in range(0, self.shards, BLOCK_SHARDS):
+                    stop = min(start + BLOCK_SHARDS, self.shards)
+                    with _timed(reporter, "sample", start / self.shards):
+                        block = self._draw(pool, start, stop, reporter)
+                    with _timed(reporter, "ids", start / self.shards):
+                        owners = self._owners(block, start)
+                    for k, i in enumerate(range(start, stop)):
+                        if reporter is not None:
+                            reporter.check()
+                        codes, block[k] = block[k], None
+                        work = pool.submit(self._finish, codes, owners[k], start, i, last)
+                        waiting.append((i, work))
+                        if len(waiting) > self._threads + 1:
+                            yield self._next(waiting, reporter)
+                while waiting:
+                    yield self._next(waiting, reporter)
+            finally:
+                for _, future in waiting:
+                    future.cancel()
+
+    def _next(self, waiting, reporter):
+        i, future = waiting.pop(0)
+        future.result()
+        if reporter is not None:
+            reporter.update("write", (i + 1) / self.shards)
+        return i, future
+
+    def _draw(self, pool, start: int, stop: int, reporter) -> list:
+        """The codes of a block's shards."""
+        futures = [pool.submit(self.rows.shard, i) for i in range(start, stop)]
+        block = []
+        for i, future in enumerate(futures, start):
+            block.append(future.result())
+            if reporter is not None:
+                reporter.check()
+                reporter.update("sample", (i + 1) / self.shards)
+        return block
+
+    def _owners(self, block: list, start: int) -> Sequence[np.ndarray | None]:
+        """User numbers of each shard in the block; one deal over the whole block."""
+        if self.schema.user is not None and self.outcome.owners is not None:
+            return [self.outcome.owners(start + k) for k in range(len(block))]
+        if self.schema.user is None or self.source is None:
+            return [None] * len(block)
+        lengths = [len(next(iter(codes.values()))) for codes in block]
+        total, seed = sum(lengths), self._seeds[1] + start
+        if self.source.habits is not None:
+            columns = self.source.habits.columns
+            joined = {c: np.concatenate([codes[c] for codes in block]) for c in columns}
+            owner, _ = ids.deal(joined, total, self.source.habits, bound=self.source.bound, seed=seed)
+        else:
+            owner, _ = ids.deal_by_size(total, self.source.sizes, self.source.users, seed=seed)
+        return np.split(owner, np.cumsum(lengths)[:-1])
+
+    def _finish(self, codes, owner, block_start: int, i: int, last):
+        # A block has fewer users than rows, so numbers that start at its first row never meet another
+        # block's.
+        first = 0 if self.outcome.owners is not None else block_start * self.rows.shard_rows
+        counts = None if self.outcome.counts is None else self.outcome.counts(i)
+        return last(self._decode(codes, owner, first, i * self.rows.shard_rows, counts), i)
+
+    def _decode(self, codes, owner, first_user: int, offset: int, counts=None) -> pa.Table:
+        import pyarrow as pa
+
+        from ..codec.decode import decode
+
+        table = decode(self.schema, codes, self._seeds[0], offset, outputs=self._extra, threads=1)
+        table = stamped(table, self._private)
+        if counts is not None:
+            table = table.append_column("count", pa.array(counts, pa.int64()))
+            return table.replace_schema_metadata({**(table.schema.metadata or {}), **HISTOGRAM})
+        if owner is None:
+            return table
+        return table.add_column(0, self.schema.user, user_values(self.schema, owner, first_user))
+
+
+HISTOGRAM = {b"fastdp.count": b"count"}
+"""Metadata of a table whose rows stand for as many events as its column `count` says."""
+
+
+def stamped(table: pa.Table, private: bool) -> pa.Table:
+    """The table, with metadata that says so where a known seed fixed the noise: files get parted from their
+    statement."""
+    if private:
+        return table
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"fastdp.private": b"false"})
+
+
+_PARQUET = {"compression": "zstd", "compression_level": 1, "write_statistics": True}
+
+
+@contextmanager
+def _timed(reporter: Reporter | None, stage: str, part: float) -> Iterator[None]:
+    if reporter is None:
+        yield
+        return
+    reporter.update(stage, part)
+    with reporter.stage(stage):
+        yield
+
+
+def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
+    """User numbers as values of the schema's user type: 1, 2, ... or "synthetic-1" ... for text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from ..schema import dtypes
+
+    name = schema.user_dtype or "int64"
+    numbers = pa.array(owner.astype(np.int64) + (first + 1))
+    if dtypes.family(name) == "string":
+        text = pc.cast(numbers, pa.string())
+        joined = pc.binary_join_element_wise(pa.scalar("synthetic"), text, pa.scalar("-"))
+        return joined.cast(pa.large_string() if name == "large_string" else pa.string())
+    kind = pa.type_for_alias(name) if dtypes.family(name) in ("int", "float") else pa.int64()
+    return numbers.cast(kind, safe=False)
+
+
+def write_measurements(folder: Path, measurements: Sequence[Measurement], private: bool = True) -> None:
+    """Every released answer with its standard error: `measurements.parquet`, described in
+    `measurements.json`.
+
+    Columns: measurement (number), row (of its query), cell (flat cell number where the row is a single cell,
+    else null), value and standard_error (in rows, or users for a histogram of users).
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    described = []
+    parts: dict[str, list[np.ndarray]] = {
+        k: [] for k in ("measurement", "row", "cell", "value", "standard_error")
+    }
+    for i, m in enumerate(measurements):
+        n = m.values.size
+        cell = np.full(n, -1, np.int64)
+        singles = single_cells(m)
+        cell[: singles.size] = singles
+        described.append(
+            {
+                "measurement": i,
+                "clique": list(m.clique),
+                "label": m.label,
+                "rows": n,
+                "query": "each cell" if m.query is None else repr(m.query),
+            }
+        )
+        parts["measurement"].append(np.full(n, i, np.int32))
+        parts["row"].append(np.arange(n, dtype=np.int32))
+        parts["cell"].append(cell)
+        parts["value"].append(m.values)
+        parts["standard_error"].append(np.sqrt(m.variances))
+    empty = {"measurement": np.int32, "row": np.int32, "cell": np.int64}
+    columns = {k: np.concatenate([np.empty(0, empty.get(k, np.float64)), *v]) for k, v in parts.items()}
+    cells = pa.array(columns.pop("cell"))
+    table = pa.table({k: pa.array(v) for k, v in columns.items()})
+    table = table.add_column(2, "cell", pa.compute.if_else(pa.compute.less(cells, 0), None, cells))
+    pq.write_table(stamped(table, private), folder / "measurements.parquet", **_PARQUET)
+    head = {"format": 1, "unit": "rows"} | ({} if private else {"private": False})
+    text = json.dumps(head | {"measurements": described}, indent=1)
+    (folder / "measurements.json").write_text(text + "\n", "utf-8")
+
+
+def single_cells(m: Measurement) -> np.ndarray:
+    """Flat cell numbers of the leading rows that are single cells of the marginal."""
+    if m.query is None or type(m.query).__name__ in ("Identity", "Weighted"):
+        return np.arange(m.values.size)
+    grid = getattr(m.query, "grid", None)
+    return np.empty(0, np.int64) if grid is None else grid.fine

@@ -1,0 +1,260 @@
+"""What a run would do, from public facts alone: measurements, noise, model, memory, time. Touches no data."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import asdict, dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..domain import Clique
+from ..errors import ModelTooLargeError, UsageError
+from ..mechanisms import recipe as recipes
+from ..mechanisms.parts.common import users_share
+from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
+
+if TYPE_CHECKING:
+    from ..mechanisms.base import Config, Outline
+    from ..schema import Schema
+    from ..tables.table import Table
+
+# Seconds per unit on one core of a 2020 server; a plan's times are for orientation, half or double is normal.
+READ_ROW, COUNT_ROW, FIT_CELL, DRAW_ROW, WRITE_ROW = 6e-7, 1.2e-8, 1.0e-8, 1.5e-7, 9e-7
+FIT_CALLS = 110
+
+
+@dataclass(frozen=True)
+class Line:
+    """`times` measurements of one marginal, or of as many that are chosen in the run. `sigma`: standard error
+    of a cell, in rows, after averaging what is of one marginal; `detectable`: the count that stands out of
+    the noise at three standard errors."""
+
+    clique: Clique
+    cells: int
+    times: int
+    sigma: float
+    detectable: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ClipOption:
+    """A clip that the run may choose: `sigma`, the noise per cell of a typical planned marginal, in rows;
+    where public data was given, the share of its rows `lost`, and the `error` by which the run would judge it
+    (see `privacy.clip`)."""
+
+    clip: int
+    sigma: float
+    lost: float | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One epsilon's plan. `charges` are what else is paid for, as shares of mu^2. Where public data was
+    given, `clip_bias` is the share of its rows that the clip loses, and `clip_suggested` the clip of least
+    error on it. A run that chooses its clip has some of its `clip_options`, in users the `clip_noise` of the
+    histogram it will choose by, and in `clip` and in the lines' noise the bound, the most there can be.
+    `less_noise`: the share of noise that the calibration saves over "classic-rdp"."""
+
+    mechanism: str
+    epsilon: float
+    delta: float
+    calibration: str
+    mu: float
+    clip: int
+    unit: str
+    lines: tuple[Line, ...]
+    charges: tuple[tuple[str, float], ...]
+    cliques: tuple[Clique, ...]
+    model_cells: int
+    too_large: str
+    memory_bytes: int
+    seconds: float
+    rows: int
+    notes: tuple[str, ...]
+    less_noise: float = 0.0
+    clip_bias: float | None = None
+    clip_suggested: int | None = None
+    clip_options: tuple[ClipOption, ...] = ()
+    clip_noise: float | None = None
+
+    @property
+    def measurements(self) -> int:
+        return sum(line.times for line in self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "measurements": self.measurements}
+
+
+def plan(
+    schema: Schema | str | PathLike | None = None,
+    mechanism: str | PathLike | dict | Config = "adagrid",
+    epsilon: float = 1.0,
+    delta: float = 1e-9,
+    *,
+    rows: int = 10_000_000,
+    public: Table | bool = False,
+    threads: int | None = None,
+) -> Plan:
+    """The plan of a run on `rows` rows. `public`: whether public data would be given, or the public table
+    itself, from which the clip's bias is told. Errors are those of the run itself."""
+    from .._util.threads import resolve
+
+    recipe = recipes.load(mechanism)
+    schema = resolve_schema(schema, recipe)
+    check_budget(epsilon, delta)
+    config = recipe.config(epsilon).resolved(schema, epsilon, delta)
+    clip = clip_of(config, schema)
+    config.check(schema)
+    pure = getattr(config, "pure", False)
+    mu = mu_of(epsilon, delta, "laplace" if pure else config.calibration)
+    outline = config.outline(schema.domain, public=public is not False, user=schema.user is not None)
+    lines = []
+    for p in outline.measurements:
+        sigma = clip / (mu * math.sqrt(p.weight))
+        if p.cap is not None:
+            sigma = users_sigma(p.cap, p.share, epsilon if pure else mu, pure)
+        lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
+    cells, too_large = _model_cells(schema, outline.cliques)
+    workers = resolve(threads)
+    width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
+    # Codes and user numbers of the data; then, after those are let go, the model's tables, a block of
+    # synthetic rows with ids and decoded shards in flight.
+    data = rows * (width + 4)
+    after = 6 * 8 * cells + min(rows, 1 << 24) * (width + 16) + workers * (1 << 20) * 12 * len(schema.domain)
+    seconds = (
+        rows * (READ_ROW + WRITE_ROW + DRAW_ROW)
+        + len(outline.cliques or lines) * rows * COUNT_ROW
+        + FIT_CALLS * cells * FIT_CELL
+    ) / max(1.0, 0.9 * workers) + 0.5
+    return Plan(
+        recipe.mechanism,
+        float(epsilon),
+        float(delta),
+        config.calibration,
+        mu,
+        clip,
+        "event" if getattr(config, "unit", "user") == "event" else schema.user or "row",
+        tuple(lines),
+        outline.charges,
+        outline.cliques,
+        cells,
+        too_large,
+        int(max(data, after) + 150e6),
+        seconds,
+        rows,
+        outline.notes,
+        0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / mu),
+        *_clip(public, clip, mu, config, schema, outline, rows),
+    )
+
+
+def _clip(
+    public: Table | bool, clip: int, mu: float, config: Config, schema: Schema, outline: Outline, rows: int
+) -> tuple[float | None, int | None, tuple[ClipOption, ...], float | None]:
+    """(share of the public rows lost at this clip, the clip suggested, clips the run may choose, noise of
+    what it chooses by)."""
+    known = {"public": public is not False, "user": schema.user is not None}
+    chosen = known["user"] and config.clip == PRIVATE
+    table = None if isinstance(public, bool) or public.user is None else public
+    if table is None and not chosen:
+        return None, None, (), None
+    clip_criteria = config.clip_criteria(schema.domain, **known)
+    noise = unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
+    lost, suggested, told = None, None, {}
+    if table is not None and (clip_criteria or not outline.measurements):  # else only users are counted
+        from ..public.data import PublicTable
+
+        displaced = SHIFTED if chosen or config.puts_rows_back else 1.0
+        bound = clip if chosen else None
+        seen = PublicTable(table).choose_clip(noise, rows, bound=bound, displaced=displaced, also=(clip,))
+        told = {line.clip: (line.lost, line.error) for line in seen.lines}
+        lost, suggested = told[clip][0], seen.clip if clip_criteria else None
+    if not chosen:
+        return lost, suggested, (), None
+    cell = float(np.median([1 / (mu * math.sqrt(p.weight)) for p in clip_criteria]))
+    grid = candidates(clip)
+    some = {*grid[:: max(1, len(grid) // 7)], clip} | ({suggested} if suggested else set())
+    lines = tuple(ClipOption(c, c * cell, *told.get(c, ())) for c in sorted(some))
+    return lost, suggested, lines, users_sigma(1, users_share(config, **known), mu, pure=False)
+
+
+def _model_cells(schema: Schema, cliques) -> tuple[int, str]:
+    from ..model.tree import junction_tree
+
+    if not cliques:
+        return 0, ""
+    try:
+        return junction_tree(schema.domain, cliques).cells, ""
+    except ModelTooLargeError as error:
+        return 0, str(error)
+
+
+def public_table(source: Any, schema: Any, mechanism: Any, threads: int | None = None) -> Table | bool:
+    """Public data read by the schema a run would use; True for a saved model, which has no rows to look at."""
+    from ..public.archetypes.store import is_folder
+    from ..tables.ingest import read
+
+    if is_folder(source):
+        return True
+    return read(source, resolve_schema(schema, recipes.load(mechanism)), public=True, threads=threads)
+
+
+def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recipe) -> Schema:
+    """The schema given, by object, name or path, else the recipe's own."""
+    from ..schema import Schema
+
+    if schema is None:
+        schema = recipe.schema
+    if schema is None:
+        raise UsageError(
+            f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (--schema)"
+        )
+    return schema if isinstance(schema, Schema) else Schema.load(os.fspath(schema))
+
+
+def clip_of(config: Config, schema: Schema) -> int:
+    """Rows per user that count fully: the recipe's clip, else the schema's bound, which is also the most that
+    a run may choose; 1 where each row is its own user."""
+    if schema.user is None:
+        return 1
+    clip = config.fixed_clip if config.fixed_clip is not None else schema.max_rows_per_user
+    if clip is None and config.clip == PRIVATE:
+        raise UsageError(
+            'clip = "private" chooses among clips up to a public bound: give the schema\'s user a `max_rows`'
+        )
+    if clip is None:
+        raise UsageError(
+            "how many rows of one user may count fully? Give the recipe a `clip`, or the schema's user a `max_rows`"
+        )
+    return clip
+
+
+def check_budget(epsilon: float, delta: float) -> None:
+    """UsageError unless epsilon is positive and finite and delta in [0, 1)."""
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UsageError(f"{name} must be a number, got {value!r}")
+    if not 0 < epsilon < math.inf:
+        raise UsageError(f"epsilon must be positive and finite, got {epsilon!r}")
+    if not 0 <= delta < 1:
+        raise UsageError(f"delta must lie in [0, 1), got {delta!r}")
+
+
+def users_sigma(cap: int, share: float, whole: float, pure: bool) -> float:
+    """Standard error of one answer of a histogram of users; `whole` is epsilon for Laplace noise, mu for
+    Gaussian."""
+    from ..privacy.scale import laplace_std
+
+    return laplace_std(cap / (whole * share)) if pure else math.sqrt(cap / share) / whole
+
+
+def mu_of(epsilon: float, delta: float, calibration: str) -> float:
+    """The run's whole budget as a Gaussian-DP parameter, by the recipe's calibration."""
+    from ..privacy import calibrate
+
+    return calibrate.mu_of_method(epsilon, delta, calibration)

@@ -1,0 +1,94 @@
+"""A finished run: its statement, measurements, model and rows, in memory or in a run folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._util.files import synthetic_path
+from ..errors import RunError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..measurement import Measurement
+    from ..model import Model
+    from ..schema import Schema
+    from .output import Output
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished run. Everything in it may be released, except `timings`, which depend on the data."""
+
+    privacy: dict
+    measurements: tuple[Measurement, ...]
+    model: Model | None
+    schema: Schema
+    out: Path | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    _output: Output | None = None
+
+    @cached_property
+    def data(self) -> Any:
+        """The synthetic rows: a `pyarrow.Table`, or with `out=` a lazy `pyarrow.dataset.Dataset`."""
+        if self.out is not None:
+            import pyarrow.dataset as ds
+
+            return ds.dataset(synthetic_path(self.out), format="parquet")
+        import pyarrow as pa
+
+        return pa.concat_tables(self._made.tables())
+
+    @property
+    def _made(self) -> Output:
+        if self._output is None:
+            raise RunError("the rows of this run were neither written nor kept")
+        return self._output
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The synthetic rows as an Arrow stream, shard by shard; nothing is kept."""
+        import pyarrow as pa
+
+        if self.out is not None:
+            return self.data.scanner().to_reader()
+        schema = self._made.arrow_schema()
+        batches = (batch for table in self._made.tables() for batch in table.to_batches())
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        where = f", out={str(self.out)!r}" if self.out else ""
+        epsilon, delta = self.privacy.get("epsilon", 0.0), self.privacy.get("delta", 0.0)
+        return f"<fastdp.Run epsilon={epsilon:.6g} delta={delta:.6g}{where}>"
+
+
+def load_run(out: str | os.PathLike) -> Run:
+    """A finished run folder as a `Run` (its measurements stay in measurements.parquet)."""
+    from ..model import Model
+    from ..schema import Schema
+
+    folder = Path(out)
+    try:
+        statement = json.loads((folder / "privacy.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{folder} is no finished run folder: privacy.json is missing or broken") from error
+    model = None
+    with contextlib.suppress(FileNotFoundError):
+        model = Model.load(folder / "model.fastdp")
+    return Run(
+        privacy=statement,
+        measurements=(),
+        model=model,
+        schema=Schema.load(folder / "schema.json"),
+        out=folder,
+    )

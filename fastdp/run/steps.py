@@ -1,0 +1,352 @@
+"""The steps of one call of `synthesize`, in order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from .._util.files import synthetic_path
+from .._util.progress import STAGES, Reporter
+from ..errors import UsageError
+from ..mechanisms import recipe as recipes
+from ..mechanisms.base import Config, Job, Outcome
+from ..privacy.statement import write as write_statement
+from .folder import RunFolder
+from .output import IdSource, Output, stamped, write_measurements
+from .result import Run, load_run
+
+if TYPE_CHECKING:
+    from ..model import Model
+    from ..public.archetypes.store import Saved
+    from ..public.data import PublicTable
+    from ..schema import Schema
+
+
+@dataclass
+class Work:
+    """One call of `synthesize`, arguments checked."""
+
+    schema: Schema
+    recipe: recipes.Recipe
+    configs: list[Config]
+    epsilons: list[float]
+    delta: float
+    rows: int | None
+    ledger: Any
+    dataset: str | None
+    seed: int | None
+    sample_seed: int | None
+    threads: int | None
+    reporter: Reporter
+    several: bool
+    report: bool
+    drew: bool = False
+
+    def go(self, source: Any, public: Any, folder: RunFolder | None) -> Run | list[Run]:
+        from ..release.reserve import BudgetRequest, reserve
+
+        fresh: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": self._new_seed()}
+        if folder is not None:
+            fresh = folder.agree(self.arguments(public), fresh)
+        asks = [
+            BudgetRequest(
+                epsilon=e,
+                delta=self.delta,
+                clip=c.clip,
+                method=c.calibration,
+                pure=getattr(c, "pure", False),
+                unit=getattr(c, "unit", "user"),
+            )
+            for e, c in zip(self.epsilons, self.configs)
+        ]
+        reserved = reserve(
+            self.schema,
+            asks,
+            ledger=self.ledger,
+            dataset=self.dataset,
+            run=fresh["run"],
+            plan=hashlib.sha256(json.dumps(self.arguments(public), sort_keys=True).encode()).hexdigest(),
+            seed=self.seed,
+            work=None if folder is None else folder.private,
+        )
+        try:
+            runs = self._measure_and_make(reserved, source, public, folder, int(fresh["sample_seed"]))
+        except BaseException:
+            # Without a folder, or before anything was asked, nobody can carry on: what no step entered goes
+            # back.
+            if folder is None or not (self.drew or folder.resume):
+                reserved.finish()
+            raise
+        if folder is not None:
+            folder.publish()
+        reserved.finish()
+        if folder is not None:
+            folder.forget()
+        return runs if self.several else runs[0]
+
+    def already_done(self, folder: RunFolder, public: Any) -> Run | list[Run]:
+        """The run died after its folder was put in place: all that is left is to end its reservation."""
+        from ..privacy.ledger import Ledger
+
+        fresh = folder.agree(self.arguments(public), {})
+        ledger = self.ledger
+        if ledger is None:
+            ledger = Ledger.local(folder.private / "ledger.db")
+        (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).release(fresh["run"])
+        folder.forget()
+        places = [folder.out / self._label(i) for i in range(len(self.epsilons))]
+        return [load_run(p) for p in places] if self.several else load_run(folder.out)
+
+    def _measure_and_make(self, reserved, source, public, folder, sample_seed) -> list[Run]:
+        from ..engines.local import local
+
+        with self.reporter.stage("read", "reading and encoding"):
+            table, mine = self._table(source)
+            known = self._public(public)
+        for config in self.configs:
+            config.ready(self.schema, known)
+        sessions = reserved.sessions(local(table, self.threads))
+        seeds = np.random.SeedSequence(sample_seed).generate_state(len(sessions), np.uint64) >> np.uint64(1)
+        outcomes, outputs = [], []
+        for i, (session, config) in enumerate(zip(sessions, self.configs)):
+            self.reporter.begin(i, self._label(i) if self.several else "")
+            self.drew = True
+            with self.reporter.stage("measure", "measuring"):
+                outcome = config.run(session, self._job(i, int(seeds[i]), known, folder))
+            outcomes.append(outcome)
+            outputs.append(
+                Output(
+                    self.schema,
+                    outcome,
+                    self._ids(outcome, config, known),
+                    int(seeds[i]),
+                    self.threads,
+                    config.outputs,
+                    session.private,
+                )
+            )
+            if outcome.model is not None:
+                outcome.model.private = session.private
+        truth = table.as_truth() if self.report else None
+        if mine and truth is None:
+            table.close()
+        return [self._make(i, o, reserved, outputs[i], public, folder, truth) for i, o in enumerate(outcomes)]
+
+    def _make(self, i, outcome: Outcome, reserved, output: Output, public, folder, truth) -> Run:
+        self.reporter.begin(i, self._label(i) if self.several else "")
+        mechanism = {
+            "name": self.recipe.mechanism,
+            "recipe": self.recipe.name,
+            "config": msgspec.to_builtins(self.configs[i]),
+            **outcome.details,
+        }
+        statement = reserved.statement(
+            mechanism=mechanism,
+            public_data=[] if public is None else [_public_entry(public)],
+            notes=outcome.notes,
+            only=i if self.several else None,
+        )
+        run = Run(
+            privacy=statement,
+            measurements=outcome.measurements,
+            model=outcome.model,
+            schema=self.schema,
+            tables=outcome.tables,
+            _output=output,
+        )
+        if folder is None:
+            return replace(run, timings=self._timings(i))
+        staging = folder.staging()
+        place = staging / self._label(i) if self.several else staging
+        place.mkdir(exist_ok=True)
+        with self.reporter.stage("write"):
+            output.write(place, self.reporter)
+            self._write_rest(place, run, outcome)
+        if self.several and i == len(self.epsilons) - 1:
+            joint = reserved.statement(mechanism=mechanism, public_data=statement["public_data"])
+            write_statement(staging, joint)
+        if truth is not None:
+            from ..report.evaluate import evaluate
+
+            name = f"report-{self._label(i)}.html" if self.several else "report.html"
+            evaluate(
+                truth,
+                synthetic_path(place),
+                schema=self.schema,
+                report=str(folder.private / name),
+                run=replace(run, timings=self._timings(i)),
+            )
+        self._write_timings(folder)
+        final = folder.out / self._label(i) if self.several else folder.out
+        return replace(run, out=final, timings=self._timings(i), _output=None)
+
+    def _write_rest(self, place: Path, run: Run, outcome: Outcome) -> None:
+        import pyarrow.parquet as pq
+
+        if run.model is not None:
+            run.model.save(place / "model.fastdp")
+        private = self.seed is None
+        write_measurements(place, run.measurements, private)
+        for name, table in outcome.tables.items():
+            pq.write_table(stamped(table, private), place / f"{name}.released.parquet")
+        run.schema.save(place / "schema.json")
+        write_statement(place, run.privacy)
+
+    def _job(self, i: int, seed: int, public: PublicTable | Saved | None, folder: RunFolder | None) -> Job:
+        cache = None if folder is None else folder.private / "state"
+
+        def fit(domain, measurements, **options):
+            return self._fit(domain, measurements, cache, options)
+
+        return Job(
+            schema=self.schema,
+            epsilon=self.epsilons[i],
+            fit=fit,
+            rows=self.rows,
+            public=public,
+            seed=seed,
+            threads=self.threads,
+            progress=self.reporter.update,
+            check=self.reporter.check,
+        )
+
+    def _fit(self, domain, measurements, cache: Path | None, options: dict) -> Model:
+        """Fits, or loads what a run that died had fitted to the same answers."""
+        from ..model import Model, fit
+
+        path = None if cache is None else cache / f"model-{_digest(domain, measurements, options)}.fastdp"
+        if path is not None and path.exists():
+            return Model.load(path)
+
+        def told(*args, **kwargs) -> None:
+            self.reporter.check()
+            calls[0] += 1
+            self.reporter.update("fit", 1 - 0.97 ** calls[0], "fitting the model")
+
+        calls = [0]
+        with self.reporter.stage("fit", "fitting the model"):
+            model = fit(domain, measurements, threads=self.threads, callback=told, **options)
+        if path is not None:
+            path.parent.mkdir(exist_ok=True)
+            part = path.with_name(f"{path.stem}.part-{secrets.token_hex(4)}.fastdp")
+            model.save(part)
+            os.replace(part, path)
+        return model
+
+    def _table(self, source: Any) -> tuple[Any, bool]:
+        if is_table(source):
+            return source, False
+        from ..tables.ingest import read
+
+        return read(source, self.schema, threads=self.threads), True
+
+    def _public(self, public: Any) -> PublicTable | Saved | None:
+        if public is None:
+            return None
+        from ..public.archetypes.store import Saved, is_folder
+        from ..public.data import PublicTable
+        from ..tables.ingest import read
+
+        if is_folder(public):
+            return Saved(public)
+        if not is_table(public):
+            public = read(public, self.schema, public=True, threads=self.threads)
+        return PublicTable(public)
+
+    def _ids(self, outcome: Outcome, config: Config, public: PublicTable | Saved | None) -> IdSource | None:
+        """Where the rows' user ids come from; None: no id column."""
+        if self.schema.user is None or config.ids.source == "none" or outcome.owners is not None:
+            return None
+        if outcome.counts is not None:
+            return None
+        bound = self.schema.max_rows_per_user
+        if public is not None and config.ids.source != "private":
+            return IdSource(habits=public.habits(outcome.id_columns), bound=bound)
+        if config.ids.source == "public":
+            raise UsageError("ids from public data need public=; give it, or set the recipe's ids.source")
+        if outcome.users is None or bound is None:
+            return None
+        from ..mechanisms.parts.common import size_edges
+
+        edges = np.array(size_edges(bound), np.int64)
+        middles = (edges + np.append(edges[1:] - 1, bound)) // 2
+        return IdSource(sizes=middles, users=outcome.users.values, bound=bound)
+
+    def arguments(self, public: Any) -> dict:
+        """What decides a run's measurements and output; a resumed run must have the same."""
+        return {
+            "schema": self.schema.digest(),
+            "mechanism": self.recipe.mechanism,
+            "fields": json.loads(json.dumps(self.recipe.fields, default=str)),
+            "epsilon": [float(e) for e in self.epsilons],
+            "delta": self.delta,
+            "rows": self.rows,
+            "dataset": self.dataset,
+            "public": None if public is None else _public_entry(public)["name"],
+            "seed": self.seed,
+            "sample_seed": self.sample_seed,
+        }
+
+    def _new_seed(self) -> int:
+        return secrets.randbits(62) if self.sample_seed is None else int(self.sample_seed)
+
+    def _label(self, i: int) -> str:
+        return f"eps-{self.epsilons[i]:g}"
+
+    def _timings(self, i: int) -> dict[str, float]:
+        label = self._label(i) if self.several else ""
+        found: dict[str, float] = {}
+        for run, stage, seconds in self.reporter.timings:
+            if run in ("", label):
+                found[stage] = found.get(stage, 0.0) + seconds
+        # Some stages happen inside others; each second is shown once.
+        for outer, inner in (("measure", ("fit",)), ("write", ("sample", "ids"))):
+            if outer in found:
+                found[outer] = max(0.0, found[outer] - sum(found.get(name, 0.0) for name in inner))
+        return {name: found[name] for name in STAGES if name in found}
+
+    def _write_timings(self, folder: RunFolder) -> None:
+        stages = {self._label(i): self._timings(i) for i in range(len(self.epsilons))}
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        _write_json(folder.private / "timings.json", {"seconds": stages, "peak_bytes": peak})
+
+
+def is_table(source: Any) -> bool:
+    from ..tables.table import Table
+
+    return isinstance(source, Table)
+
+
+def _public_entry(public: Any) -> dict:
+    if isinstance(
+        public, str | os.PathLike
+    ):  # a statement is released: the machine's folders do not belong in it
+        return {"name": Path(public).name, "use": "user ids and choices of the mechanism"}
+    return {"name": f"a {type(public).__name__} in memory", "use": "user ids and choices of the mechanism"}
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", "utf-8")
+
+
+def _digest(domain, measurements, options: dict) -> str:
+    zeros = options.get("zeros") or {}
+    plain = {key: value for key, value in options.items() if key != "zeros"}
+    h = hashlib.sha256(json.dumps([dict(domain), plain], default=str).encode())
+    for clique, mask in zeros.items():
+        h.update(repr(clique).encode() + np.packbits(mask).tobytes())
+    for m in measurements:
+        h.update(repr((m.clique, m.query)).encode())
+        h.update(np.ascontiguousarray(m.values).tobytes())
+        h.update(np.ascontiguousarray(m.sigma).tobytes())
+    return h.hexdigest()[:24]

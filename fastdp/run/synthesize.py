@@ -1,0 +1,134 @@
+"""A run from end to end: reserve, read, measure, fit, sample, decode, write.
+
+`synthesize` holds no global state; several runs may go on in one process at once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._util.progress import Progress, Reporter
+from ..errors import UsageError
+from ..mechanisms import recipe as recipes
+from ..public.archetypes.store import schema_of
+from .folder import RunFolder
+from .plan import check_budget, clip_of, resolve_schema
+from .result import Run
+from .steps import Work, is_table
+
+if TYPE_CHECKING:
+    from ..mechanisms.base import Config
+    from ..privacy.ledger import Ledger
+    from ..schema import Schema
+
+__all__ = ["synthesize"]
+
+
+def synthesize(
+    table: Any,
+    mechanism: str | os.PathLike | Mapping | Config = "adagrid",
+    epsilon: float | Sequence[float] = 1.0,
+    delta: float = 1e-9,
+    *,
+    schema: Schema | str | os.PathLike | None = None,
+    rows: int | None = None,
+    public: Any = None,
+    ledger: Ledger | str | os.PathLike | None = None,
+    dataset: str | None = None,
+    seed: int | None = None,
+    sample_seed: int | None = None,
+    threads: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    cancel: Callable[[], bool] | threading.Event | None = None,
+    out: str | os.PathLike | None = None,
+    resume: bool = False,
+    report: bool = False,
+) -> Run | list[Run]:
+    """Private synthetic rows like those of `table`.
+
+    table: a `fastdp.Table`, or any source `fastdp.read` takes (then `schema`, or a recipe that names one).
+    mechanism: a mechanism's name, a recipe's name or path, a mapping, or a config object.
+    epsilon: one number, or several: one joint reservation and a list of runs (in `out`, a folder eps-E each).
+    rows: how many to make, a public number; None: the total estimated from the noisy answers.
+    public: public data (a table read with public=True, or a source) for ids, and for mechanisms that use it.
+    seed: fixes the noise; for tests only, refused with a ledger, stamps the statement private: false.
+    sample_seed: fixes what comes after the noise (rows, values, ids).
+    progress: called with a `Progress`; cancel: a function or Event that says stop. Both from any thread.
+    out: the run folder, which appears whole or not at all; resume: carry on a run that died there, with its
+    noise. report: write DIR.private/report.html, which sees the truth and is not for release.
+    """
+    if isinstance(epsilon, str | bytes):
+        raise UsageError(f"epsilon must be a number or a list of them, got {epsilon!r}")
+    if public is not None and _same(public, table):
+        raise UsageError(
+            "public= names the private data itself, which was not read with public=True: nothing would be protected"
+        )
+    several = isinstance(epsilon, Sequence)
+    epsilons = [float(e) for e in epsilon] if isinstance(epsilon, Sequence) else [epsilon]
+    for e in epsilons:
+        check_budget(e, delta)
+    if not epsilons or len({f"{e:g}" for e in epsilons}) != len(epsilons):
+        raise UsageError(
+            "epsilon: give at least one, each once (in its first six digits, which name its folder)"
+        )
+    if rows is not None and (isinstance(rows, bool) or int(rows) != rows or rows < 0):
+        raise UsageError(f"rows must be a whole number >= 0, got {rows!r}")
+    if (resume or report) and out is None:
+        raise UsageError("resume and report need out=, the run's folder")
+    if ledger is not None and seed is not None:
+        raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
+    recipe = recipes.load(mechanism)
+    if is_table(table):
+        schema = table.schema
+    elif schema is None and recipe.schema is None:
+        schema = schema_of(public)
+    schema = resolve_schema(schema, recipe)
+    configs = [recipe.config(e).resolved(schema, e, float(delta)) for e in epsilons]
+    for config in configs:
+        clip_of(config, schema)
+        config.check(schema)
+    work = Work(
+        schema=schema,
+        recipe=recipe,
+        configs=configs,
+        epsilons=epsilons,
+        delta=float(delta),
+        rows=None if rows is None else int(rows),
+        ledger=ledger,
+        dataset=dataset,
+        seed=seed,
+        sample_seed=sample_seed,
+        threads=threads,
+        reporter=Reporter(progress, cancel, len(epsilons)),
+        several=several,
+        report=report,
+    )
+    if out is None:
+        return work.go(table, public, None)
+    folder = RunFolder(out, resume=resume)
+    folder.open()
+    try:
+        if folder.finished:
+            return work.already_done(folder, public)
+        return work.go(table, public, folder)
+    except BaseException:
+        folder.abandon(keep=work.drew)
+        raise
+
+
+def _same(public: Any, private: Any) -> bool:
+    """Whether the public data is the private source, by mistake: the same object, or a file that both name."""
+    if public is private:
+        return not (is_table(public) and public.public)
+    mine, theirs = (
+        {
+            os.path.realpath(p)
+            for p in (x if isinstance(x, list | tuple) else [x])
+            if isinstance(p, str | os.PathLike)
+        }
+        for x in (private, public)
+    )
+    return bool(mine & theirs)

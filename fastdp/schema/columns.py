@@ -1,0 +1,420 @@
+"""The kinds of columns a schema is made of: which code stands for which values.
+
+Codes of every column are numbered: first its values or bins in their stated order, then the overflow
+code, then the null code, the last two only where the column's policy asks for them (`"code"`).
+Nothing here looks at data: a column is a public description.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import SchemaError
+from . import dtypes
+
+MAX_CODES = 1 << 31
+Scalar = int | float | str | bool
+
+
+def fail(column: str, where: str, why: str) -> SchemaError:
+    return SchemaError(f"column {column!r}, field {where!r}: {why}")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What happens to a null or to a value outside the domain.
+
+    `code`: a code of its own; `drop`: the row is left out; `clamp`: the nearest value (overflow of
+    numbers only); `value`: counted as the named value of the domain.
+    """
+
+    action: str = "code"
+    value: Scalar | None = None
+
+    def to_plain(self) -> Any:
+        return {"value": self.value} if self.action == "value" else self.action
+
+
+OWN_CODE = Policy()
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Public law of the distance of a value beyond the inner edge of an open bin.
+
+    `exponential`: with the given mean (geometric on whole numbers), cut off at the column's min or max;
+    `uniform`: evenly over a distance of `width`.
+    """
+
+    law: str = "exponential"
+    mean: float | None = None
+    width: float | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"law": self.law}
+        if self.mean is not None:
+            plain["mean"] = self.mean
+        if self.width is not None:
+            plain["width"] = self.width
+        return plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One attribute of the domain: `size` codes, read from the source column `source`."""
+
+    kind: ClassVar[str] = ""
+    name: str
+    source: str
+    dtype: str
+    null: Policy = OWN_CODE
+    overflow: Policy = OWN_CODE
+    nan: str = "null"
+    role: str | None = None
+    note: str | None = None
+
+    @property
+    def base(self) -> int:
+        """Number of codes that stand for values or bins."""
+        raise NotImplementedError
+
+    @property
+    def can_overflow(self) -> bool:
+        return True
+
+    @property
+    def overflow_code(self) -> int | None:
+        """The code of values outside the domain, None where they have no code of their own."""
+        return self.base if self.overflow.action == "code" and self.can_overflow else None
+
+    @property
+    def null_code(self) -> int | None:
+        """The code of nulls, None where they have no code of their own."""
+        if self.null.action != "code":
+            return None
+        return self.base + (self.overflow_code is not None)
+
+    @property
+    def size(self) -> int:
+        """Number of codes, with those for overflow and null."""
+        return self.base + (self.overflow_code is not None) + (self.null_code is not None)
+
+    @property
+    def code_dtype(self) -> np.dtype:
+        """The smallest unsigned type that holds the codes."""
+        return np.dtype(np.uint8 if self.size <= 256 else np.uint16 if self.size <= 65536 else np.uint32)
+
+    def base_labels(self) -> list[str]:
+        raise NotImplementedError
+
+    def labels(self) -> list[str]:
+        """A text for every code, for people to read."""
+        labels = self.base_labels()
+        if self.overflow_code is not None:
+            labels.append("(other)")
+        if self.null_code is not None:
+            labels.append("(null)")
+        return labels
+
+    def code_of(self, value: Any) -> int | None:
+        """The code of one value of the domain by the column's own rule, None where it has none."""
+        raise NotImplementedError
+
+    @property
+    def null_target(self) -> int | None:
+        """The code a null is counted under, None where its row is dropped."""
+        return self.code_of(self.null.value) if self.null.action == "value" else self.null_code
+
+    @property
+    def overflow_target(self) -> int | None:
+        """The code values outside the domain are counted under, None where dropped or clamped."""
+        if self.overflow.action == "value":
+            return self.code_of(self.overflow.value)
+        return self.overflow_code
+
+    def to_plain(self) -> dict[str, Any]:
+        """The column as its TOML table."""
+        plain: dict[str, Any] = {"kind": self.kind}
+        if self.source != self.name:
+            plain["source"] = self.source
+        plain["dtype"] = self.dtype
+        plain.update(self._own_plain())
+        plain["null"] = self.null.to_plain()
+        plain["overflow"] = self.overflow.to_plain()
+        if self.nan != "null":
+            plain["nan"] = self.nan
+        if self.role is not None:
+            plain["role"] = self.role
+        if self.note is not None:
+            plain["note"] = self.note
+        return plain
+
+    def _own_plain(self) -> dict[str, Any]:
+        return {}
+
+
+def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:
+    """A listed value in the type's own form: int, float, str or bool; dates and decimals as text."""
+    kind = dtypes.family(dtype)
+    if kind == "string":
+        if isinstance(value, bool) or not isinstance(value, str):
+            raise fail(column, where, f"{value!r} is no text, but dtype is {dtype}; quote it")
+        return value
+    if kind in ("date", "timestamp"):
+        text = value.isoformat() if isinstance(value, date) else value
+        try:
+            parsed = datetime.fromisoformat(str(text))
+        except ValueError:
+            raise fail(column, where, f"{value!r} is no ISO date or time") from None
+        return parsed.date().isoformat() if kind == "date" else parsed.isoformat()
+    if kind == "decimal":
+        try:
+            number = Decimal(str(value))
+            scaled = number.scaleb(dtypes.decimal_scale(dtype))
+            if not number.is_finite() or scaled != scaled.to_integral_value():
+                raise InvalidOperation
+            text = format(number.quantize(Decimal(1).scaleb(-dtypes.decimal_scale(dtype))), "f")
+            if abs(scaled) >= min(10 ** dtypes.decimal_precision(dtype), 1 << 63):
+                raise InvalidOperation
+        except ArithmeticError:
+            raise fail(column, where, f"{value!r} is no value of {dtype}") from None
+        return text
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise fail(column, where, f"{value!r} is neither true nor false")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise fail(column, where, f"{value!r} is no number, but dtype is {dtype}")
+    if kind == "int":
+        if value != math.floor(value):
+            raise fail(column, where, f"{value!r} is no whole number, but dtype is {dtype}")
+        low, high = dtypes.int_range(dtype)
+        if not low <= value <= min(high, (1 << 63) - 1):
+            raise fail(column, where, f"{value!r} does not fit {dtype} (or 64 bits with sign)")
+        return int(value)
+    if not math.isfinite(value):
+        raise fail(column, where, f"{value!r} is not finite")
+    return float(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical(Column):
+    """A public list of values; code i stands for `values[i]`, shown as `names[i]`."""
+
+    kind: ClassVar[str] = "categorical"
+    values: tuple[Scalar, ...] = ()
+    names: tuple[str, ...] | None = None
+    other: Scalar | None = None
+    _codes: Mapping[Scalar, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise fail(self.name, "values", "the list is empty; list every value the column may take")
+        values = tuple(
+            canonical_value(self.name, f"values[{i}]", v, self.dtype) for i, v in enumerate(self.values)
+        )
+        codes = {v: i for i, v in enumerate(values)}
+        if len(codes) != len(values):
+            twice = next(v for i, v in enumerate(values) if codes[v] != i)
+            raise fail(self.name, "values", f"{twice!r} is listed twice")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "_codes", codes)
+        if self.names is not None and len(self.names) != len(values):
+            raise fail(self.name, "names", f"{len(self.names)} names for {len(values)} values; give one each")
+        if self.other is not None:
+            other = canonical_value(self.name, "other", self.other, self.dtype)
+            object.__setattr__(self, "other", other)
+        for where, policy in (("null", self.null), ("overflow", self.overflow)):
+            if policy.action == "clamp":
+                raise fail(self.name, where, "'clamp' is for numbers; use code, drop or a value")
+            if policy.action == "value" and self.code_of(policy.value) is None:
+                raise fail(self.name, where, f"{policy.value!r} is not among the listed values")
+
+    @property
+    def base(self) -> int:
+        return len(self.values)
+
+    def base_labels(self) -> list[str]:
+        return list(self.names) if self.names is not None else [str(v) for v in self.values]
+
+    def code_of(self, value: Any) -> int | None:
+        try:
+            return self._codes.get(canonical_value(self.name, "value", value, self.dtype))
+        except SchemaError:
+            return None
+
+    def _own_plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"values": list(self.values)}
+        if self.names is not None:
+            plain["names"] = list(self.names)
+        if self.other is not None:
+            plain["other"] = self.other
+        return plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integer(Column):
+    """The whole numbers from `min` to `max`; code i stands for min + i."""
+
+    kind: ClassVar[str] = "integer"
+    min: int = 0
+    max: int = 0
+
+    def __post_init__(self) -> None:
+        if dtypes.family(self.dtype) not in ("int", "float", "string", "decimal"):
+            raise fail(self.name, "dtype", f"{self.dtype} cannot hold whole numbers")
+        if not -(1 << 63) <= self.min or not self.max < 1 << 63:
+            raise fail(self.name, "max", "min and max must fit 64 bits with sign")
+        if self.max < self.min:
+            raise fail(self.name, "max", f"{self.max} is below min = {self.min}")
+        if dtypes.family(self.dtype) == "int":
+            low, high = dtypes.int_range(self.dtype)
+            if self.min < low or self.max > high:
+                raise fail(self.name, "dtype", f"{self.min}..{self.max} does not fit {self.dtype}")
+        for where, policy in (("null", self.null), ("overflow", self.overflow)):
+            if policy.action == "value" and self.code_of(policy.value) is None:
+                raise fail(self.name, where, f"{policy.value!r} is not between min and max")
+        if self.null.action == "clamp":
+            raise fail(self.name, "null", "a null has no nearest value; use code, drop or a value")
+
+    @property
+    def base(self) -> int:
+        return self.max - self.min + 1
+
+    def base_labels(self) -> list[str]:
+        return [str(v) for v in range(self.min, self.max + 1)]
+
+    def code_of(self, value: Any) -> int | None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            return None
+        return int(value) - self.min if self.min <= value <= self.max and value % 1 == 0 else None
+
+    def _own_plain(self) -> dict[str, Any]:
+        return {"min": self.min, "max": self.max}
+
+
+def edge_text(edge: float) -> str:
+    return f"{edge:g}" if math.isinf(edge) or edge != int(edge) else str(int(edge))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numeric(Column):
+    """Numbers in bins `[edges[i], edges[i+1])` of public edges, the outermost of which may be infinite.
+
+    Decoded values are even over their bin; in an open bin they follow `tail` (`lower_tail` on the
+    left), whose default is exponential with the mean of the neighbouring bin's width. `min` and `max`
+    bound what is ever written; whole numbers where `whole` (always for integer types), else rounded to
+    `digits` after the point where given.
+    An overflow code, where edges are finite, is decoded by `tail` if one is stated, else as null.
+    """
+
+    kind: ClassVar[str] = "numeric"
+    edges: tuple[float, ...] = ()
+    min: float | None = None
+    max: float | None = None
+    tail: Tail | None = None
+    lower_tail: Tail | None = None
+    whole: bool = False
+    digits: int | None = None
+
+    def __post_init__(self) -> None:
+        edges = tuple(float(e) for e in self.edges)
+        object.__setattr__(self, "edges", edges)
+        if dtypes.family(self.dtype) == "int":
+            object.__setattr__(self, "whole", True)
+        if len(edges) < 2:
+            raise fail(self.name, "edges", "at least two edges make a bin")
+        for i, (a, b) in enumerate(pairwise(edges)):
+            if not a < b:
+                raise fail(self.name, f"edges[{i + 1}]", f"edges must increase, {b:g} follows {a:g}")
+        if dtypes.family(self.dtype) not in ("int", "float", "decimal", "string"):
+            raise fail(self.name, "dtype", f"{self.dtype} cannot hold numbers")
+        if all(map(math.isinf, edges)):
+            raise fail(self.name, "edges", "at least one edge must be finite")
+        inner = [e for e in edges if math.isfinite(e)]
+        if self.min is not None and self.min >= inner[0] and math.isinf(edges[0]):
+            raise fail(self.name, "min", "leaves the lowest bin empty; drop that edge or lower min")
+        if self.max is not None and math.isinf(edges[-1]) and self.max < inner[-1]:
+            raise fail(self.name, "max", "leaves the highest bin empty; drop that edge or raise max")
+        if self.min is not None and self.max is not None and self.max < self.min:
+            raise fail(self.name, "max", f"{self.max:g} is below min = {self.min:g}")
+        if self.null.action == "clamp":
+            raise fail(self.name, "null", "a null has no nearest value; use code, drop or a value")
+        for where, policy in (("null", self.null), ("overflow", self.overflow)):
+            if policy.action == "value" and self.code_of(policy.value) is None:
+                raise fail(self.name, where, f"{policy.value!r} lies in none of the bins")
+        if self.digits is not None and not 0 <= self.digits <= 15:
+            raise fail(self.name, "digits", "must lie in 0..15")
+        if self.whole:
+            for i, (a, b) in enumerate(pairwise(edges)):
+                if math.isfinite(a) and math.isfinite(b) and math.ceil(a) >= math.ceil(b):
+                    raise fail(self.name, f"edges[{i + 1}]", "the bin holds no whole number")
+
+    @property
+    def base(self) -> int:
+        return len(self.edges) - 1
+
+    @property
+    def can_overflow(self) -> bool:
+        closed = math.isfinite(self.edges[0]) or math.isfinite(self.edges[-1])
+        return closed or self.nan == "overflow"
+
+    def base_labels(self) -> list[str]:
+        text = [edge_text(e) for e in self.edges]
+        opening = ["(" if t == "-inf" else "[" for t in text]
+        return [f"{opening[i]}{text[i]}, {text[i + 1]})" for i in range(len(text) - 1)]
+
+    def code_of(self, value: Any) -> int | None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            return None
+        if not self.edges[0] <= value < self.edges[-1]:
+            return None
+        return sum(value >= e for e in self.edges[1:])
+
+    def _own_plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"edges": [int(e) if e % 1 == 0 else e for e in self.edges]}
+        if self.min is not None:
+            plain["min"] = self.min
+        if self.max is not None:
+            plain["max"] = self.max
+        if self.tail is not None:
+            plain["tail"] = self.tail.to_plain()
+        if self.lower_tail is not None:
+            plain["lower_tail"] = self.lower_tail.to_plain()
+        plain["whole"] = self.whole
+        if self.digits is not None:
+            plain["digits"] = self.digits
+        return plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part(Column):
+    """One of the code columns of a derived field: the whole numbers 0..count-1."""
+
+    kind: ClassVar[str] = "part"
+    count: int = 1
+    of: str = ""
+    part: str = ""
+    first: int = 0
+    texts: tuple[str, ...] | None = None
+
+    @property
+    def base(self) -> int:
+        return self.count
+
+    def base_labels(self) -> list[str]:
+        if self.texts is not None:
+            return list(self.texts)
+        return [str(i + self.first) for i in range(self.count)]
+
+    def code_of(self, value: Any) -> int | None:
+        inside = isinstance(value, int) and self.first <= value < self.first + self.count
+        return value - self.first if inside else None

@@ -1,0 +1,213 @@
+"""The public schema: which columns there are, what their codes mean, whose rows they are.
+
+A schema is written by people (TOML or JSON, see docs/schema.md) or drafted from public data. It is never
+learnt from private data: everything in it may be released.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..domain import Domain
+from ..errors import SchemaError
+from . import document, importers
+from .columns import Column
+from .derived import Derived
+from .document import FORMAT, Field, Output
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Schema:
+    """Public description of a table; frozen. Equal where `digest()` is equal.
+
+    `fields` are the source columns by name, as in the file; `columns` the code columns they become
+    (a derived field has several), and `domain` their numbers of codes. `null_user` says what a null user
+    id means: `drop` the row, or `own`: each such row is a user of its own.
+    """
+
+    fields: Mapping[str, Field]
+    user: str | None = None
+    max_rows_per_user: int | None = None
+    null_user: str = "drop"
+    user_dtype: str | None = None
+    name: str = ""
+    provenance: str = ""
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise SchemaError("the schema has no columns; give at least one under [columns]")
+        if self.null_user not in ("drop", "own"):
+            raise SchemaError(f"user, field 'null': {self.null_user!r} is neither 'drop' nor 'own'")
+        bound = self.max_rows_per_user
+        if bound is not None:
+            if isinstance(bound, bool) or not isinstance(bound, int) or not 1 <= bound < 1 << 31:
+                raise SchemaError(f"user, field 'max_rows': a whole number >= 1, got {bound!r}")
+            if self.user is None:
+                raise SchemaError("user, field 'max_rows': given without a user column")
+        if self.user is not None:
+            clash = next((f.name for f in self.fields.values() if f.source == self.user), None)
+            if clash is not None:
+                raise SchemaError(f"column {clash!r}, field 'source': it is the user column too")
+        for extra in self.outputs.values():
+            if extra.of not in self.columns or self.columns[extra.of].base != 21:
+                raise SchemaError(f"output {extra.name!r}, field 'from': no shift column {extra.of!r}")
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The code columns by attribute name, in the schema's order."""
+        found: dict[str, Column] = {}
+        for item in self.fields.values():
+            for column in item.parts if isinstance(item, Derived) else (item,):
+                if column.name in found:
+                    raise SchemaError(f"column {item.name!r}: the name {column.name!r} is used twice")
+                found[column.name] = column
+        return found
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Number of codes of every column, with null and overflow codes where the policy has them."""
+        return Domain({name: column.size for name, column in self.columns.items()})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and other processes get the document, without what encoding has cached here."""
+        return Schema.from_dict, (self.to_plain(),)
+
+    def __repr__(self) -> str:
+        whose = "each row its own user"
+        if self.user is not None:
+            whose = f"user {self.user!r}"
+            if self.max_rows_per_user is not None:
+                whose += f" with at most {self.max_rows_per_user} rows"
+        return f"Schema({self.name!r}, {len(self.columns)} columns, {whose})"
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """The schema of these code columns only (the fields they come from), in the schema's order."""
+        wanted = set(self.domain.check(tuple(names)))
+        owners = {getattr(self.columns[n], "of", None) or n for n in wanted}
+        fields = {k: f for k, f in self.fields.items() if k in owners}
+        kept = {c.name for f in fields.values() for c in (f.parts if isinstance(f, Derived) else (f,))}
+        outputs = {k: o for k, o in self.outputs.items() if o.of in kept}
+        return Schema(
+            fields,
+            self.user,
+            self.max_rows_per_user,
+            self.null_user,
+            self.user_dtype,
+            self.name,
+            self.provenance,
+            outputs,
+        )
+
+    def areas(self) -> list[str]:
+        """Names of the columns whose role is `area`, for maps."""
+        return [name for name, column in self.columns.items() if column.role == "area"]
+
+    def describe(self) -> str:
+        """A table of the columns for people: name, kind, codes, source type, policies."""
+        lines = [repr(self)]
+        width = max(len(n) for n in self.columns)
+        for name, c in self.columns.items():
+            policies = f"null: {_policy(c.null)}, overflow: {_policy(c.overflow)}"
+            lines.append(f"  {name:<{width}}  {c.kind:<11} {c.size:>7} codes  {c.dtype:<8} {policies}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data of the schema, fit for JSON; `from_dict` gives the same schema back."""
+        return _json_safe(self.to_plain())
+
+    def to_plain(self) -> dict[str, Any]:
+        """The schema as its TOML document."""
+        plain: dict[str, Any] = {"fastdp": FORMAT, "name": self.name}
+        if self.provenance:
+            plain["provenance"] = self.provenance
+        if self.user is not None:
+            plain["user"] = {"column": self.user, "null": self.null_user}
+            if self.max_rows_per_user is not None:
+                plain["user"]["max_rows"] = self.max_rows_per_user
+            if self.user_dtype is not None:
+                plain["user"]["dtype"] = self.user_dtype
+        plain["columns"] = {name: item.to_plain() for name, item in self.fields.items()}
+        if self.outputs:
+            plain["outputs"] = {name: o.to_plain() for name, o in self.outputs.items()}
+        return plain
+
+    def digest(self) -> str:
+        """SHA-256 (hex) of the canonical JSON. The order of columns counts, notes do too."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        plain = self.to_dict()
+        plain["order"] = list(self.fields)
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
+        """The schema that a TOML or JSON document describes; SchemaError names column and field."""
+        schema = cls(**document.parse(plain))
+        schema.domain  # noqa: B018  a name used twice is found here
+        return schema
+
+    @classmethod
+    def load(cls, source: str | Path) -> Schema:
+        """A schema from a .toml or .json file, or a built-in one by its bare name."""
+        path, plain = document.load(source)
+        try:
+            return cls.from_dict(plain)
+        except SchemaError as error:
+            raise SchemaError(f"schema file {path}: {error}") from None
+
+    def save(self, path: str | Path) -> None:
+        """Writes TOML or JSON by the ending of the path."""
+        document.save(self.to_plain(), self.to_dict(), path)
+
+    @classmethod
+    def from_deid2(cls, path: str | Path) -> Schema:
+        """From a parameters.json of the NIST DeID2 challenge, any of its three sprints."""
+        return cls.from_dict(importers.from_deid2(path))
+
+    @classmethod
+    def from_domain(cls, domain: Mapping[str, int] | str | Path, user: str | None = None) -> Schema:
+        """From numbers of codes, for data already coded 0..n-1; a mapping or mbi's domain.json."""
+        return cls.from_dict(importers.from_domain(domain, user=user))
+
+    @classmethod
+    def from_census2018(
+        cls, specs: str | Path, values: str | Path | None = None, *, wage: str = "incwage-classes"
+    ) -> Schema:
+        """From the specs and value lists of the 2018 challenge (1940 census)."""
+        return cls.from_dict(importers.from_census2018(specs, values, wage=wage))
+
+    @classmethod
+    def draft(cls, public_frame: Any, *, user: str | None = None, bins: int = 20) -> Schema:
+        """A first schema from data that the caller declares public; its values end up in the schema."""
+        return cls.from_dict(importers.draft(public_frame, user=user, bins=bins))
+
+
+def _policy(policy: Any) -> str:
+    return f"as {policy.value!r}" if policy.action == "value" else policy.action
+
+
+def _json_safe(value: Any) -> Any:
+    """Infinities as text: JSON has none."""
+    if isinstance(value, dict):
+        return {k: _json_safe(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_json_safe(v) for v in value]
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return "inf" if value > 0 else "-inf"
+    return value

@@ -1,0 +1,310 @@
+"""Reading: units of Arrow batches are encoded by threads and joined, in order, into a `Table`.
+
+At most `threads + 2` units are in flight. Codes stay in memory up to SPOOL_ROWS rows; beyond that (or with
+`spool=`) they go to unnamed temporary files, mapped into memory when all is read: the kernel then decides
+what is resident.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._util import threads as _threads
+from ..errors import DataError, redact_errors
+from ..schema import dtypes
+from . import sources, textvalues
+from .table import Table, as_schema, code_dtype
+from .userids import Prepared, UserIndex
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema import Schema
+
+SPOOL_ROWS = 50_000_000
+"""Tables of more rows than this are spooled to files."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """One encoded batch: codes and prepared user ids of the rows that stay, and how many were dropped."""
+
+    codes: dict[str, np.ndarray]
+    user: Prepared | None
+    rows: int
+    dropped: int
+
+
+class _Column:
+    """A column that grows: chunks in memory, then one file once `spill` was called."""
+
+    def __init__(self, dtype: np.dtype):
+        self.dtype = dtype
+        self.chunks: list[np.ndarray] = []
+        self.file: Any = None
+        self.rows = 0
+
+    def append(self, chunk: np.ndarray) -> None:
+        self.rows += len(chunk)
+        if self.file is None:
+            self.chunks.append(chunk)
+        else:
+            self.file.write(np.ascontiguousarray(chunk).data)
+
+    def spill(self, folder: str | None) -> None:
+        if self.file is None:
+            self.file = tempfile.TemporaryFile(dir=folder, prefix="fastdp-")
+            chunks, self.chunks = self.chunks, []
+            for chunk in chunks:
+                self.file.write(np.ascontiguousarray(chunk).data)
+
+    def finish(self) -> np.ndarray:
+        if self.rows == 0:
+            return np.empty(0, self.dtype)
+        if self.file is None:
+            chunks, self.chunks = self.chunks, []
+            return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+        self.file.flush()
+        mapped = np.memmap(self.file, self.dtype, mode="r", shape=(self.rows,))
+        self.file.close()
+        return mapped
+
+
+def read(
+    source: Any,
+    schema: Schema,
+    *,
+    public: bool = False,
+    columns: Sequence[str] | None = None,
+    spool: Any = None,
+    threads: int | None = None,
+    progress: Any = None,
+) -> Table:
+    """Reads and encodes any source under a public schema.
+
+    source: a path, glob, list of paths, Hive folder (Parquet, CSV, CSV.gz, Arrow IPC); a polars DataFrame or
+    LazyFrame; a pyarrow Table, RecordBatch, reader or dataset; pandas; a DuckDB relation; anything with
+    `__arrow_c_stream__`. Only the columns the schema needs are read (`columns`: only these of them).
+    spool: a folder for memory-mapped code columns; None keeps codes in memory up to `SPOOL_ROWS` rows and
+    uses the system's temporary folder (TMPDIR) beyond. Spooled files have no name once open on POSIX, or are
+    removed when the table is closed or collected. progress: called as progress(rows_read_so_far); it sees
+    private numbers, so it is for the data's owner only.
+    """
+    schema = as_schema(schema)
+    if public:
+        return _read(source, schema, public, columns, spool, threads, progress)
+    return guarded(lambda: _read(source, schema, public, columns, spool, threads, progress))
+
+
+def guarded(call: Callable[[], Any]) -> Any:
+    """Runs code that reads private rows, whose errors must not tell of them."""
+    return redact_errors(
+        call,
+        "not enough memory for the private data",
+        lambda failed: DataError(
+            f"reading the private data failed ({failed}); read it with public=True to see why, if it is"
+        ),
+    )
+
+
+def _read(
+    source: Any,
+    schema: Schema,
+    public: bool,
+    columns: Sequence[str] | None,
+    spool: Any,
+    threads: int | None,
+    progress: Any,
+) -> Table:
+    from ..codec import encode
+
+    if columns is not None:
+        schema = schema.select(columns)
+    count = _threads.resolve(threads)
+    parts = sources.open_parts(source)
+    needed = list(dict.fromkeys(encode.source_columns(schema)))
+    wanted = needed if schema.user is None else [*needed, schema.user]
+    for part in parts:
+        _check_part(part, schema, wanted)
+
+    out = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
+    users = None if schema.user is None else UserIndex(schema.user)
+    numbers = _Column(np.dtype(np.uint32))
+    total = dropped = 0
+    folder = None if spool is None else str(spool)
+    spilled = False
+    for piece in _pieces(parts, schema, wanted, users, count):
+        total += piece.rows
+        dropped += piece.dropped
+        try:
+            if not spilled and (spool is not None or total > SPOOL_ROWS):
+                for column in (*out.values(), numbers):
+                    column.spill(folder)
+                spilled = True
+            for name, codes in piece.codes.items():
+                out[name].append(codes)
+            if users is not None and piece.user is not None:
+                numbers.append(users.add(piece.user))
+        except OSError as error:
+            where = folder or tempfile.gettempdir()
+            raise DataError(f"cannot spool codes to {where!r}: {error.strerror}") from None
+        if progress is not None:
+            progress(total)
+    return Table(
+        schema,
+        {name: column.finish() for name, column in out.items()},
+        rows=total,
+        user=None if users is None else numbers.finish(),
+        users=None if users is None else len(users),
+        user_hash=None if users is None else users.hashes(),
+        public=public,
+        dropped=dropped,
+    )
+
+
+def _check_part(part: sources.Part, schema: Schema, wanted: Sequence[str]) -> None:
+    """Names and types, before any row is read."""
+    import pyarrow as pa
+
+    from ..codec import encode
+
+    names = part.schema.names
+    for name in wanted:
+        times = names.count(name)
+        if times == 0:
+            raise DataError(f"{part.where}: column {name!r} is missing")
+        if times > 1:
+            raise DataError(f"{part.where}: column {name!r} is there {times} times")
+    types = _source_types(schema)
+    fields = [
+        pa.field(n, dtypes.arrow(types[n])) if n in part.text else part.schema.field(n)
+        for n in wanted
+        if n in types
+    ]
+    try:
+        encode.check_types(schema, pa.schema(fields))
+        if schema.user is not None and schema.user not in part.text:
+            UserIndex(schema.user).prepare(pa.nulls(0, part.schema.field(schema.user).type))
+    except DataError as error:
+        raise DataError(f"{part.where}: {error}") from None
+
+
+def _pieces(
+    parts: Sequence[sources.Part],
+    schema: Schema,
+    wanted: Sequence[str],
+    users: UserIndex | None,
+    threads: int,
+) -> Iterator[_Piece]:
+    """Encoded batches in the order of the source, whatever thread made them."""
+    types = _source_types(schema)
+
+    def work(part: sources.Part, unit: sources.Unit) -> list[_Piece]:
+        return [_encode(batch, part, schema, types, users) for batch in sources.guarded(part.where, unit())]
+
+    def units() -> Iterator[tuple[sources.Part, sources.Unit]]:
+        for part in parts:
+            for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
+                yield part, unit
+
+    if threads == 1:
+        for part, unit in units():
+            yield from work(part, unit)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="fastdp-read") as pool:
+        waiting: deque[Future] = deque()
+        try:
+            for part, unit in units():
+                waiting.append(pool.submit(work, part, unit))
+                if len(waiting) > threads + 1:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _source_types(schema: Schema) -> dict[str, str]:
+    """The schema's type of each source column."""
+    return {field.source: field.dtype for field in schema.fields.values()}
+
+
+def _encode(
+    batch: pa.RecordBatch,
+    part: sources.Part,
+    schema: Schema,
+    types: dict[str, str],
+    users: UserIndex | None,
+) -> _Piece:
+    import pyarrow as pa
+
+    from ..codec import encode
+
+    if part.text:
+        arrays = []
+        for name in batch.schema.names:
+            array = batch.column(name)
+            if name in part.text:
+                own = name in types
+                array = (
+                    textvalues.parse(array, types[name]) if own else textvalues.ids(array, schema.user_dtype)
+                )
+            arrays.append(array)
+        batch = pa.record_batch(arrays, names=batch.schema.names)
+    codes, keep = encode.encode_batch(schema, batch)
+    ids = None
+    if users is not None:
+        ids = _plain_ids(batch.column(schema.user))
+        if schema.null_user == "drop":
+            known = _known(ids)
+            if known is not None:
+                keep = known if keep is None else keep & known
+    rows = batch.num_rows
+    if keep is not None and not keep.all():
+        codes = {name: column[keep] for name, column in codes.items()}
+        ids = None if ids is None else ids.filter(pa.array(keep))
+        rows = int(np.count_nonzero(keep))
+    for name, column in codes.items():
+        # The kernels index by code without looking: this is what makes that safe.
+        if rows and int(column.max()) >= schema.domain[name]:
+            raise RuntimeError(f"column {name!r}: the encoder made a code outside its domain")
+    prepared = None if users is None else users.prepare(ids)
+    return _Piece(codes, prepared, rows, batch.num_rows - rows)
+
+
+def _plain_ids(ids: pa.Array) -> pa.Array:
+    """Ids without an extension type; as a dictionary only where that is of text without nulls."""
+    import pyarrow as pa
+
+    if isinstance(ids, pa.ExtensionArray):
+        ids = ids.storage
+    if pa.types.is_dictionary(ids.type):
+        value = ids.type.value_type
+        text = pa.types.is_string(value) or pa.types.is_large_string(value)
+        if not text or ids.dictionary.null_count:
+            ids = ids.dictionary_decode()
+    # Arrow cannot filter views.
+    if pa.types.is_string_view(ids.type):
+        ids = ids.cast(pa.large_string())
+    elif pa.types.is_binary_view(ids.type):
+        ids = ids.cast(pa.large_binary())
+    return ids
+
+
+def _known(ids: pa.Array) -> np.ndarray | None:
+    """Which ids are neither null nor NaN; None: all of them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    null = pc.is_null(ids, nan_is_null=pa.types.is_floating(ids.type))
+    if not pc.any(null).as_py():
+        return None
+    return ~null.to_numpy(zero_copy_only=False)

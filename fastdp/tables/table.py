@@ -1,0 +1,181 @@
+"""Tables: one contiguous column of codes per attribute, and a dense user number per row.
+
+A table is private unless it was read with `public=True`; then nothing about its rows, not even how many there
+are, is shown by `repr` or by an error text. It stays in memory, or in memory-mapped files that vanish with
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from ..domain import Domain
+    from ..schema import Schema
+
+MAX_ROWS = (1 << 42) - 1
+"""Up to this many rows no int64 sum of weights in units of 2^-20 rows can overflow, nor its distance to an
+estimate."""
+
+
+def code_dtype(size: int) -> np.dtype:
+    """The smallest unsigned type that holds the codes 0..size-1."""
+    for dtype in (np.uint8, np.uint16, np.uint32):
+        if size - 1 <= np.iinfo(dtype).max:
+            return np.dtype(dtype)
+    raise UsageError(f"a column of {size} codes: at most 2^32 are supported")
+
+
+class Table:
+    """Coded rows under a public schema. Made by `fastdp.read` or `Table.from_codes`.
+
+    codes: 1-D contiguous arrays of u8/u16/u32 by name (may be memory-mapped);
+    user: uint32 user number of each row (0..users-1), None where each row is its own user;
+    user_hash: uint64 hash of each user's id value, the key of all choices made within a user.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        codes: Mapping[str, np.ndarray],
+        *,
+        rows: int,
+        user: np.ndarray | None = None,
+        users: int | None = None,
+        user_hash: np.ndarray | None = None,
+        public: bool = False,
+        dropped: int = 0,
+        spool: Any = None,
+    ):
+        if rows > MAX_ROWS:
+            raise DataError(f"a table may have at most {MAX_ROWS} rows (exact int64 sums)")
+        self.schema = schema
+        self.codes = dict(codes)
+        self.rows = rows
+        self.user = user
+        self.users = rows if user is None else int(users or 0)
+        self.user_hash = user_hash
+        self.public = public
+        self._dropped = dropped
+        self._spool = spool
+        self._rows_per_user: np.ndarray | None = None
+
+    @classmethod
+    def from_codes(
+        cls,
+        schema: Schema | Domain | Mapping[str, int],
+        codes: Mapping[str, np.ndarray],
+        user: np.ndarray | None = None,
+        public: bool = False,
+    ) -> Table:
+        """A table of arrays that are already coded 0..n-1, and any integer or string array of user ids.
+
+        Raises DataError where a column is missing, of another length or kind, or has a code outside its
+        domain.
+        """
+        schema = as_schema(schema, user=None if user is None else "user")
+        checked: dict[str, np.ndarray] = {}
+        rows = None if user is None else len(user)
+        for name, size in schema.domain.items():
+            if name not in codes:
+                raise DataError(f"column {name!r} is missing")
+            column = np.asarray(codes[name])
+            if column.ndim != 1 or column.dtype.kind not in "iub":
+                raise DataError(f"column {name!r}: codes are a 1-D integer array, got {column.dtype}")
+            rows = len(column) if rows is None else rows
+            if len(column) != rows:
+                raise DataError(f"column {name!r} is not as long as the others")
+            if rows and (column.max() >= size or column.min() < 0):
+                raise DataError(f"column {name!r} has codes outside 0..{size - 1}")
+            checked[name] = np.ascontiguousarray(column, code_dtype(size))
+        index = users = hashes = None
+        if user is None and schema.user is not None:
+            raise DataError(f"the schema has a user column {schema.user!r}; give its ids as user=")
+        if user is not None and schema.user is None:
+            raise DataError("user ids given, but the schema has no user column")
+        if user is not None:
+            from .userids import UserIndex
+
+            index, users, hashes = UserIndex.of_array(np.asarray(user))
+        return cls(
+            schema,
+            checked,
+            rows=rows or 0,
+            user=index,
+            users=users,
+            user_hash=hashes,
+            public=public,
+        )
+
+    @property
+    def domain(self) -> Domain:
+        return self.schema.domain
+
+    def as_truth(self) -> Table:
+        """The same rows, declared public by the caller: everything computed from it may be shown, and none of
+        it is private."""
+        twin = self._with(self.codes, self.rows, self.user, public=True)
+        twin._rows_per_user = self._rows_per_user
+        return twin
+
+    def rows_per_user(self) -> np.ndarray:
+        """uint32[users]: how many rows each user has (private unless the table is public)."""
+        if self._rows_per_user is None:
+            if self.user is None:
+                self._rows_per_user = np.ones(self.rows, np.uint32)
+            else:
+                from .._core import bound
+
+                self._rows_per_user = bound.rows_per_user(self.user, self.users)
+        return self._rows_per_user
+
+    def take(self, keep: np.ndarray) -> Table:
+        """The rows where `keep` is true, in memory. User numbers stay; users may be left without rows."""
+        codes = {name: column[keep] for name, column in self.codes.items()}
+        user = None if self.user is None else self.user[keep]
+        return self._with(codes, int(np.count_nonzero(keep)), user, public=self.public)
+
+    def _with(self, codes, rows, user, *, public) -> Table:
+        return Table(
+            self.schema,
+            codes,
+            rows=rows,
+            user=user,
+            users=self.users,
+            user_hash=self.user_hash,
+            public=public,
+            dropped=self._dropped,
+            spool=self._spool,
+        )
+
+    def close(self) -> None:
+        """Lets go of the columns; spooled files are removed (they are when the table is collected, too)."""
+        self.codes, self.user, self.user_hash, self._rows_per_user = {}, None, None, None
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close()
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        kind = "public" if self.public else "private"
+        user = f"user={self.schema.user!r}" if self.schema.user else "each row its own user"
+        return f"<fastdp.Table {kind}: {', '.join(self.schema.domain)}; {user}>"
+
+
+def as_schema(schema: Schema | Domain | Mapping[str, int], user: str | None = None) -> Schema:
+    """A schema as it is; a domain (name -> number of codes) as the schema of columns already coded."""
+    if hasattr(schema, "domain"):
+        return schema  # type: ignore[return-value]
+    from ..schema import Schema
+
+    return Schema.from_domain(schema, user=user)

@@ -1,0 +1,100 @@
+"""Text to values, for sources that have only text (CSV, Hive folders): by the schema's types, never by
+guessing.
+
+Text that is no value of its column's type reads as null and follows the column's null policy; whole numbers
+too large for 64 bits end up outside the domain. What one text reads as never depends on the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..schema import dtypes
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+_TIMES = (
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M",
+    "%Y-%m-%d %H:%M",
+    "%m/%d/%Y %I:%M:%S %p",
+)
+_TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
+
+
+def to_text(raw: pa.Array) -> pa.Array:
+    """Binary as UTF-8; bytes that are not UTF-8 become the replacement character."""
+    import pyarrow as pa
+
+    try:
+        return raw.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        mended = [None if b is None else b.decode("utf-8", "replace") for b in raw.to_pylist()]
+        return pa.array(mended, pa.large_string())
+
+
+# Spellings of one whole number: signs, leading zeros, blanks, a point without digits that count.
+_WHOLE = r"^[ \t]*(?:\+|(-))?0*([0-9]+)(?:\.0*)?[ \t]*$"
+
+
+def ids(raw: pa.Array, dtype: str | None) -> pa.Array:
+    """User ids as bytes, which need not be UTF-8: ids that differ stay apart. Of one whole number, where the
+    schema says that ids are such, all spellings are one id; anything else is an id as it is written."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    raw = raw.cast(pa.large_binary())
+    if dtype is None or dtypes.family(dtype) != "int":
+        return raw
+    return pc.replace_substring_regex(raw, _WHOLE, r"\1\2")
+
+
+def parse(raw: pa.Array, dtype: str) -> pa.Array:
+    """The values of a column of the given type (`dtypes`), leniently; each by itself, whatever else is in the
+    array.
+
+    Whole numbers come back as text where one of them is none: floats would change others beyond 2^53.
+    """
+    import polars as pl
+
+    text = to_text(raw)
+    family = dtypes.family(dtype)
+    if family == "string":
+        return text
+    column = pl.Series(pl.from_arrow(text)).str.strip_chars()
+    return _parse(column, family, dtype).to_arrow()
+
+
+def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
+    import polars as pl
+
+    if family == "int":
+        whole = text.cast(pl.Int64, strict=False)
+        if not (whole.is_null() & text.is_not_null()).any():
+            return whole
+        return text.set(text.cast(pl.Float64, strict=False).is_null(), None)
+    if family == "float":
+        return text.cast(pl.Float64, strict=False)
+    if family == "decimal":
+        scale = dtypes.decimal_scale(dtype)
+        return text.cast(pl.Decimal(38, scale), strict=False)
+    if family == "bool":
+        low = text.str.to_lowercase()
+        yes, no = low.is_in(_TRUE), low.is_in(_FALSE)
+        return pl.select(pl.when(yes).then(True).when(no).then(False).otherwise(None)).to_series()
+    zone = "tz=" in dtype
+    found = text.str.strptime(pl.Date, "%Y-%m-%d", strict=False, exact=True).cast(pl.Datetime("us"))
+    for form in _TIMES:
+        here = text.str.strptime(pl.Datetime("us"), form, strict=False)
+        found = found.zip_with(found.is_not_null(), here)
+    if zone:
+        name = dtype.split("tz=")[1].rstrip("]")
+        offset = text.str.strptime(
+            pl.Datetime("us", "UTC"), "%Y-%m-%dT%H:%M:%S%.f%#z", strict=False
+        ).dt.convert_time_zone(name)
+        local = found.dt.replace_time_zone(name, ambiguous="earliest", non_existent="null")
+        return offset.zip_with(offset.is_not_null(), local)
+    return found

@@ -1,0 +1,186 @@
+"""User ids of any type to dense numbers, as the batches arrive.
+
+Whole numbers, dates, times and floats are compared exactly as 64-bit words; strings, binaries and decimals by
+a 128-bit keyed hash (csrc/bound_ids.c says why that is safe). Along with each number goes a public hash of
+the id's *value*: whatever is chosen at random within one user is keyed by it, so no choice depends on who
+else is in the table.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Ids of one batch, hashed, not yet numbered. codes: positions in the distinct values of a dictionary."""
+
+    kind: str
+    key: np.ndarray
+    hash: np.ndarray
+    valid: np.ndarray | None
+    codes: np.ndarray | None = None
+
+
+class UserIndex:
+    """Numbers ids, batch after batch. `prepare` may run in any thread; `add` in one."""
+
+    def __init__(self, column: str = "user"):
+        self.column = column
+        self.kind: str | None = None
+        self._secret = np.frombuffer(secrets.token_bytes(16), np.uint64)
+        self._ids: Any = None
+
+    def __len__(self) -> int:
+        return 0 if self._ids is None else len(self._ids)
+
+    def prepare(self, ids: pa.Array) -> Prepared:
+        """Hashes ids. Nulls (and NaN) stay marked as not valid: each becomes a user of its own in `add`."""
+        import pyarrow as pa
+
+        kind = ids.type
+        if isinstance(ids, pa.ExtensionArray):
+            return self.prepare(ids.storage)
+        if pa.types.is_dictionary(kind):
+            return self._prepare_dictionary(ids)
+        if pa.types.is_null(kind):
+            ids = ids.cast(pa.int64())
+            kind = ids.type
+        valid = _validity(ids)
+        if pa.types.is_floating(kind):
+            words = _values(ids.cast(pa.float64()), np.float64)
+            known = ~np.isnan(words)
+            if not known.all():
+                valid = known.view(np.uint8) if valid is None else valid & known.view(np.uint8)
+            return self._words("float", (words + 0.0).view(np.uint64), valid)
+        if pa.types.is_uint64(kind):
+            return self._words("uint64", _values(ids, np.uint64), valid)
+        if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+            return self._words("integer", _values(ids.cast(pa.int64()), np.uint64), valid)
+        if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+            small = kind.bit_width == 32
+            view = ids.view(pa.int32()).cast(pa.int64()) if small else ids.view(pa.int64())
+            return self._words(f"{kind}", _values(view, np.uint64), valid)
+        if pa.types.is_decimal(kind):
+            # 7.0 and 7.00 are one number and two texts: decimals of another scale, and texts, are another
+            # kind.
+            return self._strings(ids.cast(pa.large_string()), valid, f"decimal with {kind.scale} places")
+        if pa.types.is_string_view(kind):
+            ids = ids.cast(pa.large_string())
+        elif pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+            ids = ids.cast(pa.large_binary())
+        if (
+            pa.types.is_string(ids.type)
+            or pa.types.is_large_string(ids.type)
+            or pa.types.is_binary(ids.type)
+            or pa.types.is_large_binary(ids.type)
+        ):
+            return self._strings(ids, valid)
+        raise DataError(
+            f"user column {self.column!r} has type {kind}; ids are whole numbers, strings, dates or binaries"
+        )
+
+    def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
+        from .._core import bound
+
+        words = np.ascontiguousarray(words)
+        return Prepared(kind, words, bound.hash_words(words), valid)
+
+    def _strings(self, ids: pa.Array, valid: np.ndarray | None, kind: str = "string") -> Prepared:
+        import pyarrow as pa
+
+        from .._core import bound
+
+        wide = pa.types.is_large_string(ids.type) or pa.types.is_large_binary(ids.type)
+        _, offsets, data = ids.buffers()
+        dtype = np.dtype(np.int64 if wide else np.int32)
+        if len(ids) == 0 or offsets is None:
+            offset = np.zeros(len(ids) + 1, np.int64)
+        else:
+            offset = np.frombuffer(offsets, dtype, count=len(ids) + 1, offset=ids.offset * dtype.itemsize)
+        content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        offset = np.ascontiguousarray(offset, np.int64)
+        return Prepared(kind, *bound.hash_strings(offset, content, self._secret), valid)
+
+    def _prepare_dictionary(self, ids: pa.DictionaryArray) -> Prepared:
+        """Hashes each dictionary value that occurs once; one that does not occur is no user."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        codes = _values(ids.indices.cast(pa.int64()), np.int64)
+        missing = ids.indices.is_null().to_numpy(zero_copy_only=False)
+        if ids.dictionary.null_count and len(ids):
+            null_value = ids.dictionary.is_null().to_numpy(zero_copy_only=False)
+            missing = missing | (null_value[np.where(missing, 0, codes)])
+        used = np.zeros(len(ids.dictionary), bool)
+        used[codes[~missing]] = True
+        distinct = self.prepare(pc.take(ids.dictionary, pa.array(np.flatnonzero(used))))
+        renumber = np.cumsum(used) - 1
+        codes = np.where(missing, -1, renumber[np.where(missing, 0, codes)] if len(used) else -1)
+        return Prepared(distinct.kind, distinct.key, distinct.hash, distinct.valid, codes)
+
+    def add(self, batch: Prepared) -> np.ndarray:
+        """uint32 number of each id of the batch."""
+        from .._core import bound
+
+        if self.kind is None:
+            self.kind = batch.kind
+            words = 2 if batch.kind.startswith(("string", "decimal")) else 1
+            self._ids = bound.Ids(words, int(self._secret[0]))
+        elif batch.kind != self.kind:
+            raise DataError(
+                f"user column {self.column!r} is of type {self.kind} in one part of the source and "
+                f"{batch.kind} in another; cast it to one type"
+            )
+        try:
+            if batch.codes is None:
+                return self._ids.add(batch.key, batch.hash, batch.valid)
+            numbers = self._ids.add(batch.key, batch.hash, batch.valid)
+            nulls = int(np.count_nonzero(batch.codes < 0))
+            out = numbers[batch.codes] if len(numbers) else np.zeros(len(batch.codes), np.uint32)
+            if nulls:
+                none = np.zeros(nulls, np.uint8)
+                zeros = np.zeros(nulls * self._ids.words, np.uint64)
+                out[batch.codes < 0] = self._ids.add(zeros, zeros[:nulls], none)
+            return out
+        except OverflowError as error:
+            raise DataError("more than 2^32-2 distinct users are not supported") from error
+
+    def hashes(self) -> np.ndarray:
+        """uint64[len(self)]: public hash of each user's id value."""
+        return np.empty(0, np.uint64) if self._ids is None else self._ids.hashes()
+
+    @classmethod
+    def of_array(cls, ids: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+        """(number of each id, number of users, public hashes) of a whole array."""
+        import pyarrow as pa
+
+        index = cls()
+        try:
+            array = pa.array(ids)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise DataError("user ids are not of one type") from error
+        numbers = index.add(index.prepare(array))
+        return numbers, len(index), index.hashes()
+
+
+def _validity(ids: pa.Array) -> np.ndarray | None:
+    if ids.null_count == 0:
+        return None
+    return ids.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
+
+
+def _values(ids: pa.Array, dtype) -> np.ndarray:
+    """The 64-bit values buffer as it is; what stands at nulls is unspecified."""
+    if len(ids) == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(ids.buffers()[1], dtype, count=len(ids), offset=ids.offset * 8)

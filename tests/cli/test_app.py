@@ -1,0 +1,244 @@
+"""The command line, run for real as a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+
+import fastdp
+from fastdp.cli import app
+from tests.run.test_synthesize import RECIPE, RELEASED, small_data, small_schema
+
+ROOT = Path(__file__).parents[2]
+TOML = """mechanism = "adagrid"
+outer = [["a", "b"], ["a", "c"]]
+clip = [{ up_to = 1, value = 4 }, { value = 5 }]
+threshold = 3.0
+"""
+
+
+def fastdp_cli(*arguments, cwd, check=True, **options):
+    done = subprocess.run(
+        [sys.executable, "-m", "fastdp", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **options,
+    )
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    pq.write_table(small_data(), folder / "data.parquet")
+    pq.write_table(small_data(seed=7), folder / "public.parquet")
+    small_schema().save(folder / "schema.toml")
+    (folder / "recipe.toml").write_text(TOML + 'schema = "schema.toml"\n')
+    return folder
+
+
+SYNTH = ("synth", "data.parquet", "-m", "recipe.toml", "-e", "5", "-d", "1e-6")
+
+
+def test_synth_verify_evaluate(place):
+    done = fastdp_cli(*SYNTH, "--public", "public.parquet", "--out", "run", cwd=place)
+    assert {p.name for p in (place / "run").iterdir()} == RELEASED
+    assert "reading and encoding" in done.stderr
+    assert "epsilon 5" in done.stdout and "fastdp verify run" in done.stdout
+    checked = json.loads(fastdp_cli("verify", "run", "--json", cwd=place).stdout)
+    assert checked["ok"] and checked["private"]
+    scores = json.loads(fastdp_cli("evaluate", "data.parquet", "run", "--json", cwd=place).stdout)
+    assert scores
+    (place / "run" / "timings.json").write_text("{}")
+    broken = fastdp_cli("verify", "run", cwd=place, check=False)
+    assert broken.returncode == fastdp.errors.RunError.exit_code
+    assert "timings.json" in broken.stderr
+
+
+def test_quiet_says_nothing_and_json_says_it_all(place):
+    done = fastdp_cli(*SYNTH, "--out", "quiet", "--quiet", cwd=place)
+    assert done.stdout == "" and done.stderr == ""
+    done = fastdp_cli(*SYNTH[:5], "1,10", *SYNTH[6:], "--out", "both", "--json", cwd=place)
+    found = json.loads(done.stdout)
+    assert [Path(r["out"]).name for r in found["runs"]] == ["eps-1", "eps-10"]
+    assert done.stderr == ""
+    assert found["runs"][0]["privacy"]["parts"][0]["clip"] == 4
+    assert found["runs"][0]["privacy"]["parts"][1]["clip"] == 5
+
+
+def test_ledger_from_open_to_exhausted(place):
+    fastdp_cli("ledger", "open", "b.db", "people", "-e", "6", "-d", "1e-6", cwd=place)
+    fastdp_cli(*SYNTH, "--ledger", "b.db", "--dataset", "people", "--out", "charged", "-q", cwd=place)
+    shown = json.loads(fastdp_cli("ledger", "show", "b.db", "--json", cwd=place).stdout)
+    assert shown["people"]["spent"]["epsilon"] == pytest.approx(5.0)
+    assert "people" in fastdp_cli("ledger", "show", "b.db", cwd=place).stdout
+    assert "intact" in fastdp_cli("ledger", "verify", "b.db", cwd=place).stdout
+    over = fastdp_cli(*SYNTH, "--ledger", "b.db", "--out", "over", "--json", cwd=place, check=False)
+    assert over.returncode == fastdp.errors.BudgetError.exit_code
+    assert json.loads(over.stdout)["error"]["kind"] == "BudgetError"
+    assert not (place / "over").exists() and not (place / "over.private").exists()
+    missing = fastdp_cli("ledger", "show", "none.db", cwd=place, check=False)
+    assert missing.returncode == fastdp.errors.LedgerError.exit_code
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "match"),
+    [
+        ({"-e": "0"}, 2, "epsilon"),
+        ({"-e": "one"}, 2, "--epsilon"),
+        ({"-d": "1"}, 2, "delta"),
+        ({"-m": "nope"}, 2, "taxi-adagrid"),
+        ({"-m": "adagrid"}, 2, "schema"),
+        ({"--out": "data.parquet/run"}, 10, "cannot write"),
+        ({"data": "missing.parquet"}, 4, "missing.parquet"),
+        ({"data": "wrong.parquet"}, 4, "'b'"),
+    ],
+)
+def test_errors_have_their_exit_codes_and_leave_nothing(place, change, code, match):
+    pq.write_table(small_data(10).drop_columns(["b"]), place / "wrong.parquet")
+    given = {"data": "data.parquet", "-m": "recipe.toml", "-e": "5", "-d": "1e-6", "--out": "bad"} | change
+    data = given.pop("data")
+    before = {p.name for p in place.iterdir()}
+    done = fastdp_cli("synth", data, *[x for item in given.items() for x in item], cwd=place, check=False)
+    assert done.returncode == code
+    assert match in done.stderr
+    assert "Traceback" not in done.stderr
+    assert {p.name for p in place.iterdir()} == before
+
+
+def test_an_error_never_shows_a_private_value(place):
+    secret = pa.table({"u": [1, 2], "a": ["s3cret", "x"], "b": [0, 1], "c": [0, 1]})
+    pq.write_table(secret, place / "secret.parquet")
+    done = fastdp_cli("synth", "secret.parquet", *SYNTH[2:], "--out", "s", cwd=place, check=False)
+    assert "s3cret" not in done.stdout + done.stderr
+
+
+def wait_for(path, process, seconds=60):
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_run_leaves_no_folder_and_can_be_resumed(place, kind, tmp_path):
+    """The run is stopped while it is measuring (its state is on disk), then resumed."""
+    out = tmp_path / "run"
+    command = [sys.executable, "-c", SLOW, *SYNTH, "--out", str(out)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        command, cwd=place, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    wait_for(tmp_path / "fitting", process)
+    process.send_signal(kind)
+    process.communicate(timeout=60)
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[kind]
+    assert not out.exists() and not list(tmp_path.glob("*.tmp-*"))
+    refused = fastdp_cli(*SYNTH, "--out", out, cwd=place, check=False)
+    assert refused.returncode == 10 and "--resume" in refused.stderr
+    fastdp_cli(*SYNTH, "--out", out, "--resume", cwd=place)
+    fastdp_cli("verify", out, cwd=place)
+
+
+SLOW = """
+import pathlib, sys, time
+import fastdp.model
+from fastdp.cli.app import main
+
+def slow(*arguments, **options):
+    pathlib.Path(sys.argv[sys.argv.index("--out") + 1]).with_name("fitting").touch()
+    time.sleep(60)
+
+fastdp.model.fit = slow
+main()
+"""
+
+
+def test_plan_prints_a_table(place):
+    done = fastdp_cli("plan", "-m", "taxi-adagrid", "-e", "1", "-d", "2.5e-5", cwd=place)
+    assert "66 measurements" in done.stdout and "2,453,724 cells" in done.stdout
+    assert "rows per user: 2.0% of mu^2" in done.stdout
+    done = fastdp_cli(
+        "plan", "-m", "recipe.toml", "-e", "5", "-d", "1e-6", "--public", "public.parquet", cwd=place
+    )
+    assert "clip 5 loses 0.00% of the public rows" in done.stdout
+    plans = json.loads(
+        fastdp_cli("plan", "-m", "recipe.toml", "-e", "1,5", "-d", "1e-6", "--json", cwd=place).stdout
+    )
+    assert [p["clip"] for p in plans] == [4, 5]
+
+
+def test_calibrate_and_simulate(place):
+    done = fastdp_cli(
+        "calibrate", "--epsilon", "1", "--delta", "2.5e-5", "--sensitivity", "150", "--count", "66", cwd=place
+    )
+    assert float(done.stdout) == pytest.approx(4290.2421, abs=1e-3)
+    fastdp_cli("simulate", "taxi", "--rows", "1000", "--seed", "3", "--out", "taxi.parquet", cwd=place)
+    made = pq.read_table(place / "taxi.parquet")
+    assert made.num_rows == 1000
+    assert made.equals(fastdp.simulate.taxi(1000, seed=3))
+    wrong = fastdp_cli("simulate", "bus", "--rows", "1", "--out", "x.parquet", cwd=place, check=False)
+    assert wrong.returncode == 2 and "taxi" in wrong.stderr
+    nowhere = fastdp_cli("simulate", "taxi", "--rows", "1", "--out", "no/x.parquet", cwd=place, check=False)
+    assert nowhere.returncode == 10
+
+
+def test_schema_verbs(place):
+    assert "taxi-deid2" in fastdp_cli("schema", "show", cwd=place).stdout
+    assert "'a'" in fastdp_cli("schema", "show", "schema.toml", cwd=place).stdout or "a " in (
+        fastdp_cli("schema", "show", "schema.toml", cwd=place).stdout
+    )
+    assert small_schema().digest() in fastdp_cli("schema", "check", "schema.toml", cwd=place).stdout
+    (place / "domain.json").write_text('{"x": 3, "y": 4}')
+    fastdp_cli("schema", "import", "domain", "domain.json", "--out", "imported.toml", cwd=place)
+    assert dict(fastdp.Schema.load(place / "imported.toml").domain) == {"x": 3, "y": 4}
+    fastdp_cli("schema", "draft", "public.parquet", "--user", "u", "--out", "draft.toml", cwd=place)
+    assert fastdp.Schema.load(place / "draft.toml").user == "u"
+    (place / "bad.toml").write_text("[columns.a]\nkind = 3\n")
+    bad = fastdp_cli("schema", "check", "bad.toml", cwd=place, check=False)
+    assert bad.returncode == 3 and "'a'" in bad.stderr
+
+
+def verbs():
+    command = typer.main.get_command(app.app)
+    for name, sub in command.commands.items():
+        if hasattr(sub, "commands"):
+            yield from ((f"{name} {inner}", c) for inner, c in sub.commands.items())
+        else:
+            yield name, sub
+
+
+def test_every_verb_and_option_is_documented():
+    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    for name, command in verbs():
+        assert f"fastdp {name}" in text, name
+        assert command.help and command.epilog and f"fastdp {name}" in command.epilog, name
+        for parameter in command.params:
+            longest = max(parameter.opts, key=len)
+            if longest.startswith("--") and longest != "--help" and not parameter.hidden:
+                assert f"`{longest}`" in text, f"{name} {longest}"
+
+
+def test_the_recipe_of_these_tests_is_the_one_in_the_file():
+    import tomllib
+
+    plain = tomllib.loads(TOML)
+    assert {k: plain[k] for k in ("mechanism", "outer", "threshold")} == {
+        k: RECIPE[k] for k in ("mechanism", "outer", "threshold")
+    }
+    assert np.isclose(plain["clip"][-1]["value"], RECIPE["clip"])

@@ -1,0 +1,298 @@
+"""The decoder: what it writes encodes to the codes it came from, in the right type, law and bounds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp._core import codes as core
+from fastdp.codec.bins import bins_of
+from fastdp.codec.decode import decode, stream_key
+from fastdp.codec.encode import encode_batch
+from fastdp.errors import UsageError
+from fastdp.schema import Schema
+from fastdp.schema.document import builtin_names
+
+from ..reference import codes as slow
+
+
+def one(column: dict) -> Schema:
+    return Schema.from_dict({"columns": {"x": column}})
+
+
+def some_codes(schema: Schema, rows: int, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.integers(0, column.size, rows).astype(column.code_dtype)
+        for name, column in schema.columns.items()
+    }
+
+
+def chi2_limit(degrees: int) -> float:
+    """Exceeded by chi-square with probability under 1e-6 (Wilson and Hilferty's cube, z = 4.76)."""
+    return degrees * (1 - 2 / (9 * degrees) + 4.8 * math.sqrt(2 / (9 * degrees))) ** 3
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_built_in_schemas_round_trip(name):
+    schema = Schema.load(name)
+    codes = some_codes(schema, 3000)
+    if name == "census1940":  # from 5000 on a wage has no second part, and 0 only in its first class
+        codes["INCWAGE_B"][codes["INCWAGE_A"] >= 50] = 0
+    table = decode(schema, codes, seed=7)
+    assert table.num_rows == 3000
+    assert table.column_names == [f.source for f in schema.fields.values()]
+    again, keep = encode_batch(schema, table)
+    assert keep is None
+    for column in schema.columns:
+        assert (again[column] == codes[column]).all(), column
+
+
+@pytest.mark.parametrize("rows", [0, 1, 100])
+def test_slices_decode_alone_as_within_the_whole(rows):
+    schema = Schema.load("taxi-chicago")
+    codes = some_codes(schema, 400_000 if rows == 100 else rows)
+    whole = decode(schema, codes, seed=3, threads=2)
+    assert whole.num_rows == (400_000 if rows == 100 else rows)
+    for start, stop in ((0, 1), (50, 100), (262_100, 262_200)):
+        part = {k: v[start:stop] for k, v in codes.items()}
+        alone = decode(schema, part, seed=3, offset=start, threads=1)
+        assert alone.combine_chunks().equals(whole.slice(start, stop - start).combine_chunks())
+    if rows == 100:
+        other = decode(schema, codes, seed=4)
+        assert not other["fare"].combine_chunks().equals(whole["fare"].combine_chunks())
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ({"kind": "categorical", "values": [3, -1], "dtype": "int8"}, [3, -1, None]),
+        ({"kind": "categorical", "values": [0.5, 2.0], "dtype": "float32"}, [0.5, 2.0, None]),
+        ({"kind": "categorical", "values": [True, False]}, [True, False, None]),
+        ({"kind": "categorical", "values": ["a", "ü"]}, ["a", "ü", None]),
+        ({"kind": "categorical", "values": ["a", ""], "dtype": "large_string"}, ["a", "", None]),
+        ({"kind": "categorical", "values": ["a", "b"], "dtype": "string_view"}, ["a", "b", None]),
+        ({"kind": "categorical", "values": ["a", "b"], "dtype": "enum"}, ["a", "b", None]),
+        (
+            {"kind": "categorical", "values": ["2020-02-29", "1960-01-01"], "dtype": "date32"},
+            [dt.date(2020, 2, 29), dt.date(1960, 1, 1), None],
+        ),
+        (
+            {"kind": "categorical", "values": ["2020-02-29"], "dtype": "date64"},
+            [dt.date(2020, 2, 29), None],
+        ),
+        (
+            {"kind": "categorical", "values": ["1.50", "-2"], "dtype": "decimal128(9, 2)"},
+            [Decimal("1.50"), Decimal("-2.00"), None],
+        ),
+        (
+            {"kind": "categorical", "values": ["2020-06-01T12:00:00.5"], "dtype": "timestamp[ms]"},
+            [dt.datetime(2020, 6, 1, 12, 0, 0, 500_000), None],
+        ),
+        ({"kind": "integer", "min": -2, "max": 300, "dtype": "int16"}, [-2, 5, 300, None]),
+        ({"kind": "integer", "min": 0, "max": 70_000, "dtype": "float64"}, [0.0, 70_000.0, None]),
+        ({"kind": "integer", "min": 0, "max": 9, "dtype": "string"}, ["0", "9", None]),
+        (
+            {"kind": "integer", "min": 0, "max": 9, "dtype": "decimal128(5, 1)"},
+            [Decimal("0.0"), Decimal("9.0"), None],
+        ),
+        ({"kind": "integer", "min": 5, "max": 2**30, "dtype": "uint64"}, [5, 2**30, None]),
+    ],
+)
+def test_types_and_nulls_come_back_exactly(column, values):
+    schema = one(column)
+    from fastdp.schema import dtypes
+
+    kind = dtypes.arrow(schema.columns["x"].dtype)
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    array = pa.array(values, plain)
+    array = array.dictionary_encode() if pa.types.is_dictionary(kind) else array
+    codes, _ = encode_batch(schema, pa.table({"x": array}))
+    back = decode(schema, codes, seed=0)["x"].combine_chunks()
+    assert back.type == kind
+    assert back.to_pylist() == values
+    back.validate(full=True)
+
+
+def test_zones_come_back():
+    zone = "timestamp[us, tz=America/Chicago]"
+    listed = ["2020-06-01T12:00:00", "2020-01-01T00:00:00+00:00"]
+    schema = one({"kind": "categorical", "values": listed, "dtype": zone})
+    back = decode(schema, {"x": np.array([0, 1, 3], np.uint8)}, seed=0)["x"].combine_chunks()
+    assert back.type == pa.timestamp("us", "America/Chicago")
+    utc = back.cast(pa.timestamp("us", "UTC")).to_pylist()
+    assert [None if v is None else v.replace(tzinfo=None) for v in utc] == [
+        dt.datetime(2020, 6, 1, 17),
+        dt.datetime(2020, 1, 1),
+        None,
+    ]
+
+
+def test_overflow_is_the_stated_other_or_null():
+    schema = one({"kind": "string", "values": ["a"], "other": "elsewhere"})
+    codes = {"x": np.array([0, 1, 2], np.uint8)}
+    assert decode(schema, codes, seed=0)["x"].to_pylist() == ["a", "elsewhere", None]
+    schema = one({"kind": "integer", "max": 0})
+    assert decode(schema, codes, seed=0)["x"].to_pylist() == [0, None, None]
+    schema = one({"kind": "numeric", "edges": [0, 1]})
+    assert decode(schema, codes, seed=0)["x"].to_pylist()[1:] == [None, None]
+    schema = one({"kind": "numeric", "edges": [0, 1], "tail": {"mean": 3}, "max": 9})
+    beyond = decode(schema, {"x": np.full(500, 1, np.uint8)}, seed=0)["x"].to_numpy()
+    assert beyond.min() >= 1 and beyond.max() <= 9
+
+
+numeric = st.fixed_dictionaries(
+    {
+        "kind": st.just("numeric"),
+        "edges": st.tuples(
+            st.sampled_from([[], ["-inf"]]),
+            st.lists(st.integers(-500, 500), min_size=2, max_size=12, unique=True).map(sorted),
+            st.sampled_from([[], ["inf"]]),
+        ).map(lambda t: [*t[0], *t[1], *t[2]]),
+        "dtype": st.sampled_from(
+            ["int16", "int32", "int64", "float32", "float64", "decimal128(12, 2)", "decimal128(9, 0)"]
+        ),
+        "tail": st.sampled_from([{"mean": 3.5}, {"mean": 100}, {"law": "uniform", "width": 7}]),
+        "null": st.sampled_from(["code", "drop"]),
+        "overflow": st.just("drop"),
+    },
+    optional={"min": st.integers(-700, -501), "max": st.integers(501, 700)},
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(numeric, st.integers(0, 2**64 - 1), st.integers(0, 10**9), st.sampled_from([None, 0, 2]))
+def test_drawn_numbers_stay_in_their_bin_and_bounds(column, seed, offset, digits):
+    if digits is not None and column["dtype"].startswith("float"):
+        column["digits"] = digits
+    schema = one(column)
+    codes = some_codes(schema, 200, seed % 1000)
+    table = decode(schema, codes, seed=seed, offset=offset)
+    again, keep = encode_batch(schema, table)
+    assert keep is None or (codes["x"][~keep] == schema.columns["x"].size - 1).all()
+    assert (again["x"] == codes["x"]).all()
+    values = [float(v) for v in table["x"].to_pylist() if v is not None]
+    assert all(column.get("min", -math.inf) <= v <= column.get("max", math.inf) for v in values)
+    if "digits" in column and column["dtype"] == "float64":
+        assert all(v == round(v, digits) for v in values)
+
+
+@settings(max_examples=40, deadline=None)
+@given(numeric, st.integers(0, 2**64 - 1), st.integers(0, 2**40))
+def test_draws_agree_with_the_twin(column, key, row):
+    bins, _ = bins_of(one(column).columns["x"])
+    codes = np.arange(len(bins.lo), dtype=np.uint16).repeat(3)
+    out = np.empty(len(codes))
+    limits = (bins.lo, bins.hi, bins.mean, bins.low, bins.high)
+    core.draw(codes, *limits, bins.whole, bins.unit, key, row, out)
+    wanted = [slow.draw(bins, int(c), key, row + i) for i, c in enumerate(codes)]
+    assert out.tolist() == wanted
+    u = np.empty(5)
+    core.uniform(key, row, u)
+    assert u.tolist() == [slow.uniform(key, row + i) for i in range(5)]
+
+
+def test_bins_are_even_and_tails_follow_their_law():
+    """Each check fails by chance with probability under 1e-6; a uniform tail, or a bin off by one, fails it."""
+    schema = one({"kind": "numeric", "edges": [0, 10, "inf"], "dtype": "int32", "tail": {"mean": 4}})
+    n = 200_000
+    values = decode(schema, {"x": np.zeros(n, np.uint8)}, seed=1)["x"].to_numpy()
+    counts = np.bincount(values, minlength=10)
+    assert len(counts) == 10
+    assert ((counts - n / 10) ** 2 / (n / 10)).sum() < chi2_limit(9)
+    values = decode(schema, {"x": np.ones(n, np.uint8)}, seed=1)["x"].to_numpy() - 10
+    q = math.exp(-1 / 4)
+    expected = n * (1 - q) * q ** np.arange(20)
+    counts = np.bincount(values)[:20]
+    assert ((counts - expected) ** 2 / expected).sum() < chi2_limit(20)
+    wrong = np.full(20, n / 20)
+    assert ((counts - wrong) ** 2 / wrong).sum() > chi2_limit(20)
+
+
+def test_columns_and_rows_are_independent():
+    """Correlations of independent uniforms are under 5 / sqrt(n) but for a chance under 1e-6."""
+    n = 100_000
+    u = np.empty((2, n))
+    core.uniform(stream_key(1, "a"), 0, u[0])
+    core.uniform(stream_key(1, "b"), 0, u[1])
+    for x, y in ((u[0], u[1]), (u[0][1:], u[0][:-1])):
+        assert abs(np.corrcoef(x, y)[0, 1]) < 5 / math.sqrt(len(x))
+
+
+def test_shift_gives_day_and_hour():
+    schema = Schema.load("taxi-deid2")
+    codes = some_codes(schema, 5000)
+    table = decode(schema, codes, seed=2, outputs=True)
+    day, hour = table["trip_day_of_week"].to_numpy(), table["trip_hour_of_day"].to_numpy()
+    assert (day * 3 + hour // 8 == codes["shift"]).all() and set(hour) == set(range(24))
+    assert table.schema.field("trip_hour_of_day").type == pa.int8()
+    assert "trip_hour_of_day" not in decode(schema, codes, seed=2).column_names
+
+
+def test_parts_alone_are_written_as_numbers():
+    schema = Schema.from_dict(
+        {
+            "columns": {
+                "t": {
+                    "kind": "timestamp",
+                    "parts": ["year", "month", "hour"],
+                    "min": "2019-05-01",
+                    "max": "2020-03-31",
+                    "dtype": "timestamp[s, tz=Europe/Berlin]",
+                }
+            }
+        }
+    )
+    table = decode(schema, {"t_month": np.array([0, 11, 12, 13], np.uint8)}, seed=0)
+    assert table["t_month"].to_pylist() == [1, 12, None, None]
+    codes = {"t_year": [0, 1, 1], "t_month": [4, 2, 13], "t_hour": [5, 23, 0]}
+    times = decode(schema, {k: np.array(v) for k, v in codes.items()}, seed=0)["t"].to_pylist()
+    assert [(t.year, t.month, t.hour) for t in times[:2]] == [(2019, 5, 5), (2020, 3, 23)]
+    assert times[2] is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 999_998), st.sampled_from(["incwage-classes", "incwage-mod"]))
+def test_wages_come_back_in_their_class(value, transform):
+    schema = one({"kind": "derived", "transform": transform, "parts": ["a", "b"], "dtype": "int32"})
+    codes, _ = encode_batch(schema, pa.table({"x": [value]}))
+    back = decode(schema, codes, seed=value)["x"].to_pylist()[0]
+    again, _ = encode_batch(schema, pa.table({"x": [back]}))
+    assert all(again[k] == codes[k] for k in codes)
+    if transform == "incwage-mod" and (value < 5000 or value == 999_998):
+        assert back == value
+
+
+def test_divmod_and_house_values_come_back():
+    schema = one({"kind": "derived", "transform": "divmod", "by": 7, "max": 100, "parts": ["q", "r"]})
+    assert dict(schema.domain) == {"q": 17, "r": 9}
+    values = [*range(101), None]
+    codes, _ = encode_batch(schema, pa.table({"x": values}))
+    assert decode(schema, codes, seed=0)["x"].to_pylist() == values
+    schema = one({"kind": "derived", "transform": "valueh", "parts": ["x"], "top": 30_000})
+    values = [0, 5, 24_995, 30_000, 9_999_998, 9_999_999, None]
+    codes, _ = encode_batch(schema, pa.table({"x": values}))
+    assert decode(schema, codes, seed=0)["x"].to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    ("codes", "text"),
+    [
+        ({}, "at least one column"),
+        ({"y": np.zeros(1, int)}, "no column 'y'"),
+        ({"x": np.zeros(1)}, "whole numbers"),
+        ({"x": np.array([4])}, "must lie in 0..3"),
+        ({"x": np.array([-1])}, "must lie in 0..3"),
+        ({"x": np.zeros((1, 1), int)}, "1-D"),
+    ],
+)
+def test_wrong_codes_are_refused(codes, text):
+    with pytest.raises(UsageError, match=text):
+        decode(one({"kind": "integer", "max": 1}), codes, seed=0)

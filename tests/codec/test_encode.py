@@ -1,0 +1,463 @@
+"""The encoder against its slow twin, over every physical type a source may have."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.codec.encode import check_types, encode_batch, source_columns
+from fastdp.errors import DataError
+from fastdp.schema import Schema
+
+from ..reference.codes import encode_value
+
+DATA = Path(__file__).parents[2] / "../shared/data"
+POLICY = st.sampled_from(["code", "drop"])
+NUMBERS = st.one_of(
+    st.none(),
+    st.integers(-20, 20),
+    st.integers(-(2**62), 2**62),
+    st.floats(width=64),
+    st.sampled_from([0.5, 1.0, 9.999, 10.0, -0.0, 1e300, math.inf, -math.inf, math.nan]),
+)
+
+
+def one(column: dict) -> Schema:
+    return Schema.from_dict({"columns": {"x": column}})
+
+
+def expect(schema: Schema, values: list, got: tuple) -> None:
+    """What the twin says of Python values equals what the encoder gave."""
+    column = schema.columns["x"]
+    codes, keep = got
+    wanted = [encode_value(column, v) for v in values]
+    assert codes["x"].dtype == column.code_dtype and codes["x"].flags.c_contiguous
+    keep = np.ones(len(values), bool) if keep is None else keep
+    assert keep.dtype == bool
+    assert keep.tolist() == [w is not None for w in wanted]
+    assert codes["x"].tolist() == [w or 0 for w in wanted]
+
+
+columns = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "kind": st.just("integer"),
+            "min": st.integers(-300, 0),
+            "max": st.integers(0, 70_000),
+            "null": POLICY,
+            "overflow": st.sampled_from(["code", "drop", "clamp"]),
+            "nan": st.sampled_from(["null", "overflow"]),
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "kind": st.just("numeric"),
+            "edges": st.lists(
+                st.one_of(st.integers(-15, 15), st.sampled_from([0.5, 9.25])),
+                min_size=2,
+                max_size=60,
+                unique=True,
+            ).map(sorted),
+            "null": POLICY,
+            "overflow": st.sampled_from(["code", "drop", "clamp"]),
+            "nan": st.sampled_from(["null", "overflow"]),
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "kind": st.just("categorical"),
+            "values": st.lists(
+                st.one_of(st.integers(-20, 20), st.integers(-(2**40), 2**40)),
+                min_size=1,
+                max_size=300,
+                unique=True,
+            ),
+            "null": POLICY,
+            "overflow": POLICY,
+        }
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(columns, st.lists(NUMBERS, max_size=60), st.integers(0, 5), st.data())
+def test_numbers_of_any_width_agree_with_the_twin(column, values, cut, data):
+    schema = one(column)
+    for kind in ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64", "float32", "float64"):
+        typed = pa.type_for_alias(kind)
+        if kind.startswith("float"):
+            width = np.dtype(kind)
+            with np.errstate(over="ignore"):
+                mine = [None if v is None else float(width.type(v)) for v in values]
+        else:
+            low, high = np.iinfo(kind).min, np.iinfo(kind).max
+            mine = [v for v in values if v is None or (isinstance(v, int) and low <= v <= high)]
+        # A slice of a longer array: offsets into values and validity must be honoured.
+        array = pa.array([None] * cut + mine, typed).slice(cut)
+        expect(schema, mine, encode_batch(schema, pa.table({"x": array})))
+
+
+def test_open_ends_hold_infinities_and_huge_numbers():
+    schema = one({"kind": "numeric", "edges": ["-inf", 0, 10, "inf"], "null": "drop"})
+    assert schema.domain["x"] == 3
+    values = [-math.inf, -1e300, -1e-300, 0.0, 9.999, 10.0, 1e300, math.inf, math.nan, None]
+    codes, keep = encode_batch(schema, pa.table({"x": pa.array(values, pa.float64())}))
+    assert codes["x"].tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 0, 0]
+    assert keep.tolist() == [True] * 8 + [False] * 2
+    ends = [-(2**63), 2**63 - 1]
+    codes, keep = encode_batch(schema, pa.table({"x": pa.array(ends, pa.int64())}))
+    assert codes["x"].tolist() == [0, 2] and keep is None
+    codes, _ = encode_batch(schema, pa.table({"x": pa.array([2**64 - 1], pa.uint64())}))
+    assert codes["x"].tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("array", "codes"),
+    [
+        (pa.array([1.0, 3.0, 2.5, None, 9.0]), [0, 2, 3, 4, 3]),
+        (pa.array(["1", " 3", "2.5", None, "", "abc", "3.0", "nan", "1_0", "9" * 5000]), None),
+        (pa.array(["1", "3", "1"]).dictionary_encode(), [0, 2, 0]),
+        (pa.array([1, 3, 1, None]).dictionary_encode(), [0, 2, 0, 4]),
+        (pa.array([True, False, None]), [0, 3, 4]),
+        (pa.array([Decimal("1.00"), Decimal("3.00"), Decimal("2.50"), None]), [0, 2, 3, 4]),
+        (pa.nulls(3), [4, 4, 4]),
+        (pa.array([b"1", b"\xff\xfe", b"2"]), [0, 3, 1]),
+        (pa.array([1.0, np.nan, 2.0], pa.float16()), [0, 4, 1]),
+        (pa.array([], pa.int64()), []),
+    ],
+)
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"kind": "integer", "min": 1, "max": 3},
+        {"kind": "categorical", "values": [1, 2, 3]},
+    ],
+)
+def test_convertible_types(column, array, codes):
+    if codes is None:
+        codes = [0, 2, 3, 4, 4, 3, 2, 4, 3, 3]
+    got, keep = encode_batch(one(column), pa.table({"x": array}))
+    assert got["x"].tolist() == codes and keep is None
+
+
+def test_decimals_are_compared_exactly():
+    column = {"kind": "numeric", "edges": [0, 0.1, 0.3, 1], "dtype": "decimal128(10, 2)"}
+    values = [Decimal(v) for v in ("0.09", "0.10", "0.29", "0.30", "0.99", "1.00", "-0.01")]
+    codes, _ = encode_batch(one(column), pa.table({"x": pa.array(values, pa.decimal128(10, 2))}))
+    assert codes["x"].tolist() == [0, 1, 1, 2, 2, 3, 3]
+    huge = pa.array([Decimal(10) ** 30, -(Decimal(10) ** 30), None], pa.decimal128(38, 2))
+    codes, _ = encode_batch(one(column), pa.table({"x": huge}))
+    assert codes["x"].tolist() == [3, 3, 4]
+    listed = {"kind": "categorical", "values": ["1.50", 2], "dtype": "decimal128(5, 2)"}
+    codes, _ = encode_batch(
+        one(listed), pa.table({"x": pa.array([Decimal("1.5"), Decimal("2.0")], pa.decimal128(9, 1))})
+    )
+    assert codes["x"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()]
+)
+def test_strings(kind):
+    schema = one({"kind": "string", "values": ["a", "ü", "", "7"], "overflow": "code", "null": "drop"})
+    array = pa.array(["ü", "a", None, "zz", "", "7"], pa.string()).cast(kind)
+    codes, keep = encode_batch(schema, pa.table({"x": array.slice(1)}))
+    assert codes["x"].tolist() == [0, 0, 4, 2, 3]
+    assert keep.tolist() == [True, False, True, True, True]
+
+
+def test_bad_utf8_goes_to_overflow():
+    broken = pa.array([b"a", b"\xff\xfe\xfa"]).view(pa.string())
+    codes, _ = encode_batch(one({"kind": "string", "values": ["a"]}), pa.table({"x": broken}))
+    assert codes["x"].tolist() == [0, 1]
+
+
+def test_numbers_and_truths_where_texts_are_listed():
+    schema = one({"kind": "string", "values": ["7", "-1", "007", "true"]})
+    for array, codes in (
+        (pa.array([7, -1, 5, None]), [0, 1, 4, 5]),
+        (pa.array([7.0, -1.0, 7.5]), [0, 1, 4]),
+        (pa.array([dt.date(2020, 1, 1)]), [4]),
+    ):
+        got, _ = encode_batch(schema, pa.table({"x": array}))
+        assert got["x"].tolist() == codes
+
+
+def test_booleans_and_dates_listed():
+    truth = one({"kind": "categorical", "values": [False, True]})
+    for array in (pa.array([True, False, None]), pa.array(["true", "FALSE", None]), pa.array([1, 0, None])):
+        assert encode_batch(truth, pa.table({"x": array}))[0]["x"].tolist() == [1, 0, 3]
+    days = one({"kind": "categorical", "values": ["2020-01-02", "1969-12-31"], "dtype": "date32"})
+    values = [dt.date(1969, 12, 31), dt.date(2020, 1, 2), dt.date(2020, 1, 3), None]
+    arrays = [pa.array(values, pa.date32()), pa.array(values, pa.date64())]
+    arrays.append(pa.array(values, pa.date32()).cast(pa.timestamp("ms")))
+    arrays.append(pa.array([None if v is None else v.isoformat() for v in values]))
+    for array in arrays:
+        assert encode_batch(days, pa.table({"x": array}))[0]["x"].tolist() == [1, 0, 2, 3]
+
+
+def test_times_listed_in_a_zone():
+    listed = ["2020-06-01T12:00:00", "2020-01-01T00:00:00+00:00"]
+    zone = "timestamp[us, tz=America/Chicago]"
+    schema = one({"kind": "categorical", "values": listed, "dtype": zone})
+    utc = [dt.datetime(2020, 6, 1, 17, tzinfo=dt.UTC), dt.datetime(2020, 1, 1, tzinfo=dt.UTC), None]
+    for kind in (pa.timestamp("ns", "UTC"), pa.timestamp("s", "America/Chicago")):
+        codes, _ = encode_batch(schema, pa.table({"x": pa.array(utc, kind)}))
+        assert codes["x"].tolist() == [0, 1, 3]
+    local = pa.array([dt.datetime(2020, 6, 1, 12)], pa.timestamp("us"))
+    assert encode_batch(schema, pa.table({"x": local}))[0]["x"].tolist() == [0]
+
+
+TIME = {
+    "kind": "timestamp",
+    "parts": ["shift", "hour", "day_of_week", "month", "year", "date"],
+    "min": "2019-11-01",
+    "max": "2021-02-28",
+}
+MOMENTS = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.none(), MOMENTS), max_size=30), st.sampled_from(["s", "ms", "us", "ns"]))
+def test_parts_of_times_agree_with_the_calendar(values, unit):
+    schema = one(TIME)
+    got, keep = encode_batch(
+        schema, pa.table({"x": pa.array(values, pa.timestamp("us")).cast(pa.timestamp(unit), safe=False)})
+    )
+    assert keep is None
+    first = dt.date(2019, 11, 1)
+    for i, v in enumerate(values):
+        row = {k: int(c[i]) for k, c in got.items()}
+        sizes = {k: schema.columns[k].base for k in row}
+        if v is None:
+            assert row == {k: n + 1 for k, n in sizes.items()}
+        elif not first <= v.date() <= dt.date(2021, 2, 28):
+            assert row == sizes
+        else:
+            assert row == {
+                "x_shift": v.weekday() * 3 + v.hour // 8,
+                "x_hour": v.hour,
+                "x_day_of_week": v.weekday(),
+                "x_month": v.month - 1,
+                "x_year": v.year - 2019,
+                "x_date": (v.date() - first).days,
+            }
+
+
+def test_parts_are_of_the_local_clock():
+    plain = {"kind": "timestamp", "parts": ["hour"], "dtype": "timestamp[us, tz=America/Chicago]"}
+    schema = one(plain)
+    utc = [dt.datetime(2020, 1, 1, 5, tzinfo=dt.UTC), dt.datetime(2020, 7, 1, 5, tzinfo=dt.UTC)]
+    for zone in ("UTC", "America/Chicago", "Asia/Tokyo"):
+        codes, _ = encode_batch(schema, pa.table({"x": pa.array(utc, pa.timestamp("ms", zone))}))
+        assert codes["x_hour"].tolist() == [23, 0]
+    texts = pa.array(["2020-01-01T13:30:00", "never", None, ""])
+    assert encode_batch(schema, pa.table({"x": texts}))[0]["x_hour"].tolist() == [13, 24, 25, 25]
+    extreme = pa.array([2**62, -(2**62), 0]).view(pa.timestamp("s", "UTC"))
+    assert encode_batch(schema, pa.table({"x": extreme}))[0]["x_hour"].tolist() == [24, 24, 18]
+
+
+def test_sunday_may_start_the_week():
+    schema = one({"kind": "timestamp", "parts": ["shift"], "week_start": "sunday"})
+    sunday = pa.array([dt.datetime(2020, 1, 5, 7), dt.datetime(2020, 1, 4, 23)])
+    assert encode_batch(schema, pa.table({"x": sunday}))[0]["x_shift"].tolist() == [0, 20]
+
+
+@pytest.mark.parametrize(
+    ("transform", "values", "codes"),
+    [
+        ("incwage-classes", [0, 120, 150, 125, 10, 15, 12, 13, 5000, 999_998, -1, 10**9], None),
+        ("incwage-mod", [0, 4999, 5000, 999_998, 101], [[0, 49, 50, 51, 1], [0, 99, 0, 0, 1]]),
+    ],
+)
+def test_wages_split(transform, values, codes):
+    schema = one({"kind": "derived", "transform": transform, "parts": ["a", "b"]})
+    if codes is None:
+        codes = [[0, 1, 1, 1, 0, 0, 0, 0, 50, 51, 52, 52], [0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 8, 8]]
+    for array in (pa.array(values), pa.array([float(v) for v in values]), pa.array(map(str, values))):
+        got, _ = encode_batch(schema, pa.table({"x": array}))
+        assert [got["a"].tolist(), got["b"].tolist()] == codes
+    odd = pa.array([0.5, math.inf, math.nan, None])
+    assert encode_batch(schema, pa.table({"x": odd}))[0]["a"].tolist() == [52, 52, 53, 53]
+
+
+def test_house_values():
+    schema = one({"kind": "derived", "transform": "valueh", "parts": ["x"], "overflow": "drop"})
+    values = [0, 4, 5, 24_999, 25_000, 9_999_997, 9_999_998, 9_999_999, 10_000_000]
+    codes, keep = encode_batch(schema, pa.table({"x": values}))
+    assert codes["x"].tolist() == [0, 0, 1, 4999, 5000, 5000, 5001, 5002, 0]
+    assert keep.tolist() == [True] * 8 + [False]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([{"a": 1}]),
+        pa.array([[1]]),
+        pa.array([dt.datetime(2020, 1, 1)]),
+        pa.array([dt.timedelta(1)]),
+        pa.array([[1]]).cast(pa.list_(pa.int64(), 1)),
+    ],
+)
+def test_wrong_types_name_the_column(array):
+    schema = one({"kind": "integer", "max": 3})
+    with pytest.raises(DataError, match=r"column 'x' is .* which cannot be read as integer"):
+        encode_batch(schema, pa.table({"x": array}))
+
+
+def test_missing_and_double_columns():
+    schema = Schema.from_dict(
+        {"columns": {"x": {"kind": "integer", "source": "y", "max": 3}, "z": {"kind": "integer", "max": 1}}}
+    )
+    with pytest.raises(DataError, match="column 'y' is missing; there are x"):
+        check_types(schema, pa.schema([("x", pa.int64())]))
+    double = pa.Table.from_arrays([pa.array([1]), pa.array([1])], names=["y", "y"])
+    with pytest.raises(DataError, match="column 'y' is there 2 times"):
+        encode_batch(schema, double, ["x"])
+    assert source_columns(schema) == ["y", "z"] and source_columns(schema, ["x"]) == ["y"]
+    numbers = one({"kind": "timestamp", "parts": ["hour"]})
+    with pytest.raises(DataError, match="cannot be read as timestamp"):
+        encode_batch(numbers, pa.table({"x": [1]}))
+
+
+def test_chunks_and_threads_change_nothing():
+    rng = np.random.default_rng(0)
+    schema = Schema.from_dict(
+        {
+            "columns": {
+                "n": {"kind": "numeric", "edges": list(range(0, 1000, 7)), "overflow": "drop"},
+                "s": {"kind": "string", "values": ["a", "b", "c"]},
+            }
+        }
+    )
+    table = pa.table({"n": rng.normal(400, 300, 5000), "s": rng.choice(list("abcd"), 5000)})
+    whole, keep = encode_batch(schema, table)
+    pieces = pa.concat_tables([table.slice(i, 333) for i in range(0, 5000, 333)])
+    with ThreadPoolExecutor(8) as pool:
+        for codes, kept in pool.map(lambda _: encode_batch(schema, pieces), range(16)):
+            assert all((codes[k] == whole[k]).all() for k in whole) and (kept == keep).all()
+
+
+def test_dictionaries_with_nulls_and_polars_frames():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(
+        {"x": pl.Series(["a", None, "q", "b"], dtype=pl.Enum(["b", "a", "q"]))},
+    )
+    schema = one({"kind": "categorical", "values": ["a", "b"]})
+    assert encode_batch(schema, frame)[0]["x"].tolist() == [0, 3, 2, 1]
+    strings = frame.with_columns(pl.col("x").cast(pl.String))
+    assert encode_batch(schema, strings)[0]["x"].tolist() == [0, 3, 2, 1]
+    odd = pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array(["a", None]))
+    assert encode_batch(schema, pa.table({"x": odd}))[0]["x"].tolist() == [0, 3, 3]
+
+
+def test_chicago_trips_agree_with_pandas():
+    path = DATA / "taxi-chicago-2022/trips.parquet"
+    if not path.exists():
+        pytest.skip("the Chicago trips are not beside the project")
+    pd = pytest.importorskip("pandas")
+    import pyarrow.parquet as pq
+
+    schema = Schema.load("taxi-chicago")
+    table = pq.read_table(path)
+    codes, keep = encode_batch(schema, table)
+    frame = table.to_pandas()
+    assert keep is None
+    start = frame["trip_start_timestamp"]
+    assert (codes["shift"] == start.dt.day_of_week * 3 + start.dt.hour // 8).all()
+    for name, step in (
+        ("fare", 10),
+        ("tips", 10),
+        ("trip_total", 10),
+        ("trip_miles", 10),
+        ("trip_seconds", 200),
+    ):
+        edges = [*np.arange(0, 10 * step, step), np.inf]
+        binned = pd.cut(frame[name], edges, right=False, labels=False)
+        assert (codes[name] == binned.fillna(10)).all()
+    for name in ("pickup_community_area", "dropoff_community_area"):
+        assert (codes[name] == (frame[name] - 1).fillna(77)).all()
+    for name, source in (("company_id", "company"), ("payment_type", "payment_type")):
+        listed = list(schema.columns[name].values)
+        assert (codes[name] == frame[source].map(listed.index)).all()
+
+
+ANYTHING = st.one_of(
+    st.lists(st.one_of(st.none(), st.binary(max_size=12)), max_size=8).map(
+        lambda v: pa.array(v, pa.binary())
+    ),
+    st.lists(st.one_of(st.none(), st.text(max_size=12)), max_size=8).map(lambda v: pa.array(v, pa.string())),
+    st.lists(
+        st.sampled_from(
+            [None, "1e999999", "-1e400", "1" * 400, "inf", "0x10", "1.5", "٣", "0001-01-01T00:00:00+14:00"]
+        ),
+        max_size=8,
+    ).map(lambda v: pa.array(v, pa.large_string())),
+    st.lists(st.one_of(st.none(), st.floats()), max_size=8).map(lambda v: pa.array(v, pa.float64())),
+    st.lists(st.integers(0, 2**64 - 1), max_size=8).map(lambda v: pa.array(v, pa.uint64())),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8).map(lambda v: pa.array(v, pa.int64())),
+    st.lists(st.decimals(-(10**28), 10**28, places=3), max_size=8).map(
+        lambda v: pa.array(v, pa.decimal128(38, 3))
+    ),
+    st.lists(st.integers(-(2**31), 2**31 - 1), max_size=8).map(
+        lambda v: pa.array(v, pa.int32()).view(pa.date32())
+    ),
+    st.tuples(
+        st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8),
+        st.sampled_from(["s", "ms", "us", "ns"]),
+        st.sampled_from([None, "UTC", "Asia/Tokyo"]),
+    ).map(lambda t: pa.array(t[0], pa.int64()).view(pa.timestamp(t[1], t[2]))),
+)
+ALL_KINDS = [
+    {"kind": "integer", "min": -3, "max": 3, "overflow": "clamp"},
+    {"kind": "numeric", "edges": [0, 1.5, 3]},
+    {"kind": "numeric", "edges": ["-inf", 0, "inf"], "nan": "overflow", "dtype": "decimal128(9, 2)"},
+    {"kind": "categorical", "values": [1, 5, 2**50], "overflow": "drop"},
+    {"kind": "categorical", "values": [0.5, 1.5]},
+    {"kind": "categorical", "values": ["0.5", "1.5"], "dtype": "decimal128(9, 2)"},
+    {"kind": "categorical", "values": [True, False]},
+    {"kind": "string", "values": ["a", "1"]},
+    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "date32"},
+    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "date64"},
+    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "timestamp[ns]"},
+    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "timestamp[s, tz=Europe/Berlin]"},
+    TIME,
+    {**TIME, "dtype": "timestamp[us, tz=America/Chicago]"},
+    {"kind": "derived", "transform": "incwage-classes", "parts": ["a", "b"]},
+    {"kind": "derived", "transform": "valueh", "parts": ["v"], "null": "drop"},
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(ALL_KINDS), ANYTHING)
+def test_no_value_raises(column, array):
+    """A wrong type is a DataError; of a right one, any value at all gets a code within the domain."""
+    schema = one(column)
+    try:
+        check_types(schema, pa.schema([("x", array.type)]))
+    except DataError:
+        return
+    for data in (array, array.dictionary_encode()):
+        codes, keep = encode_batch(schema, pa.table({"x": data}))
+        assert keep is None or keep.shape == (len(array),)
+        for name, values in codes.items():
+            assert len(values) == len(array)
+            assert not len(values) or values.max() < schema.domain[name]
+
+
+def test_times_as_texts_are_points_in_time():
+    zone = "timestamp[us, tz=America/Chicago]"
+    schema = one({"kind": "categorical", "values": ["2020-06-01T12:00:00"], "dtype": zone})
+    texts = ["2020-06-01T17:00:00Z", "2020-06-01 12:00", "2020-06-01T12:00:00+00:00", "x", " ", None]
+    assert encode_batch(schema, pa.table({"x": texts}))[0]["x"].tolist() == [0, 0, 1, 1, 2, 2]
+    parts = one({"kind": "timestamp", "parts": ["hour"], "dtype": zone})
+    assert encode_batch(parts, pa.table({"x": texts[:3]}))[0]["x_hour"].tolist() == [12, 12, 7]

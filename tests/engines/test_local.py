@@ -1,0 +1,235 @@
+"""Dense and sparse counting against slow twins: any threads, order, chunking, widths; bits must agree."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.domain import Domain, downward_closure
+from fastdp.engines import SCALE
+from fastdp.engines import plan as planning
+from fastdp.engines.local import SparseMarginal, local
+from fastdp.engines.truth import marginals
+from fastdp.errors import DataError, SchemaError, UsageError
+from fastdp.tables.table import Table
+
+from ..reference import counting as slow
+from .helpers import tables
+
+
+def all_cliques(domain) -> list[tuple[str, ...]]:
+    names = list(domain)
+    return [()] + [c for k in range(1, len(names) + 1) for c in combinations(names, k)]
+
+
+def small(domain, cliques, limit=1 << 21):
+    return [c for c in cliques if Domain(domain).cells(c) <= limit]
+
+
+@settings(max_examples=80, deadline=None)
+@given(tables(), st.sampled_from([None, 1, 3, 1000]), st.integers(1, 4), st.booleans())
+def test_marginals_equal_the_slow_twin(made, clip, threads, reverse):
+    table, domain, codes, ids = made
+    cliques = small(domain, all_cliques(domain))
+    if reverse:
+        cliques = [c[::-1] for c in cliques]
+    owners = range(table.rows) if ids is None else ids.tolist()
+    weights = slow.row_weights(list(owners), clip)
+    found = marginals(table, cliques, clip=clip, threads=threads)
+    assert list(found) == cliques
+    for clique in cliques:
+        want = slow.marginal(domain, codes, clique, weights)
+        assert found[clique].dtype == np.int64 and found[clique].shape == want.shape
+        assert found[clique].flags.c_contiguous
+        assert np.array_equal(found[clique], want)
+
+
+@settings(max_examples=50, deadline=None)
+@given(tables(), st.sampled_from([None, 2]), st.integers(1, 4))
+def test_sparse_equals_dense(made, clip, threads):
+    table, domain, codes, ids = made
+    clique = tuple(domain)[:3]
+    found = marginals(table, [clique], clip=clip, threads=threads, sparse=True)[clique]
+    owners = range(table.rows) if ids is None else ids.tolist()
+    want: dict[int, int] = {}
+    cells = slow.cells_of(domain, codes, clique)
+    for cell, weight in zip(cells, slow.row_weights(list(owners), clip), strict=True):
+        want[cell] = want.get(cell, 0) + weight
+    assert isinstance(found, SparseMarginal)
+    assert found.keys.tolist() == sorted(want)
+    assert found.sums.tolist() == [want[k] for k in sorted(want)]
+    back = np.zeros(len(found.keys), object)
+    for name, code in zip(clique, found.codes(), strict=True):
+        back = back * domain[name] + code.astype(object)
+    assert back.tolist() == sorted(want)
+
+
+@settings(max_examples=30, deadline=None)
+@given(tables(users=True), st.integers(0, 2**32))
+def test_the_order_of_rows_does_not_matter(made, seed):
+    table, domain, codes, ids = made
+    order = np.random.default_rng(seed).permutation(table.rows)
+    other = Table.from_codes(domain, {n: c[order] for n, c in codes.items()}, user=ids[order])
+    cliques = small(domain, all_cliques(domain))
+    one, two = marginals(table, cliques, clip=2), marginals(other, cliques, clip=2, threads=3)
+    assert all(np.array_equal(one[c], two[c]) for c in cliques)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("budget", [0, 1 << 29])
+def test_many_blocks_private_tables_or_divided_cells(threads, budget, monkeypatch):
+    """More rows than a block, threads that share the rows and threads that share the cells."""
+    monkeypatch.setattr("fastdp.engines.local.PRIVATE_TABLE_BYTES", budget)
+    rng = np.random.default_rng(3)
+    domain = {"a": 5, "b": 300, "c": 2, "d": 7}
+    codes = {n: rng.integers(0, s, 20_011).astype(np.uint16) for n, s in domain.items()}
+    user = rng.integers(0, 500, 20_011)
+    table = Table.from_codes(domain, codes, user=user)
+    cliques = downward_closure([("a", "b", "c"), ("a", "b", "d"), ("c", "d")])
+    found = marginals(table, cliques, clip=7, threads=threads)
+    weights = slow.row_weights(user.tolist(), 7)
+    for clique in cliques:
+        assert np.array_equal(found[clique], slow.marginal(domain, codes, clique, weights))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    tables(max_rows=200),
+    st.sampled_from([None, 2]),
+    st.sampled_from([1, 3, 16, 64, 1 << 18]),
+    st.sampled_from([0, 1 << 12, 1 << 29]),
+    st.sampled_from([2, 3, 8, 40]),
+    st.data(),
+)
+def test_how_work_is_handed_out_changes_no_bit(made, clip, chunk, budget, threads, data):
+    """Units of a row or of all of them; more threads than cliques and fewer; copies of tables or parts of
+    them; weights that are looked up by user a round ahead, or none."""
+    table, domain, codes, ids = made
+    possible = small(domain, all_cliques(domain), limit=1 << 17)
+    cliques = data.draw(st.lists(st.sampled_from(possible), min_size=1, max_size=12, unique=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fastdp.engines.local.CHUNK_ROWS", chunk)
+        patch.setattr("fastdp.engines.local.PRIVATE_TABLE_BYTES", budget)
+        found = marginals(table, cliques, clip=clip, threads=threads)
+    weights = slow.row_weights(list(range(table.rows) if ids is None else ids.tolist()), clip)
+    for clique in cliques:
+        assert np.array_equal(found[clique], slow.marginal(domain, codes, clique, weights))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+@pytest.mark.parametrize("outer", [1, 2, 9])
+def test_tables_passed_from_thread_to_thread(threads, outer, monkeypatch):
+    """Thousands of short units: a table handed over too early, or a weight looked up too late, would show
+    here."""
+    monkeypatch.setattr("fastdp.engines.local.CHUNK_ROWS", 50)
+    rng = np.random.default_rng(8)
+    domain = {name: 6 for name in "abcdefghij"}
+    codes = {n: (rng.random(60_000) ** 2 * s).astype(np.uint8) for n, s in domain.items()}
+    table = Table.from_codes(domain, codes, user=rng.integers(0, 700, 60_000))
+    cliques = [("a", name) for name in "bcdefghij"[:outer]]
+    one = marginals(table, cliques, clip=9, threads=1)
+    for _ in range(5):
+        again = marginals(table, cliques, clip=9, threads=threads)
+        assert all(np.array_equal(one[c], again[c]) for c in cliques)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("pending", [0, 1 << 22])
+def test_projections_through_several_levels(threads, pending, monkeypatch):
+    """Runs of axes that are dropped, tables that nobody asked for in between, and results that serve others."""
+    monkeypatch.setattr(planning, "PENDING_CELLS", pending)
+    domain = Domain({"a": 3, "b": 4, "c": 1, "d": 5, "e": 2, "f": 40, "g": 11})
+    have = tuple(domain)
+    table = np.random.default_rng(1).integers(0, 1 << 50, domain.shape(have))
+    wanted = [c for k in range(8) for c in combinations(have, k)] + [("g", "a"), ("f", "b", "e")]
+    found = planning.project_all(domain, {have: table}, wanted, threads)
+    assert list(found) == wanted
+    for clique in wanted:
+        dropped = tuple(i for i, name in enumerate(have) if name not in clique)
+        kept = [name for name in have if name in clique]
+        want = table.sum(axis=dropped).transpose([kept.index(name) for name in clique])
+        assert found[clique].shape == domain.shape(clique) and found[clique].flags.c_contiguous
+        assert np.array_equal(found[clique], want)
+    assert not np.shares_memory(found[("a", "g")], found[("g", "a")])
+
+
+def test_memory_maps_and_strided_columns(tmp_path):
+    rng = np.random.default_rng(4)
+    domain = {"a": 11, "b": 256}
+    wide = rng.integers(0, 11, (5000, 2)).astype(np.uint8)
+    mapped = np.memmap(tmp_path / "b", np.uint8, "w+", shape=(5000,))
+    mapped[:] = rng.integers(0, 256, 5000)
+    mapped.flags.writeable = False
+    table = Table.from_codes(domain, {"a": wide[:, 1], "b": mapped})
+    found = marginals(table, [("b", "a")])[("b", "a")]
+    want = slow.marginal(domain, {"a": wide[:, 1], "b": np.array(mapped)}, ("b", "a"), [1] * 5000)
+    assert np.array_equal(found, want)
+
+
+def test_a_table_without_rows_counts_like_any_other():
+    table = Table.from_codes({"a": 3, "b": 4}, {"a": np.empty(0, np.int8), "b": np.empty(0, np.int8)})
+    found = marginals(table, [("a", "b"), ("b",), ()], clip=5)
+    assert [found[c].shape for c in found] == [(3, 4), (4,), ()]
+    assert all(not table.any() for table in found.values())
+    sparse = marginals(table, [("a", "b")], sparse=True)[("a", "b")]
+    assert len(sparse.keys) == 0 and len(sparse.sums) == 0
+
+
+def test_sparse_up_to_2_to_the_63_cells():
+    domain = {f"c{i}": 1 << 21 for i in range(3)}
+    top = (1 << 21) - 1
+    codes = {n: np.array([top, 0, top], np.uint32) for n in domain}
+    table = Table.from_codes(domain, codes)
+    found = marginals(table, [tuple(domain)], clip=1)[tuple(domain)]
+    assert found.keys.tolist() == [0, (1 << 63) - 1]
+    assert found.sums.tolist() == [SCALE, 2 * SCALE]
+
+
+def test_refused_before_any_work():
+    table = Table.from_codes({"a": 3, "b": 4}, {"a": [1, 2], "b": [0, 3]})
+    with pytest.raises(SchemaError, match="no attribute 'z'"):
+        marginals(table, [("a", "z")])
+    with pytest.raises(UsageError, match="clip"):
+        marginals(table, [("a",)], clip=0)
+    with pytest.raises(UsageError, match="clip"):
+        marginals(table, [("a",)], clip=1 << 43)
+    with pytest.raises(UsageError, match="threads"):
+        local(table, threads=0)
+    large = {f"c{i}": 1 << 16 for i in range(4)}
+    wide = Table.from_codes(large, {n: np.zeros(1, np.uint16) for n in large})
+    with pytest.raises(UsageError, match="2\\^63"):
+        marginals(wide, [tuple(large)])
+    with pytest.raises(UsageError, match="2\\^32"):
+        local(wide).marginals([("c0", "c1")])
+    with pytest.raises(DataError, match=r"outside 0\.\.2"):
+        Table.from_codes({"a": 3}, {"a": [0, 3]})
+    with pytest.raises(DataError, match="missing"):
+        Table.from_codes({"a": 3}, {})
+    with pytest.raises(DataError, match="not as long"):
+        Table.from_codes({"a": 3, "b": 2}, {"a": [0], "b": [0, 1]})
+
+
+def test_more_rows_than_int64_sums_allow_are_refused():
+    table = Table.from_codes({"a": 3}, {"a": [0]})
+    with pytest.raises(DataError, match="at most"):
+        Table(table.schema, {}, rows=1 << 43)
+
+
+def test_a_plan_lists_cliques_and_places_their_tables_end_to_end():
+    domain = Domain({"a": 2, "b": 3, "c": 4, "d": 5})
+    plan = planning.fuse(domain, [("a", "b", "c"), ("d", "c"), ("a", "b", "d")])
+    assert plan.total == 24 + 30 + 20
+    assert plan.counted == ((("a", "b", "c"), 0), (("a", "b", "d"), 24), (("d", "c"), 54))
+    assert plan.start.tolist() == [0, 3, 6, 8]
+    assert [plan.columns[c] for c in plan.column] == list("abcabddc")
+    assert plan.size.tolist() == [2, 3, 4, 2, 3, 5, 5, 4]
+
+
+def test_repr_shows_no_count():
+    table = Table.from_codes({"a": 3}, {"a": np.zeros(1234, np.uint8)})
+    assert "1234" not in repr(table) and "private" in repr(table)
+    assert "public" in repr(table.as_truth())

@@ -1,0 +1,130 @@
+"""The sprint 3 score: the official figures, a slow twin, edge cases, invariances."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp import simulate
+from fastdp.errors import DataError
+from fastdp.evaluate.challenges import deid2
+from tests.reference import scores as slow
+
+SHARED = Path(__file__).parents[3] / "../shared/data/deid2"
+NAMES = ("k_marginal_score", "pickup_dropoff_score", "higher_order_conjunction")
+
+
+def small(rows: int, seed: int) -> pd.DataFrame:
+    return simulate.taxi(rows, seed=seed).to_pandas()
+
+
+def agree(truth: pd.DataFrame, synthetic: pd.DataFrame) -> None:
+    fast = deid2.score(truth, synthetic, threads=2)
+    twins = (slow.k_marginal, slow.pickup_dropoff, slow.conjunction)
+    for name, twin in zip(NAMES, twins, strict=True):
+        assert fast[name] == pytest.approx(twin(truth, synthetic), abs=1e-9), name
+    assert fast["overall"] == pytest.approx(1000 * np.mean([fast[n] for n in NAMES]))
+
+
+def test_official_figures():
+    if not SHARED.exists():
+        pytest.skip("the official sample is not here")
+    official = json.loads((SHARED / "sample-scores.json").read_text())
+    found = deid2.score(SHARED / "sample-truth.parquet", SHARED / "sample-synthetic.parquet")
+    for name, value in official.items():
+        assert found[name] == pytest.approx(value, abs=1e-9), name
+
+
+def test_against_the_slow_twin():
+    agree(small(400, 1), small(300, 2))
+
+
+def test_areas_and_shifts_missing_on_one_side():
+    truth, synthetic = small(250, 3), small(250, 4)
+    agree(truth[truth["pickup_community_area"] != 8], synthetic[synthetic["shift"] != 4])
+    agree(truth[truth["pickup_community_area"] == 8], synthetic[synthetic["pickup_community_area"] == 32])
+
+
+@pytest.mark.parametrize(("rows", "others"), [(1, 1), (1, 60), (60, 1)])
+def test_one_row_and_one_taxi(rows, others):
+    agree(small(60, 5).head(rows), small(60, 6).head(others).assign(taxi_id=1_000_000))
+
+
+def test_equal_tables_score_1000_and_disjoint_ones_little():
+    table = small(2000, 7)
+    assert deid2.score(table, table)["overall"] == pytest.approx(1000.0)
+    moved = table.assign(pickup_community_area=-table["pickup_community_area"].abs() - 5)
+    found = deid2.score(table, moved)
+    assert found["k_marginal_score"] == 0.0
+    assert found["pickup_dropoff_score"] == 0.0
+
+
+def test_empty_sides():
+    table = small(50, 8)
+    assert deid2.score(table, table.head(0))["overall"] == 0.0
+    assert deid2.score(table.head(0), table)["overall"] == 0.0
+    assert deid2.score(table.head(0), table.head(0))["overall"] == 1000.0
+
+
+def test_grid_averages_to_the_score():
+    found = deid2.score(small(3000, 9), small(3000, 10))
+    cells = [v for row in found["grid"] for v in row if v is not None]
+    assert np.mean(cells) == pytest.approx(found["k_marginal_score"])
+    assert len(found["by_area"]) == len(found["areas"])
+    assert len(found["by_shift"]) == len(found["shifts"])
+
+
+def test_order_of_rows_and_threads_do_not_matter():
+    truth, synthetic = small(5000, 11), small(4000, 12)
+    one = deid2.score(truth, synthetic, threads=1)
+    assert deid2.score(truth.sample(frac=1, random_state=0), synthetic, threads=3) == one
+
+
+@given(st.integers(0, 10_000), st.integers(1, 120), st.integers(1, 120))
+@settings(max_examples=8, deadline=None)
+def test_twin_on_random_small_tables(seed, rows, others):
+    rng = np.random.default_rng(seed)
+
+    def table(n):
+        out = {name: rng.integers(-1, 120, n) for name in deid2.COLUMNS}
+        out |= {"shift": rng.integers(0, 3, n), "pickup_community_area": rng.integers(1, 4, n)}
+        return pd.DataFrame(out | {"taxi_id": rng.integers(1_000_000, 1_000_006, n)})
+
+    agree(table(rows), table(others))
+
+
+def test_types_of_numbers_do_not_matter():
+    truth, synthetic = small(500, 13), small(500, 14)
+    expected = deid2.score(truth, synthetic)
+    floats = synthetic.astype({"fare": "float64", "trip_seconds": "float32", "company_id": "int64"})
+    assert deid2.score(truth, floats)["overall"] == pytest.approx(expected["overall"])
+
+
+def test_many_foreign_values_still_score_as_defined():
+    truth, synthetic = small(300, 15), small(300, 16)
+    synthetic["company_id"] = np.arange(300) + 500
+    truth["company_id"] = np.arange(300)
+    agree(truth, synthetic)
+
+
+def test_without_taxi_ids_the_mean_is_of_two():
+    truth, synthetic = (small(500, s).drop(columns="taxi_id") for s in (17, 18))
+    found = deid2.score(truth, synthetic)
+    assert found["higher_order_conjunction"] is None
+    assert found["overall"] == pytest.approx(
+        500 * (found["k_marginal_score"] + found["pickup_dropoff_score"])
+    )
+
+
+def test_missing_columns_and_wrong_types_are_named():
+    table = simulate.taxi(20)
+    with pytest.raises(DataError, match="fare"):
+        deid2.score(table, table.drop_columns("fare"))
+    text = table.set_column(table.column_names.index("tips"), "tips", pa.array(["x"] * 20))
+    with pytest.raises(DataError, match="tips"):
+        deid2.score(table, text)

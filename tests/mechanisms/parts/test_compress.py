@@ -1,0 +1,144 @@
+"""Compression and expansion: inverse on kept values, within the public list, never against a constraint."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.domain import Domain
+from fastdp.errors import UsageError
+from fastdp.measurement import Measurement
+from fastdp.mechanisms.parts.compress import Compression, Expansion, merge_outside, merge_rare
+
+keeps = st.lists(st.booleans(), min_size=1, max_size=12)
+
+
+def compressed(**keep):
+    full = Domain({name: len(k) for name, k in keep.items()})
+    return Compression(full, {name: merge_outside(np.array(k)) for name, k in keep.items()})
+
+
+def shrink(compression, rows):
+    return {name: compression.code_map(name)[codes] for name, codes in rows.items()}
+
+
+@given(keeps, keeps, st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None)
+def test_expansion_undoes_compression_on_kept_values(a, b, seed):
+    compression = compressed(a=a, b=b)
+    rng = np.random.default_rng(seed)
+    rows = {name: rng.integers(0, n, 50) for name, n in compression.full.items()}
+    small = shrink(compression, rows)
+    back = Expansion(compression, seed=seed)(small)
+    for name, keep in (("a", np.array(a)), ("b", np.array(b))):
+        assert small[name].max() < compression.domain[name]
+        assert (back[name][keep[rows[name]]] == rows[name][keep[rows[name]]]).all()
+        assert (back[name] < compression.full[name]).all()
+    # What was merged comes back as something that was merged: compressing again changes nothing.
+    again = shrink(compression, back)
+    assert all((again[name] == small[name]).all() for name in small)
+
+
+def test_merging():
+    measured = Measurement(("a",), [100.0, 2.0, -1.0, 50.0, 29.9], 10.0)
+    assert merge_rare(measured, 3.0).tolist() == [0, 2, 2, 1, 2]
+    everything = merge_rare(Measurement(("a",), [1.0, 2.0], 10.0), 3.0)
+    assert everything.tolist() == [0, 0]
+    assert Compression(Domain({"a": 2}), {"a": everything}).domain["a"] == 1
+    single = Compression(Domain({"a": 1}), {"a": merge_rare(Measurement(("a",), [0.0], 1.0), 3.0)})
+    assert single.codes == {} and single.domain["a"] == 1
+
+
+def test_merged_measurements_add_values_and_variances():
+    compression = Compression(Domain({"a": 4, "b": 2}), {"a": np.array([0, 2, 1, 2])})
+    found = compression.measurement(Measurement(("a",), [5.0, 1.0, 7.0, 2.0], [1.0, 3.0, 2.0, 4.0]))
+    assert found.values.tolist() == [5.0, 7.0, 3.0]
+    assert found.sigma.tolist() == [1.0, 2.0, 5.0]
+    kept = Measurement(("b",), [1.0, 2.0], 1.0)
+    assert compression.measurement(kept) is kept
+    assert compression.table().num_rows == 4
+
+
+def test_uniform_and_public_frequencies():
+    compression = compressed(a=[True, False, False, False])
+    rows = {"a": np.full(60_000, 1)}
+    even = np.bincount(Expansion(compression, seed=1)(rows)["a"], minlength=4)
+    # Each of three has mean 20,000 and standard deviation 115; 700 is 6 of them (false alarms below 1e-8).
+    assert even[0] == 0 and (abs(even[1:] - 20_000) < 700).all()
+    frequencies = {"a": np.array([9, 3, 0, 1])}
+    public = np.bincount(Expansion(compression, frequencies, seed=1)(rows)["a"], minlength=4)
+    assert public[2] == 0 and abs(public[1] - 45_000) < 700
+    nothing = np.bincount(Expansion(compression, {"a": np.array([9, 0, 0, 0])})(rows)["a"], minlength=4)
+    assert (nothing[1:] > 19_000).all()
+    for wrong in ([1, 2], [1, -1, 1, 1], [1, np.nan, 1, 1]):
+        with pytest.raises(UsageError, match="frequencies"):
+            Expansion(compression, {"a": np.array(wrong, float)})
+
+
+def general_of_detailed(general=4, each=5):
+    detailed = np.arange(general * each)
+    return np.arange(general)[:, None] != detailed[None, :] // each
+
+
+@given(
+    st.lists(st.booleans(), min_size=4, max_size=4),
+    st.lists(st.booleans(), min_size=20, max_size=20),
+    st.integers(0, 2**32),
+)
+@settings(max_examples=100, deadline=None)
+def test_constraints_hold_after_expansion(keep_general, keep_detailed, seed):
+    compression = compressed(g=keep_general, d=keep_detailed)
+    mask = general_of_detailed()
+    zeros = compression.zeros({("g", "d"): mask}).get(("g", "d"))
+    rng = np.random.default_rng(seed)
+    cells = np.ones(compression.domain.shape(("g", "d")), bool) if zeros is None else ~zeros
+    possible = np.argwhere(cells)
+    pick = possible[rng.integers(0, len(possible), 300)]
+    small = {"g": pick[:, 0], "d": pick[:, 1]}
+    full = Expansion(compression, impossible={("g", "d"): mask}, seed=seed)(small)
+    assert not mask[full["g"], full["d"]].any()
+    again = shrink(compression, full)
+    assert (again["g"] == small["g"]).all() and (again["d"] == small["d"]).all()
+
+
+def test_zeros_are_what_no_member_allows():
+    compression = compressed(g=[True, True, False, False], d=[True] * 5 + [False] * 15)
+    found = compression.zeros({("d", "g"): general_of_detailed().T})["d", "g"]
+    expected = np.ones((6, 3), bool)
+    expected[:5, 0] = False  # detailed 0..4 belong to general 0
+    expected[5, 1:] = False  # merged detailed codes belong to general 1 and to the merged ones
+    assert (found == expected).all()
+    assert compression.zeros({("g",): np.zeros(4, bool)}) == {}
+
+
+def test_joint_constraints_that_no_pair_shows():
+    """a = b and b = c and a != c: possible pair by pair for merged codes, never together."""
+    compression = compressed(a=[True, False, False], b=[True, False, False], c=[True, False, False])
+    same = ~np.eye(3, dtype=bool)
+    impossible = {("a", "b"): same, ("b", "c"): same, ("a", "c"): np.diag([False, True, True])}
+    rows = {n: np.array([0, 1, 1]) for n in "abc"}
+    full = Expansion(compression, impossible=impossible, seed=3)(rows)
+    assert [full[n].tolist() for n in "abc"] == [[0, 0, 0]] * 3
+    lone = {n: np.array([1]) for n in "abc"}
+    full = Expansion(compression, impossible=impossible)(lone)
+    assert all(not mask[full[c[0]], full[c[1]]].any() for c, mask in impossible.items())
+    never = {("a",): np.ones(3, bool)}
+    with pytest.raises(UsageError, match="rule out every combination"):
+        Expansion(compression, impossible=never)(lone)
+
+
+def test_shards_are_reproducible_and_differ():
+    compression = compressed(a=[False] * 200)
+    expand = Expansion(compression, seed=5)
+    rows = {"a": np.zeros(100, np.uint8)}
+    first = expand(rows, 0)["a"]
+    assert (expand(rows, 0)["a"] == first).all() and (expand(rows, 1)["a"] != first).any()
+    assert first.dtype == np.uint8
+    assert expand({"a": np.zeros(0, np.uint8)}, 0)["a"].size == 0
+
+
+def test_no_rows_under_constraints():
+    compression = compressed(g=[True] * 4, d=[False] * 20)
+    empty = {"g": np.zeros(0, int), "d": np.zeros(0, int)}
+    full = Expansion(compression, impossible={("g", "d"): general_of_detailed()})(empty)
+    assert full["g"].size == full["d"].size == 0

@@ -1,0 +1,628 @@
+"""User counts: the query set, honest units, the collapse against a slow twin, post-processing, outputs, bad
+input."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import fastdp
+from fastdp import simulate
+from fastdp.engines.local import local
+from fastdp.errors import DataError, FastdpError, UsageError
+from fastdp.evaluate.inputs import as_arrow
+from fastdp.measurement import Measurement
+from fastdp.mechanisms import recipe as recipes
+from fastdp.mechanisms.base import Job
+from fastdp.mechanisms.usercounts import cells as cells_of
+from fastdp.mechanisms.usercounts import fit
+from fastdp.mechanisms.usercounts.mechanism import UserCounts
+from fastdp.mechanisms.usercounts.output import submission
+from fastdp.public.data import PublicTable
+from fastdp.run.plan import plan
+from fastdp.userkeys import Groups
+from tests.reference import usercounts as slow
+
+COLUMNS = ["area", "year", "month", "type"]
+DELTA = 1.2244e-11
+
+
+def schema(user="who", areas=4, years=(2018, 2019), types=3, months=range(1, 13), bound=20, **policy):
+    lists = {"area": range(areas), "type": range(types), "year": years, "month": months}
+    policy = {"null": "drop", "overflow": "drop"} | policy
+    columns = {
+        name: {"kind": "categorical", "dtype": "int16", "values": list(values), **policy}
+        for name, values in lists.items()
+    }
+    plain = {"fastdp": 1, "name": "calls", "columns": columns}
+    if user is not None:
+        plain["user"] = {"column": user, "null": "drop", "max_rows": bound}
+    return fastdp.Schema.from_dict(plain)
+
+
+def calls(rows=400, seed=0, users=60, areas=4, years=(2018, 2019), types=3, months=(1, 12)):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "who": rng.integers(0, users, rows),
+            "area": rng.integers(0, areas, rows),
+            "year": rng.choice(years, rows),
+            "month": rng.integers(months[0], months[1] + 1, rows),
+            "type": rng.integers(0, types, rows),
+        }
+    )
+
+
+def read(frame, s, public=False):
+    return fastdp.read(pa.Table.from_pandas(frame, preserve_index=False), s, public=public)
+
+
+class ExactDoor:
+    """Test mode: the engine's own counts, without noise."""
+
+    def __init__(self, table, cap=None):
+        self.engine, self.schema, self.domain = local(table, 1), table.schema, table.schema.domain
+        self.pure, self.mu, self.cap, self.asked = 1.0, 1.0, cap, []
+
+    def user_histogram(self, key, cap=1, *, mu=None, epsilon=None, label):
+        self.asked.append((key, cap, mu, epsilon))
+        found = self.engine.user_histogram(key.bind(self.domain), cap if self.cap is None else self.cap)
+        return Measurement((label,), found.astype(float), 1e-6, label=label)
+
+
+def job(s, public=None, **more):
+    return Job(
+        schema=s, epsilon=1.0, fit=None, public=None if public is None else PublicTable(public), **more
+    )
+
+
+def run(session, j, **fields):
+    fields = {"noise": "laplace"} | fields
+    return UserCounts(**fields).resolved(j.schema, 1.0, DELTA).run(session, j)
+
+
+def histogram_of(outcome):
+    """{codes of the columns: count} of a tidy outcome."""
+    codes, counts = outcome.rows.shard(0), outcome.counts(0)
+    names = outcome.rows.columns
+    return {tuple(int(codes[c][i]) for c in names): int(n) for i, n in enumerate(counts)}
+
+
+# The query set and the collapse, against the slow twin
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    rows=st.integers(1, 60),
+    months=st.integers(0, 4),
+    t_max=st.sampled_from([None, 2, 3]),
+)
+def test_query_set_and_collapse_are_those_of_the_slow_twin(seed, rows, months, t_max):
+    s = schema()
+    public, private = calls(rows, seed, users=9), calls(300, seed + 1, users=30)
+    j = job(s, read(public, s, public=True))
+    config = UserCounts(columns=tuple(COLUMNS), kind="type", months=months, t_max=t_max, noise="laplace")
+    config = config.resolved(s, 1.0, DELTA)
+    asked = config.query_set(j)
+    twin = slow.cells(public, COLUMNS, "who", {2018, 2019}, months, t_max=t_max)
+    codes = np.unravel_index(asked.cells // asked.t_max, asked.shape)
+    t = asked.cells % asked.t_max + 1
+    mine = set(zip(codes[0], codes[1] + 2018, codes[2] + 1, codes[3], t, strict=True))
+    assert {tuple(int(v) for v in c) for c in mine} == twin
+
+    found = histogram_of(config.run(ExactDoor(read(private, s)), j))
+    if t_max is None:  # with a bound, the engine counts more than t_max rows as t_max; the twin does not
+        top = asked.t_max
+        capped = private.groupby(["who", *COLUMNS]).head(top)
+        want = slow.histogram(capped, COLUMNS, "who", twin)
+        assert {(a, y + 2018, m + 1, i): n for (a, y, m, i), n in found.items()} == want
+
+
+def test_full_grid_is_exact_without_noise():
+    s = schema()
+    private = calls(500, 3, users=50)
+    outcome = run(
+        ExactDoor(read(private, s)), job(s), columns=tuple(COLUMNS), kind="type", repeats=(1, 2), t_max=20
+    )
+    want = private.groupby(COLUMNS).size()
+    assert histogram_of(outcome) == {(a, y - 2018, m - 1, i): int(n) for (a, y, m, i), n in want.items()}
+
+
+def test_months_run_on_across_years_and_round_without_a_year():
+    s = schema()
+    (table,) = cells_of.month_shifts(s, COLUMNS, "year", "month", 3).values()
+    cell = {(y, m): (y - 2018) * 12 + m - 1 for y in (2018, 2019) for m in range(1, 13)}
+    steps = [-3, -2, -1, 1, 2, 3]
+    assert table[steps.index(2), cell[2018, 11]] == cell[2019, 1]
+    assert table[steps.index(-1), cell[2019, 1]] == cell[2018, 12]
+    assert table[steps.index(-1), cell[2018, 1]] == -1 == table[steps.index(3), cell[2019, 10]]
+    (round_,) = cells_of.month_shifts(s, COLUMNS, None, "month", 3).values()
+    assert round_[steps.index(1), 11] == 0 and round_[steps.index(-3), 0] == 9
+    assert cells_of.month_shifts(s, ["area", "type"], "year", "month", 3) == {}
+
+
+def test_codes_of_nulls_and_overflow_are_asked_about_but_not_moved():
+    s = schema(null="code", overflow="code")
+    (table,) = cells_of.month_shifts(s, COLUMNS, "year", "month", 1).values()
+    shape = s.domain.shape(("year", "month"))
+    grid = table.reshape(2, *shape)
+    assert (grid[:, 2:, :] == -1).all() and (grid[:, :, 12:] == -1).all()
+
+
+def test_cells_outside_the_query_set_are_zero():
+    s = schema()
+    public = calls(40, 1, areas=2, types=2)
+    private = calls(2000, 2)
+    asked = slow.cells(public, COLUMNS, "who", {2018, 2019}, 3)
+    got = fastdp.synthesize(
+        read(private, s), {"mechanism": "usercounts"}, 1.0, DELTA, public=read(public, s, True), seed=1
+    ).data.to_pandas()
+    groups = {c[:-1] for c in asked}
+    assert len(got) and {tuple(int(v) for v in r) for r in got[COLUMNS].to_numpy()} <= groups
+    assert got["count"].min() > 0 and got["area"].max() < 2 and got["type"].max() < 2
+
+
+# Units
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), cap=st.integers(1, 6), t_max=st.integers(1, 3), restricted=st.booleans())
+def test_removing_one_user_changes_at_most_cap_cells_by_one(seed, cap, t_max, restricted):
+    s = schema(areas=2, years=(2019,), types=2, months=range(1, 4))
+    rng = np.random.default_rng(seed)
+    private = calls(80, seed, users=8, areas=2, years=(2019,), types=2, months=(1, 3))
+    shape = s.domain.shape(tuple(COLUMNS))
+    grid = math.prod(shape) * t_max
+    cells = np.flatnonzero(rng.random(grid) < 0.6) if restricted else None
+    key = Groups(tuple(COLUMNS), t_max, cells).bind(s.domain)
+    gone = rng.choice(private["who"].unique())
+    counts = [
+        local(read(f, s), 1).user_histogram(key, cap) for f in (private, private[private["who"] != gone])
+    ]
+    change = counts[0] - counts[1]
+    assert set(change.tolist()) <= {0, 1} and change.sum() <= cap
+
+
+@pytest.mark.parametrize("method", ["clip", "hierarchy"])
+def test_removing_one_user_changes_a_whole_run_by_the_cap_at_most(method):
+    s = schema()
+    private, public = calls(600, 4, users=30), calls(100, 5)
+    fields = {"mechanism": "usercounts", "method": method, "cap": 4, "noise": "laplace"}
+    both = [
+        fastdp.synthesize(read(f, s), fields, 1.0, DELTA, public=read(public, s, True), seed=3).measurements
+        for f in (private, private[private["who"] != 7])
+    ]
+    assert len(both[0]) == (1 if method == "clip" else 4)
+    for one, other in zip(*both, strict=True):
+        change = one.values - other.values
+        assert set(change.tolist()) == {0.0, 1.0}
+        assert change.sum() <= (1 if one.label == "rows per user" else 4)
+
+
+def test_the_door_is_asked_for_no_more_than_the_budget():
+    s = schema()
+    for method in ("clip", "hierarchy"):
+        for output in ("histogram", "events"):
+            session = ExactDoor(read(calls(), s))
+            run(session, job(s), method=method, output=output, cap=3)
+            assert 0.999 < sum(a[3] for a in session.asked) <= 1 + 1e-12
+            session = ExactDoor(read(calls(), s))
+            run(session, job(s), method=method, output=output, cap=3, noise="gaussian")
+            assert 0.999 < sum(a[2] ** 2 for a in session.asked) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("cap", [1, 5, 20, 200])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-11, 1e-3])
+def test_the_law_with_less_variance_is_taken(cap, epsilon, delta):
+    s = schema(bound=cap)
+    config = UserCounts().resolved(s, epsilon, delta)
+    laplace = math.sqrt(2) * cap / epsilon
+    gaussian = math.inf
+    if delta:
+        gaussian = fastdp.calibrate(epsilon, delta, math.sqrt(cap))
+    if abs(laplace / gaussian - 1) > 0.02:
+        assert config.noise == ("laplace" if laplace < gaussian else "gaussian")
+    assert config.cap == cap and config.pure == (config.noise == "laplace")
+
+
+def test_the_statement_says_unit_law_and_cap():
+    s = schema(bound=7)
+    table = read(calls(), s)
+    user = fastdp.synthesize(table, {"mechanism": "usercounts"}, 1.0, DELTA, seed=1).privacy
+    event = fastdp.synthesize(table, {"mechanism": "usercounts", "unit": "event"}, 1.0, DELTA, seed=1).privacy
+    ((one,), (other,)) = (p["parts"][0]["releases"] for p in (user, event))
+    assert user["unit"]["kind"] == "user" and one["sensitivity"] == 7 and one["cap"] == 7
+    assert event["unit"]["kind"] == "event" and other["sensitivity"] == 1
+    assert one["law"] == other["law"] == "discrete-laplace"
+    assert one["sigma"] == pytest.approx(fit.Noise(True, 7, 1.0).std(1.0), rel=1e-9)
+    assert any("unit is event" in n for n in event["notes"])
+    gaussian = fastdp.synthesize(table, {"mechanism": "usercounts"}, 1.0, 1e-2, seed=1).privacy
+    assert gaussian["parts"][0]["releases"][0]["law"] == "gaussian"
+    assert gaussian["parts"][0]["releases"][0]["sensitivity"] == pytest.approx(math.sqrt(7))
+
+
+def test_three_epsilons_are_charged_together(tmp_path):
+    runs = fastdp.synthesize(
+        simulate.incidents(3000, seed=1),
+        "incidents-usercounts",
+        [1.0, 2.0, 10.0],
+        DELTA,
+        public=simulate.incidents(500, seed=2),
+        out=tmp_path / "run",
+    )
+    assert [r.privacy["epsilon"] for r in runs] == pytest.approx([13.0] * 3, rel=1e-6)
+    assert fastdp.verify(tmp_path / "run").ok
+    table = submission(runs)
+    assert table.column_names[:5] == ["epsilon", "neighborhood", "year", "month", "0"]
+    assert table.num_rows == 3 * 278 * 12 and table.num_columns == 4 + 174
+    assert sorted(set(table["epsilon"].to_pylist())) == [1.0, 2.0, 10.0]
+    tidy = runs[2].data.to_table()
+    wide = table.slice(2 * 278 * 12).to_pandas()
+    long = wide.melt(
+        ["epsilon", "neighborhood", "year", "month"], var_name="incident_type", value_name="count"
+    )
+    long = long[long["count"] > 0].astype({"incident_type": int}).drop(columns="epsilon")
+    keys = ["neighborhood", "year", "month", "incident_type"]
+    got = tidy.to_pandas()[[*keys, "count"]].sort_values(keys).reset_index(drop=True)
+    want = long[[*keys, "count"]].sort_values(keys).reset_index(drop=True)
+    assert (got.to_numpy() == want.to_numpy()).all() and len(got)
+
+
+# Post-processing
+
+
+@settings(max_examples=60, deadline=None)
+@given(scale=st.floats(0.05, 40), rate=st.floats(1e-6, 0.45))
+def test_thresholds_are_the_least_that_keep_the_rate(scale, rate):
+    noise = fit.Noise(True, 1, 1 / scale)
+    t = noise.threshold(1.0, rate)
+    law = stats.dlaplace(1 / scale)
+    assert law.sf(t - 1) <= rate * (1 + 1e-9)
+    assert t == 1 or law.sf(t - 2) > rate * (1 - 1e-9)
+    gaussian = fit.Noise(False, 4, 1 / scale)
+    assert stats.norm.sf(gaussian.threshold(1.0, rate), scale=2 * scale) == pytest.approx(rate, rel=1e-6)
+    assert noise.std(1.0) == pytest.approx(law.std(), rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", [DELTA, 1e-2])
+def test_false_presences_stay_under_the_rate(delta):
+    # 4 * 2 * 12 * 40 = 3840 empty groups; false alarm rate 1e-6 by the binomial law at the stated rate.
+    s = schema(types=40)
+    recipe = {"mechanism": "usercounts", "method": "threshold", "false_presence": 0.05}
+    found = fastdp.synthesize(read(calls(0), s), recipe, 1.0, delta, seed=5).data.num_rows
+    assert found <= stats.binom.isf(1e-6, 4 * 2 * 12 * 40, 0.05)
+    assert found > 0
+    clipped = fastdp.synthesize(read(calls(0), s), {"mechanism": "usercounts"}, 1.0, delta, seed=5)
+    assert clipped.data.num_rows > 4 * found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-50, 50), max_size=30))
+def test_non_negative_least_squares_keeps_the_total(values):
+    y = np.array(values)
+    x = fit.nearest(y)
+    assert (x >= 0).all() and x.sum() == pytest.approx(max(0.0, y.sum()), abs=1e-6)
+    shown = x > 0
+    if (
+        shown.any()
+    ):  # the optimality conditions: one multiplier for all that is shown, no smaller one for the rest
+        gap = (y - x)[shown]
+        assert np.ptp(gap) < 1e-6 and (y[~shown] <= gap.max() + 1e-6).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), blocks=st.integers(1, 6))
+def test_whole_numbers_add_up_by_block(seed, blocks):
+    rng = np.random.default_rng(seed)
+    block = np.sort(rng.integers(0, blocks, 40))
+    block = np.unique(block, return_inverse=True)[1]
+    x = rng.exponential(2.0, 40)
+    w = fit.round_to_total(x, block)
+    assert w.dtype == np.int64 and (np.abs(w - x) < 1).all()
+    assert np.bincount(block, weights=w).tolist() == np.rint(np.bincount(block, weights=x)).tolist()
+    assert fit.to_total(w, 77).sum() in (0, 77)
+
+
+def test_held_back_counts_stay_below_the_share():
+    block = np.repeat([0, 1], 4)
+    counts = np.array([50.0, 30.0, 14.6, 5.4, 1000.0, 800.0, 100.0, 0.0])
+    held = fit.hold_back(counts, np.ones(8), block, 0.05, 0.4)
+    assert held.tolist() == [50.0, 30.0, 14.6, 4.0, 1000.0, 800.0, 100.0, 0.0]
+
+
+def crossed(seed=0, places=12, times=6, kinds=5):
+    """Counts of places x times x kinds that are a product up to Poisson noise, as flat groups with their
+    levels."""
+    rng = np.random.default_rng(seed)
+    shape = (places, times, kinds)
+    mean = 40 * rng.gamma(1, 1, (places, 1, kinds)) * rng.gamma(8, 1 / 8, (1, times, kinds))
+    truth = rng.poisson(mean).astype(float).reshape(-1)
+    groups = np.arange(truth.size)
+    cells = cells_of.Cells(("place", "time", "kind"), shape, 1)
+    from fastdp.mechanisms.usercounts.mechanism import level_of
+
+    return rng, truth, [level_of(cells, groups, c) for c in (("time", "kind"), ("place", "kind"))]
+
+
+def test_the_hierarchy_is_consistent_and_better_than_clipping():
+    rng, truth, levels = crossed()
+    noisy = truth + rng.normal(0, 30, truth.size)
+    measured = []
+    for level in levels:
+        sums = np.bincount(level.at, weights=truth)
+        measured.append(level.measured(sums + rng.normal(0, 30, sums.size), 900.0))
+    x, variance = fit.hierarchy(noisy, 900.0, measured)
+    assert (x >= 0).all() and (variance >= 0).all()
+
+    def error(estimate):
+        return float(np.abs(estimate - truth).sum())
+
+    assert error(x) < 0.6 * error(np.maximum(noisy, 0))
+    assert error(x) < error(fit.hierarchy(noisy, 900.0, levels)[0])
+    by_time = np.bincount(levels[0].at, weights=x)
+    assert by_time == pytest.approx(np.bincount(levels[0].at, weights=truth), abs=5 * 30)
+    kinds = [np.bincount(lv.codes[1][lv.at], weights=x) for lv in levels]
+    assert kinds[0] == pytest.approx(kinds[1], rel=1e-9)
+
+
+def test_public_data_of_the_same_law_help_the_hierarchy():
+    rng, truth, levels = crossed(2)
+    noisy = truth + rng.normal(0, 60, truth.size)
+    x, with_public = (
+        fit.hierarchy(noisy, 3600.0, levels, p)[0] for p in (None, rng.poisson(truth).astype(float))
+    )
+    assert np.abs(with_public - truth).sum() < 0.8 * np.abs(x - truth).sum()
+    wrong = rng.permutation(truth)  # public data of another world may harm a little, not ruin
+    misled = fit.hierarchy(noisy, 3600.0, levels, wrong)[0]
+    assert np.abs(misled - truth).sum() < 1.5 * np.abs(x - truth).sum()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_rates_lie_between_counts_and_prior(seed):
+    rng = np.random.default_rng(seed)
+    prior = rng.exponential(5, 50)
+    counts = rng.poisson(prior * rng.gamma(2, 0.5, 50)).astype(float)
+    found = fit.rates(counts, prior)
+    low, high = np.minimum(counts, prior), np.maximum(counts, prior)
+    assert ((low - 1e-9 <= found) & (found <= high + 1e-9)).all() and (found > 0).all()
+
+
+def test_public_people_are_counted_once_per_group():
+    s = schema()
+    public = calls(300, 8, users=20)
+    groups = np.arange(0, 4 * 2 * 12 * 3, 2)
+    found = cells_of.public_people(PublicTable(read(public, s, True)), s, COLUMNS, groups)
+    want = public.groupby(COLUMNS)["who"].nunique()
+    flat = {((a * 2 + y - 2018) * 12 + m - 1) * 3 + i: n for (a, y, m, i), n in want.items()}
+    assert found.tolist() == [flat.get(g, 0) for g in groups.tolist()]
+
+
+def test_raking_meets_its_margins():
+    _, truth, levels = crossed(1)
+    margins = [(lv.at, np.bincount(lv.at, weights=truth)) for lv in levels]
+    x = fit.rake(np.ones(truth.size), margins)
+    for at, totals in margins:
+        assert np.bincount(at, weights=x) == pytest.approx(totals, rel=1e-9, abs=1e-9)
+
+
+# Outputs
+
+
+def test_a_histogram_is_scored_like_its_events(tmp_path):
+    truth, public = simulate.incidents(5000, seed=1), simulate.incidents(2000, seed=2)
+    fields = {"mechanism": "usercounts", "unit": "event"}
+    s = fastdp.Schema.load("incidents-deid2")
+    made = [
+        fastdp.synthesize(
+            truth, fields | {"output": o}, 10.0, DELTA, schema=s, public=public, seed=1, sample_seed=1
+        )
+        for o in ("histogram", "events")
+    ]
+    tidy, events = (r.data for r in made)
+    assert tidy["count"].to_numpy().sum() == events.num_rows
+    scores = [fastdp.evaluate(truth, t, metrics=["sprint1"])["sprint1"]["score"] for t in (tidy, events)]
+    assert scores[0] == scores[1] > 0
+    assert fastdp.evaluate(read_table(truth, s), tidy, metrics=["sprint1"])["sprint1"]["score"] == scores[0]
+    assert "sim_resident" in events.column_names and "sim_resident" not in tidy.column_names
+
+
+def read_table(table, s):
+    return fastdp.read(table, s, public=True)
+
+
+def test_only_tables_marked_as_histograms_are_taken_for_their_events(tmp_path):
+    plain = pa.table({"a": [0, 1], "count": [3, 0]})
+    marked = plain.replace_schema_metadata({"fastdp.count": "count"})
+    (tmp_path / "parts").mkdir()
+    for i in range(2):
+        pq.write_table(marked, tmp_path / "parts" / f"part-{i}.parquet")
+    assert as_arrow(plain, "it").num_rows == 2
+    assert as_arrow(marked, "it").to_pydict() == {"a": [0, 0, 0]}
+    assert as_arrow(tmp_path / "parts", "it").to_pydict() == {"a": [0] * 6}
+    wrong = pa.table({"a": [0], "count": [-1]}).replace_schema_metadata({"fastdp.count": "count"})
+    with pytest.raises(DataError, match="whole numbers"):
+        as_arrow(wrong, "it")
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_events_have_people_within_the_bound(public):
+    s = schema(bound=5)
+    private = calls(4000, 1, users=2000)
+    got = fastdp.synthesize(
+        read(private, s),
+        {"mechanism": "usercounts", "method": "hierarchy", "output": "events", "cap": 2},
+        5.0,
+        1e-6,
+        public=read(calls(800, 2, users=400), s, True) if public else None,
+        seed=1,
+        sample_seed=1,
+    ).data.to_pandas()
+    assert abs(len(got) - 4000) < 800
+    sizes = got.groupby("who").size()
+    assert 800 < len(sizes) and (public or sizes.max() <= 5)
+
+
+def test_rows_asked_for_are_made():
+    s = schema()
+    for method in ("clip", "hierarchy"):
+        got = fastdp.synthesize(
+            read(calls(), s), {"mechanism": "usercounts", "method": method}, 5.0, 1e-6, rows=1234, seed=2
+        )
+        assert got.data["count"].to_numpy().sum() == 1234
+
+
+def test_some_columns_only_and_a_stream():
+    s = schema()
+    fields = {"mechanism": "usercounts", "columns": ["area", "type"], "method": "hierarchy"}
+    r = fastdp.synthesize(read(calls(), s), fields, 5.0, 1e-6, seed=2)
+    assert r.data.column_names == ["area", "type", "count"]
+    assert pa.table(r).equals(r.data)
+    assert r.tables["wide"].column_names == ["epsilon", "area", "0", "1", "2"]
+
+
+@pytest.mark.parametrize("delta", [0.0, DELTA, 1e-2])
+@pytest.mark.parametrize("method", ["clip", "hierarchy"])
+def test_the_plan_is_what_the_run_does(delta, method):
+    s = schema()
+    fields = {"mechanism": "usercounts", "method": method, "cap": 3}
+    planned = plan(s, fields, 1.0, delta)
+    done = fastdp.synthesize(read(calls(), s), fields, 1.0, delta, seed=2).privacy["parts"][0]["releases"]
+    done = [r for r in done if r["label"] != "rows per user"]
+    assert [ln.sigma for ln in planned.lines] == pytest.approx([r["sigma"] for r in done], rel=1e-6)
+    assert [ln.cells for ln in planned.lines] == [r["count"] for r in done]
+
+
+def test_the_plan_tells_nothing_that_does_not_matter_here():
+    s = schema()
+    public = read(calls(), s, True)
+    told = plan(s, {"mechanism": "usercounts", "unit": "event"}, 1.0, DELTA, public=public)
+    assert told.clip_bias is None and told.less_noise == 0.0 and told.unit == "event"
+    assert plan(s, "usercounts", 1.0, DELTA).unit == "who"
+
+
+def test_recipes_of_incidents():
+    for name in ("incidents-usercounts", "incidents-hierarchy"):
+        recipe = recipes.load(name)
+        for epsilon in (1.0, 2.0, 10.0):
+            config = recipe.config(epsilon).resolved(fastdp.Schema.load(recipe.schema), epsilon, DELTA)
+            assert config.unit == "user" and config.columns[-1] == "incident_type"
+    assert recipes.load("incidents-usercounts").config(1.0).method == "clip"
+
+
+# Bad input
+
+
+def test_values_the_schema_does_not_know_are_dropped_or_overflow():
+    frame = calls(50, 1)
+    strange = frame.assign(area=99), frame.assign(type=-1), frame.assign(month=13), frame.assign(year=1999)
+    for bad in strange:
+        both = pd.concat([frame, bad])
+        outcome = run(ExactDoor(read(both, schema())), job(schema()), t_max=20)
+        assert sum(histogram_of(outcome).values()) == len(frame)
+        s = schema(overflow="code")
+        kept = run(ExactDoor(read(both, s), cap=200), job(s), t_max=20)
+        assert sum(histogram_of(kept).values()) == 2 * len(frame)
+
+
+def test_empty_public_data_is_a_data_error():
+    s = schema()
+    for nothing in (calls(0), calls(30).assign(year=1999)):
+        with pytest.raises(DataError, match="public data has no row"):
+            fastdp.synthesize(
+                read(calls(), s), {"mechanism": "usercounts"}, 1.0, DELTA, public=read(nothing, s, True)
+            )
+
+
+def test_missing_columns_are_data_errors():
+    s = schema()
+    with pytest.raises(FastdpError, match="year"):
+        fastdp.synthesize(
+            pa.Table.from_pandas(calls().drop(columns="year")), {"mechanism": "usercounts"}, schema=s
+        )
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"cells": "public"}, "needs public data"),
+        ({"unit": "event", "method": "hierarchy"}, "counts people"),
+        ({"columns": ["area", "nowhere"]}, "nowhere"),
+        ({"kind": "who"}, "kind"),
+        ({"columns": []}, "at least one"),
+        ({"columns": ["area"], "output": "events"}, "all columns"),
+        ({"totals": [{"columns": COLUMNS}]}, "some, not all"),
+        ({"totals": [{"columns": ["area"], "share": 1.0}]}, "share"),
+        ({"totals": [{"columns": ["area"], "share": 0.5}, {"columns": ["type"], "share": 0.5}]}, "leave"),
+        ({"cap": 0}, "cap"),
+        ({"months": -1}, "months"),
+        ({"repeats": [0]}, "repeats"),
+        ({"t_max": 1}, "t_max"),
+        ({"false_presence": 0.0}, "false_presence"),
+        ({"presence": 1.0}, "presence"),
+        ({"method": "magic"}, "magic"),
+        ({"t_max": 10**9}, "whole grid"),
+    ],
+)
+def test_bad_fields_are_refused(fields, text):
+    s = schema()
+    with pytest.raises(FastdpError, match=text):
+        fastdp.synthesize(read(calls(), s), {"mechanism": "usercounts", **fields}, 1.0, DELTA)
+
+
+def test_units_that_cannot_be_promised_are_refused():
+    frame = calls().drop(columns="who")
+    s = schema(user=None)
+    with pytest.raises(UsageError, match="needs a user column"):
+        fastdp.synthesize(read(frame, s), {"mechanism": "usercounts"}, 1.0, DELTA)
+    with pytest.raises(UsageError, match="needs a user column"):
+        plan(s, "usercounts", 1.0, DELTA)
+    event = {"mechanism": "usercounts", "unit": "event"}
+    for method in ("clip", "hierarchy"):
+        for public in (None, read(frame, s, True)):
+            done = fastdp.synthesize(
+                read(frame, s), event | {"method": method}, 20.0, DELTA, public=public, seed=1
+            )
+            assert done.privacy["unit"]["kind"] == "event"
+            assert abs(done.data["count"].to_numpy().sum() - len(frame)) < 60
+    with pytest.raises(UsageError, match="delta above 0"):
+        fastdp.synthesize(read(calls(), schema()), {"mechanism": "usercounts", "noise": "gaussian"}, 1.0, 0.0)
+    with pytest.raises(UsageError, match="how many groups"):
+        UserCounts().resolved(
+            SimpleNamespace(
+                user="who", max_rows_per_user=None, domain=schema().domain, columns=schema().columns
+            ),
+            1.0,
+            DELTA,
+        )
+
+
+def test_months_and_years_must_be_numbers_of_the_calendar():
+    with pytest.raises(UsageError, match="13 is no month"):
+        cells_of.month_shifts(schema(months=[1, 13]), COLUMNS, "year", "month", 3)
+    named = schema()
+    named = fastdp.Schema.from_dict(
+        {
+            **named.to_dict(),
+            "columns": {
+                **named.to_dict()["columns"],
+                "month": {"kind": "categorical", "dtype": "string", "values": ["Jan", "Feb"]},
+            },
+        }
+    )
+    with pytest.raises(UsageError, match="whole numbers"):
+        cells_of.month_shifts(named, COLUMNS, "year", "month", 3)
+
+
+def test_a_submission_needs_wide_tables():
+    with pytest.raises(UsageError, match="wide table"):
+        submission([SimpleNamespace(tables={}, out=None)])

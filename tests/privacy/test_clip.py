@@ -1,0 +1,109 @@
+"""The clip's criterion: exact on known sizes, the same on any machine, and robust against a noisy histogram."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.errors import UsageError
+from fastdp.privacy import clip as clip_rules
+
+
+def slow_error(sizes, users, noise, clip, displaced):
+    """The docstring's formula, marginal by marginal."""
+    rows = sum(r * u for r, u in zip(sizes, users, strict=True))
+    kept = sum(min(r, clip) * u for r, u in zip(sizes, users, strict=True))
+    lost = 1 - kept / rows
+    return np.mean([(displaced * lost + n * clip / kept) / (1 + n * clip / kept) for n in noise])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 300), st.floats(0.01, 1e4)), min_size=1, max_size=12),
+    st.lists(st.floats(0, 1e6), min_size=1, max_size=6),
+    st.floats(0, 1),
+)
+def test_the_choice_is_the_least_by_the_slow_formula(histogram, noise, displaced):
+    sizes, users = zip(*histogram, strict=True)
+    clips = clip_rules.candidates(300)
+    found = clip_rules.choose(sizes, users, noise, clips, displaced=displaced)
+    slow = {c: slow_error(sizes, users, noise, c, displaced) for c in clips}
+    assert slow[found.clip] <= min(slow.values()) + 1e-9
+    for line in found.lines:
+        assert line.error == pytest.approx(slow[line.clip], abs=1e-9)
+        assert 0 <= line.lost < 1
+    assert found.put_back >= 1
+
+
+def test_noise_lowers_the_clip_and_its_absence_loses_nothing():
+    sizes, users = [1, 10, 200], [900, 500, 100]
+    clips = clip_rules.candidates(200)
+    chosen = [clip_rules.choose(sizes, users, [n], clips).clip for n in (0.0, 10.0, 100.0, 1e4)]
+    assert chosen[0] == 200
+    assert chosen == sorted(chosen, reverse=True) and chosen[-1] <= 10
+
+
+def test_marginals_that_are_noise_at_any_clip_do_not_decide():
+    sizes, users = [5, 50, 200], [500, 300, 100]
+    clips = clip_rules.candidates(200)
+    alone = clip_rules.choose(sizes, users, [20.0], clips).clip
+    assert clip_rules.choose(sizes, users, [20.0, 1e12, 1e12], clips).clip == alone
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 5, 7, 200, 1000, 1 << 40])
+def test_candidates_and_bins_lie_within_the_bound(bound):
+    clips, edges = clip_rules.candidates(bound), clip_rules.size_edges(bound)
+    assert clips[0] == 1 and clips[-1] == bound and list(clips) == sorted(set(clips))
+    assert edges[0] == 1 and edges[-1] <= bound and list(edges) == sorted(set(edges))
+    sizes, users = clip_rules.from_histogram([2.0] * len(edges), bound)
+    assert min(sizes) == 1 and max(sizes) <= bound and math.isclose(sum(users), 2 * len(edges))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(-1e3, 1e3), min_size=15, max_size=15))
+def test_a_noisy_histogram_becomes_the_nearest_one_that_can_be(values):
+    """Least squares with sum and sign fixed: the residual is the same number wherever users are left, and no
+    larger elsewhere."""
+    found = np.array(clip_rules._nonnegative(values))
+    assert (found >= 0).all()
+    if math.fsum(values) <= 0:
+        assert not found.any()
+        return
+    assert found.sum() == pytest.approx(math.fsum(values), abs=1e-8)
+    gap = np.array(values) - found
+    assert np.ptp(gap[found > 0]) < 1e-8
+    assert (gap[found == 0] <= gap[found > 0].max() + 1e-8).all()
+
+
+def test_an_empty_table_has_a_clip_too():
+    found = clip_rules.from_release([-3.0] * 15, [5.0], 200)
+    assert 1 <= found.clip <= 200 and found.put_back == 1 and math.isfinite(found.line.error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (([], [], [1.0], [1]), {}),
+        (([1], [-1.0], [1.0], [1]), {}),
+        (([1], [math.nan], [1.0], [1]), {}),
+        (([1], [1.0], [math.inf], [1]), {}),
+        (([1], [1.0], [-1.0], [1]), {}),
+        (([1], [1.0], [1.0], []), {}),
+        (([1], [1.0], [1.0], [0]), {}),
+        (([1], [1.0], [1.0], [1]), {"displaced": 2.0}),
+    ],
+)
+def test_bad_input(arguments, options):
+    with pytest.raises(UsageError):
+        clip_rules.choose(*arguments, **options)
+    with pytest.raises(UsageError, match="bins"):
+        clip_rules.from_histogram([1.0], 200)
+
+
+def test_unit_noise_is_half_the_expected_l1_norm():
+    rng = np.random.default_rng(0)
+    (unit,) = clip_rules.unit_noise(0.5, [(40, 0.25)])
+    drawn = np.abs(rng.normal(0, 1 / (0.5 * 0.5), (4000, 40))).sum(axis=1).mean() / 2
+    assert unit == pytest.approx(drawn, rel=0.02)

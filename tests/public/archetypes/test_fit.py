@@ -1,0 +1,252 @@
+"""From public tables to models: what is counted, what happens at the edges, how a model is kept."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp.domain import Domain
+from fastdp.errors import DataError, RunError, UsageError
+from fastdp.measurement import Measurement
+from fastdp.public.archetypes import fit as fitting
+from fastdp.public.archetypes import store
+from fastdp.public.archetypes.options import Options, Step
+from fastdp.public.archetypes.prior import prior_model, smoothed, tree_cliques
+from fastdp.tables.table import Table
+from tests.reference import archetypes as twin
+
+SIZES = {"when": 6, "where": 8, "firm": 3, "pay": 4}
+OPTIONS = Options(
+    features=("when", "where"),
+    trait="firm",
+    archetypes=2,
+    chain=(Step(target="pay", given=("where", "firm")),),
+)
+
+
+def people(users=400, seed=0, lone=20):
+    """Two kinds of users: early in the low places, late in the high ones; the last `lone` users have one row."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, users)
+    rows = np.where(np.arange(users) < users - lone, rng.integers(2, 9, users), 1)
+    user = np.repeat(np.arange(users), rows)
+    k = kind[user]
+    codes = {
+        "when": np.clip(np.rint(rng.normal(1 + 3 * k, 0.7)), 0, 5).astype(int),
+        "where": np.clip(np.rint(rng.normal(1 + 5 * k, 0.8)), 0, 7).astype(int),
+        "firm": rng.integers(0, 3, users)[user],
+        "pay": rng.integers(0, 4, user.size),
+    }
+    return codes, user, kind
+
+
+def make(users=400, seed=0, options=OPTIONS, **more):
+    codes, user, kind = people(users, seed, **more)
+    schema = fastdp.Schema.from_domain(SIZES, user="user")
+    table = Table.from_codes(schema, codes, user=user, public=True)
+    return fitting.fit(table, options), table, codes, user, kind
+
+
+def test_archetypes_are_the_kinds_of_users():
+    model, _, codes, user, kind = make()
+    same = (model.archetype == kind).mean()
+    assert max(same, 1 - same) > 0.97
+    assert model.members.sum() == 400
+    cell = codes["when"] * 8 + codes["where"]
+    slow = twin.most_common(user.tolist(), model.labels[cell].tolist())
+    assert all(model.archetype[u] in values for u, values in slow.items())
+
+
+def test_what_is_kept_per_archetype():
+    model, _, codes, user, _ = make()
+    mine = model.archetype[user]
+    for a in range(2):
+        rows = mine == a
+        cells = np.bincount((codes["when"] * 8 + codes["where"])[rows], minlength=48)
+        at = slice(model.places.start[a], model.places.start[a + 1])
+        assert dict(zip(model.places.values[at].tolist(), model.places.counts[at].tolist())) == {
+            i: n for i, n in enumerate(cells.tolist()) if n
+        }
+        assert (model.ways["pay"][a] == np.bincount(codes["pay"][rows], minlength=4)).all()
+        expected = np.bincount(codes["when"][rows], minlength=6) / model.members[a]
+        assert np.allclose(model.expected("when")[a], expected)
+        assert model.mean_rows[a] == pytest.approx(rows.sum() / model.members[a])
+    assert (model.rows_per_user == np.bincount(user)).all()
+    firm = [codes["firm"][user == u][0] for u in range(400)]
+    assert (model.trait == firm).all()
+    assert model.users.sum() == 400
+
+
+def test_an_archetype_without_users_borrows_everybodys_habits():
+    codes, user, _ = people()
+    options = Options(features=("when",), archetypes=6, chain=None)
+    schema = fastdp.Schema.from_domain(SIZES, user="user")
+    codes["when"] = np.where(np.arange(user.size) % 50 == 0, 5, 0)  # nobody's most common label is the second
+    model = fitting.fit(Table.from_codes(schema, codes, user=user, public=True), options)
+    empty = np.flatnonzero(model.members == 0)
+    assert empty.size
+    assert np.isfinite(model.mean_rows).all()
+    assert model.places.keys.tolist() == list(range(6))
+    drawn = model.places.draw(np.full(2000, empty[0]), np.random.default_rng(0))
+    assert set(drawn.tolist()) <= {0, 5}
+    assert model.sizes.draw(empty, np.random.default_rng(0)).min() >= 1
+    assert {d["archetype"] for d in model.describe() if d["users"] == 0} == set(empty.tolist())
+
+
+def test_the_number_is_chosen_by_users_held_out():
+    model, *_ = make(1500, options=Options(features=("when", "where"), trait="firm", archetypes="auto"))
+    by = {e["archetypes"]: e for e in model.evidence}
+    assert set(by) == set(fitting.CANDIDATES)
+    assert model.size >= 2
+    assert by[2]["log_likelihood"] > by[1]["log_likelihood"] + 0.1
+    best = max(e["log_likelihood"] for e in model.evidence)
+    assert best - by[model.size]["log_likelihood"] <= by[model.size]["error_of_gap_to_best"] + 1e-12
+
+
+def test_refusals():
+    codes, user, _ = people()
+    schema = fastdp.Schema.from_domain(SIZES, user="user")
+    with pytest.raises(UsageError, match="public data only"):
+        fitting.fit(Table.from_codes(schema, codes, user=user), OPTIONS)
+    with pytest.raises(DataError, match="user column"):
+        fitting.fit(Table.from_codes(SIZES, codes, public=True), OPTIONS)
+    none = {name: column[:0] for name, column in codes.items()}
+    with pytest.raises(DataError, match="no rows"):
+        fitting.fit(Table.from_codes(schema, none, user=user[:0], public=True), OPTIONS)
+    table = Table.from_codes(schema, codes, user=user, public=True)
+    del table.codes["pay"]
+    with pytest.raises(DataError, match="'pay'"):
+        fitting.fit(table, OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"chain": ()}, "how to draw pay"),
+        ({"trait": "when"}, "also a feature"),
+        ({"chain": (Step(target="pay", given=("nope",)),)}, "'nope'"),
+        ({"chain": (Step(target="firm", given=("when",)),)}, "drawn twice"),
+        ({"features": ("when", "nope")}, "nope"),
+    ],
+)
+def test_options_that_do_not_fit_the_schema(fields, words):
+    plain = {"features": ("when", "where"), "trait": "firm"} | fields
+    with pytest.raises(fastdp.errors.FastdpError, match=words):
+        Options(**plain).resolve(Domain(SIZES))
+    with pytest.raises(ValueError, match="itself"):
+        Step(target="pay", given=("pay",))
+
+
+def test_default_chain_and_fallbacks():
+    told = Options(features=("when", "where")).resolve(Domain(SIZES))
+    assert [t for t, _ in told.links] == ["firm", "pay"]
+    assert told.links[0][1] == (("when", "where"), ("where",), ())
+
+
+def test_the_folder_keeps_everything_and_finds_damage(tmp_path):
+    model, table, *_ = make()
+    store.save(model, table.schema, tmp_path / "A")
+    again = store.load(tmp_path / "A")
+    assert again.digest() == model.digest()
+    assert again.options == model.options
+    assert {p.suffix for p in (tmp_path / "A").iterdir()} == {".npy", ".json"}
+    with pytest.raises(RunError, match="exists"):
+        store.save(model, table.schema, tmp_path / "A")
+    assert [p.name for p in tmp_path.iterdir()] == ["A"]
+
+    saved = store.Saved(tmp_path / "A")
+    assert saved.archetypes({"features": ("when", "where")}).size == 2
+    with pytest.raises(UsageError, match="other trait"):
+        saved.archetypes({"trait": "pay"})
+    for call in (saved.marginals, saved.habits):
+        with pytest.raises(UsageError, match="public data itself"):
+            call([("when",)])
+
+    data = bytearray((tmp_path / "A" / "labels.npy").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "A" / "labels.npy").write_bytes(data)
+    with pytest.raises(DataError, match=r"labels\.npy is damaged"):
+        store.load(tmp_path / "A")
+    head = json.loads((tmp_path / "A" / store.HEAD).read_text())
+    (tmp_path / "A" / store.HEAD).write_text(json.dumps(head | {"version": 99}))
+    with pytest.raises(DataError, match="fit it again"):
+        store.load(tmp_path / "A")
+    (tmp_path / "A" / store.HEAD).write_text("{")
+    with pytest.raises(DataError, match="damaged"):
+        store.load(tmp_path / "A")
+    assert not store.is_folder(tmp_path / "B")
+
+
+def test_the_prior_is_the_public_distribution_where_there_is_enough_of_it():
+    model, table, codes, *_ = make(3000, options=OPTIONS)
+    prior = prior_model(Domain(SIZES), model.prior, total=1.0)
+    for name, n in SIZES.items():
+        truth = np.bincount(codes[name], minlength=n) / table.rows
+        assert np.abs(prior.marginal((name,)) - truth).max() < 0.01
+    assert all((node.table > 0).all() for node in prior.nodes)
+
+
+def test_refining_is_the_least_change_in_relative_entropy():
+    """Iterative proportional fitting from the prior to the refined model's own measured marginals (their
+    least change, by Csiszar's theorem) gives the refined model back, on the whole joint table."""
+    model, *_ = make(1000)
+    domain = Domain(SIZES)
+    prior = prior_model(domain, model.prior)
+    rng = np.random.default_rng(0)
+    sets = [("when", "where"), ("pay",), ("where", "firm")]
+    answers = [Measurement(s, 1000 * rng.dirichlet(np.ones(domain.cells(s))), 2.0) for s in sets]
+    found = fastdp.fit(domain, answers, total=1000.0, warm_start=prior, stop="noise", method="mirror-descent")
+    names = tuple(SIZES)
+    joint, target = prior.marginal(names), found.marginal(names) / 1000
+    for _ in range(500):
+        for s in sets:
+            rest = tuple(i for i, name in enumerate(names) if name not in s)
+            joint = joint * target.sum(axis=rest, keepdims=True) / joint.sum(axis=rest, keepdims=True)
+    assert np.abs(prior.marginal(names) - target).max() > 1e-3
+    assert np.abs(joint - target).max() < 1e-7
+
+
+def test_public_data_that_explains_the_answers_is_left_alone():
+    """Answers one standard deviation worse than the noise's expectation: no slack bends the prior, a slack of
+    2 does not."""
+    model, *_ = make(1000)
+    domain = Domain(SIZES)
+    prior = prior_model(domain, model.prior)
+    cells = domain.cells(("when", "where"))
+    noise = np.random.default_rng(1).standard_normal(cells)
+    noise -= noise.mean()
+    noise *= np.sqrt((cells + 2 * np.sqrt(cells / 2)) / (noise @ noise))
+    exact = 1000 * prior.marginal(("when", "where")).ravel()
+    answers = [Measurement(("when", "where"), exact + 30 * noise, 30.0)]
+    options = {"total": 1000.0, "warm_start": prior, "method": "mirror-descent"}
+    kept = fastdp.fit(domain, answers, slack=2.0, **options)
+    bent = fastdp.fit(domain, answers, slack=0.0, **options)
+    assert (kept.iterations, kept.ended) == (1, "noise level")
+    assert np.allclose(kept.marginal(("when", "where")).ravel(), exact)
+    assert bent.iterations > 1
+
+
+def test_tree_cliques_close_a_cycle_and_name_every_attribute():
+    domain = Domain({"a": 2, "b": 3, "c": 2, "d": 2, "e": 5})
+    found = tree_cliques(domain, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
+    assert {x for c in found for x in c} == set(domain)
+    counts = {c: (np.arange(domain.cells(c)), np.ones(domain.cells(c), np.int64)) for c in found}
+    assert np.allclose(prior_model(domain, counts).marginal(("a", "b")), 1 / 6)
+
+
+def test_smoothing_falls_back_on_the_condition_that_tells_most():
+    domain = Domain({"a": 2, "b": 2, "t": 2})
+    joint = np.zeros((2, 2, 2))
+    joint[0, 0], joint[1, 0], joint[0, 1] = [90, 10], [85, 15], [10, 90]  # t follows b; (1, 1) was never seen
+    found = smoothed(domain, joint, ("a", "b"), ("t",)).reshape(2, 2, 2)
+    assert np.allclose(found.sum(axis=2), 1)
+    assert found[1, 1, 1] > 0.85
+    assert found[0, 0, 0] == pytest.approx(0.9, abs=0.02)
+
+
+def test_the_clip_factor_is_rows_by_rows_that_count():
+    model, _, _, user, _ = make()
+    rows = np.bincount(user)
+    assert model.clip_factor(3) == pytest.approx(rows.sum() / np.minimum(rows, 3).sum())
+    assert model.clip_factor(100) == 1

@@ -1,0 +1,98 @@
+"""The mixture: weights are repetitions, densities follow the formula, scikit-learn agrees."""
+
+import numpy as np
+import pytest
+
+from fastdp.errors import DataError
+from fastdp.public.archetypes import mixture
+from tests.reference import archetypes as twin
+
+
+def blobs(seed=0, rows=3000):
+    """Three clusters of whole-number points in three dimensions, as distinct points and counts."""
+    rng = np.random.default_rng(seed)
+    centres = np.array([[5, 5, 60], [30, 40, 10], [60, 10, 35]])
+    points = np.rint(centres[rng.integers(0, 3, rows)] + rng.normal(0, 3, (rows, 3))).astype(int)
+    distinct, counts = np.unique(points, axis=0, return_counts=True)
+    return points, distinct, counts
+
+
+def test_counts_are_repetitions():
+    rows, distinct, counts = blobs()
+    start = np.repeat(np.arange(3), 1000)[: rows.shape[0]]
+    share = counts / counts.sum()
+    phi = mixture.monomials(distinct.astype(float))
+    belongs = np.equal.outer(distinct[:, 0] // 21, np.arange(3)).astype(float)
+    weighted = mixture.maximise(phi, share, belongs, np.zeros((3, 3)))
+    phi = mixture.monomials(rows.astype(float))
+    belongs = np.equal.outer(rows[:, 0] // 21, np.arange(3)).astype(float)
+    plain = mixture.maximise(phi, np.full(start.size, 1 / start.size), belongs, np.zeros((3, 3)))
+    for a, b in zip(weighted, plain):
+        assert np.allclose(a, b)
+
+
+def test_density_and_labels_follow_the_formula_on_unscaled_points():
+    _, distinct, counts = blobs()
+    found = mixture.fit(distinct, counts, 3, seed=1)
+    # In units of the codes: the scaler belongs to the mixture.
+    means = found.means * found.spread + found.centre
+    covariances = found.covariances * np.multiply.outer(found.spread, found.spread)
+    slow = [twin.log_density(p, found.weights, means, covariances) for p in distinct[:50]]
+    assert np.allclose(found.log_density(distinct[:50]), slow)
+    by_part = [
+        [twin.log_density(p, [w], [m], [c]) for w, m, c in zip(found.weights, means, covariances)]
+        for p in distinct[:50]
+    ]
+    assert (found.labels(distinct[:50]) == np.argmax(by_part, axis=1)).all()
+
+
+def test_likelihood_never_falls_and_clusters_are_found():
+    _, distinct, counts = blobs()
+    share = counts / counts.sum()
+    x = (distinct - share @ distinct) / 10.0
+    phi = mixture.monomials(x)
+    rng = np.random.default_rng(3)
+    state = mixture.maximise(phi, share, rng.dirichlet(np.ones(4), len(x)), np.zeros((3, 3)))
+    last = -np.inf
+    for _ in range(30):
+        state, now = mixture.climb(phi, share, state, np.zeros((3, 3)), 0.0, 1)
+        assert now >= last - 1e-9
+        last = now
+    found = mixture.fit(distinct, counts, 3)
+    assert np.allclose(np.sort(found.weights), 1 / 3, atol=0.03)
+
+
+def test_scikit_learn_agrees():
+    sklearn = pytest.importorskip("sklearn.mixture")
+    rows, distinct, counts = blobs(4)
+    ours = mixture.fit(distinct, counts, 3, floor=1e-6, tol=1e-8)
+    scaled = ours.standardised(rows)
+    peer = sklearn.GaussianMixture(3, random_state=0, tol=1e-8, max_iter=500).fit(scaled)
+    shift = np.log(ours.spread).sum()
+    mean = float(counts @ ours.log_density(distinct) / counts.sum())
+    assert mean + shift == pytest.approx(peer.score(scaled), abs=1e-5)
+    same = mixture.Mixture(ours.centre, ours.spread, peer.weights_, peer.means_, peer.covariances_)
+    assert (same.labels(rows) == peer.predict(scaled)).all()
+    assert np.allclose(same.log_density(rows) + shift, peer.score_samples(scaled))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_ragged_cases(size):
+    """Fewer points than components, a constant column, a single point: no NaN, every label in range."""
+    for points in ([[3, 3]], [[0, 7], [1, 7]], [[0, 0], [0, 1], [5, 0]]):
+        found = mixture.fit(np.array(points), np.arange(1, len(points) + 1), size)
+        assert np.isfinite(found.log_density(points)).all()
+        assert found.weights.sum() == pytest.approx(1)
+        assert set(found.labels(points)) <= set(range(size))
+
+
+def test_nothing_to_fit_is_an_error():
+    with pytest.raises(DataError, match="no rows"):
+        mixture.fit(np.zeros((2, 2)), np.zeros(2), 2)
+
+
+def test_equal_seeds_give_equal_mixtures():
+    _, distinct, counts = blobs()
+    a, b = (mixture.fit(distinct, counts, 4, seed=9) for _ in range(2))
+    assert (a.means == b.means).all()
+    assert (a.covariances == b.covariances).all()

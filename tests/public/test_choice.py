@@ -1,0 +1,86 @@
+"""Choices from public data: outer marginals, habits, the clip."""
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp.domain import Domain
+from fastdp.errors import DataError, UsageError
+from fastdp.public import choice, data
+from tests.run.test_synthesize import small_data, small_schema
+
+
+def public_table():
+    return data.PublicTable(fastdp.read(small_data(), small_schema(), public=True))
+
+
+def test_private_tables_are_refused():
+    with pytest.raises(UsageError, match="public=True"):
+        data.PublicTable(fastdp.read(small_data(10), small_schema()))
+
+
+def test_mutual_information_of_known_tables():
+    assert choice.mutual_information(np.outer([1, 2, 3], [4, 5])) == pytest.approx(0.0, abs=1e-12)
+    assert choice.mutual_information(np.eye(4) * 7) == pytest.approx(np.log(4))
+    assert choice.mutual_information(np.zeros((2, 2))) == 0.0
+
+
+def test_pairs_form_the_maximum_spanning_tree():
+    domain = Domain(dict.fromkeys("abcd", 2))
+    strength = {
+        ("a", "b"): 3.0,
+        ("b", "c"): 2.0,
+        ("a", "c"): 1.0,
+        ("c", "d"): 0.5,
+        ("a", "d"): 0.1,
+        ("b", "d"): 0.2,
+    }
+    chosen = {frozenset(c) for c in choice.grow(domain, strength, 2, 100)}
+    assert chosen == {frozenset("ab"), frozenset("bc"), frozenset("cd")}
+
+
+def test_larger_cliques_form_a_junction_tree_within_the_limit():
+    rng = np.random.default_rng(0)
+    names = [f"c{i}" for i in range(8)]
+    domain = Domain({n: int(rng.integers(2, 9)) for n in names})
+    strength = {(a, b): float(rng.random()) for i, a in enumerate(names) for b in names[i + 1 :]}
+    chosen = choice.grow(domain, strength, 3, 200)
+    assert {a for c in chosen for a in c} == set(names)
+    assert all(domain.cells(c) <= 200 and len(c) <= 3 for c in chosen)
+    from fastdp.model.tree import junction_tree
+
+    assert {frozenset(c) for c in junction_tree(domain, chosen).cliques} == {frozenset(c) for c in chosen}
+
+
+def test_attributes_too_large_to_pair_stand_alone():
+    domain = Domain({"a": 1000, "b": 1000, "c": 2})
+    chosen = choice.grow(domain, {("a", "c"): 1.0, ("b", "c"): 0.5}, 3, 5000)
+    assert {frozenset(c) for c in chosen} == {frozenset("ac"), frozenset("bc")}
+    assert choice.grow(domain, {}, 3, 10) == [("a",), ("b",), ("c",)]
+
+
+def test_the_public_table_finds_the_dependence_that_is_there():
+    chosen = public_table().choose_outer(ways=2)
+    assert any(set(c) == {"a", "b"} for c in chosen)
+
+
+def test_habits_need_users():
+    schema = fastdp.Schema.from_domain({"a": 4, "b": 3, "c": 2})
+    public = data.PublicTable(fastdp.read(small_data().drop_columns(["u"]), schema, public=True))
+    with pytest.raises(DataError, match="user column"):
+        public.habits(("a",))
+    assert public_table().habits(("a", "b")).rows == 3000
+
+
+def test_the_clip_weighs_bias_against_noise():
+    sizes = np.concatenate([np.full(1000, 3), np.full(10, 200)])
+    assert data.choose_clip(sizes, [0.0]).clip == 200
+    assert data.choose_clip(sizes, [250.0]).clip == 3
+    choice = data.choose_clip(sizes, [5.0], also=(1000,))
+    lost = [line.lost for line in choice.lines]
+    assert lost[-1] == 0 and (np.diff(lost) <= 0).all()
+    assert choice.clip <= 200 < choice.lines[-1].clip
+    # ten times the rows, each user with as many as before: the noise weighs a tenth
+    assert data.choose_clip(sizes, [250.0], 50_000).clip == data.choose_clip(sizes, [25.0]).clip
+    with pytest.raises(DataError):
+        data.choose_clip(np.zeros(3), [0.1])

@@ -1,0 +1,161 @@
+"""User ids: the deal's laws, against a slow twin, and against the published heuristic on the conjunction
+score."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp import simulate
+from fastdp._core import ids as core
+from fastdp.errors import UsageError
+from fastdp.public import ids
+from tests.reference.ids import conjunction, join_heuristic, pairs_left
+
+
+def random_case(rng, rows, users, shape):
+    codes = {f"c{i}": rng.integers(0, n, rows).astype(np.uint8) for i, n in enumerate(shape)}
+    return codes, np.sort(rng.integers(0, users, rows)).astype(np.uint32)
+
+
+@given(st.integers(0, 200), st.integers(1, 9), st.integers(0, 2**63 - 1))
+@settings(max_examples=60, deadline=None)
+def test_group_orders_by_key_and_keeps_every_position(n, keys, seed):
+    key = np.random.default_rng(seed % 1000).integers(0, keys, n).astype(np.uint32)
+    order, start = core.group(key, keys, seed)
+    assert sorted(order.tolist()) == list(range(n))
+    assert start[0] == 0 and start[-1] == n
+    for g in range(keys):
+        assert (key[order[start[g] : start[g + 1]]] == g).all()
+
+
+def test_group_refuses_a_key_out_of_range():
+    with pytest.raises(ValueError):
+        core.group(np.array([0, 3], np.uint32), 3, 1)
+
+
+def test_group_shuffles_uniformly():
+    """Chi-square over the 24 orders of 4 positions, 24,000 shuffles, false alarms 1e-6: below 69.9 (23
+    degrees)."""
+    seen = {}
+    for seed in range(24_000):
+        order = tuple(core.group(np.zeros(4, np.uint32), 1, seed)[0].tolist())
+        seen[order] = seen.get(order, 0) + 1
+    assert len(seen) == 24
+    assert sum((n - 1000) ** 2 / 1000 for n in seen.values()) < 69.9
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_deal_pairs_as_many_as_the_slow_twin(seed):
+    rng = np.random.default_rng(seed)
+    keys = int(rng.integers(1, 6))
+    row_key = rng.integers(0, keys, rng.integers(1, 40)).astype(np.uint32)
+    unit_key = rng.integers(0, keys, rng.integers(1, 40)).astype(np.uint32)
+    user = np.arange(unit_key.size, dtype=np.uint32)
+    owner = np.full(row_key.size, 2**32 - 1, np.uint32)
+    rows, units = core.deal(
+        *core.group(row_key, keys, seed),
+        *core.group(unit_key, keys, seed + 1),
+        np.arange(row_key.size, dtype=np.uint32),
+        np.arange(unit_key.size, dtype=np.uint32),
+        user,
+        owner,
+    )
+    assert (rows.size, units.size) == pairs_left(row_key, unit_key)
+    dealt = owner != 2**32 - 1
+    assert dealt.sum() == row_key.size - rows.size
+    assert (unit_key[owner[dealt]] == row_key[dealt]).all()
+    assert np.unique(owner[dealt]).size == dealt.sum()
+
+
+@given(st.integers(0, 400), st.integers(1, 400), st.integers(1, 30), st.integers(1, 12), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_every_row_gets_a_user_and_nobody_exceeds_the_bound(rows, public_rows, users, bound, seed):
+    rng = np.random.default_rng(seed)
+    shape = (3, 4)
+    public, owner = random_case(rng, public_rows, users, shape)
+    habits = ids.Habits.from_rows(("c0", "c1"), shape, owner, public)
+    assert habits.rows == public_rows
+    synthetic, _ = random_case(rng, rows, 1, shape)
+    dealt, n = ids.deal(synthetic, rows, habits, bound=bound, seed=seed)
+    assert dealt.shape == (rows,)
+    if rows:
+        assert np.bincount(dealt, minlength=n).max() <= bound
+        again, _ = ids.deal(synthetic, rows, habits, bound=bound, seed=seed)
+        assert (again == dealt).all()
+
+
+def test_habits_count_what_pandas_counts():
+    import pandas as pd
+
+    rng = np.random.default_rng(5)
+    codes, owner = random_case(rng, 500, 20, (3, 5))
+    habits = ids.Habits.from_rows(("c0", "c1"), (3, 5), owner, codes)
+    frame = pd.DataFrame({"u": owner, "cell": codes["c0"].astype(int) * 5 + codes["c1"]})
+    want = frame.groupby(["u", "cell"]).size()
+    assert habits.counts.tolist() == want.tolist()
+    assert habits.cells.tolist() == [cell for _, cell in want.index]
+    assert habits.rows_per_user().tolist() == frame.groupby("u").size().tolist()
+
+
+def test_the_public_rows_themselves_come_back_with_their_profiles():
+    """Dealing the public rows themselves meets every demand exactly: each user's counts are a public user's."""
+    rng = np.random.default_rng(3)
+    codes, owner = random_case(rng, 3000, 60, (4, 6))
+    habits = ids.Habits.from_rows(("c0", "c1"), (4, 6), owner, codes)
+    mixed = rng.permutation(3000)
+    dealt, n = ids.deal({k: v[mixed] for k, v in codes.items()}, 3000, habits, bound=None, seed=1)
+
+    def profiles(user, c):
+        table = np.zeros((n, 24), int)
+        np.add.at(table, (user, c["c0"].astype(int) * 6 + c["c1"]), 1)
+        return sorted(map(tuple, table))
+
+    assert n == 60
+    assert profiles(dealt, {k: v[mixed] for k, v in codes.items()}) == profiles(owner, codes)
+
+
+def test_deal_by_size_follows_the_histogram():
+    sizes = np.array([1, 5, 50])
+    owner, n = ids.deal_by_size(100_000, sizes, np.array([3000.0, -20.0, 1500.0]), seed=2)
+    per_user = np.bincount(owner, minlength=n)
+    assert per_user.max() <= 50 and owner.size == 100_000
+    share = (per_user <= 1).mean()
+    assert abs(share - 2 / 3) < 0.01
+
+
+def test_deal_by_size_without_any_positive_answer_still_deals():
+    owner, n = ids.deal_by_size(10, np.array([1, 4]), np.array([-1.0, -3.0]), seed=2)
+    assert owner.size == 10 and np.bincount(owner, minlength=n).max() <= 4
+
+
+def test_no_public_rows_is_a_usage_error():
+    habits = ids.Habits.from_rows(("c0",), (3,), np.empty(0, np.uint32), {"c0": np.empty(0, np.uint8)})
+    with pytest.raises(UsageError, match="no rows"):
+        ids.deal({"c0": np.zeros(3, np.uint8)}, 3, habits, bound=5, seed=0)
+
+
+def test_too_many_habit_cells_is_a_usage_error():
+    with pytest.raises(UsageError, match="name fewer"):
+        ids.cell_numbers({}, ("a", "b"), (70_000, 70_000), 3)
+
+
+def test_beats_the_published_heuristic_on_the_higher_order_conjunction():
+    rows = 120_000
+    columns, shape = ("pickup_community_area", "shift"), (78, 21)
+    users, codes = [], []
+    for seed, year, n in ((1, 2020, rows), (2, 2019, 140_000)):
+        table = simulate.taxi(n, seed=seed, year=year)
+        users.append(np.unique(table["taxi_id"].to_numpy(), return_inverse=True)[1].astype(np.uint32))
+        taken = {c: np.maximum(table[c].to_numpy(), 0).astype(np.uint8) for c in columns}
+        codes.append(taken)
+    mixed = np.random.default_rng(0).permutation(rows)
+    synthetic = {c: codes[0][c][mixed] for c in columns}
+    habits = ids.Habits.from_rows(columns, shape, users[1], codes[1])
+    ours, _ = ids.deal(synthetic, rows, habits, bound=200, seed=4)
+    theirs = join_heuristic(synthetic, codes[1], users[1], columns, shape, seed=4)
+    truth = (users[0], codes[0])
+    score = conjunction(*truth, ours, synthetic)
+    assert score > conjunction(*truth, theirs, synthetic)
+    assert score > 0.97

@@ -1,0 +1,417 @@
+"""The session: what comes out, what it costs, what it refuses, and that nothing private shows."""
+
+import copy
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp import Measurement
+from fastdp.domain import Domain
+from fastdp.engines.local import local
+from fastdp.errors import (
+    BudgetError,
+    FastdpError,
+    LedgerError,
+    MeasurementError,
+    PrivacyError,
+    SchemaError,
+    UsageError,
+)
+from fastdp.model import fit
+from fastdp.privacy import gdp, scale
+from fastdp.privacy.ledger import Ledger
+from fastdp.queries import Binned, Sparse, Weighted
+from fastdp.release import reserve
+from fastdp.release.gateway import Request, Session
+from fastdp.schema import Schema
+from fastdp.tables.table import Table
+from fastdp.userkeys import Groups, MostCommon, RowsPerUser
+
+from ..audit.world import QUERY, SCHEMA, SIZES, Swap, ask_everything, no_noise, open_door, table
+
+
+@pytest.fixture(scope="module")
+def engine():
+    rng = np.random.default_rng(2)
+    return Swap(table([rng.integers(0, n, 300) for n in SIZES.values()], np.arange(300) % 11))
+
+
+@pytest.fixture
+def session(engine):
+    return open_door(engine)
+
+
+def test_answers_are_counts_plus_noise_in_rows(engine, session):
+    found = ask_everything(session)
+    with no_noise():
+        exact = ask_everything(open_door(engine))
+    for got, true in zip(found, exact, strict=True):
+        assert got.values.dtype == np.float64 and got.values.ndim == 1
+        error = np.abs(got.values - true.values) / got.sigma
+        assert 0 < error.max() < 8
+    truth = local(engine.content, 1).marginals([("a",)], session.clip)["a",]
+    assert (exact[0].values * 2**20 == truth).all()
+
+
+def test_the_golden_sigma(engine):
+    """66 measurements of clip 200 at epsilon 10, delta 2.5e-5; and by the classic conversion."""
+    for method, sigma in (("gdp", 784.1204), ("classic-rdp", 895.4163)):
+        reserved = reserve.reserve(
+            SCHEMA, [reserve.BudgetRequest(epsilon=10.0, delta=2.5e-5, clip=200, method=method)]
+        )
+        (session,) = reserved.sessions(engine)
+        found = session.measure([Request(("c",), session.mu / math.sqrt(66))] * 66, "all")
+        assert found[0].sigma == pytest.approx(sigma, abs=5e-5)
+        assert session.left["mu"] < 1e-5 * session.mu
+        with pytest.raises(BudgetError):
+            session.measure([Request(("c",), session.mu * 1e-3)], "one more")
+
+
+def test_rows_of_a_query_get_their_own_noise(session):
+    (found,) = session.measure([Request(("a", "b"), session.mu, QUERY)], "structured")
+    sigma = session.clip / session.mu
+    num, den = QUERY.coef2
+    assert found.sigma == pytest.approx(sigma * np.sqrt(den / num))
+    assert found.query is QUERY and found.values.size == QUERY.rows
+
+
+def test_shares_of_the_budget_add_up(session):
+    shares = np.random.default_rng(0).dirichlet(np.ones(50))
+    session.measure([Request(("a",), session.mu * math.sqrt(s)) for s in shares], "fifty shares")
+    assert session.left["mu"] < 1e-5 * session.mu
+
+
+def test_over_budget_nothing_is_read(engine):
+    class Untouchable(Swap):
+        def marginals(self, cliques, clip):
+            raise AssertionError("read")
+
+    session = open_door(Untouchable())
+    with pytest.raises(BudgetError, match="left are mu"):
+        session.measure([Request(("a",), session.mu), Request(("b",), session.mu)], "too much")
+    with pytest.raises(BudgetError):
+        session.select_l1([("a",)], {("a",): np.zeros(3)}, epsilon=50.0, label="too much")
+    with pytest.raises(BudgetError):
+        session.user_histogram(RowsPerUser((1,)), mu=session.mu * 2, label="too much")
+    assert session.releases == []
+
+
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        (Weighted([2] * 3, 1), PrivacyError),
+        (Sparse(np.ones((2, 3))), PrivacyError),
+        (Sparse(np.full((1, 3), 0.5)), FastdpError),
+        (Binned((4,), [None]), MeasurementError),
+        (np.eye(3), PrivacyError),
+    ],
+)
+def test_queries_beyond_the_bound_are_refused(session, query, error):
+    with pytest.raises(error):
+        session.measure([Request(("a",), session.mu, query)], "wrong")
+    assert session.left["mu"] == pytest.approx(session.mu)
+
+
+def test_bad_requests(session):
+    for mu in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(UsageError):
+            Request(("a",), mu)
+    with pytest.raises(SchemaError):
+        session.measure([Request(("nobody",), 0.1)], "wrong")
+    with pytest.raises(UsageError, match="label"):
+        session.measure([Request(("a",), 0.1)], "")
+    with pytest.raises(PrivacyError, match="noise scales"):
+        session.measure([Request(("a",), 1e-6)], "hopeless")
+    assert session.measure([], "nothing") == []
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(1, 10**6),
+    st.floats(1e-3, 5.0),
+    st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=1, max_size=6),
+)
+def test_scales_cover_the_sensitivity_exactly(clip, mu, pairs):
+    sensitivity2 = (clip << 20) ** 2
+    num, den = (np.array(x, np.int64) for x in zip(*pairs, strict=True))
+    sigma = scale.gaussian_sigma(sensitivity2, mu)
+    rows = np.broadcast_to(scale.row_sigmas(sigma, (num, den)), num.shape)
+    for s, n, d in zip(rows.tolist(), num.tolist(), den.tolist(), strict=True):
+        assert Fraction(s) ** 2 * Fraction(n, d) * Fraction(mu) ** 2 >= sensitivity2
+    assert sigma == pytest.approx((clip << 20) / mu, rel=1e-14)
+    assert Fraction(scale.laplace_scale(clip, mu)) * gdp.least(mu) >= clip
+
+
+def test_user_histograms(engine, session):
+    with no_noise():
+        exact = open_door(engine).user_histogram(RowsPerUser((1, 20, 28)), mu=0.1, label="rows")
+    assert exact.values.tolist() == [0, 8, 3]
+    found = session.user_histogram(RowsPerUser((1, 20, 28)), mu=0.5, label="rows")
+    assert found.sigma == pytest.approx(2.0)
+    assert found.values.size == 3 and "RowsPerUser" in found.clique[0]
+    many = session.user_histogram(Groups(("a", "b"), t_max=2), cap=4, mu=0.5, label="groups")
+    assert many.sigma == pytest.approx(2 / 0.5)
+    pure = session.user_histogram(MostCommon(("a",)), epsilon=0.5, label="pure")
+    assert (pure.values == np.round(pure.values)).all()
+    assert pure.sigma == pytest.approx(scale.laplace_std(2.0))
+    with pytest.raises(UsageError):
+        session.user_histogram(MostCommon(("a",)), label="neither")
+    with pytest.raises(UsageError):
+        session.user_histogram(MostCommon(("a",)), 0, mu=0.1, label="cap")
+
+
+def test_pure_runs_take_pure_releases_only(engine):
+    session = open_door(engine, epsilon=1.0, delta=0.0)
+    assert session.mu is None
+    with pytest.raises(BudgetError):
+        session.measure([Request(("a",), 0.1)], "Gaussian")
+    for share in (0.1, 0.2, 0.7):
+        session.user_histogram(MostCommon(("a",)), epsilon=session.pure * share, label="part")
+    with pytest.raises(BudgetError):
+        session.user_histogram(MostCommon(("a",)), epsilon=0.01, label="more")
+
+
+def test_selection_follows_the_distance(engine):
+    session = open_door(engine, epsilon=50.0, clip=1)
+    exact = local(engine.content, 1).marginals([("a",), ("b",), ("c",)], 1)
+    near = {c: exact[c] / 2**20 for c in exact}
+    near[("b",)] = near[("b",)] + 40.0
+    picks = [session.select_l1(list(near), near, epsilon=2.0, label=f"pick {i}") for i in range(5)]
+    assert picks == [1] * 5
+    assert session.select_l1(list(near), near, epsilon=2.0, label="others", allowed=[2]) == 2
+    far = [0.0, 200.0, 0.0]
+    assert session.select_l1(list(near), near, epsilon=2.0, label="penalty", penalties=far) != 1
+    tilt = [1.0, 1e-3, 1.0]
+    near[("c",)] = near[("c",)] + 30.0
+    assert session.select_l1(list(near), near, epsilon=2.0, label="weight", weights=tilt) == 2
+    assert [r["law"] for r in session.releases] == ["exponential"] * 8
+
+
+def test_selection_counts_once_and_says_how_much_one_user_moves_it(engine):
+    calls = []
+
+    class Counting(Swap):
+        def marginals(self, cliques, clip):
+            calls.append(list(cliques))
+            return super().marginals(cliques, clip)
+
+    session = open_door(Counting(engine.content), clip=7)
+    zeros = {("a",): np.zeros(3), ("b",): np.zeros(4)}
+    for i in range(4):
+        session.select_l1(list(zeros), zeros, epsilon=0.5, label=str(i))
+    assert len(calls) == 1
+    assert {r["sensitivity"] for r in session.releases} == {7.0}
+
+
+def test_selection_refuses_what_is_not_public_and_finite(session):
+    wrong = [
+        ({("a",): np.zeros(2)}, {}),
+        ({("a",): np.array([0, np.nan, 0])}, {}),
+        ({}, {}),
+        ({("a",): np.zeros(3)}, {"allowed": []}),
+        ({("a",): np.zeros(3)}, {"allowed": [1]}),
+        ({("a",): np.zeros(3)}, {"weights": [0.0]}),
+        ({("a",): np.zeros(3)}, {"penalties": [math.inf]}),
+        ({("a",): np.zeros(3)}, {"penalties": [1.0, 2.0]}),
+        ({("a",): np.full(3, 1e18)}, {}),
+    ]
+    for estimates, options in wrong:
+        with pytest.raises(FastdpError):
+            session.select_l1([("a",)], estimates, epsilon=0.1, label="wrong", **options)
+    assert session.left["mu"] == pytest.approx(session.mu)
+
+
+def test_nothing_private_shows(engine, session):
+    assert str(engine.content.rows) not in repr(session)
+    public = {n for n in dir(session) if not n.startswith("_")}
+    assert not any(isinstance(getattr(session, n), Swap | Table) for n in public)
+    assert not hasattr(session, "__dict__")
+    for copier in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(PrivacyError):
+            copier(session)
+
+
+def test_errors_behind_the_door_say_nothing():
+    class Chatty(Swap):
+        def marginals(self, cliques, clip):
+            raise ValueError("user 4711 has 1234 rows")
+
+    session = open_door(Chatty())
+    with pytest.raises(PrivacyError) as caught:
+        session.measure([Request(("a",), 0.1)], "step")
+    error = caught.value
+    while error is not None:
+        assert "4711" not in str(error) and "1234" not in str(error)
+        error = error.__context__ or error.__cause__
+
+
+@pytest.mark.parametrize("found", [np.zeros(3), np.zeros(3, np.float32), np.zeros(4, np.int64), [0, 0, 0]])
+def test_engines_that_do_not_count_in_integers_are_refused(found):
+    class Wrong(Swap):
+        def marginals(self, cliques, clip):
+            return {("a",): found}
+
+    with pytest.raises(PrivacyError, match="int64"):
+        open_door(Wrong()).measure([Request(("a",), 0.1)], "step")
+
+
+def test_an_empty_table_runs_like_any_other():
+    empty = Swap(table([np.empty(0, np.int64)] * 3, np.empty(0, np.int64)))
+    session = open_door(empty)
+    found = ask_everything(session)
+    assert all(np.abs(m.values / m.sigma).max() > 0 for m in found)
+    again = open_door(empty)
+    key = again.user_histogram(RowsPerUser((1, 2)), mu=0.1, label="users")
+    assert np.abs(key.values).max() > 0
+    zero = {("a",): np.zeros(3), ("b",): np.zeros(4)}
+    assert again.select_l1(list(zero), zero, epsilon=0.1, label="pick") in (0, 1)
+
+
+def test_who_is_a_user(engine):
+    plain = Schema.from_domain(SIZES)
+    codes = engine.content.codes
+    rows = local(Table.from_codes(plain, codes), 1)
+    reserved = reserve.reserve(plain, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=50)])
+    (session,) = reserved.sessions(rows)
+    assert session.clip == 1
+    assert reserved.statement()["unit"]["kind"] == "row"
+    with pytest.raises(UsageError, match="how many rows of one user"):
+        reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5)])
+    nobody = local(Table(SCHEMA, codes, rows=300), 1)
+    with pytest.raises(PrivacyError, match="knows no users"):
+        reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=5)]).sessions(nobody)
+    with pytest.raises(PrivacyError, match="another schema"):
+        reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=5)]).sessions(rows)
+
+
+def test_events_are_protected_one_by_one_and_the_statement_says_so(engine):
+    reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, unit="event")])
+    (session,) = reserved.sessions(engine)
+    (other,) = reserve.reserve(
+        SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, unit="event")]
+    ).sessions(engine)
+    with no_noise():
+        (found,) = session.measure([Request(("a",), 0.1)], "rows")
+        groups = other.user_histogram(Groups(("a", "b"), t_max=3), mu=0.1, label="groups")
+    assert found.values.sum() == 300 and groups.sigma == pytest.approx(10.0)
+    assert reserved.statement()["unit"]["kind"] == "event"
+    with pytest.raises(UsageError, match="per event"):
+        session.user_histogram(RowsPerUser((1,)), mu=0.1, label="users")
+
+
+def test_seeds_repeat_and_ledgers_refuse_them(engine, tmp_path):
+    first, again, other = (ask_everything(open_door(engine, seed=s)) for s in (3, 3, 4))
+    assert all((x.values == y.values).all() for x, y in zip(first, again, strict=True))
+    assert not any((x.values == y.values).any() for x, y in zip(first, other, strict=True))
+    ledger = Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=20.0, delta=1e-5)
+    with pytest.raises(UsageError, match="seed"):
+        open_door(engine, seed=1, ledger=ledger)
+    assert ledger.entries() == []
+
+
+def test_ledgers_by_path_and_their_errors(engine, tmp_path):
+    with pytest.raises(LedgerError, match="no ledger"):
+        open_door(engine, ledger=tmp_path / "b.db")
+    with pytest.raises(UsageError, match="dataset="):
+        open_door(engine, dataset="d")
+    Ledger(tmp_path / "b.db").open("d", epsilon=1.0, delta=1e-5)
+    with pytest.raises(BudgetError, match="left"):
+        open_door(engine, ledger=tmp_path / "b.db", epsilon=2.0)
+    ask_everything(open_door(engine, ledger=f"sqlite:{tmp_path / 'b.db'}", epsilon=1.0))
+    assert Ledger(tmp_path / "b.db").spent("d")["epsilon"] == pytest.approx(1.0)
+
+
+def test_a_resumed_run_keeps_its_noise_without_its_data(engine, tmp_path):
+    options = {"ledger": None, "run": "r", "work": tmp_path}
+    before = ask_everything(open_door(engine, **options))
+    after = ask_everything(open_door(Swap(None), **options))
+    for x, y in zip(before, after, strict=True):
+        assert (x.values == y.values).all() and np.all(x.sigma == y.sigma)
+    with pytest.raises(LedgerError, match="other settings"):
+        open_door(engine, clip=3, **options)
+    changed = open_door(engine, **options)
+    with pytest.raises(LedgerError, match="another question"):
+        changed.measure([Request(("a",), changed.mu * 0.5)], "first")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": -1.0},
+        {"epsilon": math.inf},
+        {"epsilon": math.nan},
+        {"delta": 1.0},
+        {"delta": -0.1},
+        {"clip": 0},
+        {"clip": 1.5},
+        {"unit": "household"},
+        {"method": "magic"},
+    ],
+)
+def test_bad_asks(ask):
+    with pytest.raises(FastdpError):
+        reserve.reserve(SCHEMA, [reserve.BudgetRequest(**{"epsilon": 1.0, "delta": 1e-5, "clip": 5} | ask)])
+
+
+def test_measurements_by_hand():
+    m = Measurement(clique=("a", "b"), values=np.ones((3, 4)), sigma=2, query=None)
+    assert m.values.shape == (12,) and m.sigma == 2.0 and m.variances.shape == (12,)
+    assert Measurement("a", [1, 2, 3], 0.5).clique == ("a",)
+    with pytest.raises(ValueError, match="read-only"):
+        m.values[0] = 5
+    with pytest.raises(AttributeError):
+        m.sigma = 1.0
+    given = np.ones(3)
+    kept = Measurement(("a",), given, np.array([1.0, 2.0, 3.0]))
+    given[0] = 9
+    assert kept.values[0] == 1
+    given.flags.writeable = False  # tables are large: what nobody can change is not copied
+    assert np.shares_memory(Measurement(("a",), given, 1.0).values, given)
+
+
+@pytest.mark.parametrize(
+    ("values", "sigma", "query"),
+    [
+        (np.arange(3), 1.0, None),
+        (np.array([True, False]), 1.0, None),
+        (["x"], 1.0, None),
+        ([1.0, math.nan], 1.0, None),
+        ([1.0, math.inf], 1.0, None),
+        ([1.0, 2.0], 0.0, None),
+        ([1.0, 2.0], -1.0, None),
+        ([1.0, 2.0], math.nan, None),
+        ([1.0, 2.0], [1.0, 2.0, 3.0], None),
+        ([1.0, 2.0], [1.0, 0.0], None),
+        ([1.0, 2.0], 1.0, QUERY),
+        ([1.0, 2.0], 1.0, np.ones((3, 3))),
+    ],
+)
+def test_malformed_measurements_name_their_clique(values, sigma, query):
+    with pytest.raises(MeasurementError, match=r"\('a', 'b'\)"):
+        Measurement(("a", "b"), values, sigma, query)
+
+
+def test_measurements_are_checked_against_a_domain():
+    domain = Domain({"a": 3, "b": 4})
+    good = Measurement(("a",), np.zeros(3), 1.0)
+    assert fit(domain, [good], total=1.0).marginal(("a",)).shape == (3,)
+    for wrong in (Measurement(("a",), np.zeros(2), 1.0), Measurement(("z",), np.zeros(2), 1.0)):
+        with pytest.raises(MeasurementError, match="measurement 1"):
+            fit(domain, [good, wrong])
+    with pytest.raises(MeasurementError, match="measurement 0"):
+        fit(domain, [np.zeros(3)])
+    with pytest.raises(MeasurementError, match="twice"):
+        Measurement(("a", "a"), np.zeros(9), 1.0)
+
+
+def test_the_door_is_the_only_thing_with_an_engine():
+    """Slots, mangled: an attribute of the engine cannot be reached by a slip."""
+    assert "_Session__engine" in Session.__slots__ or "__engine" in Session.__slots__
+    assert not any("engine" in n for n in dir(Session) if not n.startswith("_"))

@@ -1,0 +1,226 @@
+"""Private key selection: what is kept, what one user can change, what it costs, what it refuses."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+import fastdp
+from fastdp.errors import BudgetError, DataError, UsageError
+from fastdp.privacy import accountant, budget, crosscheck
+from fastdp.privacy.accountant import Gaussian, Pure, Threshold
+from fastdp.release.keyselect import GRID, count_keys, select_keys, threshold
+from fastdp.schema import Schema
+
+
+def schema(user="who", dtype="string", values=("?",)):
+    columns = {
+        "city": {
+            "kind": "categorical",
+            "dtype": dtype,
+            "values": list(values),
+            "null": "drop",
+            "overflow": "drop",
+        },
+        "n": {"kind": "integer", "dtype": "int64", "min": 0, "max": 3, "null": "drop", "overflow": "drop"},
+    }
+    plain = {"name": "trips", "columns": columns, "provenance": "by hand"}
+    if user:
+        plain["user"] = {"column": user, "max_rows": 10}
+    return Schema.from_dict(plain)
+
+
+def trips(common=3, users=2000, seed=0):
+    """Cities 0, 1, ... with many users each, and one city per user that nobody else has."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(users), 2)
+    city = [f"city {rng.integers(common)}" if i % 2 else f"only of {u}" for i, u in enumerate(who)]
+    return pa.table({"who": who, "city": city, "n": rng.integers(0, 4, len(who))})
+
+
+def test_common_values_are_kept_and_single_users_values_are_not():
+    keys = select_keys(trips(), schema(), "city", epsilon=1.0, delta=1e-6, keys_per_user=2, seed=1)
+    assert keys.values == ("city 0", "city 1", "city 2")
+    assert keys.users.dtype == np.float64 and (abs(keys.users - 2000 / 3) < 150).all()
+    assert keys.statement["private"] is False and keys.statement["keys_per_user"] == 2
+    assert keys.statement["sigma"] == pytest.approx(math.sqrt(2) / keys.statement["event"]["mu"], rel=1e-9)
+
+
+def test_every_mechanism_can_use_the_schema():
+    keys = select_keys(trips(), schema(), "city", epsilon=1.0, delta=1e-6, keys_per_user=2, seed=1)
+    found = keys.apply(schema())
+    assert found.columns["city"].values == keys.values
+    assert "private key selection" in found.provenance and "by hand" in found.provenance
+    run = fastdp.synthesize(trips(), "mst", 1.0, 1e-9, schema=found, seed=1, sample_seed=1)
+    assert set(run.data["city"].to_pylist()) <= set(keys.values)
+    assert "private key selection" in run.privacy["schema"]["provenance"]
+
+
+def test_whole_numbers_and_rows_that_are_their_own_user(tmp_path):
+    table = pa.table({"city": [7] * 300 + [9] * 200 + [None, 5], "n": [0] * 502})
+    keys = select_keys(table, schema(None, "int32", (1,)), "city", epsilon=1.0, delta=1e-6, seed=3)
+    assert keys.values == (7, 9)
+    import pyarrow.csv as csv
+
+    csv.write_csv(table, tmp_path / "t.csv")
+    again = select_keys(
+        str(tmp_path / "t.csv"), schema(None, "int32", (1,)), "city", epsilon=1.0, delta=1e-6, seed=3
+    )
+    assert again.values == keys.values
+
+
+rows = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 8)), min_size=1, max_size=60)
+
+
+def counted(pairs, cap):
+    table = pa.table({"who": [u for u, _ in pairs], "city": [f"v{v}" for _, v in pairs]})
+    values, counts = count_keys(table, schema(), "city", "string", cap)
+    return dict(zip(values, counts.tolist()))
+
+
+@given(rows, st.integers(1, 4), st.integers(0, 5))
+@settings(max_examples=150, deadline=None)
+def test_one_user_changes_at_most_cap_counts_by_one(pairs, cap, out):
+    """Also when the user brings values that nobody else has: the others' choices do not move."""
+    whole = counted(pairs, cap)
+    rest = [p for p in pairs if p[0] != out]
+    without = counted(rest, cap) if rest else {}
+    change = [whole.get(v, 0) - without.get(v, 0) for v in {*whole, *without}]
+    assert all(c in (0, 1) for c in change) and sum(change) <= cap
+    own = {v for u, v in pairs if u == out}
+    assert sum(change) == min(cap, len(own))
+
+
+@given(st.floats(0.01, 10), st.floats(1e-15, 1e-2), st.integers(1, 100))
+@settings(max_examples=100, deadline=None)
+def test_the_threshold_covers_delta(mu, delta, cap):
+    width = math.sqrt(cap) * GRID / mu
+    bar = threshold(width, cap, delta)
+    # A value of one user alone has count 1; rounded noise above bar - GRID means noise above that minus 1/2.
+    assert cap * norm.sf((bar - GRID + 0.5) / width) <= delta
+    assert cap * norm.sf((bar - GRID - 3) / width * (1 - 1e-6)) >= delta * 0.99
+
+
+def test_what_one_user_alone_has_passes_as_rarely_as_charged():
+    """With delta 0.2 for the threshold, at most that share of runs may show the value; false alarm below 1e-6
+    at 400 runs."""
+    table = pa.table({"who": [1], "city": ["alone"], "n": [0]})
+    seen = sum(
+        bool(select_keys(table, schema(), "city", epsilon=5.0, delta=0.4, seed=s).values) for s in range(400)
+    )
+    # Binomial(400, 0.2) exceeds 120 with probability 8e-7; and the threshold is tight, so that some pass
+    # (below 43: 1e-7).
+    assert 42 < seen <= 120
+
+
+def test_the_ledger_is_charged_epsilon_and_delta(tmp_path):
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    ledger.open("trips", epsilon=1.0, delta=1e-6, keys=2e-7)
+    ledger.open("no keys", epsilon=1.0, delta=1e-6)
+    ask = {"epsilon": 0.3, "delta": 2e-7, "keys_per_user": 2, "ledger": ledger}
+    keys = select_keys(trips(), schema(), "city", dataset="trips", **ask)
+    assert keys.statement["private"] and keys.statement["ledger"]["dataset"] == "trips"
+    left = ledger.remaining("trips")
+    assert left["keys_delta"] == pytest.approx(1e-7)
+    spent = ledger.spent("trips")
+    assert 0 < spent["epsilon"] <= 0.3
+    with pytest.raises(BudgetError, match="delta of 1e-07 for keys"):
+        select_keys(trips(), schema(), "city", dataset="trips", **(ask | {"delta": 4e-7}))
+    with pytest.raises(BudgetError):
+        select_keys(trips(), schema(), "city", dataset="no keys", **ask)
+    fastdp.synthesize(trips(), "mst", 0.5, 1e-7, schema=keys.apply(schema()), ledger=ledger, dataset="trips")
+    assert spent["epsilon"] < ledger.spent("trips")["epsilon"] <= 1.0
+    assert ledger.verify()["seq"] > 0
+
+
+def test_a_run_that_died_keeps_its_answers(tmp_path, monkeypatch):
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    ledger.open("trips", epsilon=1.0, delta=1e-6, keys=5e-7)
+    ask = {"epsilon": 0.3, "delta": 2e-7, "ledger": ledger, "dataset": "trips", "run": "r"}
+    from fastdp.privacy.ledger import Reservation
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reservation, "describe", lambda self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            select_keys(trips(), schema(), "city", **ask)
+    monkeypatch.setattr("fastdp.release.keyselect.count_keys", lambda *a: 1 / 0)
+    assert select_keys(trips(), schema(), "city", **ask).values == ("city 0", "city 1", "city 2")
+
+
+def test_errors_show_no_value(monkeypatch):
+    def broken(*args):
+        raise ValueError("secret")
+
+    monkeypatch.setattr("fastdp.release.keyselect.count_keys", broken)
+    with pytest.raises(fastdp.errors.PrivacyError) as error:
+        select_keys(trips(), schema(), "city", epsilon=1.0, delta=1e-6, seed=1)
+    assert "secret" not in str(error.value) and error.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"column": "nobody"},
+        {"column": "n"},
+        {"delta": 0.0},
+        {"epsilon": 0.0},
+        {"keys_per_user": 0},
+        {"keys_per_user": 1.5},
+        {"threshold_share": 1.0},
+        {"dataset": "x"},
+    ],
+)
+def test_bad_arguments(wrong):
+    given = {"column": "city", "epsilon": 1.0, "delta": 1e-6} | wrong
+    with pytest.raises(UsageError):
+        select_keys(trips(), schema(), **given)
+
+
+def test_bad_sources():
+    with pytest.raises(DataError, match="'city' is missing"):
+        select_keys(pa.table({"who": [1]}), schema(), "city", epsilon=1.0, delta=1e-6)
+    with pytest.raises(DataError, match="does not hold int32") as error:
+        table = pa.table({"city": [["secret"]], "n": [0]})
+        select_keys(table, schema(None, "int32", (1,)), "city", epsilon=1.0, delta=1e-6)
+    assert "secret" not in str(error.value)
+    text = pa.table({"city": ["secret"], "n": [0]})
+    assert select_keys(text, schema(None, "int32", (1,)), "city", epsilon=1.0, delta=1e-6).values == ()
+    none = select_keys(pa.table({"who": pa.array([], pa.int64()), "city": pa.array([], pa.string())}), schema(),
+                       "city", epsilon=1.0, delta=1e-6)  # fmt: skip
+    assert none.values == ()
+    with pytest.raises(UsageError, match="no value passed"):
+        none.apply(schema())
+
+
+def test_thresholds_in_the_accountant():
+    events = [Threshold(0.5, 1e-7), Gaussian(0.5)]
+    plain = accountant.spent([Gaussian(math.sqrt(0.5))], 9e-7)
+    assert accountant.spent(events, 1e-6) == pytest.approx(plain, rel=1e-6)
+    assert crosscheck.agree(events, 100.0, 1e-6)
+    assert accountant.spent(events, 1e-7) == math.inf
+    composed = accountant.compose(events)
+    assert composed.delta(plain) == pytest.approx(1e-6, rel=1e-3)
+    assert budget.pure_epsilon([*events, Pure(0.1)]) is None
+    for event in events:
+        assert accountant.event_from_dict(event.to_dict()) == event
+    for wrong in ({"mu": 1.0}, {"mu": 1.0, "delta": 1.0}, {"mu": 1.0, "delta": 0.1, "x": 1}):
+        with pytest.raises(UsageError):
+            accountant.event_from_dict({"law": "threshold", **wrong})
+
+
+def test_budgets_for_keys():
+    kept = budget.Budget.of(1.0, 1e-6, keys=4e-7)
+    assert budget.Budget.from_dict(kept.to_dict()) == kept
+    assert kept.mu < budget.Budget.of(1.0, 1e-6).mu
+    assert kept.admits([Threshold(kept.mu / 2, 4e-7)]) and not kept.admits([Threshold(kept.mu / 2, 4.1e-7)])
+    assert not kept.admits([Threshold(kept.mu, 1e-7), Gaussian(0.1)])
+    assert accountant.spent([Threshold(kept.mu, 4e-7)], 1e-6) <= 1.0
+    assert not budget.Budget.of(1.0, 1e-6).admits([Threshold(0.01, 1e-9)])
+    assert budget.Budget().admits([Threshold(1.0, 0.1)])
+    for wrong in (1e-6, -1e-9):
+        with pytest.raises(UsageError):
+            budget.Budget.of(1.0, 1e-6, keys=wrong)

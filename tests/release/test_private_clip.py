@@ -1,0 +1,337 @@
+"""Runs that choose their clip from a noisy histogram: end to end, from the command line, killed and resumed,
+planned."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+
+import jsonschema
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp.errors import UsageError
+from fastdp.mechanisms import recipe as recipes
+from fastdp.privacy import clip as clip_rules
+from fastdp.privacy import statement
+from fastdp.run.verify import inspect, verify
+from fastdp.schema import Schema
+from fastdp.simulate import taxi
+from tests.cli.test_app import ROOT, fastdp_cli
+
+OUTER = [["pickup_community_area", "shift"], ["fare", "trip_total"], ["payment_type", "tips"]]
+ADAGRID = {"mechanism": "adagrid", "outer": OUTER, "clip": "private"}
+MST = {"mechanism": "mst", "clip": "private"}
+DELTA = 2.5e-5
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return Schema.load("taxi-deid2")
+
+
+@pytest.fixture(scope="module")
+def trips():
+    return taxi(20_000, seed=3)
+
+
+@pytest.fixture(scope="module")
+def table(trips, schema):
+    return fastdp.read(trips, schema)
+
+
+def part_of(run, i=0):
+    return run.privacy["parts"][i]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [ADAGRID, MST, {"mechanism": "tworound", "clip": "private"}, {"mechanism": "adagrid", "clip": "private"}],
+)
+def test_end_to_end_on_simulated_taxis(table, mechanism, tmp_path):
+    run = fastdp.synthesize(table, mechanism, 5.0, DELTA, out=tmp_path / "run", seed=1, sample_seed=1)
+    part = part_of(run)
+    assert 1 <= part["clip"] < 200
+    assert (
+        clip_rules.from_release(part["clip_choice"]["users"], part["clip_choice"]["noise"], 200).clip
+        == part["clip"]
+    )
+    # measured once, first, and released as it is
+    histograms = [r for r in part["releases"] if r["kind"] == "user_histogram"]
+    assert histograms == [part["releases"][0]]
+    assert histograms[0]["event"]["mu"] == pytest.approx(part["event"]["mu"] * math.sqrt(0.02))
+    assert run.measurements[0].values.tolist() == part["clip_choice"]["users"]
+    # noise of everything else follows the clip that was chosen
+    ways = [r for r in part["releases"] if r["kind"] == "marginal"]
+    assert ways and all(r["sensitivity"] == part["clip"] for r in ways)
+    assert all(r["sigma"] == pytest.approx(part["clip"] / r["event"]["mu"]) for r in ways)
+    assert part["spent"]["mu"] == pytest.approx(part["event"]["mu"], rel=1e-6)
+    # the rows that the clip leaves out are put back, and dealt to users within the bound
+    made = run.data.to_table()
+    assert abs(made.num_rows - 20_000) < 3_000
+    assert run.model.total < 17_000
+    assert np.unique(made["taxi_id"].to_numpy(), return_counts=True)[1].max() <= 200
+    jsonschema.validate(json.loads((tmp_path / "run" / "privacy.json").read_text()), statement.load_schema())
+    assert verify(tmp_path / "run").ok
+
+
+def test_verify_compares_the_histogram_with_the_measurements(table, tmp_path):
+    out = tmp_path / "run"
+    fastdp.synthesize(table, MST, 5.0, DELTA, out=out)
+    found = json.loads((out / "privacy.json").read_text())
+    values = pq.read_table(out / "measurements.parquet")
+    changed = values["value"].to_numpy().copy()
+    changed[0] += 1
+    pq.write_table(
+        values.set_column(values.column_names.index("value"), "value", pa.array(changed)),
+        out / "measurements.parquet",
+    )
+    statement.write(out, found)
+    assert [p for p in inspect(out).problems if "another histogram" in p]
+    (out / "measurements.json").write_text("{}")
+    statement.write(out, found)
+    assert [p for p in inspect(out).problems if "cannot be read" in p]
+
+
+def test_every_epsilon_chooses_its_own(table, tmp_path):
+    runs = fastdp.synthesize(table, MST, [0.5, 10.0], DELTA, out=tmp_path / "run", seed=2)
+    clips = [part_of(r, i)["clip"] for i, r in enumerate(runs)]
+    assert clips[0] < clips[1]
+    assert runs[0].privacy["bound"]["clip"] == clips
+    assert verify(tmp_path / "run").ok
+    choices = [p["clip_choice"]["users"] for p in runs[0].privacy["parts"]]
+    assert choices[0] != choices[1]
+
+
+def test_a_clip_may_be_chosen_at_some_epsilons_only(table):
+    mechanism = {**MST, "clip": [{"up_to": 1, "value": "private"}, {"value": 150}]}
+    low, high = fastdp.synthesize(table, mechanism, [1.0, 5.0], DELTA)
+    parts = low.privacy["parts"]
+    assert "clip_choice" in parts[0] and "clip_choice" not in parts[1]
+    assert parts[1]["clip"] == 150 and high.privacy["bound"]["clip"] == [parts[0]["clip"], 150]
+
+
+def test_with_public_data_the_histogram_is_for_the_clip_alone(table, schema):
+    public = fastdp.read(taxi(20_000, seed=8, year=2019), schema, public=True)
+    for share, mechanism in (
+        (0.02, {"mechanism": "adagrid", "clip": "private"}),
+        (0.05, {**ADAGRID, "clip_share": 0.05}),
+    ):
+        run = fastdp.synthesize(table, mechanism, 5.0, DELTA, public=public)
+        part = part_of(run)
+        assert part["releases"][0]["event"]["mu"] == pytest.approx(part["event"]["mu"] * math.sqrt(share))
+        assert 1 <= part["clip"] <= 200
+        assert part["spent"]["mu"] == pytest.approx(part["event"]["mu"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("ids", "clip", "expected"), [(0.1, 0.01, 0.1), (0.01, 0.05, 0.05), (0.1, None, 0.1)]
+)
+def test_ids_and_clip_share_one_histogram_and_the_larger_share_pays(table, ids, clip, expected):
+    mechanism = MST | {"ids": {"share": ids}} | ({} if clip is None else {"clip_share": clip})
+    part = part_of(fastdp.synthesize(table, mechanism, 5.0, DELTA))
+    assert [r["kind"] for r in part["releases"]].count("user_histogram") == 1
+    assert part["releases"][0]["event"]["mu"] == pytest.approx(part["event"]["mu"] * math.sqrt(expected))
+    charges = dict(fastdp.plan("taxi-deid2", mechanism, 5.0, DELTA).charges)
+    assert charges["rows per user"] == expected
+
+
+def test_no_ids_wanted_still_chooses(table):
+    run = fastdp.synthesize(table, {**MST, "ids": {"source": "none"}}, 5.0, DELTA)
+    assert "clip_choice" in part_of(run) and "taxi_id" not in run.data.column_names
+
+
+def test_a_table_without_rows_runs_like_any_other(trips, schema):
+    run = fastdp.synthesize(fastdp.read(trips.slice(0, 0), schema), MST, 1.0, DELTA, seed=4)
+    assert 1 <= part_of(run)["clip"] <= 200
+
+
+def test_without_a_user_column_each_row_is_its_own_user():
+    plain = Schema.from_domain({"a": 3, "b": 4})
+    rng = np.random.default_rng(0)
+    data = pa.table({"a": rng.integers(0, 3, 500), "b": rng.integers(0, 4, 500)})
+    run = fastdp.synthesize(data, MST, 5.0, 1e-6, schema=plain)
+    assert part_of(run)["clip"] == 1 and "clip_choice" not in part_of(run)
+    assert not [r for r in part_of(run)["releases"] if r["kind"] == "user_histogram"]
+    made = fastdp.plan(plain, MST, 5.0, 1e-6)
+    assert made.clip == 1 and not made.clip_options
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"mechanism": "mst", "clip": "public"}, "private"),
+        ({"mechanism": "mst", "clip": 0}, "at least 1"),
+        ({"mechanism": "mst", "clip": 5, "clip_share": 0.1}, "needs clip"),
+        ({"mechanism": "mst", "clip_share": 0.1}, "needs clip"),
+        ({**MST, "clip_share": 0.0}, "strictly between"),
+        ({**MST, "clip_share": 1.0}, "strictly between"),
+        ({"mechanism": "archetypes", "clip": "private"}, "give a number"),
+        ({"mechanism": "usercounts", "clip": "private"}, "give a number"),
+    ],
+)
+def test_bad_recipes(fields, match):
+    with pytest.raises(UsageError, match=match):
+        recipes.load(fields).config(1.0)
+
+
+def test_a_public_bound_is_needed(trips):
+    with pytest.raises(UsageError, match="max_rows"):
+        fastdp.plan(Schema.from_domain({"a": 3}, user="u"), MST, 1.0, 1e-6)
+
+
+def test_a_config_comes_back_as_it_was():
+    config = recipes.load(MST).config(1.0)
+    assert config.clip == "private" and config.fixed_clip is None
+    assert recipes.load(config).config(1.0) == config
+    assert msgspec.to_builtins(config)["clip"] == "private"
+
+
+def test_the_noisy_histogram_finds_the_clip_of_the_exact_one():
+    """Thirty noisy histograms of 200,000 simulated trips, for each of three budgets: the error of the clip
+    they choose is nearly the least there is."""
+    rows = np.bincount(np.unique(taxi(200_000, seed=5)["taxi_id"].to_numpy(), return_counts=True)[1])
+    sizes, users = np.arange(len(rows)), rows.astype(float)
+    edges = clip_rules.size_edges(200)
+    exact = np.add.reduceat(users[1:], np.array(edges) - 1)
+    rng = np.random.default_rng(0)
+    for mu in (0.14, 0.26, 1.1):
+        noise = clip_rules.unit_noise(mu, [(50, 0.02)] * 9 + [(2000, 0.08)] * 8)
+        truth = clip_rules.choose(
+            sizes, users, noise, clip_rules.candidates(200), displaced=clip_rules.SHIFTED
+        )
+        error = {line.clip: line.error for line in truth.lines}
+        chosen = [
+            clip_rules.from_release(
+                exact + rng.normal(0, 1 / (mu * math.sqrt(0.02)), len(edges)), noise, 200
+            ).clip
+            for _ in range(30)
+        ]
+        assert np.mean([error[c] for c in chosen]) < 1.02 * truth.line.error
+        assert error[200] > 1.2 * truth.line.error
+
+
+def test_plan_tells_what_may_be_chosen(schema):
+    made = fastdp.plan(schema, ADAGRID, 1.0, DELTA)
+    assert made.clip == 200 and made.clip_suggested is None and made.clip_bias is None
+    assert made.clip_noise == pytest.approx(1 / (made.mu * math.sqrt(0.02)))
+    clips = [o.clip for o in made.clip_options]
+    assert clips[0] == 1 and clips[-1] == 200 and len(clips) <= 10
+    per_clip = {o.sigma / o.clip for o in made.clip_options}
+    assert max(per_clip) == pytest.approx(min(per_clip))
+    assert made.clip_options[-1].sigma == pytest.approx(np.median([line.sigma for line in made.lines]))
+    public = fastdp.read(taxi(20_000, seed=8, year=2019), schema, public=True)
+    made = fastdp.plan(schema, ADAGRID, 1.0, DELTA, public=public, rows=20_000)
+    best = min((o for o in made.clip_options if o.error is not None), key=lambda o: o.error)
+    assert best.clip == made.clip_suggested
+    lost = [o.lost for o in made.clip_options]
+    assert lost == sorted(lost, reverse=True) and lost[-1] == 0
+    fixed = fastdp.plan(schema, {**ADAGRID, "clip": 150}, 1.0, DELTA, public=public, rows=20_000)
+    assert not fixed.clip_options and fixed.clip_noise is None and 0 < fixed.clip_bias < 0.2
+
+
+RECIPE = """mechanism = "adagrid"
+schema = "taxi-deid2"
+outer = [["pickup_community_area", "shift"], ["payment_type", "tips"]]
+clip = "private"
+clip_share = 0.03
+"""
+# Tells the world its histogram, then dies for good before the second round counts.
+MORTAL = """
+import json, os, signal, sys
+from pathlib import Path
+from fastdp.cli import app
+from fastdp.release import gateway
+choose, ask = gateway.Session.choose_clip, gateway.Session.measure
+def told(self, *arguments, **options):
+    found = choose(self, *arguments, **options)
+    Path("seen.json").write_text(json.dumps([found[0].values.tolist(), self.clip]))
+    return found
+def mortal(self, requests, label, **options):
+    if label == "round 2":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ask(self, requests, label, **options)
+gateway.Session.choose_clip, gateway.Session.measure = told, mortal
+app.main()
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, trips):
+    folder = tmp_path_factory.mktemp("clip")
+    pq.write_table(trips, folder / "trips.parquet")
+    (folder / "recipe.toml").write_text(RECIPE)
+    return folder
+
+
+def test_a_killed_run_has_the_same_clip_when_resumed(place):
+    command = ["synth", "trips.parquet", "-m", "recipe.toml", "-e", "2", "-d", "2.5e-5", "--out", "killed"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", MORTAL, *command], cwd=place, env=env, capture_output=True, timeout=120
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert not (place / "killed").exists()
+    values, clip = json.loads((place / "seen.json").read_text())
+    fastdp_cli(*command, "--resume", cwd=place)
+    part = json.loads((place / "killed" / "privacy.json").read_text())["parts"][0]
+    assert (part["clip_choice"]["users"], part["clip"]) == (values, clip)
+    assert [r["label"] for r in part["releases"]].count("rows per user") == 1
+    fastdp_cli("verify", "killed", cwd=place)
+
+
+def test_the_command_line_plans_runs_and_tells(place):
+    shown = fastdp_cli("plan", "-m", "recipe.toml", "-e", "1", "-d", "2.5e-5", cwd=place).stdout
+    assert "chosen in the run, at most 200" in shown and "noisy histogram" in shown
+    assert "rows per user: 3.0%" in shown
+    shown = fastdp_cli(
+        "plan",
+        "-m",
+        "recipe.toml",
+        "-e",
+        "1",
+        "-d",
+        "2.5e-5",
+        "--public",
+        "trips.parquet",
+        "--rows",
+        "20000",
+        cwd=place,
+    ).stdout
+    assert "public rows lost" in shown and "would choose clip" in shown
+    found = json.loads(
+        fastdp_cli("plan", "-m", "recipe.toml", "-e", "1", "-d", "2.5e-5", "--json", cwd=place).stdout
+    )
+    assert json.dumps(found).count('"sigma"') > 3 and "clip_options" in json.dumps(found)
+    done = fastdp_cli(
+        "synth", "trips.parquet", "-m", "recipe.toml", "-e", "1,5", "-d", "2.5e-5", "--out", "two", cwd=place
+    )
+    assert "from a noisy histogram" in done.stdout
+    fastdp_cli("verify", "two", cwd=place)
+    clips = json.loads((place / "two" / "privacy.json").read_text())["bound"]["clip"]
+    assert len(clips) == 2 and all(1 <= c <= 200 for c in clips)
+
+
+def test_the_command_line_refuses_a_misused_recipe(place):
+    (place / "bad.toml").write_text(RECIPE.replace('"private"', "150"))
+    done = fastdp_cli(
+        "synth",
+        "trips.parquet",
+        "-m",
+        "bad.toml",
+        "-e",
+        "1",
+        "-d",
+        "1e-6",
+        "--out",
+        "no",
+        cwd=place,
+        check=False,
+    )
+    assert done.returncode == 2 and "clip_share" in done.stderr and not (place / "no").exists()

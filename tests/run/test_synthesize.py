@@ -1,0 +1,414 @@
+"""Whole runs on a small table: output, folder, resume, cancellation, streams, several epsilons, several at
+once."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp.errors import BudgetError, Cancelled, LedgerError, RunError, UsageError
+from fastdp.run import folder as folders
+from fastdp.run import output
+from fastdp.run import synthesize as runs
+
+SIZES = {"a": 4, "b": 3, "c": 2}
+RECIPE = {"mechanism": "adagrid", "outer": [["a", "b"], ["a", "c"]], "clip": 5, "threshold": 3.0}
+RELEASED = {
+    "synthetic.parquet",
+    "privacy.json",
+    "model.fastdp",
+    "measurements.parquet",
+    "measurements.json",
+    "schema.json",
+}
+
+
+def small_schema():
+    plain = fastdp.Schema.from_domain(SIZES, user="u").to_dict()
+    plain["user"]["max_rows"] = 5
+    return fastdp.Schema.from_dict(plain)
+
+
+def small_data(rows=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 4, rows)
+    return pa.table(
+        {
+            "u": rng.permutation(np.arange(rows) // 4),
+            "a": a,
+            "b": (a + (rng.random(rows) < 0.2)) % 3,
+            "c": (rng.random(rows) < 0.3).astype(int),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return small_schema()
+
+
+@pytest.fixture(scope="module")
+def table(schema):
+    return fastdp.read(small_data(), schema)
+
+
+def go(table, **options):
+    given = {"mechanism": RECIPE, "epsilon": 5.0, "delta": 1e-6, "sample_seed": 1} | options
+    return fastdp.synthesize(table, **given)
+
+
+def test_a_run_in_memory(table, schema):
+    run = go(table)
+    assert isinstance(run.data, pa.Table)
+    assert abs(run.data.num_rows - 3000) < 300
+    assert set(run.data.column_names) == {"u", *SIZES}
+    assert run.privacy["private"] is True
+    assert abs(run.privacy["epsilon"] - 5.0) < 1e-6
+    per_user = np.unique(run.data["u"].to_numpy(), return_counts=True)[1]
+    assert per_user.max() <= 5
+    truth = fastdp.marginals(table, [("a", "b")])[("a", "b")] / 3000
+    assert np.abs(run.model.marginal(("a", "b")) / run.model.total - truth).sum() < 0.15
+    assert all(np.all(np.asarray(m.sigma) > 0) for m in run.measurements)
+
+
+def test_the_output_size_never_comes_from_the_data(table):
+    """Totals of independent runs differ although the table is the same, and neither is the true count's."""
+    totals = {go(table, epsilon=0.5, sample_seed=1).data.num_rows for _ in range(4)}
+    assert len(totals) > 1
+
+
+def test_seeds_fix_what_they_say(table):
+    one, two = go(table, seed=3), go(table, seed=3)
+    assert one.privacy["private"] is False
+    assert one.data.equals(two.data)
+    other = go(table, seed=3, sample_seed=2)
+    assert [m.values.tolist() for m in other.measurements] == [m.values.tolist() for m in one.measurements]
+    assert not other.data.equals(one.data)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 17])
+def test_rows_as_asked(table, rows):
+    run = go(table, rows=rows)
+    assert run.data.num_rows == rows
+    assert "u" in run.data.column_names
+
+
+def test_a_table_without_rows_runs_like_any_other(schema):
+    empty = fastdp.read(small_data(0), schema)
+    run = go(empty, seed=0)
+    assert run.data.num_rows < 1000
+    assert set(run.data.column_names) == {"u", *SIZES}
+
+
+def test_public_data_gives_ids_for_free_and_is_named(table, schema):
+    public = fastdp.read(small_data(seed=9), schema, public=True)
+    run = go(table, public=public, seed=1)
+    assert all("rows per user" != r["label"] for r in run.privacy["parts"][0]["releases"])
+    assert run.privacy["public_data"]
+    per_user = np.unique(run.data["u"].to_numpy(), return_counts=True)[1]
+    assert per_user.max() <= 5
+    with pytest.raises(UsageError, match="private data itself"):
+        go(table, public=table)
+
+
+def test_a_statement_names_public_files_without_their_folders(table, tmp_path):
+    pq.write_table(small_data(seed=9), tmp_path / "last-year.parquet")
+    run = go(table, public=str(tmp_path / "last-year.parquet"), seed=1)
+    assert [p["name"] for p in run.privacy["public_data"]] == ["last-year.parquet"]
+    assert str(tmp_path) not in json.dumps(run.privacy)
+
+
+def test_ids_may_be_left_out_or_insisted_on(table):
+    assert "u" not in go(table, mechanism=RECIPE | {"ids": {"source": "none"}}).data.column_names
+    with pytest.raises(UsageError, match="public"):
+        go(table, mechanism=RECIPE | {"ids": {"source": "public"}})
+
+
+def test_the_folder_holds_what_may_be_released_and_verifies(table, tmp_path):
+    run = go(table, out=tmp_path / "run")
+    assert {p.name for p in (tmp_path / "run").iterdir()} == RELEASED
+    assert {p.name for p in tmp_path.iterdir()} == {"run", "run.private"}
+    assert fastdp.verify(tmp_path / "run").ok
+    assert run.data.count_rows() == pq.read_metadata(tmp_path / "run" / "synthetic.parquet").num_rows
+    timings = json.loads((tmp_path / "run.private" / "timings.json").read_text())
+    assert "fit" in timings["seconds"]["eps-5"]
+    assert not (tmp_path / "run.private" / "state.json").exists()
+    again = fastdp.load_run(tmp_path / "run")
+    assert again.privacy["epsilon"] == run.privacy["epsilon"]
+    assert np.allclose(again.model.marginal(("a",)), run.model.marginal(("a",)))
+
+
+def test_released_answers_come_with_their_errors(table, tmp_path):
+    run = go(table, out=tmp_path / "run")
+    frame = pq.read_table(tmp_path / "run" / "measurements.parquet").to_pandas()
+    described = json.loads((tmp_path / "run" / "measurements.json").read_text())["measurements"]
+    assert len(described) == len(run.measurements)
+    for i, m in enumerate(run.measurements):
+        mine = frame[frame.measurement == i]
+        assert np.allclose(mine.value, m.values)
+        assert np.allclose(mine.standard_error, np.sqrt(m.variances))
+        assert described[i]["clique"] == list(m.clique)
+    ones = frame[frame.measurement == 1]
+    assert ones.cell.tolist() == list(range(len(ones)))
+
+
+def test_an_existing_folder_is_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(RunError, match="exists"):
+        go(Unreadable(), schema=small_schema(), out=tmp_path / "run")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write"):
+        go(Unreadable(), schema=small_schema(), out=tmp_path / "file" / "run")
+
+
+class Unreadable:
+    """A source that fails the test when somebody reads it."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        raise AssertionError("data was read")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": -1}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"epsilon": []}, "epsilon"),
+        ({"epsilon": [1.0, 1.0]}, "epsilon"),
+        ({"delta": 1.0}, "delta"),
+        ({"delta": -0.1}, "delta"),
+        ({"rows": -1}, "rows"),
+        ({"resume": True}, "out"),
+        ({"seed": 1, "ledger": "x.db"}, "ledger"),
+        ({"progress": 3}, "progress"),
+        ({"cancel": 3}, "cancel"),
+        ({"mechanism": "nope"}, "nope"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_read(options, match):
+    with pytest.raises(UsageError, match=match):
+        go(Unreadable(), **{"schema": small_schema()} | options)
+
+
+def test_a_schema_without_a_bound_needs_a_clip():
+    schema = fastdp.Schema.from_domain(SIZES, user="u")
+    with pytest.raises(UsageError, match="clip"):
+        go(Unreadable(), schema=schema, mechanism={k: v for k, v in RECIPE.items() if k != "clip"})
+
+
+def test_an_exhausted_budget_is_refused_before_data_is_read(table, schema, tmp_path):
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=6.0, delta=1e-6)
+    go(table, ledger=ledger, dataset="d", out=tmp_path / "one")
+    spent = ledger.spent("d")["epsilon"]
+    with pytest.raises(BudgetError):
+        go(Unreadable(), schema=schema, ledger=ledger, dataset="d", out=tmp_path / "two")
+    assert not (tmp_path / "two.private").exists()
+    assert ledger.spent("d")["epsilon"] == spent
+    with pytest.raises(LedgerError):
+        go(Unreadable(), schema=schema, ledger=ledger, dataset="other")
+
+
+def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_path, monkeypatch):
+    import fastdp.model
+
+    seen = []
+    real = fastdp.model.fit
+
+    def dies(domain, measurements, **options):
+        seen.append([m.values.copy() for m in measurements])
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+        return real(domain, measurements, **options)
+
+    monkeypatch.setattr(fastdp.model, "fit", dies)
+    with pytest.raises(KeyboardInterrupt):
+        go(table, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["run.private"]
+    with pytest.raises(RunError, match="resume"):
+        go(table, out=tmp_path / "run")
+    with pytest.raises(RunError, match="epsilon differs"):
+        go(table, epsilon=6.0, out=tmp_path / "run", resume=True)
+    go(table, out=tmp_path / "run", resume=True)
+    assert len(seen) == 2
+    assert all((a == b).all() for a, b in zip(*seen, strict=True))
+    assert fastdp.verify(tmp_path / "run").ok
+    assert not list(tmp_path.glob("*.tmp-*"))
+
+
+def test_a_run_that_died_while_writing_resumes_from_the_fitted_model(table, tmp_path, monkeypatch):
+    import fastdp.model
+
+    real = output.Output.write
+
+    def dies(self, folder, reporter=None):
+        (folder / "synthetic.parquet").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output.Output, "write", dies)
+    with pytest.raises(KeyboardInterrupt):
+        go(table, out=tmp_path / "run")
+    assert not list(tmp_path.glob("*.tmp-*"))
+    monkeypatch.setattr(output.Output, "write", real)
+    monkeypatch.setattr(fastdp.model, "fit", lambda *a, **k: pytest.fail("fitted again"))
+    go(table, out=tmp_path / "run", resume=True)
+    assert fastdp.verify(tmp_path / "run").ok
+
+
+def test_a_run_that_died_after_publishing_only_ends_its_reservation(table, tmp_path, monkeypatch):
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=6.0, delta=1e-6)
+    from fastdp.release.reserve import Reserved
+
+    def dies(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Reserved, "finish", dies)
+    with pytest.raises(KeyboardInterrupt):
+        go(table, out=tmp_path / "run", ledger=ledger, dataset="d")
+    monkeypatch.undo()
+    assert fastdp.verify(tmp_path / "run").ok
+    assert not ledger.entries("d")[0]["finished"]
+    run = go(table, out=tmp_path / "run", ledger=ledger, dataset="d", resume=True)
+    assert run.data.count_rows() > 0
+    assert ledger.entries("d")[0]["finished"]
+
+
+def test_nothing_to_resume(table, tmp_path):
+    with pytest.raises(RunError, match="nothing to resume"):
+        go(table, out=tmp_path / "run", resume=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_cancel_leaves_nothing_half_written(table, tmp_path):
+    with pytest.raises(Cancelled):
+        go(table, cancel=lambda: True, out=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+    stop = threading.Event()
+
+    def progress(p):
+        if p.stage in ("sample", "write"):
+            stop.set()
+
+    with pytest.raises(Cancelled):
+        go(table, cancel=stop, progress=progress, out=tmp_path / "run")
+    assert [p.name for p in tmp_path.iterdir()] == ["run.private"]
+    go(table, out=tmp_path / "run", resume=True)
+    assert fastdp.verify(tmp_path / "run").ok
+
+
+def test_two_processes_cannot_share_a_folder(table, tmp_path):
+    go_on, inside = threading.Event(), threading.Event()
+
+    def slow(p):
+        inside.set()
+        go_on.wait(20)
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(go, table, out=tmp_path / "run", progress=slow)
+        assert inside.wait(20)
+        with pytest.raises(RunError, match=r"another process|did not finish"):
+            folders.RunFolder(tmp_path / "run", resume=True).open()
+        go_on.set()
+        first.result()
+    assert fastdp.verify(tmp_path / "run").ok
+
+
+def test_several_epsilons_are_one_reservation_and_one_joint_statement(table, tmp_path):
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=12.0, delta=1e-6)
+    low, high = go(table, epsilon=[1.0, 10.0], out=tmp_path / "both", ledger=ledger, dataset="d")
+    assert {p.name for p in (tmp_path / "both").iterdir()} == {"eps-1", "eps-10", "privacy.json"}
+    assert {p.name for p in (tmp_path / "both" / "eps-1").iterdir()} == RELEASED
+    assert 10 < low.privacy["epsilon"] == high.privacy["epsilon"] < 10.5
+    assert (low.privacy["part"], high.privacy["part"]) == (0, 1)
+    assert len(ledger.entries("d")) == 1
+    for place in ("both", "both/eps-1", "both/eps-10"):
+        assert fastdp.verify(tmp_path / place).ok
+    assert np.mean(np.square(low.measurements[1].sigma)) > np.mean(np.square(high.measurements[1].sigma))
+
+
+def test_arrow_streams_in_and_out(schema):
+    reader = small_data().to_reader(max_chunksize=100)
+    run = go(reader, schema=schema, seed=2)
+    stream = pa.RecordBatchReader.from_stream(run)
+    assert stream.read_all().equals(run.data.combine_chunks().cast(stream.schema)) or (
+        run.reader().read_all().num_rows == run.data.num_rows
+    )
+
+
+def test_several_runs_in_one_process_at_once(table, tmp_path):
+    alone = [go(table, seed=i).data for i in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda i: go(table, seed=i, out=tmp_path / str(i)), range(3)))
+    for a, b in zip(alone, together):
+        assert b.data.to_table().equals(a.combine_chunks()) or b.data.to_table().to_pydict() == a.to_pydict()
+
+
+def test_shards_and_one_file_hold_the_same_rows(table, tmp_path, monkeypatch):
+    from fastdp.mechanisms.parts.common import ModelRows
+
+    monkeypatch.setattr(ModelRows, "shard_rows", 500)
+    one = go(table, seed=4, rows=1900, out=tmp_path / "one")
+    monkeypatch.setattr(output, "ONE_FILE_SHARDS", 1)
+    many = go(table, seed=4, rows=1900, out=tmp_path / "many")
+    assert len(list((tmp_path / "many" / "synthetic").iterdir())) == 4
+    assert many.data.to_table().to_pydict() == one.data.to_table().to_pydict()
+    assert fastdp.verify(tmp_path / "many").ok
+    monkeypatch.setattr(output, "BLOCK_SHARDS", 2)
+    blocks = go(table, seed=4, rows=1900, out=tmp_path / "blocks").data.to_table()
+    first, second = blocks["u"].to_numpy()[:1000], blocks["u"].to_numpy()[1000:]
+    assert not set(first) & set(second)
+    assert np.unique(blocks["u"].to_numpy(), return_counts=True)[1].max() <= 5
+
+
+def test_progress_tells_stages_in_order_and_never_goes_back(table, tmp_path):
+    seen = []
+    go(table, progress=seen.append, out=tmp_path / "run")
+    order = list(dict.fromkeys(p.stage for p in seen))
+    assert order == ["read", "measure", "fit", "sample", "ids", "write"]
+    assert all(0 <= p.fraction <= 1 for p in seen)
+    assert seen[-1].fraction == pytest.approx(1.0)
+    assert seen[0].seconds_left is None
+    several = []
+    go(table, epsilon=[1.0, 4.0], progress=several.append, out=tmp_path / "both")
+    fractions = [p.fraction for p in several]
+    assert fractions == sorted(fractions) and fractions[-1] == pytest.approx(1.0)
+    assert {p.run for p in several} == {"", "eps-1", "eps-4"}
+
+
+def test_mst_and_private_structure_run_without_a_recipe(table):
+    for mechanism in ("mst", "adagrid"):
+        run = go(table, mechanism={"mechanism": mechanism, "clip": 5}, epsilon=8.0)
+        assert abs(run.data.num_rows - 3000) < 300
+        assert run.privacy["mechanism"]["name"] == mechanism
+
+
+def test_no_user_column_makes_each_row_its_own_user(tmp_path):
+    schema = fastdp.Schema.from_domain(SIZES)
+    run = go(small_data().drop_columns(["u"]), schema=schema, out=tmp_path / "run")
+    assert run.privacy["unit"]["kind"] == "row"
+    assert set(run.data.schema.names) == set(SIZES)
+
+
+def test_the_private_folder_is_the_owners_alone(table, tmp_path):
+    go(table, out=tmp_path / "run")
+    assert (Path(tmp_path) / "run.private").stat().st_mode & 0o077 == 0
+
+
+def test_day_and_hour_are_derived_from_the_shift_where_asked():
+    schema = fastdp.Schema.load("taxi-deid2")
+    recipe = {"mechanism": "adagrid", "outer": [["pickup_community_area", "shift"]], "outputs": True}
+    run = go(fastdp.simulate.taxi(2000, seed=1), schema=schema, mechanism=recipe, rows=500, seed=1)
+    shift, day, hour = (run.data[c].to_numpy() for c in ("shift", "trip_day_of_week", "trip_hour_of_day"))
+    assert (shift // 3 == day).all()
+    assert (shift % 3 == hour // 8).all()
+    assert len(set(hour.tolist())) > 12

@@ -1,0 +1,251 @@
+"""Schemas: the built-in ones, files in and out, and complaints that name column and field."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fastdp.domain import maximal
+from fastdp.errors import SchemaError
+from fastdp.schema import Schema, document
+from fastdp.schema.document import builtin_names
+
+EXAMPLE = {
+    "fastdp": 1,
+    "name": "example",
+    "provenance": "made up",
+    "user": {"column": "who", "max_rows": 20, "null": "own", "dtype": "string"},
+    "columns": {
+        "sex": {"kind": "categorical", "values": [1, 2], "names": ["male", "female"], "dtype": "int8"},
+        "town": {"kind": "string", "values": ["Aix", "Ulm"], "other": "elsewhere", "role": "area"},
+        "age": {"kind": "integer", "min": 0, "max": 120, "overflow": "clamp", "null": "drop"},
+        "pay": {
+            "kind": "numeric",
+            "edges": ["-inf", 0, 10.5, 100, "inf"],
+            "min": -5,
+            "max": 1000,
+            "tail": {"mean": 50},
+            "lower_tail": {"law": "uniform", "width": 2},
+            "digits": 2,
+            "null": {"value": 0},
+        },
+        "start": {
+            "kind": "timestamp",
+            "parts": {"shift": "shift", "month": "month"},
+            "min": "2020-01-01",
+            "max": "2020-12-31",
+        },
+        "wage": {"kind": "derived", "transform": "incwage-mod", "parts": ["wage_a", "wage_b"]},
+    },
+    "outputs": {"day": {"from": "shift", "part": "day_of_week"}},
+}
+
+TAXI_OUTER = [
+    ("pickup_community_area", "shift", *rest)
+    for rest in (
+        ("fare", "trip_total"),
+        ("trip_total", "trip_seconds"),
+        ("dropoff_community_area", "fare"),
+        ("payment_type", "trip_total"),
+        ("fare", "trip_miles"),
+        ("company_id",),
+        ("tips", "trip_total"),
+    )
+]
+
+
+def test_taxi_has_exactly_the_cells_of_the_published_model():
+    schema = Schema.load("taxi-deid2")
+    assert dict(schema.domain) == {
+        "shift": 21,
+        "company_id": 57,
+        "pickup_community_area": 78,
+        "dropoff_community_area": 78,
+        "payment_type": 9,
+        **dict.fromkeys(["fare", "tips", "trip_total", "trip_seconds", "trip_miles"], 11),
+    }
+    assert sum(schema.domain.cells(c) for c in maximal(TAXI_OUTER)) == 2_453_724
+    assert (schema.user, schema.max_rows_per_user, schema.null_user) == ("taxi_id", 200, "drop")
+    assert schema.areas() == ["pickup_community_area", "dropoff_community_area"]
+    labels = schema.columns["pickup_community_area"].labels()
+    assert (labels[0], labels[32], labels[76]) == ("Unknown", "Loop", "O'Hare")
+    assert schema.columns["fare"].labels()[:2] == ["(-inf, 0)", "[0, 10)"]
+    assert list(schema.outputs) == ["trip_day_of_week", "trip_hour_of_day"]
+
+
+def test_built_in_schemas():
+    assert builtin_names() == ["census1940", "incidents-deid2", "taxi-chicago", "taxi-deid2"]
+    incidents = Schema.load("incidents-deid2")
+    assert dict(incidents.domain) == {
+        "neighborhood": 278,
+        "incident_type": 174,
+        "year": 1,
+        "month": 12,
+    }
+    assert (incidents.user, incidents.max_rows_per_user) == ("sim_resident", 20)
+    census = Schema.load("census1940")
+    assert len(census.fields) == 98 and len(census.columns) == 99
+    assert [census.domain[n] for n in ("INCWAGE_A", "INCWAGE_B", "VALUEH")] == [52, 8, 5003]
+    chicago = Schema.load("taxi-chicago")
+    assert chicago.domain["shift"] == 21 and chicago.columns["company_id"].source == "company"
+
+
+@pytest.mark.parametrize("ending", ["toml", "json"])
+@pytest.mark.parametrize("name", ["example", *builtin_names()])
+def test_files_give_back_the_same_schema(tmp_path, name, ending):
+    schema = Schema.from_dict(EXAMPLE) if name == "example" else Schema.load(name)
+    path = tmp_path / f"s.{ending}"
+    schema.save(path)
+    again = Schema.load(path)
+    assert again == schema and again.digest() == schema.digest() and hash(again) == hash(schema)
+    assert list(again.columns) == list(schema.columns)
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict(), allow_nan=False))) == schema
+
+
+def test_awkward_texts_survive_toml(tmp_path):
+    values = ['a"b', "tab\there", "del\x7f", "ümläut", "back\\slash", "", "[x]", "new\nline"]
+    columns = {"odd name.1": {"kind": "string", "values": values, "null": "drop"}}
+    schema = Schema.from_dict({"columns": columns})
+    schema.save(tmp_path / "s.toml")
+    assert Schema.load(tmp_path / "s.toml").columns["odd name.1"].values == tuple(values)
+
+
+def test_codes_are_values_then_overflow_then_null():
+    columns = Schema.from_dict(EXAMPLE).columns
+    sex, age, pay = columns["sex"], columns["age"], columns["pay"]
+    assert (sex.base, sex.overflow_code, sex.null_code, sex.size) == (2, 2, 3, 4)
+    assert sex.labels() == ["male", "female", "(other)", "(null)"]
+    assert (age.overflow_code, age.null_code, age.size) == (None, None, 121)
+    assert (pay.overflow_code, pay.null_code, pay.size) == (None, None, 4)  # open ends: nothing is beyond
+    assert pay.edges == (-math.inf, 0, 10.5, 100, math.inf)
+    assert columns["shift"].size == 23 and columns["month"].labels()[0] == "1"
+    assert columns["wage_b"].size == 102
+
+
+def test_repr_and_description():
+    schema = Schema.from_dict(EXAMPLE).select(["sex", "shift"])
+    assert repr(schema) == "Schema('example', 3 columns, user 'who' with at most 20 rows)"
+    assert schema.describe() == (
+        "Schema('example', 3 columns, user 'who' with at most 20 rows)\n"
+        "  sex    categorical       4 codes  int8     null: code, overflow: code\n"
+        "  shift  part             23 codes  int16    null: code, overflow: code\n"
+        "  month  part             14 codes  int16    null: code, overflow: code"
+    )
+    assert repr(Schema.from_domain({"a": 2})) == "Schema('', 1 columns, each row its own user)"
+
+
+def _with(column: dict) -> dict:
+    return {"columns": {"x": column}}
+
+
+@pytest.mark.parametrize(
+    ("plain", "text"),
+    [
+        ({}, "schema, field 'columns': must be a table of columns, got NoneType"),
+        ({"columns": {}}, "the schema has no columns; give at least one under [columns]"),
+        ({"colums": {}}, "schema, field 'colums': unknown; did you mean 'columns'?"),
+        (_with({}), "column 'x', field 'kind': missing; one of categorical"),
+        (_with({"kind": "cat"}), "column 'x', field 'kind': 'cat' is none of categorical"),
+        (_with({"kind": "integer"}), "column 'x', field 'max': missing"),
+        (_with({"kind": "integer", "max": -1}), "column 'x', field 'max': -1 is below min = 0"),
+        (_with({"kind": "integer", "max": 2.5}), "column 'x', field 'max': must be a whole number"),
+        (_with({"kind": "integer", "max": 2**40}), "column 'x', field 'max': 1099511627779 codes"),
+        (_with({"kind": "integer", "max": 300, "dtype": "int8"}), "'dtype': 0..300 does not fit int8"),
+        (_with({"kind": "integer", "maxx": 1}), "field 'maxx': unknown for kind 'integer'; did you mean"),
+        (_with({"kind": "categorical"}), "column 'x', field 'values': missing"),
+        (_with({"kind": "categorical", "values": []}), "'values': the list is empty"),
+        (_with({"kind": "categorical", "values": [1, 1]}), "'values': 1 is listed twice"),
+        (_with({"kind": "categorical", "values": [1], "names": []}), "'names': 0 names for 1 values"),
+        (_with({"kind": "categorical", "values": [1, "a"]}), "'values[0]': 1 is no text"),
+        (_with({"kind": "categorical", "values": [300], "dtype": "int8"}), "300 does not fit int8"),
+        (_with({"kind": "categorical", "values": [1], "null": {"value": 2}}), "2 is not among"),
+        (_with({"kind": "categorical", "values": [1], "overflow": "clamp"}), "'clamp' is for numbers"),
+        (_with({"kind": "categorical", "values": [1], "null": "keep"}), "'null': 'keep' is none of"),
+        (_with({"kind": "numeric"}), "column 'x', field 'edges': missing"),
+        (_with({"kind": "numeric", "edges": [0, 5, 5]}), "'edges[2]': edges must increase, 5 follows 5"),
+        (_with({"kind": "numeric", "edges": [0, "a"]}), "'edges[1]': must be a number, got 'a'"),
+        (_with({"kind": "numeric", "edges": [0, 1], "tail": {"mean": 0}}), "'tail.mean': must be a number"),
+        (_with({"kind": "numeric", "edges": [0, 1], "dtype": "enum5"}), "'dtype': 'enum5' is no type"),
+        (_with({"kind": "numeric", "edges": ["-inf", 0, 1], "min": 0}), "'min': leaves the lowest bin"),
+        (_with({"kind": "timestamp", "parts": ["week"]}), "'parts': 'week' is none of shift"),
+        (_with({"kind": "timestamp", "parts": ["year"]}), "'min': give min and max"),
+        (_with({"kind": "derived", "transform": "z", "parts": ["a"]}), "'transform': 'z' is none of"),
+        (_with({"kind": "derived", "transform": "valueh"}), "'parts': valueh makes 1 parts"),
+        ({"user": {"column": "x"}, **_with({"kind": "integer", "max": 1})}, "it is the user column too"),
+        ({"user": {}, **_with({"kind": "integer", "max": 1})}, None),
+        ({"user": {"null": "own"}, **_with({"kind": "integer", "max": 1})}, "user, field 'column'"),
+        ({"user": {"column": "u", "max_rows": 0}, **_with({"kind": "integer", "max": 1})}, "'max_rows'"),
+        ({"fastdp": 2, **_with({"kind": "integer", "max": 1})}, "field 'fastdp': format 2"),
+        (
+            {"outputs": {"d": {"from": "x", "part": "hour"}}, **_with({"kind": "integer", "max": 1})},
+            "output 'd', field 'from': no shift column 'x'",
+        ),
+    ],
+)
+def test_complaints_name_column_and_field(plain, text):
+    if text is None:
+        assert Schema.from_dict(plain).user is None
+        return
+    with pytest.raises(SchemaError) as error:
+        Schema.from_dict(plain)
+    assert text in str(error.value)
+
+
+def test_a_name_used_twice_is_refused():
+    columns = {
+        "a": {"kind": "integer", "max": 1},
+        "w": {"kind": "derived", "transform": "valueh", "parts": ["a"]},
+    }
+    with pytest.raises(SchemaError, match="column 'w': the name 'a' is used twice"):
+        Schema.from_dict({"columns": columns})
+
+
+def test_loading_says_which_file(tmp_path):
+    with pytest.raises(SchemaError, match="no built-in schema 'taxy'; built in are census1940"):
+        Schema.load("taxy")
+    with pytest.raises(SchemaError, match="No such file"):
+        Schema.load(tmp_path / "none.toml")
+    for name, text in (("a.toml", "x = ["), ("a.json", "{"), ("a.yaml", ""), ("b.toml", "columns = 3")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(SchemaError, match=name):
+            Schema.load(tmp_path / name)
+    (tmp_path / "c.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(SchemaError, match="not UTF-8"):
+        Schema.load(tmp_path / "c.toml")
+    with pytest.raises(SchemaError, match="ending"):
+        Schema.load("taxi-deid2").save(tmp_path / "a.yaml")
+
+
+def test_copies_leave_caches_behind():
+    schema = Schema.from_dict(EXAMPLE)
+    schema.__dict__["_encode_maps"] = {"x": lambda: None}
+    again = copy.deepcopy(schema)
+    assert again == schema and "_encode_maps" not in again.__dict__
+
+
+def test_equal_by_content():
+    one, two = Schema.from_domain({"a": 2, "b": 3}), Schema.from_domain({"b": 3, "a": 2})
+    assert one == Schema.from_domain({"a": 2, "b": 3}) and one != two and one != 5
+
+
+def test_the_guide_shows_every_kind_and_its_examples_load():
+    text = (Path(__file__).parents[2] / "docs/schema.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", text, re.S)
+    columns = [b for b in blocks if b.startswith("[columns.")]
+    schema = Schema.from_dict(tomllib.loads("\n".join(columns)))
+    assert {f.kind for f in schema.fields.values()} == {
+        "categorical",
+        "integer",
+        "numeric",
+        "timestamp",
+        "derived",
+    }
+    for kind, keys in document._OWN.items():
+        assert f"**{kind}**" in text or f"`{kind}`" in text
+        assert all(f"`{key}`" in text or f"{key} =" in text for key in keys), kind

@@ -1,0 +1,165 @@
+"""Weights, caps and histograms of users: exact bounds, and nobody's contribution depends on anybody else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.engines.local import local
+from fastdp.engines.truth import marginals
+from fastdp.errors import SchemaError, UsageError
+from fastdp.tables import bound
+from fastdp.tables.bound import SCALE
+from fastdp.tables.table import Table
+from fastdp.tables.userids import UserIndex
+from fastdp.userkeys import Groups, MostCommon, RowsPerUser
+
+from ..engines.helpers import tables
+from ..reference import counting as slow
+
+
+def without(domain, codes, ids, user) -> Table:
+    keep = ids != user
+    return Table.from_codes(domain, {n: c[keep] for n, c in codes.items()}, user=ids[keep])
+
+
+def value_hashes(ids) -> dict:
+    numbers, _, hashes = UserIndex.of_array(ids)
+    return {u: int(hashes[n]) for u, n in zip(ids.tolist(), numbers.tolist(), strict=True)}
+
+
+@given(st.integers(1, 2**32 - 1), st.integers(1, 10**6))
+def test_weights_of_one_user_never_exceed_the_clip(rows, clip):
+    weight = int(bound.weights(np.array([rows], np.uint32), clip)[0])
+    assert weight <= SCALE and rows * weight <= clip * SCALE
+    assert weight == min(SCALE, int(Fraction(clip * SCALE, rows)))
+
+
+@given(st.lists(st.integers(0, 60), max_size=120), st.sampled_from([1, 7, 10**6, bound.MAX_CLIP]))
+def test_weights_of_many_users_are_those_of_each(rows, clip):
+    """With more users than numbers of rows they are divided once for each number."""
+    found = bound.weights(np.array(rows, np.uint32), clip)
+    assert found.dtype == np.uint32
+    assert found.tolist() == [min(SCALE, clip * SCALE // max(1, r)) for r in rows]
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables(users=True), st.integers(1, 5))
+def test_removing_a_user_changes_each_marginal_by_at_most_the_clip(made, clip):
+    table, domain, codes, ids = made
+    if not table.rows:
+        return
+    clique = (next(iter(domain)),)
+    full = marginals(table, [clique], clip=clip)[clique]
+    for user in np.unique(ids)[:5]:
+        rest = marginals(without(domain, codes, ids, user), [clique], clip=clip)[clique]
+        change = full - rest
+        assert change.min() >= 0 and change.sum() <= clip * SCALE
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(users=True), st.integers(1, 6), st.integers(0, 2**32), st.integers(1, 3))
+def test_cap_keeps_k_rows_whoever_else_is_there(made, k, seed, threads):
+    table, domain, codes, ids = made
+    names = list(domain)
+
+    def kept(part: Table, owners) -> dict:
+        capped = bound.cap_rows(part, k, threads)
+        first = {int(n): u for u, n in zip(owners.tolist(), part.user.tolist(), strict=True)}
+        rows = zip(*(capped.codes[n].tolist() for n in names), strict=True)
+        return {
+            u: Counter(r) for u, r in slow.by_user([first[n] for n in capped.user.tolist()], rows).items()
+        }
+
+    whole = kept(table, ids)
+    rows = Counter(ids.tolist())
+    assert {u: c.total() for u, c in whole.items()} == {u: min(k, n) for u, n in rows.items()}
+    order = np.random.default_rng(seed).permutation(table.rows)
+    shuffled = Table.from_codes(domain, {n: c[order] for n, c in codes.items()}, user=ids[order])
+    assert kept(shuffled, ids[order]) == whole
+    if table.rows:
+        gone = ids[0]
+        rest = kept(without(domain, codes, ids, gone), ids[ids != gone])
+        assert rest == {u: c for u, c in whole.items() if u != gone}
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(users=True), st.booleans(), st.integers(1, 3))
+def test_most_common_equals_the_slow_twin(made, labelled, threads):
+    table, domain, codes, ids = made
+    columns = tuple(domain)[:2]
+    cells = slow.cells_of(domain, codes, columns)
+    size = int(np.prod([domain[c] for c in columns]))
+    if size > 1 << 21:
+        return
+    labels = np.arange(size) % 4 - 1 if labelled else None
+    keys = [int(labels[c]) for c in cells] if labelled else cells
+    key = MostCommon(columns, labels).bind(table.domain)
+    found = local(table, threads).user_histogram(key, 1)
+    want = slow.most_common(ids.tolist(), keys, value_hashes(ids), key.size)
+    assert np.array_equal(found, want)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(users=True), st.integers(1, 3), st.integers(1, 4), st.booleans(), st.integers(1, 3), st.data())
+def test_groups_equal_the_slow_twin_and_neighbours_differ_by_the_cap(made, t_max, cap, search, threads, data):
+    table, domain, codes, ids = made
+    columns = tuple(domain)[:2]
+    grid = int(np.prod([domain[c] for c in columns])) * t_max
+    if grid > 1 << 21:
+        return
+    keys = slow.cells_of(domain, codes, columns)
+    cells = None
+    if data.draw(st.booleans()):
+        rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+        cells = np.flatnonzero(rng.random(grid) < 0.7)
+    key = Groups(columns, t_max, cells)
+    with pytest.MonkeyPatch.context() as patch:
+        if search:
+            patch.setattr("fastdp.engines.users.POSITION_TABLE", 0)
+        found = local(table, threads).user_histogram(key, cap)
+        if table.rows:
+            rest = local(without(domain, codes, ids, ids[0])).user_histogram(key, cap)
+            assert (found - rest).min(initial=0) >= 0 and (found - rest).max(initial=0) <= 1
+            assert (found - rest).sum() <= cap
+    listed = list(range(grid)) if cells is None else cells.tolist()
+    want = slow.groups(ids.tolist(), keys, value_hashes(ids), t_max, listed, cap)
+    assert np.array_equal(found, want)
+
+
+def test_rows_per_user_histogram():
+    ids = np.repeat([7, 8, 9, 10], [1, 2, 5, 40])
+    table = Table.from_codes({"a": 1}, {"a": np.zeros(48, np.uint8)}, user=ids)
+    assert local(table).user_histogram(RowsPerUser((2, 3, 6)), 1).tolist() == [1, 1, 1]
+    assert local(table).user_histogram(RowsPerUser((1,)), 1).tolist() == [4]
+
+
+def test_without_a_user_column_each_row_is_a_user():
+    table = Table.from_codes({"a": 3}, {"a": [0, 2, 2]})
+    assert local(table).user_histogram(MostCommon(("a",)), 1).tolist() == [1, 0, 2]
+    assert local(table).user_histogram(Groups(("a",), 2), 1).tolist() == [1, 0, 0, 0, 2, 0]
+    assert local(table).user_histogram(RowsPerUser((1, 2)), 1).tolist() == [3, 0]
+    assert bound.cap_rows(table, 1).rows == 3
+
+
+def test_keys_refuse_nonsense_and_have_stable_digests():
+    table = Table.from_codes({"a": 3}, {"a": [0]})
+    with pytest.raises(UsageError, match="bind"):
+        MostCommon(("a",)).size  # noqa: B018
+    with pytest.raises(SchemaError):
+        local(table).user_histogram(MostCommon(("b",)), 1)
+    with pytest.raises(UsageError, match="cap"):
+        local(table).user_histogram(MostCommon(("a",)), 0)
+    with pytest.raises(UsageError, match="ascending"):
+        RowsPerUser((3, 2))
+    with pytest.raises(UsageError, match="outside the grid"):
+        local(table).user_histogram(Groups(("a",), 2, [6]), 1)
+    with pytest.raises(UsageError, match="one for each"):
+        local(table).user_histogram(MostCommon(("a",), [0, 1]), 1)
+    assert Groups(("a",), 2, [1]).digest() == Groups(["a"], 2, np.array([1])).digest()
+    assert Groups(("a",), 2, [1]).digest() != Groups(("a",), 2, [2]).digest()

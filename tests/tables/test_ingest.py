@@ -1,0 +1,374 @@
+"""Every source gives the same table; user ids of any type; broken sources are DataErrors that quote nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp.errors import DataError, UsageError
+from fastdp.tables import ingest, sources, textvalues
+from fastdp.tables.userids import UserIndex
+
+DATA = Path(__file__).parents[2] / "../shared/data"
+DOMAIN = {"a": 5, "b": 300}
+CLIQUES = [("a", "b"), ("b",)]
+
+
+@pytest.fixture(scope="module")
+def frame() -> pa.Table:
+    rng = np.random.default_rng(1)
+    n = 5003
+    return pa.table(
+        {
+            "extra": pa.array(["secret"] * n),
+            "b": rng.integers(0, 300, n),
+            "who": rng.integers(0, 400, n).astype(np.int32),
+            "a": rng.integers(0, 5, n).astype(np.int16),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return fastdp.Schema.from_domain(DOMAIN, user="who")
+
+
+@pytest.fixture(scope="module")
+def want(frame, schema):
+    codes = {n: frame[n].to_numpy() for n in DOMAIN}
+    table = fastdp.Table.from_codes(schema, codes, user=frame["who"].to_numpy())
+    return fastdp.marginals(table, CLIQUES, clip=9)
+
+
+def same(table, want) -> bool:
+    found = fastdp.marginals(table, CLIQUES, clip=9)
+    return all(np.array_equal(found[c], want[c]) for c in CLIQUES)
+
+
+class Capsule:
+    """Anything with an Arrow stream."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t: t,
+        lambda t: t.to_batches()[0],
+        lambda t: t.to_reader(700),
+        lambda t: pads.dataset(t),
+        lambda t: Capsule(t),
+        lambda t: pl.from_arrow(t),
+        lambda t: pl.from_arrow(t).lazy(),
+        lambda t: t.to_pandas(),
+        lambda t: {name: t[name] for name in t.column_names},
+        lambda t: [t.slice(0, 1000), pl.from_arrow(t.slice(1000))],
+    ],
+    ids="table batch reader dataset capsule polars lazy pandas mapping list".split(),
+)
+def test_objects(frame, schema, want, make, threads, monkeypatch):
+    monkeypatch.setattr(sources, "BATCH_ROWS", 512)
+    assert same(fastdp.read(make(frame), schema, threads=threads), want)
+
+
+def test_duckdb(frame, schema, want):
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.register("frame", frame)
+    assert same(fastdp.read(connection.sql("select * from frame"), schema), want)
+
+
+def write_all(frame, folder: Path) -> dict[str, Path]:
+    table = pl.from_arrow(frame)
+    files = {n: folder / f"t.{n}" for n in ("parquet", "csv", "csv.gz", "arrow", "arrows")}
+    pq.write_table(frame, files["parquet"], row_group_size=600)
+    table.write_csv(files["csv"])
+    with gzip.open(files["csv.gz"], "wb") as file:
+        table.write_csv(file)
+    with pa.ipc.new_file(files["arrow"], frame.schema) as writer:
+        writer.write_table(frame, 700)
+    with pa.ipc.new_stream(files["arrows"], frame.schema) as writer:
+        writer.write_table(frame, 700)
+    return files
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_files(frame, schema, want, tmp_path, threads):
+    for kind, path in write_all(frame, tmp_path).items():
+        assert same(fastdp.read(path, schema, threads=threads), want), kind
+
+
+def test_globs_lists_and_bare_names(frame, schema, want, tmp_path):
+    pq.write_table(frame.slice(0, 100), tmp_path / "x1.parquet")
+    pq.write_table(frame.slice(100), tmp_path / "x2.parquet")
+    assert same(fastdp.read(str(tmp_path / "x*.parquet"), schema), want)
+    assert same(fastdp.read([tmp_path / "x2.parquet", tmp_path / "x1.parquet"], schema), want)
+    assert same(fastdp.read(tmp_path, schema), want)
+    (tmp_path / "y").write_bytes((tmp_path / "x1.parquet").read_bytes())
+    assert same(fastdp.read([tmp_path / "y", tmp_path / "x2.parquet"], schema), want)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_hive_folders(frame, schema, want, tmp_path, kind):
+    for a in range(5):
+        folder = tmp_path / f"a={a}"
+        folder.mkdir()
+        part = pl.from_arrow(frame).filter(pl.col("a") == a).drop("a")
+        getattr(part, f"write_{kind}")(folder / f"p.{kind}")
+    (tmp_path / "_metadata").write_bytes(b"not data")
+    assert same(fastdp.read(tmp_path, schema), want)
+
+
+def test_spooled_columns_are_memory_maps_without_files(frame, schema, want, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "BATCH_ROWS", 512)
+    with fastdp.read(frame, schema, spool=tmp_path) as table:
+        assert all(isinstance(c, np.memmap) for c in table.codes.values())
+        assert same(table, want)
+        assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(ingest, "SPOOL_ROWS", 1500)
+    table = fastdp.read(frame, schema)
+    assert isinstance(table.user, np.memmap) and same(table, want)
+    with pytest.raises(DataError, match="cannot spool"):
+        fastdp.read(frame, schema, spool=tmp_path / "nowhere")
+
+
+def test_only_the_columns_needed_are_read(frame, schema, tmp_path):
+    pq.write_table(frame, tmp_path / "t.parquet")
+    table = fastdp.read(tmp_path / "t.parquet", schema, columns=["a"])
+    assert list(table.codes) == ["a"] and list(table.domain) == ["a"]
+
+
+def test_progress_counts_rows(frame, schema):
+    seen = []
+    fastdp.read(frame, schema, progress=seen.append)
+    assert seen[-1] == frame.num_rows
+
+
+def test_a_source_without_rows(frame, schema, tmp_path):
+    empty = frame.slice(0, 0)
+    for source in [empty, pl.from_arrow(empty), *write_all(empty, tmp_path).values()]:
+        table = fastdp.read(source, schema)
+        assert table.rows == 0 and table.users == 0
+        assert not fastdp.marginals(table, CLIQUES, clip=3)[("a", "b")].any()
+
+
+IDS = {
+    "int8": pa.array([1, -1, 1, 0], pa.int8()),
+    "uint64": pa.array([2**64 - 1, 0, 2**64 - 1, 5], pa.uint64()),
+    "bool": pa.array([True, False, True, True]),
+    "float": pa.array([0.0, 1.5, -0.0, 7.25]),
+    "string": pa.array(["", "a", "", "a" * 1000]),
+    "bytes": pa.array([b"\xff\x00", b"x", b"\xff\x00", b"\xff"]),
+    "view": pa.array(["longer than twelve bytes", "b", "longer than twelve bytes", "c"], pa.string_view()),
+    "fixed": pa.array([b"abcd", b"abce", b"abcd", b"abcf"], pa.binary(4)),
+    "date": pa.array([dt.date(2020, 1, 1), dt.date(2020, 1, 2), dt.date(2020, 1, 1), dt.date(1960, 1, 1)]),
+    "time": pa.array([1, 2, 1, -3], pa.timestamp("us", "UTC")),
+    "decimal": pa.array([decimal.Decimal("1.10"), decimal.Decimal("2"), decimal.Decimal("1.1"), None]),
+    "dictionary": pa.array(["x", "y", "x", "z"]).dictionary_encode(),
+    "unused": pa.DictionaryArray.from_arrays([2, 1, 2, 3], ["no", "p", "q", "p2"]),
+    "slice": pa.array(["q", "x", "y", "x", "z"]).slice(1),
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_ids_of_any_type(kind):
+    ids = IDS[kind]
+    index = UserIndex("who")
+    first: dict[int, int] = {}
+    numbers = [first.setdefault(n, len(first)) for n in index.add(index.prepare(ids)).tolist()]
+    pattern = [0, 1, 0, 0] if kind == "bool" else [0, 1, 0, 2]
+    assert numbers == pattern and len(index) == max(pattern) + 1
+    again = UserIndex("who")
+    back = pa.array(ids.to_pylist()[::-1], ids.type)
+    again.add(again.prepare(back))
+    assert sorted(again.hashes()) == sorted(index.hashes())
+
+
+def test_hash_depends_on_the_value_not_on_its_width_or_company():
+    one, two = UserIndex(), UserIndex()
+    one.add(one.prepare(pa.array([7, 8], pa.int32())))
+    two.add(two.prepare(pa.array([9, 8, 1, 7], pa.int64())))
+    assert one.hashes().tolist() == [two.hashes()[3], two.hashes()[1]]
+    plain, coded = UserIndex(), UserIndex()
+    plain.add(plain.prepare(pa.array(["u", "v"])))
+    coded.add(coded.prepare(pa.array(["u", "v"], pa.large_string()).dictionary_encode()))
+    assert plain.hashes().tolist() == coded.hashes().tolist()
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_many_ids_against_a_dictionary(text):
+    rng = np.random.default_rng(5)
+    ids = rng.integers(-(2**63), 2**63 - 1, 30_000)[rng.integers(0, 30_000, 100_000)]
+    index, known = UserIndex(), {}
+    for chunk in np.array_split(ids, 7):
+        values = [str(v) for v in chunk] if text else chunk.tolist()
+        found = index.add(index.prepare(pa.array(values)))
+        assert found.tolist() == [known.setdefault(v, len(known)) for v in values]
+    assert len(index) == len(known) == len(set(index.hashes().tolist()))
+
+
+@pytest.mark.parametrize("kind", ["int", "float", "string", "dictionary"])
+@pytest.mark.parametrize("policy", ["drop", "own"])
+def test_null_ids_follow_the_schema(kind, policy):
+    ids = {
+        "int": pa.array([1, None, 1, None, 2]),
+        "float": pa.array([1.0, None, 1.0, float("nan"), 2.0]),
+        "string": pa.array(["x", None, "x", None, "y"]),
+        "dictionary": pa.array(["x", None, "x", None, "y"]).dictionary_encode(),
+    }[kind]
+    plain = fastdp.Schema.from_domain({"a": 5}, user="who").to_dict()
+    plain["user"]["null"] = policy
+    schema = fastdp.Schema.from_dict(plain)
+    table = fastdp.read(pa.table({"a": [0, 1, 2, 3, 4], "who": ids}), schema)
+    rows = sorted(table.rows_per_user().tolist())
+    assert rows == ([1, 2] if policy == "drop" else [1, 1, 1, 2])
+    assert table._dropped == (2 if policy == "drop" else 0)
+
+
+def test_types_that_change_between_files_are_refused(schema):
+    one = pa.table({"a": [1], "b": [1], "who": [1]})
+    two = pa.table({"a": [1], "b": [1], "who": ["1"]})
+    with pytest.raises(DataError, match="'who'"):
+        fastdp.read([one, two], schema)
+    with pytest.raises(DataError, match="who"):
+        fastdp.read(pa.table({"a": [1], "b": [1], "who": [[1]]}), schema)
+
+
+def test_missing_duplicate_and_mistyped_columns(frame, schema, tmp_path):
+    pq.write_table(frame.drop_columns("b"), tmp_path / "m.parquet")
+    with pytest.raises(DataError, match=r"m\.parquet.*'b' is missing"):
+        fastdp.read(tmp_path / "m.parquet", schema)
+    twice = pa.table([frame["a"], frame["a"], frame["b"], frame["who"]], names=["a", "a", "b", "who"])
+    with pytest.raises(DataError, match="'a' is there 2 times"):
+        fastdp.read(twice, schema)
+    nested = frame.set_column(3, "a", pa.array([[1]] * frame.num_rows))
+    with pytest.raises(DataError, match="'a'"):
+        fastdp.read(nested, schema)
+
+
+def test_broken_files_name_the_file_and_quote_nothing(frame, schema, tmp_path):
+    files = write_all(frame, tmp_path)
+    for kind, path in files.items():
+        whole = path.read_bytes()
+        for cut in (0, 3, len(whole) // 2, len(whole) - 9):
+            broken = tmp_path / f"broken.{kind}"
+            broken.write_bytes(whole[:cut])
+            if kind == "csv" and cut:
+                continue
+            with pytest.raises(DataError) as caught:
+                fastdp.read(broken, schema)
+            assert "broken" in str(caught.value) and "secret" not in str(caught.value)
+    ragged = tmp_path / "ragged.csv"
+    ragged.write_text("a,b,who\n1,2,3\nsecret,5\n")
+    with pytest.raises(DataError) as caught:
+        fastdp.read(ragged, schema)
+    assert "secret" not in str(caught.value) and caught.value.__suppress_context__
+    odd = tmp_path / "odd.xyz"
+    odd.write_bytes(b"hello")
+    with pytest.raises(DataError, match="unknown kind"):
+        fastdp.read(odd, schema)
+    with pytest.raises(DataError, match="no file"):
+        fastdp.read(tmp_path / "none.parquet", schema)
+    with pytest.raises(DataError, match="no file matches"):
+        fastdp.read(str(tmp_path / "none*.parquet"), schema)
+    with pytest.raises(UsageError, match="cannot read"):
+        fastdp.read(42, schema)
+
+
+def test_odd_values_never_raise(tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_bytes(
+        b'a,who\n1,x\n99999999999999999999999,x\n-4,x\nnan,y\ninf,\xff\xfe\n"",y\nabc,z\n2.0,z\n2,\n'
+    )
+    schema = fastdp.Schema.from_domain({"a": 5}, user="who")
+    table = fastdp.read(path, schema)
+    assert table.rows + table._dropped == 9
+    assert all(int(c.max()) < table.domain[n] for n, c in table.codes.items())
+
+
+def test_the_coded_taxi_file_equals_pandas():
+    path = DATA / "taxi-nist-coded/trips.parquet"
+    if not path.exists():
+        pytest.skip("the coded taxi file is not there")
+    pd = pytest.importorskip("pandas")
+    domain = json.loads((DATA / "taxi-nist-coded/domain.json").read_text())
+    table = fastdp.read(path, fastdp.Schema.from_domain(domain))
+    frame = pd.read_parquet(path)
+    cliques = [("pickup_community_area", "shift", "fare", "trip_total"), ("company_id", "shift")]
+    for clique, found in fastdp.marginals(table, cliques).items():
+        counts = frame.groupby(list(clique)).size()
+        want = np.zeros([domain[n] for n in clique], np.int64)
+        want[tuple(np.array(counts.index.to_list()).T)] = counts.to_numpy()
+        assert np.array_equal(found, want)
+
+
+def test_the_chicago_file_equals_pandas():
+    path = DATA / "taxi-chicago-2022/trips.parquet"
+    if not path.exists():
+        pytest.skip("the Chicago trips are not there")
+    pd = pytest.importorskip("pandas")
+    schema = fastdp.Schema.load("taxi-chicago")
+    table = fastdp.read(path, schema)
+    frame = pd.read_parquet(path).dropna(subset=["taxi_id"])
+    rows = frame.groupby("taxi_id").size()
+    assert Counter(table.rows_per_user().tolist()) == Counter(rows.tolist())
+    weight = np.minimum(1 << 20, 20 * (1 << 20) // frame["taxi_id"].map(rows)).to_numpy()
+    stamp = frame["trip_start_timestamp"]
+    shift = stamp.dt.day_of_week * 3 + stamp.dt.hour // 8
+    found = fastdp.marginals(table, [("shift",)], clip=20)[("shift",)]
+    want = np.bincount(shift, weights=weight, minlength=table.domain["shift"]).astype(np.int64)
+    assert np.array_equal(found, want)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "want"),
+    [
+        ("int64", ["1", " 2 ", None], [1, 2, None]),
+        ("int64", ["1", " 2 ", "x", None], ["1", "2", None, None]),
+        ("int64", ["1", "99999999999999999999"], ["1", "99999999999999999999"]),
+        ("float64", ["1.5", "nope", "inf"], [1.5, None, float("inf")]),
+        ("bool", ["true", "F", "1", "maybe"], [True, False, True, None]),
+        ("string", ["a", ""], ["a", ""]),
+        ("decimal128(10, 2)", ["1.10", "z"], [decimal.Decimal("1.10"), None]),
+        (
+            "timestamp[us]",
+            ["2020-01-02", "2020-01-02T03:04:05", "01/02/2020 03:04:05 PM", "no"],
+            [
+                dt.datetime(2020, 1, 2),
+                dt.datetime(2020, 1, 2, 3, 4, 5),
+                dt.datetime(2020, 1, 2, 15, 4, 5),
+                None,
+            ],
+        ),
+        (
+            "timestamp[us, tz=America/Chicago]",
+            ["2020-01-02 03:04:05", "2020-01-02T09:04:05+00:00"],
+            [dt.datetime(2020, 1, 2, 9, 4, 5, tzinfo=dt.UTC)] * 2,
+        ),
+    ],
+)
+def test_text_is_read_by_the_schema_not_by_guessing(dtype, text, want):
+    raw = pa.array([None if t is None else t.encode() for t in text], pa.binary())
+    assert textvalues.parse(raw, dtype).to_pylist() == want
+
+
+def test_bytes_that_are_not_text_are_mended():
+    assert textvalues.to_text(pa.array([b"\xff", b"ok", None])).to_pylist() == ["\ufffd", "ok", None]
