@@ -335,26 +335,26 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
         if not place.size:
             continue
         mine_w, mine_wt = np.zeros(place.size), np.zeros(place.size)
-        squares = 0.0
-        for part in group:
-            where = _where(plan.domain, place, part.block.plus, part.block.cells)
+        spots = [_where(plan.domain, place, part.block.plus, part.block.cells) for part in group]
+        for part, where in zip(group, spots):
             mine_w[where] += part.weight
             mine_wt[where] += part.weight * part.y
-            squares += _squares(part)
         span = slice(place.at, place.at + place.size)
         w[span] += mine_w
         wt[span] += mine_wt
-        constant += 0.5 * squares
         some = mine_w > 0
         t = np.divide(mine_wt, mine_w, out=np.zeros_like(mine_wt), where=some)
-        orders[k].constant += 0.5 * squares - _form(t, mine_w)
+        left = sum(_form(part.y - t[where], part.weight) for part, where in zip(group, spots))
+        constant += left
+        orders[k].constant += left
         if some.all():
             orders[k].cells.append((span, mine_w, t))
         else:
             at = np.flatnonzero(some)
             orders[k].cells.append((at + place.at, mine_w[at], t[at]))
     t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
-    constant -= _form(t, w)
+    for order in orders.values():  # what differs between the orders' own targets and the fused ones
+        constant += sum(_form(target - t[where], weight) for where, weight, target in order.cells)
     matrix, v, b, extra = _functionals(plan, rows, orders)
     used = w > 0
     if matrix is not None:
@@ -386,10 +386,6 @@ def _shift(where: slice | np.ndarray, position: np.ndarray) -> slice | np.ndarra
     return position[where]
 
 
-def _squares(part: Part) -> float:
-    return float(np.sum(part.weight * part.y * part.y))
-
-
 def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Order]):
     """Rows that are not single cells: one matrix, the fused precision and target of each row."""
     size = max(plan.size, 1)
@@ -400,21 +396,24 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
         matrix = _matrix(plan, block, size)
         n = matrix.shape[0]
         span = slice(start, start + n)
-        v, vb, squares = np.zeros(n), np.zeros(n), 0.0
+        v, vb = np.zeros(n), np.zeros(n)
+        targets = []
         for k in sorted({part.order for part in group}):
-            mine_v, mine_vb, mine_squares = np.zeros(n), np.zeros(n), 0.0
-            for part in (p for p in group if p.order == k):
+            mine_v, mine_vb = np.zeros(n), np.zeros(n)
+            parts = [p for p in group if p.order == k]
+            for part in parts:
                 mine_v += part.weight
                 mine_vb += part.weight * part.y
-                mine_squares += _squares(part)
             b = np.divide(mine_vb, mine_v, out=np.zeros(n), where=mine_v > 0)
-            orders[k].constant += 0.5 * mine_squares - _form(b, mine_v)
+            left = sum(_form(part.y - b, part.weight) for part in parts)
+            constant += left
+            orders[k].constant += left
             orders[k].functionals.append((span, mine_v, b))
+            targets.append((mine_v, b))
             v += mine_v
             vb += mine_vb
-            squares += mine_squares
         b = np.divide(vb, v, out=np.zeros(n), where=v > 0)
-        constant += 0.5 * squares - _form(b, v)
+        constant += sum(_form(target - b, weight) for weight, target in targets)
         stack.append(matrix)
         vs.append(v)
         bs.append(b)
