@@ -98,8 +98,8 @@ static void cliques_work(fdp_team *team, int number, void *ctx) {
     }
 }
 
-int fdp_cliques(int64_t sums_len, const fdp_sum_step *sums, int levels, const int64_t *first, const fdp_carry_step *carries,
-                int threads) {
+int fdp_cliques(int64_t sums_len, const fdp_sum_step *sums, int levels, const int64_t *first,
+                const fdp_carry_step *carries, int threads) {
     for (int64_t i = 0; i < sums_len; i++)
         if (sums[i].dims < 0 || sums[i].dims > MAX_DIMS) return FDP_ERR_ARGUMENT;
     atomic_llong *next = malloc(sizeof *next * (size_t)(levels + 1));

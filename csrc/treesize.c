@@ -30,9 +30,9 @@ static inline uint64_t *row(uint64_t *sets, int words, int i) {
 }
 
 /* Calls the body with each member j of a set. */
-#define EACH(j, set, words)                                                                                            \
-    for (int w_##j = 0; w_##j < (words); w_##j++)                                                                      \
-        for (uint64_t b_##j = (set)[w_##j]; b_##j; b_##j &= b_##j - 1)                                                 \
+#define EACH(j, set, words) \
+    for (int w_##j = 0; w_##j < (words); w_##j++) \
+        for (uint64_t b_##j = (set)[w_##j]; b_##j; b_##j &= b_##j - 1) \
             for (int j = w_##j * 64 + __builtin_ctzll(b_##j), go_##j = 1; go_##j; go_##j = 0)
 
 static void cost(elimination *e, int heuristic, int a) {

@@ -1,4 +1,4 @@
-/* How many cells a junction tree would have: greedy elimination on bit sets, as fastdp/model/tree.py does it. */
+/* How many cells a junction tree would have: greedy elimination on bit sets, as fastdp/model/tree.py does. */
 #ifndef FDP_TREESIZE_H
 #define FDP_TREESIZE_H
 
@@ -6,9 +6,10 @@
 
 #define FDP_TREESIZE_MAX (1ull << 62) /* sizes from here on are told as this */
 
-/* graph: `n` attributes of size[i] codes, neighbours of i as the bits of graph[i * words] .. (words = (n + 63) / 64; no bit i in i's
- * own set). *cells: the least total size of the maximal cliques over the three heuristics (least weight; least fill, then
- * weight; least weighted fill, then weight), first attribute first among equals. Exact below FDP_TREESIZE_MAX. */
+/* graph: `n` attributes of size[i] codes, neighbours of i as the bits of graph[i * words] .. (words =
+ * (n + 63) / 64; no bit i in i's own set). *cells: the least total size of the maximal cliques over the three
+ * heuristics (least weight; least fill, then weight; least weighted fill, then weight), first attribute first
+ * among equals. Exact below FDP_TREESIZE_MAX. */
 int fdp_treesize(int n, const uint64_t *size, const uint64_t *graph, uint64_t *cells);
 
 #endif

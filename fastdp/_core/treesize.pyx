@@ -4,6 +4,8 @@ from libc.stdint cimport uint64_t
 
 import numpy as np
 
+from fastdp._core.status cimport check
+
 
 cdef extern from "treesize.h" nogil:
     uint64_t FDP_TREESIZE_MAX
@@ -14,7 +16,8 @@ TOO_LARGE = int(FDP_TREESIZE_MAX)
 
 
 cdef class Graph:
-    """Which attributes are together in a clique. `sizes`: codes of each attribute; cliques are lists of attribute numbers."""
+    """Which attributes are together in a clique. `sizes`: codes of each attribute; cliques are lists of
+    attribute numbers."""
 
     cdef object _size, _graph
     cdef int _n, _words
@@ -35,8 +38,8 @@ cdef class Graph:
         self._graph = self._with(clique)
 
     def cells(self, clique=()):
-        """Cells of the junction tree of the graph, and of this clique too: what `model.tree.junction_tree` would make. Exact below
-        `TOO_LARGE`, which stands for anything above it."""
+        """Cells of the junction tree of the graph, and of this clique too: what `model.tree.junction_tree` would
+        make. Exact below `TOO_LARGE`, which stands for anything above it."""
         cdef uint64_t out = 0
         cdef const uint64_t[::1] size = self._size
         cdef const uint64_t[:, ::1] graph = self._with(clique)
@@ -45,8 +48,7 @@ cdef class Graph:
             return 0
         with nogil:
             code = fdp_treesize(n, &size[0], &graph[0, 0], &out)
-        if code:
-            raise MemoryError("junction tree: not enough memory, or a size of 2^62 and more")
+        check(code, "the size of a junction tree")
         return int(out)
 
     cdef object _with(self, clique):

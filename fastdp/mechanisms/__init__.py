@@ -9,6 +9,8 @@ from .base import Config
 
 _WHERE = {
     "adagrid": ("fastdp.mechanisms.adagrid", "AdaGrid"),
+    "cliquetree": ("fastdp.mechanisms.cliquetree", "CliqueTree"),
+    "aim": ("fastdp.mechanisms.aim", "AIM"),
     "mst": ("fastdp.mechanisms.mst", "MST"),
     "tworound": ("fastdp.mechanisms.tworound", "TwoRound"),
     "archetypes": ("fastdp.mechanisms.archetypes", "Archetypes"),

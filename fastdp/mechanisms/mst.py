@@ -1,8 +1,8 @@
 """MST (McKenna, Miklau, Sheldon 2021): 1-ways, rare values merged, a spanning tree of pairs. For any table.
 
-Values whose noisy count is below `rare` standard errors are merged into one when pairs are measured, so that
-no budget is spent on cells that hold nothing. The model keeps all values: inside a merged group it falls back
-on the 1-way.
+Values whose noisy count is below `rare` standard errors are merged into one, and pairs are chosen, measured
+and fitted over the merged codes: neither budget nor time goes into cells that hold nothing. Inside a merged
+value rows follow the 1-way.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import numpy as np
 
 from ..domain import Domain
 from ..measurement import Request
-from ..queries import Binned
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
-from .parts.common import ModelRows, any_pair, measure_users, users_share
-from .parts.compress import merge_rare
+from .parts.common import any_pair, measure_users, users_share
+from .parts.merged import merge
 from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu, spanning_tree
 
 if TYPE_CHECKING:
@@ -48,22 +47,21 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         one, choice, pair = ((1 - users.share) * s / sum(self.shares) for s in self.shares)
 
         ones = measure_ones(session, one)
-        merged = {m.clique[0]: merge_rare(m, self.rare) for m in ones}
+        merged = merge(session.domain, ones, self.rare)
         job.check()
-        tree = [p for p in spanning_tree(session, ones, choice) if len(p) == 2]
-        requests = []
-        for p in tree:
-            query = Binned(session.domain.shape(p), [merged[a].tolist() for a in p])
-            requests.append(Request(p, part_mu(session, pair / len(tree)), query))
-        pairs = session.measure(requests, label="pairs") if requests else []
+        tree = [p for p in spanning_tree(session, merged.ones, choice, merged.codes) if len(p) == 2]
+        requests = [Request(p, part_mu(session, pair / len(tree))) for p in tree]
+        pairs = session.measure(requests, label="pairs", recode=merged.codes) if requests else []
 
-        model = job.fit(session.domain, [*ones, *pairs], stop=self.stop)
+        model = job.fit(merged.domain, [*merged.ones, *pairs], stop=self.stop)
         return Outcome(
-            rows=ModelRows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
+            rows=merged.rows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
             measurements=(*users.released, *ones, *pairs),
             model=model,
             users=users.histogram,
             id_columns=self.ids.columns or (),
+            tables={"codes": merged.compression.table()} if merged.codes else {},
+            notes=merged.notes,
             details={"tree": [list(p) for p in tree]},
         )
 

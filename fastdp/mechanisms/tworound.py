@@ -24,13 +24,13 @@ from ..measurement import Measurement, Request
 from ..queries import Binned
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
 from .parts.choose import affordable, strongest
-from .parts.common import ModelRows, any_pair, measure_users, users_share
+from .parts.common import any_pair, measure_users, users_share
 from .parts.compress import Compression, Expansion, merge_outside, merge_rare
 from .parts.constraints import Constraint, Region, column_of, merged_masks
+from .parts.merged import ExpandedRows
 from .parts.tree import part_mu, spanning_tree
 
 if TYPE_CHECKING:
-    from ..model import Model
     from ..release.gateway import Session
     from ..schema import Schema
 
@@ -132,7 +132,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
         frequencies = public_frequencies(job, compression)
         return Outcome(
-            rows=Expanded(
+            rows=ExpandedRows(
                 model,
                 whole_total(model.total * users.put_back, job.rows),
                 job.seed,
@@ -243,17 +243,6 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             charges.append(("private choice of pairs", second * self.selection))
             charges.append(("round 2, a spanning tree of pairs", second * (1 - self.selection)))
         return Outline(tuple(lines), tuple(charges), (), tuple(notes))
-
-
-class Expanded(ModelRows):
-    """Rows of a model of compressed codes, in the schema's codes."""
-
-    def __init__(self, model: Model, total: int, seed: int, expansion: Expansion):
-        super().__init__(model, total, seed)
-        self._expansion = expansion
-
-    def shard(self, i: int) -> dict[str, np.ndarray]:
-        return self._expansion(super().shard(i), i)
 
 
 def normalised(weights: Sequence[float]) -> list[float]:

@@ -1,9 +1,10 @@
 """Marginals of many cliques of a model at once, inside its cliques or across the junction tree.
 
-A clique inside a node is a sum of that node's table. A pair (a, b) that no node holds is carried along the tree: the nodes with a
-form a subtree; where an edge with separator S leaves it, P(a, S) is a sum of the last node's table, and each further node
-of the way turns P(a, S) into P(a, T) = sum over S of P(a, S) P(T | S), with T the next separator, or b. P(T | S) is the
-node's own and made once for all pairs that pass. Larger cliques that no node holds go through `Model.marginal`.
+A clique inside a node is a sum of that node's table. A pair (a, b) that no node holds is carried along the
+tree: the nodes with a form a subtree; where an edge with separator S leaves it, P(a, S) is a sum of the last
+node's table, and each further node of the way turns P(a, S) into P(a, T) = sum over S of P(a, S) P(T | S),
+with T the next separator, or b. P(T | S) is the node's own and made once for all pairs that pass. Larger
+cliques that no node holds go through `Model.marginal`.
 """
 
 from __future__ import annotations
@@ -185,7 +186,8 @@ class _Way:
 
 
 def _offsets(domain: Domain, axes: Clique, place: dict[str, int]) -> np.ndarray:
-    """Where each cell over `axes` begins in a table whose strides are `place` (0 for axes it does not have)."""
+    """Where each cell over `axes` begins in a table whose strides are `place` (0 for axes it does not
+    have)."""
     out = np.zeros(1, np.int64)
     for name in axes:
         out = (out[:, None] + place.get(name, 0) * np.arange(domain[name])).reshape(-1)

@@ -37,6 +37,7 @@ LAWS: dict[tuple[str, str], type] = {
     ("user_histogram", "gaussian"): Gaussian,
     ("user_histogram", "discrete-laplace"): Pure,
     ("select", "exponential"): BoundedRange,
+    ("distances", "gaussian"): Gaussian,
 }
 """What a run releases, and the law it is charged by."""
 
@@ -293,12 +294,24 @@ def _release_problems(i: int, release: Mapping, clip: int) -> Iterator[str]:
         if not _whole(release["cap"]) or not _close(release["sensitivity"], bound):
             yield f"{where}: its sensitivity is not that of its cap"
             return
+    norm2 = Fraction(1)
+    if kind == "distances":
+        weights = release.get("weights", [1] * release["count"])
+        if len(weights) != release["count"] or not all(_whole(w) for w in weights):
+            yield f"{where}: it needs one weight >= 1 for each of its distances"
+            return
+        norm2 = Fraction(sum(w * w for w in weights), max(weights) ** 2)
+        if not _close(release["sensitivity"], clip * math.sqrt(norm2)):
+            yield f"{where}: the sensitivity of distances is the clip times the norm of their weights"
+            return
     if not release["sensitivity"] > 0:
         yield f"{where}: its sensitivity must be positive"
         return
     # the type that LAWS asks for says the law of the noise
     if isinstance(event, Gaussian):
         squared = release["cap"] if kind == "user_histogram" else release["sensitivity"] ** 2
+        if kind == "distances":
+            squared = norm2 * clip**2
         # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least this
         if Fraction(release["sigma"]) ** 2 * Fraction(event.mu) ** 2 < squared:
             yield f"{where}: its noise is too small for its sensitivity and mu"

@@ -32,6 +32,7 @@ from ..privacy.budget import to_dict
 from ..privacy.chain import digest
 from ..privacy.ledger import Reservation
 from ..userkeys import Groups, MostCommon, RowsPerUser, UserKey
+from .distances import Distances, plan_distances
 from .noiseplan import (
     SCORE_LIMIT,
     WEIGHT_UNITS,
@@ -159,7 +160,8 @@ class Session:
 
     @property
     def releases(self) -> list[dict]:
-        """What was released so far, for the statement: law, sensitivity, sigma and number of answers of each."""
+        """What was released so far, for the statement: law, sensitivity, sigma and number of answers of
+        each."""
         return [dict(r) for r in self.__releases]
 
     @property
@@ -335,6 +337,42 @@ class Session:
             | {"candidates": len(allowed)}
         )
         return int(array[0])
+
+    def distances(
+        self,
+        cliques: Sequence[Clique],
+        estimates: Mapping[Clique, np.ndarray],
+        *,
+        mu: float,
+        label: str,
+        weights: Sequence[float] | None = None,
+        recode: Mapping[str, np.ndarray] | None = None,
+    ) -> Distances:
+        """Noisy L1 distances in rows of many marginals from public estimates: one Gaussian vector, one step
+        of the ledger.
+
+        One user changes each distance by at most the clip, so all K of them by clip * sqrt(K) in L2, and that
+        is what the noise covers: sigma = clip * sqrt(K) / mu, with weights clip * sqrt(sum of w^2) / (mu
+        w_i). mu-GDP. Estimates and weights are public, and must be the same to the bit when a run is resumed.
+        `recode`: as in `measure`. Proof: docs/privacy-distances.md.
+        """
+        codes, domain, recoding = self.__recoding(recode)
+        self.__one_unit(frozenset())
+        plan = plan_distances(domain, self.clip, cliques, estimates, mu, weights, label)
+
+        def draw() -> list[np.ndarray]:
+            out = np.empty(len(plan.cliques), np.int64)
+            for start, stop in batches([g.size for g in plan.grids]):
+                counts = self.__count(list(dict.fromkeys(plan.cliques[start:stop])), codes)
+                for i in range(start, stop):
+                    out[i] = plan.gap(i, counts[plan.cliques[i]])
+            self.__trace("counted")
+            plan.check()
+            return [out + noise.gaussian(plan.sigma, out.size, seed=self.__draw_seed(0))]
+
+        (array,) = self.__answer(label, {**plan.question, **recoding}, [Gaussian(plan.mu)], draw)
+        self.__releases.append(plan.describe(label))
+        return Distances(plan.cliques, array.astype(np.float64) / SCALE, plan.sigma / SCALE)
 
     def select(
         self, candidates: Sequence[Clique], estimates, *, epsilon: float, label: str, **options

@@ -6,6 +6,7 @@ import numpy as np
 
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
+from fastdp.queries import Binned
 
 
 class FakeDoor:
@@ -20,18 +21,19 @@ class FakeDoor:
         self.asked = []
         self.steps = []
 
-    def marginal(self, clique):
+    def marginal(self, clique, recode=None):
         names = list(self.domain)
         summed = self.joint.sum(axis=tuple(i for i, a in enumerate(names) if a not in clique))
         left = [a for a in names if a in clique]
-        return summed.transpose([left.index(a) for a in clique]).reshape(-1)
+        counts = summed.transpose([left.index(a) for a in clique]).reshape(-1)
+        return Binned(self.domain.shape(clique), [(recode or {}).get(a) for a in clique]).product(counts)
 
-    def measure(self, requests, label):
+    def measure(self, requests, label, recode=None):
         self.steps.append(label)
         out = []
         for r in requests:
             self.asked.append(r)
-            exact = self.marginal(r.clique)
+            exact = self.marginal(r.clique, recode)
             sigma = self.clip / r.mu
             if r.query is not None:
                 exact, sigma = r.query.product(exact), r.query.row_sigma(sigma)
@@ -42,9 +44,11 @@ class FakeDoor:
     def select_l1(self, cliques, estimates, *, epsilon, label, allowed, recode=None):
         self.steps.append(label)
         self.asked.append(epsilon)
-        return max(
-            allowed, key=lambda i: np.abs(self.marginal(cliques[i]) - estimates[cliques[i]].reshape(-1)).sum()
-        )
+
+        def distance(i):
+            return np.abs(self.marginal(cliques[i], recode) - estimates[cliques[i]].reshape(-1)).sum()
+
+        return max(allowed, key=distance)
 
 
 class FakeModel:

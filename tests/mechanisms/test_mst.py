@@ -14,6 +14,7 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms import mst
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.parts import tree
+from fastdp.mechanisms.parts.compress import merge_rare
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeDoor, FakeModel
 
@@ -57,9 +58,15 @@ def test_the_budget_is_spent_and_never_exceeded():
 
 def test_rare_values_are_merged_when_pairs_are_measured():
     measured = Measurement(("a",), [100.0, 2.0, -1.0, 50.0, 29.9], 10.0)
-    assert mst.merge_rare(measured, 3.0).tolist() == [0, 2, 2, 1, 2]
-    assert mst.merge_rare(Measurement(("a",), [1.0, 2.0], 10.0), 3.0).tolist() == [0, 0]
-    assert mst.merge_rare(Measurement(("a",), [90.0, 80.0], 10.0), 3.0).tolist() == [0, 1]
+    assert merge_rare(measured, 3.0).tolist() == [0, 2, 2, 1, 2]
+    assert merge_rare(Measurement(("a",), [1.0, 2.0], 10.0), 3.0).tolist() == [0, 0]
+    assert merge_rare(Measurement(("a",), [90.0, 80.0], 10.0), 3.0).tolist() == [0, 1]
+    joint = np.zeros((6, 6), np.int64)
+    joint[0, 1], joint[1, 0], joint[5, 5] = 500, 400, 1
+    outcome, kept = run(FakeDoor({"a": 6, "b": 6}, joint, mu=2.0))
+    sizes = [m.values.size for m in kept["measurements"]]
+    assert sizes == [3, 3, 9]
+    assert outcome.tables["codes"].num_rows == 12
 
 
 @given(st.floats(1e-3, 20))

@@ -1,0 +1,264 @@
+"""A clique tree grown in a few looks: for any table.
+
+1-ways; rare values merged, and everything after that over merged codes. Then two or three looks. A look
+releases, as one Gaussian vector, how far every candidate's marginal is from the current model (L1, in rows);
+by that a batch of candidates is chosen and measured, and the model fitted anew. The first batch is a forest
+of pairs. Later ones are taken greedily by gain while the junction tree stays within a limit that grows
+tenfold from look to look; triples inside the model's own cliques, which cost no cells, are candidates too.
+`looks.py` has the arithmetic of a batch, docs/cliquetree.md where the constants come from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from .._util.threads import resolve
+from ..domain import Clique, Domain
+from ..measurement import Measurement, Request
+from ..model.marginals import marginals
+from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .parts.common import any_pair, measure_users, users_share
+from .parts.looks import (
+    Candidate,
+    Structure,
+    affordable_batch,
+    candidates,
+    divide,
+    fitting,
+    forest,
+    worthwhile,
+)
+from .parts.merged import Merged, all_pairs, averaged, crowding, merge
+from .parts.tree import MAX_PAIR_CELLS, estimate_total, measure_ones, part_mu
+from .parts.workload import Workload, WorkloadItem
+
+if TYPE_CHECKING:
+    from ..model import Model
+    from ..release.gateway import Session
+    from ..schema import Schema
+
+# Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/cliquetree.md).
+ONES_PER_COLUMN = 0.01
+LEAST_ONES, MOST_ONES = 0.1, 0.55
+CROWDED = 0.0033
+"""Mean total variation of 1-ways measured with the whole budget above which they get more of it: 0.2 at this
+point and 0.19 more for every doubling."""
+FEW_LOOKS = 0.008
+"""From this crowding on there are two looks, not three."""
+LOOKS_SHARE = 0.05
+BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
+GROWTH = 10
+"""The limit on cells grows by this factor from look to look."""
+FIRST_GAIN, LATER_GAIN = 1.0, 2.0
+"""A candidate's gain must be above so many standard deviations of the look."""
+MAX_CANDIDATES = 1 << 14
+MAX_TRIPLE_CELLS = 100_000
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of mu^2: of the 1-ways, of measuring them `again`, of each look, and of the batch after each
+    look."""
+
+    ones: float
+    again: float
+    look: float
+    batches: tuple[float, ...]
+
+
+def shares(columns: int, rest: float, crowded: float = 0.0, looks: int | None = None) -> Shares:
+    """How `rest` of mu^2 is divided. `crowded` (see `crowding`) is known only after the first 1-ways, whose
+    own share does not depend on it."""
+    first = min(MOST_ONES, max(LEAST_ONES, ONES_PER_COLUMN * columns))
+    if columns == 1:
+        return Shares(rest, 0.0, 0.0, ())
+    ones = min(MOST_ONES, max(first, 0.2 + 0.19 * math.log2(max(crowded, 1e-9) / CROWDED)))
+    count = looks or (2 if crowded >= FEW_LOOKS else 3)
+    split = BATCHES.get(count) or (0.3, *((0.7 / (count - 1),) * (count - 1)))
+    left = rest * (1 - ones - LOOKS_SHARE)
+    return Shares(
+        rest * first, rest * (ones - first), rest * LOOKS_SHARE / count, tuple(left * s for s in split)
+    )
+
+
+class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`max_cells`: of the model's junction tree. `looks`: how many; None: by the noisy 1-ways. `rare`: values
+    below so many standard errors are merged. `workload`, `target`: where accuracy is wanted (see `workload`).
+    `stop`: of the last fit."""
+
+    name: ClassVar[str] = "cliquetree"
+    may_choose_clip: ClassVar[bool] = True
+
+    max_cells: int = 655_360
+    looks: int | None = None
+    rare: float = 3.0
+    workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
+    target: str | None = None
+    stop: Literal["risk", "noise", "tol"] = "risk"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.max_cells < 1 or (self.looks is not None and not 1 <= self.looks <= 10):
+            raise ValueError("max_cells must be at least 1, looks between 1 and 10")
+        if not self.rare >= 0:
+            raise ValueError("rare must be >= 0 (in standard errors)")
+
+    def check(self, schema: Schema) -> None:
+        self.wanted(schema.domain)
+
+    def wanted(self, domain: Domain) -> Workload:
+        return Workload(domain, self.workload, self.target)
+
+    def run(self, session: Session, job: Job) -> Outcome:
+        users = measure_users(
+            self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
+        )
+        columns, rest = len(session.domain), 1 - users.share
+        plan = shares(columns, rest, looks=self.looks)
+        ones = measure_ones(session, plan.ones)
+        released = list(ones)
+        crowded = crowding(ones, estimate_total(ones), math.sqrt(plan.ones / rest))
+        plan = shares(columns, rest, crowded, self.looks)
+        if plan.again > 0:
+            again = measure_ones(session, plan.again, label="1-ways again")
+            released += again
+            ones = averaged(ones, again)
+        merged = merge(session.domain, ones, self.rare)
+        job.check()
+
+        growing = _Growing(self, session, job, merged, plan)
+        for number in range(len(plan.batches)):
+            growing.look(number)
+        model = growing.finished()
+        return Outcome(
+            rows=merged.rows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
+            measurements=(*users.released, *released, *growing.measured),
+            model=model,
+            users=users.histogram,
+            id_columns=self.ids.columns or (),
+            tables={"codes": merged.compression.table()} if merged.codes else {},
+            notes=merged.notes,
+            details={
+                "looks": growing.batches,
+                "crowding": crowded,
+                "merged_to": {name: merged.domain[name] for name in merged.codes},
+            },
+        )
+
+    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
+        lines = self.outline(domain, public=public, user=user).measurements
+        ones, pairs = [p for p in lines if len(p.clique) == 1], [p for p in lines if len(p.clique) == 2]
+        return ones + [q for p in pairs for q in any_pair(domain, p.share)]
+
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+        taken = users_share(self, public=public, user=user)
+        plan = shares(len(domain), 1 - taken, looks=self.looks)
+        charges = [("rows per user", taken)] if taken else []
+        lines = [Planned((a,), plan.ones / len(domain), domain[a], note="1-ways") for a in domain]
+        if plan.batches:
+            charges.append((f"{len(plan.batches)} looks", plan.look * len(plan.batches)))
+            cells = min(math.prod(sorted(domain.values())[-2:]), MAX_PAIR_CELLS)
+            count = 2 * len(domain)
+            pair = Planned(
+                ("any", "pair"), sum(plan.batches) / count, cells, count, "batches", averaged=False
+            )
+            lines.append(pair)
+        notes = (
+            f"pairs and triples are chosen privately; the model has at most about {self.max_cells:,} cells",
+            "the 1-ways may be measured again, out of the batches' share, where noise would spoil them",
+        )
+        return Outline(tuple(lines), tuple(charges), (), notes)
+
+
+class _Growing:
+    """The model between two looks: what was measured, and what is left to spend."""
+
+    def __init__(self, config: CliqueTree, session: Session, job: Job, merged: Merged, plan: Shares):
+        self.config, self.session, self.job, self.merged, self.plan = config, session, job, merged, plan
+        self.wanted = config.wanted(session.domain)
+        self.pairs = all_pairs(merged.domain, MAX_CANDIDATES, MAX_PAIR_CELLS)
+        self.measured: list[Measurement] = []
+        self.batches: list[list[list[str]]] = []
+        self.model: Model | None = None
+        self.held: dict[Clique, Candidate] = {}
+        self.precision: dict[Clique, float] = {}  # of each marginal measured, as a share of mu^2
+        self.kept = 0.0  # the share of batches that had nothing to measure
+
+    def look(self, number: int) -> None:
+        """One look, its batch, and the fit."""
+        share = self.kept + self.plan.batches[number]
+        batch = self.chosen(number, share) if self.pairs else []
+        last = number == len(self.plan.batches) - 1
+        for c in batch:
+            self.held[c.clique] = c
+        if last and not self.held:
+            self.held = {(a,): Candidate((a,), 0.0, float(n)) for a, n in self.merged.domain.items()}
+        self.kept = 0.0 if self.held else share
+        parts = divide(list(self.held.values()), self.precision, share) if self.held else {}
+        whole = math.fsum(parts.values())
+        requests = [Request(c, part_mu(self.session, share * part / whole)) for c, part in parts.items()]
+        if requests:
+            label = f"batch {number + 1}"
+            self.measured += self.session.measure(requests, label, recode=self.merged.codes)
+        for clique, part in parts.items():
+            self.precision[clique] = self.precision.get(clique, 0.0) + share * part / whole
+        self.batches.append([list(clique) for clique in parts])
+        if parts and not last:
+            self.model = self.fit("noise", self.model)
+
+    def chosen(self, number: int, share: float) -> list[Candidate]:
+        domain, merged, looks = self.merged.domain, self.merged, len(self.plan.batches)
+        cliques = self.pairs if number == 0 else [*self.pairs, *self.larger()]
+        if self.model is None:
+            estimates = merged.independent(cliques)
+        else:
+            estimates = marginals(self.model, cliques, resolve(self.job.threads))
+        weights = [self.wanted.weight(c) for c in cliques]
+        look = self.session.distances(
+            cliques,
+            estimates,
+            mu=part_mu(self.session, self.plan.look),
+            label=f"look {number + 1}",
+            weights=weights,
+            recode=merged.codes,
+        )
+        unit = (part_mu(self.session, 1.0) / self.session.clip) ** 2  # of precision, for the whole of mu^2
+        precision = share * unit
+        sigma = math.sqrt(len(domain) / precision)
+        weight = dict(zip(cliques, weights))
+        scored = candidates(cliques, estimates, look.values.tolist(), sigma, merged.total, weight)
+        noise = float(look.sigma[0]) * weights[0]  # the same for all: sigma_i w_i
+        good = worthwhile(scored, sigma, (LATER_GAIN if number else FIRST_GAIN) * noise)
+        if number == 0:
+            batch = forest(good, domain)
+        else:
+            structure = Structure(domain, [m.clique for m in self.measured])
+            for clique in self.model.cliques if self.model is not None else ():
+                structure.add(clique)
+            limit = self.config.max_cells // GROWTH ** (looks - 1 - number)
+            batch = fitting(good, structure, max(limit, structure.cells()))
+        fresh = [c for c in batch if c.clique not in self.held]
+        return affordable_batch(
+            fresh, list(self.held.values()), math.fsum(self.precision.values()) * unit, precision
+        )
+
+    def larger(self) -> list[Clique]:
+        """Triples inside the model's cliques, and what a workload asks for."""
+        domain, held = self.merged.domain, self.model.cliques if self.model is not None else []
+        found = {t for q in held for t in combinations(q, 3)} if len(held) else set()
+        found |= set(self.wanted.larger(domain))
+        fine = [c for c in found if min(domain.shape(c)) > 1 and domain.cells(c) <= MAX_TRIPLE_CELLS]
+        room = max(0, MAX_CANDIDATES - len(self.pairs))
+        return sorted(fine, key=lambda c: (-self.wanted.weight(c), [list(domain).index(a) for a in c]))[:room]
+
+    def fit(self, stop: str, start: Model | None) -> Model:
+        measurements = [*self.merged.ones, *self.measured]
+        return self.job.fit(
+            self.merged.domain, measurements, total=max(self.merged.total, 1e-6), stop=stop, warm_start=start
+        )
+
+    def finished(self) -> Model:
+        return self.fit(self.config.stop, None)

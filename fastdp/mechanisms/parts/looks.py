@@ -1,0 +1,148 @@
+"""What to measure next, from one noisy look at how far the model is from every candidate.
+
+Quantities are in rows. Measuring a candidate at noise sigma removes its distance d (L1) from the model and
+leaves the noise's own, NOISE * sigma * cells, where cells are *effective*: those the noise can spoil. With
+weights w the whole batch is worth
+
+    sum of w d  -  NOISE * sum of w cells sigma,      sum of 1 / sigma^2 = precision,
+
+at best (Lagrange) with 1 / sigma_k^2 in proportion to y_k = (NOISE w_k cells_k)^(2/3), where the second sum
+is (sum of y)^(3/2) / sqrt(precision). Everything here is a function of released numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._core.treesize import Graph
+from ...domain import Clique, Domain
+from .merged import effective_cells
+
+NOISE = math.sqrt(2 / math.pi)
+"""Mean of |N(0, 1)|."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A marginal that may be measured: its noisy `distance` from the model, the `cells` that noise can spoil,
+    its `weight`."""
+
+    clique: Clique
+    distance: float
+    cells: float
+    weight: float = 1.0
+
+    def gain(self, sigma: float) -> float:
+        """What measuring it at this noise is worth."""
+        return self.weight * (self.distance - NOISE * sigma * self.cells)
+
+    @property
+    def portion(self) -> float:
+        """y of the module's text."""
+        return (NOISE * self.weight * self.cells) ** (2 / 3)
+
+
+def candidates(
+    cliques: Sequence[Clique],
+    estimates: Mapping[Clique, np.ndarray],
+    distances: Sequence[float],
+    sigma: float,
+    total: float,
+    weight: Mapping[Clique, float],
+) -> list[Candidate]:
+    """The cliques as candidates, for noise of about `sigma`. A cell is spoilt where the model expects it to
+    be filled, and of those the share that truth and model have in common, 1 - distance / (2 total)."""
+    out = []
+    for clique, distance in zip(cliques, distances, strict=True):
+        common = min(1.0, max(0.0, 1 - distance / max(2 * total, 1e-9)))
+        cells = max(1.0, common * effective_cells(estimates[clique], sigma))
+        out.append(Candidate(clique, float(distance), cells, weight[clique]))
+    return out
+
+
+class Structure:
+    """The model's graph as it grows: which marginals are in, and how many cells the junction tree has."""
+
+    def __init__(self, domain: Domain, cliques: Iterable[Clique] = ()):
+        self._number = {name: i for i, name in enumerate(domain)}
+        self._graph = Graph(list(domain.values()))
+        for clique in cliques:
+            self.add(clique)
+
+    def add(self, clique: Clique) -> None:
+        self._graph.add([self._number[a] for a in clique])
+
+    def cells(self, clique: Clique = ()) -> int:
+        """Of the junction tree, with this clique too."""
+        return self._graph.cells([self._number[a] for a in clique])
+
+
+def forest(ordered: Iterable[Candidate], domain: Domain) -> list[Candidate]:
+    """Kruskal's algorithm: of pairs in this order those that join two trees."""
+    group = {a: a for a in domain}
+
+    def root(a: str) -> str:
+        while group[a] != a:
+            a = group[a]
+        return a
+
+    chosen = []
+    for c in ordered:
+        a, b = (root(name) for name in c.clique)
+        if a != b:
+            group[a] = b
+            chosen.append(c)
+    return chosen
+
+
+def fitting(ordered: Iterable[Candidate], structure: Structure, limit: int) -> list[Candidate]:
+    """Of candidates in this order those with which the junction tree stays within `limit` cells."""
+    chosen = []
+    for c in ordered:
+        if structure.cells(c.clique) <= limit:
+            structure.add(c.clique)
+            chosen.append(c)
+    return chosen
+
+
+def worthwhile(found: Iterable[Candidate], sigma: float, least: float) -> list[Candidate]:
+    """Candidates worth more than `least` at this noise, best first."""
+    gains = [(c.gain(sigma), c) for c in found]
+    return [c for gain, c in sorted(gains, key=lambda pair: -pair[0]) if gain > least]
+
+
+def affordable_batch(
+    chosen: Sequence[Candidate], held: Sequence[Candidate], before: float, precision: float
+) -> list[Candidate]:
+    """The part of a batch whose worth (module's text) is largest, found greedily by distance per portion.
+    Marginals that are `held`, with precision `before` in all, share in the noise: what a newcomer gets is
+    missing there."""
+    batch, removed, total = [], 0.0, math.fsum(c.portion for c in held)
+    best = -(total**1.5) / math.sqrt(before + precision) if held else -math.inf
+    for c in sorted(chosen, key=lambda c: -c.weight * c.distance / c.portion):
+        worth = removed + c.weight * c.distance - (total + c.portion) ** 1.5 / math.sqrt(before + precision)
+        if worth > best:
+            best, removed, total = worth, removed + c.weight * c.distance, total + c.portion
+            batch.append(c)
+    return batch
+
+
+def divide(
+    batch: Sequence[Candidate], before: Mapping[Clique, float], precision: float
+) -> dict[Clique, float]:
+    """What each marginal of the batch gets of `precision` (1 / sigma^2 in all), where some had `before`:
+    levels in proportion to their portions, nothing for those above their level already."""
+    order = sorted(batch, key=lambda c: before.get(c.clique, 0.0) / c.portion)
+    level, filled, portion = 0.0, 0.0, 0.0
+    for i, c in enumerate(order):
+        filled += before.get(c.clique, 0.0)
+        portion += c.portion
+        level = (precision + filled) / portion
+        if i + 1 < len(order) and level <= before.get(order[i + 1].clique, 0.0) / order[i + 1].portion:
+            break
+    gets = {c.clique: level * c.portion - before.get(c.clique, 0.0) for c in order[: i + 1]}
+    return {clique: part for clique, part in gets.items() if part > 1e-6 * precision}

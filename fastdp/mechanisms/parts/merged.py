@@ -1,0 +1,156 @@
+"""1-ways, and the codes that everything after them is over: rare values merged, here and in the model alike.
+
+A value whose noisy count is below `rare` standard errors shares one code with the other such values of its
+column. Pairs are judged, measured and fitted over the merged codes, so that neither budget nor time goes into
+cells that hold nothing; inside a merged code synthetic rows follow the 1-way. The code maps are functions of
+released answers, hence public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...domain import Clique, Domain
+from ...measurement import Measurement
+from .common import ModelRows
+from .compress import Compression, Expansion, merge_outside
+from .tree import estimate_total, onto_simplex
+
+if TYPE_CHECKING:
+    from ...model import Model
+
+PAIR_CELLS = 1 << 25
+"""All pairs together, over merged codes, have at most so many cells: columns keep as many of their largest
+values as that allows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """`ones`: the 1-ways over merged codes; `shape`: over all codes, rows >= 0 that add up to `total`;
+    `given_up`: values of each column that were merged, though not rare, to keep all pairs within
+    `PAIR_CELLS`."""
+
+    compression: Compression
+    ones: tuple[Measurement, ...]
+    shape: Mapping[str, np.ndarray]
+    total: float
+    given_up: Mapping[str, int]
+
+    @property
+    def domain(self) -> Domain:
+        return self.compression.domain
+
+    @property
+    def codes(self) -> Mapping[str, np.ndarray]:
+        """Code -> merged code of each column that shrinks: the `recode` of the session's calls."""
+        return self.compression.codes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was given up, for the statement."""
+        return tuple(
+            f"{name}: {count} values were merged with its rare ones, or all pairs together would be too large"
+            for name, count in self.given_up.items()
+        )
+
+    def independent(self, pairs: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """What each pair's marginal would be if its columns were independent."""
+        domain, scale = self.domain, max(self.total, 1e-9)
+        ones = {
+            a: np.bincount(self.compression.code_map(a), self.shape[a], domain[a])
+            for a in self.compression.full
+        }
+        return {(a, b): np.outer(ones[a], ones[b] / scale) for a, b in pairs}
+
+    def rows(self, model: Model, total: int, seed: int) -> ExpandedRows:
+        return ExpandedRows(model, total, seed, Expansion(self.compression, self.shape, seed=seed))
+
+
+class ExpandedRows(ModelRows):
+    """Rows of a model of merged codes, in the schema's codes."""
+
+    def __init__(self, model: Model, total: int, seed: int, expansion: Expansion):
+        super().__init__(model, total, seed)
+        self._expansion = expansion
+
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        return self._expansion(super().shard(i), i)
+
+
+def merge(domain: Domain, ones: Sequence[Measurement], rare: float, most: int = PAIR_CELLS) -> Merged:
+    """Merges what is rare in the 1-ways (one measurement per column, over all its codes)."""
+    total = estimate_total(ones)
+    shape = {m.clique[0]: onto_simplex(m.values, total) for m in ones}
+    keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}
+    limit = largest_within({a: int(k.sum()) + 1 for a, k in keep.items()}, most)
+    given_up = {}
+    for a, kept in keep.items():
+        if kept.sum() + 1 > limit:
+            order = np.argsort(-shape[a], kind="stable")
+            lost = order[kept[order]][limit - 1 :]
+            kept[lost] = False
+            given_up[a] = len(lost)
+    compression = Compression(domain, {a: merge_outside(k) for a, k in keep.items()})
+    return Merged(compression, tuple(compression.measurement(m) for m in ones), shape, total, given_up)
+
+
+def largest_within(sizes: Mapping[str, int], most: int) -> int:
+    """The largest n such that all pairs of columns cut to n codes have at most `most` cells together; at
+    least 2."""
+    low, high = 2, max(sizes.values(), default=2)
+
+    def cells(n: int) -> int:
+        cut = [min(size, n) for size in sizes.values()]
+        return (sum(cut) ** 2 - sum(c * c for c in cut)) // 2
+
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if cells(middle) <= most else (low, middle - 1)
+    return low
+
+
+def averaged(first: Sequence[Measurement], second: Sequence[Measurement]) -> list[Measurement]:
+    """Two measurements of each marginal as one: the mean by precision, with its standard error."""
+    out = []
+    for a, b in zip(first, second, strict=True):
+        p, q = 1 / a.variances, 1 / b.variances
+        values = (a.values * p + b.values * q) / (p + q)
+        sigma = 1 / np.sqrt(p + q)
+        sigma = float(sigma[0]) if np.ndim(a.sigma) == np.ndim(b.sigma) == 0 else sigma
+        out.append(Measurement(a.clique, values, sigma, label=a.label))
+    return out
+
+
+def all_pairs(domain: Domain, most: int, largest: int) -> list[Clique]:
+    """Pairs of columns that have more than one code, up to `largest` cells each. Of more than `most` those
+    with the most codes in their smaller column, which bounds how far a pair can be from independence."""
+    columns = [a for a in domain if domain[a] > 1]
+    pairs = [p for p in combinations(columns, 2) if domain.cells(p) <= largest]
+    if len(pairs) <= most:
+        return pairs
+    chosen = set(sorted(pairs, key=lambda p: -min(domain.shape(p)))[:most])
+    return [p for p in pairs if p in chosen]
+
+
+def crowding(ones: Sequence[Measurement], total: float, scale: float) -> float:
+    """The mean total variation by which noise of `scale` standard errors spoils the 1-ways: 0.4 scale sigma /
+    N for each value that stands out of it, less for values that do not."""
+    if not total > 0:
+        return 1.0
+    spoilt = []
+    for m in ones:
+        sigma = scale * float(np.mean(np.sqrt(m.variances)))
+        spoilt.append(math.sqrt(2 / math.pi) * sigma * effective_cells(onto_simplex(m.values, total), sigma))
+    return min(1.0, float(np.mean(spoilt)) / (2 * total))
+
+
+def effective_cells(estimate: np.ndarray, sigma: float) -> float:
+    """How many cells a noise of `sigma` can spoil: a cell that is expected to be empty comes out as 0
+    whatever the noise."""
+    return float(np.minimum(1.0, estimate / max(sigma, 1e-12)).sum())

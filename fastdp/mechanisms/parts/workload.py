@@ -1,0 +1,84 @@
+"""Where accuracy is wanted: marginals a user names, or a column that the others are to explain.
+
+The workload decides what a candidate's distance from the model counts for. Candidate c has the weight
+
+    BASE + (1 - BASE) * (sum of the weights of the items that contain c) / (sum of all items' weights),
+
+since measuring c takes its distance out of every item that contains it; without a workload every candidate
+weighs 1. Subsets of the items with three columns and more become candidates too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+import msgspec
+
+from ...domain import Clique, Domain
+from ...errors import SchemaError, UsageError
+
+BASE = 0.1
+"""What a marginal counts for that the workload does not name: the rest of the table must stay right too."""
+
+MAX_LARGER = 2000
+
+
+class WorkloadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A marginal that matters, and how much."""
+
+    columns: tuple[str, ...]
+    weight: float = 1.0
+
+    def __post_init__(self):
+        if not (math.isfinite(self.weight) and self.weight > 0):
+            raise ValueError("weight must be positive")
+        if not self.columns or len(set(self.columns)) != len(self.columns):
+            raise ValueError("columns: at least one, each once")
+
+
+class Workload:
+    """`items`: cliques, or `WorkloadItem`s. `target`: the pairs of this column with every other one."""
+
+    def __init__(
+        self, domain: Domain, items: Sequence[Sequence[str] | WorkloadItem] = (), target: str | None = None
+    ):
+        self.items: dict[Clique, float] = {}
+        for item in items:
+            columns, weight = (item.columns, item.weight) if isinstance(item, WorkloadItem) else (item, 1.0)
+            self._add(domain, tuple(columns), weight, "workload")
+        if target is not None:
+            for other in domain:
+                if other != target:
+                    self._add(domain, (target, other), 1.0, "target")
+        self._total = math.fsum(self.items.values())
+        self._sets = [(frozenset(c), w) for c, w in self.items.items()]
+        self._weights: dict[frozenset[str], float] = {}
+
+    def _add(self, domain: Domain, columns: Clique, weight: float, field: str) -> None:
+        try:
+            clique = domain.canonical(domain.check(columns))
+        except SchemaError as error:
+            raise UsageError(f"field {field!r}: {error}") from None
+        self.items[clique] = self.items.get(clique, 0.0) + weight
+
+    def weight(self, clique: Clique) -> float:
+        """What the candidate's distance counts for, at most 1."""
+        if not self.items:
+            return 1.0
+        names = frozenset(clique)
+        if names not in self._weights:
+            inside = math.fsum(w for s, w in self._sets if names <= s)
+            self._weights[names] = BASE + (1 - BASE) * inside / self._total
+        return self._weights[names]
+
+    def larger(self, domain: Domain) -> list[Clique]:
+        """Subsets of the items with three columns and more, heaviest first, at most `MAX_LARGER`."""
+        found = {
+            domain.canonical(subset)
+            for item in self.items
+            for k in range(3, min(len(item), 6) + 1)
+            for subset in combinations(item, k)
+        }
+        return sorted(found, key=lambda c: (-self.weight(c), len(c), c))[:MAX_LARGER]

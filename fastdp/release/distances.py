@@ -1,0 +1,117 @@
+"""What is public about a release of distances: weights, estimates on the grid, noise. Law and proof:
+docs/privacy-distances.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ..domain import Clique, Domain
+from ..errors import UsageError
+from ..privacy import scale
+from ..privacy.accountant import Gaussian
+from ..tables.bound import SCALE
+from .noiseplan import SCORE_LIMIT, array_digest, positive, release_of, score_grid
+
+WEIGHT_UNITS = 1 << 10
+MOST_WEIGHT = 1 << 8
+
+
+@dataclass(frozen=True, eq=False)
+class Distances:
+    """Noisy L1 distances in rows, float64, and the standard error of each."""
+
+    cliques: tuple[Clique, ...]
+    values: np.ndarray
+    sigma: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class DistancePlan:
+    """A call with its noise worked out. `sigma` in grid units; `coef2`: w_i^2 / (sum of w^2) as (numerators,
+    denominators); `grids`: the estimates on the grid, which nothing private has touched."""
+
+    cliques: tuple[Clique, ...]
+    grids: list[np.ndarray]
+    weights: list[int]
+    mu: float
+    clip: int
+    sensitivity2: int
+    coef2: scale.Coef2
+    sigma: np.ndarray
+    question: dict
+
+    def check(self) -> None:
+        """PrivacyError unless the noise about to be drawn covers one user, distance by distance."""
+        scale.check_gaussian(self.sigma, self.coef2, self.sensitivity2, self.mu)
+
+    def gap(self, i: int, counts: np.ndarray) -> int:
+        """The distance of a private marginal (int64, grid units) from estimate i; cut off, which adds nothing
+        to its sensitivity."""
+        return min(SCORE_LIMIT, int(np.abs(counts.reshape(-1) - self.grids[i]).sum(dtype=np.int64)))
+
+    def describe(self, label: str) -> dict:
+        """The release as the statement lists it: the sensitivity is that of the vector scaled so that the
+        largest weight is 1."""
+        norm2 = Fraction(sum(w * w for w in self.weights), max(self.weights) ** 2)
+        sensitivity = self.clip * float(norm2) ** 0.5
+        rows = self.sigma / SCALE
+        line = release_of(
+            label, "distances", [], "gaussian", Gaussian(self.mu), sensitivity, rows, len(self.cliques)
+        )
+        return line | ({"weights": self.weights} if len(set(self.weights)) > 1 else {})
+
+
+def plan_distances(
+    domain: Domain,
+    clip: int,
+    cliques: Sequence[Clique],
+    estimates: Mapping[Clique, np.ndarray],
+    mu: float,
+    weights: Sequence[float] | None,
+    label: str,
+) -> DistancePlan:
+    """Noise of a vector of distances, from public facts alone.
+
+    One user changes each distance by at most D = clip * SCALE, so the vector scaled by c_i = w_i / sqrt(sum
+    of w^2) by at most D in L2; sigma_i = D / (mu c_i), rounded up.
+    """
+    cliques = tuple(domain.check(c) for c in cliques)
+    if not cliques:
+        raise UsageError(f"{label!r}: no candidate to compare with the model")
+    whole = whole_weights(weights, len(cliques), label)
+    grids = [score_grid(domain, c, estimates, label) for c in cliques]
+    cost, sensitivity2 = positive(mu, "mu"), (clip * SCALE) ** 2
+    coef2 = squared_shares(whole)
+    sigma = scale.row_sigmas(scale.gaussian_sigma(sensitivity2, cost), coef2)
+    sigma = np.broadcast_to(np.asarray(sigma, np.float64), (len(cliques),))
+    question = {
+        "kind": "distances",
+        "clip": clip,
+        "mu": cost,
+        "cliques": [list(c) for c in cliques],
+        "estimates": [array_digest(g) for g in grids],
+        "weights": whole,
+    }
+    plan = DistancePlan(cliques, grids, whole, cost, clip, sensitivity2, coef2, sigma, question)
+    plan.check()
+    return plan
+
+
+def squared_shares(weights: Sequence[int]) -> scale.Coef2:
+    """w_i^2 / (sum of w^2), exactly: the squares of the scalars that make the vector's sensitivity that of
+    one distance."""
+    total = sum(w * w for w in weights)
+    return np.array([w * w for w in weights], np.int64), np.full(len(weights), total, np.int64)
+
+
+def whole_weights(weights: Sequence[float] | None, count: int, label: str) -> list[int]:
+    """Weights in whole units of 1/WEIGHT_UNITS, at least one unit each."""
+    if weights is None:
+        return [1] * count
+    if len(weights) != count or not all(0 < float(w) < MOST_WEIGHT for w in weights):
+        raise UsageError(f"{label!r}: one positive weight per candidate, below {MOST_WEIGHT}")
+    return [max(1, round(float(w) * WEIGHT_UNITS)) for w in weights]

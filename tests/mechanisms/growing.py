@@ -1,0 +1,99 @@
+"""A session without privacy for mechanisms that grow a model: rows in memory, plain Gaussian noise, every
+charge noted."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+
+from fastdp.domain import Domain
+from fastdp.measurement import Measurement
+
+
+class RowsSession:
+    """Answers from rows (columns of codes); `spent` is the sum of mu^2, `steps` the labels in order."""
+
+    def __init__(self, domain, columns, *, mu=1.0, clip=1, seed=0, noise=1.0):
+        self.domain = Domain(domain)
+        self.columns = {a: np.asarray(columns[a]) for a in self.domain}
+        self.mu, self.clip, self.noise = mu, clip, noise
+        self.schema = SimpleNamespace(user=None, max_rows_per_user=clip, domain=self.domain)
+        self.rng = np.random.default_rng(seed)
+        self.spent = 0.0
+        self.steps, self.looks, self.asked = [], [], []
+
+    def marginal(self, clique, recode=None):
+        recode = recode or {}
+        sizes = self.domain.recoded(recode).shape(clique)
+        cell = np.zeros(len(next(iter(self.columns.values()))), np.int64)
+        for name, size in zip(clique, sizes):
+            codes = self.columns[name]
+            cell = cell * size + (recode[name][codes] if name in recode else codes)
+        return np.bincount(cell, minlength=math.prod(sizes)).astype(float)
+
+    def measure(self, requests, label, *, recode=None):
+        self.steps.append(label)
+        out = []
+        for r in requests:
+            self.spent += r.mu**2
+            self.asked.append(r)
+            exact, sigma = self.marginal(r.clique, recode), self.clip / r.mu
+            noisy = exact + self.noise * sigma * self.rng.standard_normal(exact.size)
+            out.append(Measurement(r.clique, noisy, sigma, label=label))
+        return out
+
+    def distances(self, cliques, estimates, *, mu, label, weights=None, recode=None):
+        self.steps.append(label)
+        self.looks.append(list(cliques))
+        self.spent += mu**2
+        w = np.ones(len(cliques)) if weights is None else np.asarray(weights, float)
+        sigma = self.clip * math.sqrt(np.sum(w * w)) / mu / w
+        exact = np.array(
+            [np.abs(self.marginal(c, recode) - np.asarray(estimates[c]).reshape(-1)).sum() for c in cliques]
+        )
+        return SimpleNamespace(
+            values=exact + self.noise * sigma * self.rng.standard_normal(len(exact)), sigma=sigma
+        )
+
+    def select_l1(
+        self,
+        cliques,
+        estimates,
+        *,
+        epsilon,
+        label,
+        weights=None,
+        penalties=None,
+        allowed=None,
+        recode=None,
+    ):
+        from fastdp.privacy.accountant import BoundedRange, mu_of
+
+        self.steps.append(label)
+        self.spent += mu_of(BoundedRange(epsilon)) ** 2
+        allowed = range(len(cliques)) if allowed is None else allowed
+        w = np.ones(len(cliques)) if weights is None else np.asarray(weights, float)
+        off = np.zeros(len(cliques)) if penalties is None else np.asarray(penalties, float)
+        scores = {
+            i: w[i]
+            * (
+                np.abs(
+                    self.marginal(cliques[i], recode) - np.asarray(estimates[cliques[i]]).reshape(-1)
+                ).sum()
+                - off[i]
+            )
+            for i in allowed
+        }
+        largest = self.clip * max(w[i] for i in allowed)
+        noisy = {i: epsilon * s / (2 * largest) + self.noise * self.rng.gumbel() for i, s in scores.items()}
+        return max(noisy, key=noisy.__getitem__)
+
+
+def dependent_rows(rows=6000, columns=6, size=4, seed=0, keep=0.8):
+    """Columns in a chain of strong dependence."""
+    rng = np.random.default_rng(seed)
+    out = [rng.integers(0, size, rows)]
+    for _ in range(columns - 1):
+        out.append(np.where(rng.random(rows) < keep, out[-1], rng.integers(0, size, rows)))
+    names = [f"c{i}" for i in range(columns)]
+    return dict.fromkeys(names, size), dict(zip(names, out))

@@ -1,0 +1,241 @@
+"""The clique tree: what it spends, what it finds, what happens at the edges; batches against brute force."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastdp
+from fastdp.domain import Domain
+from fastdp.errors import UsageError
+from fastdp.measurement import Measurement
+from fastdp.mechanisms import cliquetree
+from fastdp.mechanisms.base import Job
+from fastdp.mechanisms.cliquetree import CliqueTree
+from fastdp.mechanisms.parts import looks, merged
+from fastdp.mechanisms.parts.workload import Workload, WorkloadItem
+
+from .growing import RowsSession, dependent_rows
+
+
+def run(session, **fields):
+    fits = []
+
+    def fit(domain, measurements, **options):
+        fits.append((dict(domain), list(measurements), options))
+        return fastdp.fit(domain, measurements, threads=1, **options)
+
+    config = CliqueTree(**fields)
+    outcome = config.run(session, Job(schema=session.schema, epsilon=1.0, fit=fit, threads=1))
+    return outcome, fits
+
+
+def error(session, outcome, k=2):
+    """Mean total variation of all k-way marginals."""
+    made = {a: [] for a in session.domain}
+    for i in range(-(-outcome.rows.total // outcome.rows.shard_rows)):
+        for a, codes in outcome.rows.shard(i).items():
+            made[a].append(codes)
+    twin = RowsSession(session.domain, {a: np.concatenate(c) for a, c in made.items()})
+    gaps = []
+    for clique in combinations(session.domain, k):
+        p, q = session.marginal(clique), twin.marginal(clique)
+        gaps.append(0.5 * np.abs(p / p.sum() - q / q.sum()).sum())
+    return float(np.mean(gaps))
+
+
+@pytest.mark.parametrize("mu", [0.02, 0.3, 5.0])
+@pytest.mark.parametrize("columns", [1, 2, 6])
+def test_the_budget_is_spent_and_never_exceeded(mu, columns):
+    domain, rows = dependent_rows(columns=columns)
+    session = RowsSession(domain, rows, mu=mu)
+    run(session)
+    assert mu**2 * (1 - 1e-9) < session.spent <= mu**2 * (1 + 1e-9)
+
+
+def test_a_chain_is_found_in_the_first_look():
+    domain, rows = dependent_rows()
+    outcome, _ = run(RowsSession(domain, rows, mu=2.0))
+    first = {tuple(c) for c in outcome.details["looks"][0]}
+    assert first == {(f"c{i}", f"c{i + 1}") for i in range(5)}
+
+
+def test_it_is_closer_than_a_spanning_tree():
+    """Every pair of a loop depends directly: a tree must miss an edge, the clique tree need not."""
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 5, 20_000), rng.integers(0, 5, 20_000)
+    rows = {"a": a, "b": b, "c": (a + b) % 5, "d": (a + 2 * b) % 5}
+    session = RowsSession(dict.fromkeys("abcd", 5), rows, mu=1.0)
+    outcome, _ = run(session)
+    assert error(session, outcome, 3) < 0.1  # a tree of pairs leaves the triples uniform: 0.8
+
+
+def test_everything_after_the_ones_is_over_merged_codes():
+    rng = np.random.default_rng(0)
+    rows = {a: rng.integers(0, 3, 3000) for a in "ab"}
+    rows["b"] = np.where(rng.random(3000) < 0.9, rows["a"], rows["b"])
+    session = RowsSession({"a": 40, "b": 40}, rows, mu=1.0)
+    outcome, fits = run(session)
+    assert all(domain["a"] < 12 for domain, _, _ in fits)
+    assert outcome.details["merged_to"]["a"] < 12
+    assert outcome.rows.shard(0)["a"].max() < 40
+    assert outcome.tables["codes"].num_rows == 80
+
+
+def test_a_table_of_noise_gets_only_ones():
+    """Independent columns: no pair is worth its noise, and what is left goes to what was measured."""
+    rng = np.random.default_rng(1)
+    session = RowsSession({a: 30 for a in "abcdef"}, {a: rng.integers(0, 30, 300) for a in "abcdef"}, mu=0.2)
+    outcome, _ = run(session)
+    assert sum(len(c) > 1 for batch in outcome.details["looks"] for c in batch) <= 3
+    assert math.isclose(session.spent, 0.04, rel_tol=1e-9)
+
+
+def test_no_rows_at_all():
+    session = RowsSession({"a": 3, "b": 4}, {"a": np.zeros(0, int), "b": np.zeros(0, int)}, mu=1.0)
+    outcome, _ = run(session)
+    assert outcome.rows.total < 50
+
+
+def test_the_model_stays_within_its_limit():
+    domain, rows = dependent_rows(columns=9, size=6, keep=0.6, rows=20_000)
+    for limit in (400, 3000):
+        outcome, _ = run(RowsSession(domain, rows, mu=3.0), max_cells=limit)
+        assert outcome.model.cells <= max(limit, 8 * 36)
+
+
+def test_shares_add_up_and_the_outline_says_them():
+    for columns in (2, 9, 200):
+        for crowded in (0.0, 0.004, 0.02, 1.0):
+            for count in (None, 1, 2, 3, 5):
+                s = cliquetree.shares(columns, 0.98, crowded, count)
+                total = s.ones + s.again + s.look * len(s.batches) + sum(s.batches)
+                assert math.isclose(total, 0.98) and min(s.batches) > 0 and s.again >= 0
+    outline = CliqueTree().outline(Domain(dict.fromkeys("abcd", 4)), user=True)
+    spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
+    assert math.isclose(spent, 1.0)
+
+
+# Batches
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 500), st.floats(0.1, 1), st.floats(0, 3)), min_size=1, max_size=7),
+    st.floats(0.01, 10),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_budget_is_divided_at_its_best(rows, precision):
+    """Moving budget from one marginal to another raises the expected noise; what was measured before
+    counts."""
+    batch = [looks.Candidate((f"a{i}", "b"), 1.0, n, w) for i, (n, w, _) in enumerate(rows)]
+    before = {c.clique: p for c, (_, _, p) in zip(batch, rows)}
+    gets = looks.divide(batch, before, precision)
+    assert math.isclose(sum(gets.values()), precision, rel_tol=1e-4)
+
+    def noise(more):
+        levels = [(c, before[c.clique] + more.get(c.clique, 0.0)) for c in batch]
+        return sum(looks.NOISE * c.weight * c.cells / math.sqrt(p) if p > 0 else math.inf for c, p in levels)
+
+    best = noise(gets)
+    for giver, part in gets.items():
+        for taker in batch:
+            moved = dict(gets)
+            moved[giver] -= 0.1 * part
+            moved[taker.clique] = moved.get(taker.clique, 0.0) + 0.1 * part
+            assert noise(moved) >= best * (1 - 1e-4)
+    if not any(before.values()):
+        assert math.isclose(best, sum(c.portion for c in batch) ** 1.5 / math.sqrt(precision), rel_tol=1e-4)
+
+
+def test_a_forest_joins_and_never_closes_a_loop():
+    domain = Domain(dict.fromkeys("abcd", 2))
+    pairs = [looks.Candidate(p, 10.0 - i, 4.0) for i, p in enumerate(combinations("abcd", 2))]
+    chosen = looks.forest(pairs, domain)
+    assert [c.clique for c in chosen] == [("a", "b"), ("a", "c"), ("a", "d")]
+
+
+def test_effective_cells():
+    """Cells expected empty do not count, and a distance of 2 N means that nothing is in common."""
+    estimate = np.array([100.0, 50.0, 0.0, 0.5])
+    assert merged.effective_cells(estimate, 1.0) == 2.5
+    (far,) = looks.candidates([("a", "b")], {("a", "b"): estimate}, [301.0], 1.0, 150.5, {("a", "b"): 1.0})
+    (near,) = looks.candidates([("a", "b")], {("a", "b"): estimate}, [0.0], 1.0, 150.5, {("a", "b"): 1.0})
+    assert far.cells == 1.0 and near.cells == 2.5
+
+
+def test_a_batch_is_cut_where_noise_costs_more_than_it_removes():
+    good = [looks.Candidate((f"a{i}", "b"), 1000.0, 10.0) for i in range(3)]
+    bad = [looks.Candidate((f"c{i}", "b"), 1.0, 500.0) for i in range(3)]
+    assert looks.affordable_batch([*bad, *good], [], 0.0, 0.01) == good
+
+
+# Merging
+
+
+def test_columns_keep_their_largest_values_where_pairs_would_be_too_large():
+    ones = [Measurement((a,), np.arange(100.0, 0.0, -1.0), 1.0) for a in "abc"]
+    found = merged.merge(Domain(dict.fromkeys("abc", 100)), ones, 3.0, most=300)
+    assert set(found.domain.values()) == {10}
+    assert found.compression.code_map("a").tolist()[:10] == [*list(range(9)), 9]
+    assert found.given_up == dict.fromkeys("abc", 89)
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=1), st.integers(1, 10**5))
+@settings(max_examples=200, deadline=None)
+def test_the_cut_is_the_largest_that_fits(sizes, most):
+    n = merged.largest_within(sizes, most)
+
+    def cells(n):
+        return sum(min(a, n) * min(b, n) for a, b in combinations(sizes.values(), 2))
+
+    assert n == 2 or cells(n) <= most
+    assert n >= max(2, *sizes.values()) or cells(n + 1) > most
+
+
+def test_two_measurements_are_averaged_by_precision():
+    one, two = Measurement("a", [10.0, 0.0], 2.0), Measurement("a", [0.0, 10.0], 1.0)
+    (both,) = merged.averaged([one], [two])
+    assert both.values.tolist() == [2.0, 8.0] and math.isclose(both.sigma, math.sqrt(0.8))
+
+
+def test_inside_a_merged_value_the_1_way_decides():
+    ones = [
+        Measurement("a", [500.0, 20.0, 5.0, 5.0], 10.0),
+        Measurement("b", [265.0, 265.0], 10.0),
+    ]
+    found = merged.merge(Domain({"a": 4, "b": 2}), ones, 3.0)
+    assert found.codes["a"].tolist() == [0, 1, 1, 1]
+    model = fastdp.fit(found.domain, list(found.ones), total=found.total, threads=1)
+    rows = found.rows(model, 100_000, 1).shard(0)["a"]
+    counts = np.bincount(rows, minlength=4)
+    assert counts[1] > 3 * counts[2] > 0
+
+
+# Workloads
+
+
+def test_weights_of_a_workload():
+    domain = Domain(dict.fromkeys("abcd", 2))
+    wanted = Workload(domain, [("a", "b", "c"), WorkloadItem(columns=("d", "a"), weight=3.0)])
+    assert math.isclose(wanted.weight(("a", "b")), 0.1 + 0.9 / 4)
+    assert math.isclose(wanted.weight(("a", "d")), 0.1 + 0.9 * 3 / 4)
+    assert math.isclose(wanted.weight(("b", "d")), 0.1)
+    assert wanted.larger(domain) == [("a", "b", "c")]
+    assert Workload(domain).weight(("a", "b")) == 1.0
+    assert set(Workload(domain, target="c").items) == {("a", "c"), ("b", "c"), ("c", "d")}
+    with pytest.raises(UsageError, match="workload"):
+        Workload(domain, [("a", "z")])
+
+
+def test_a_workload_gets_the_budget():
+    """The pair that is asked for is measured with less noise than without a workload."""
+    domain, rows = dependent_rows(columns=7, keep=0.5)
+    noise = {}
+    for items in ((), (("c2", "c3"),)):
+        session = RowsSession(domain, rows, mu=1.0)
+        run(session, workload=items)
+        noise[items] = max(r.mu for r in session.asked if set(r.clique) == {"c2", "c3"})
+    assert noise[("c2", "c3"),] > 1.2 * noise[()]
