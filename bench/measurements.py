@@ -9,12 +9,12 @@ outer marginals, `weighted_i` the counts with weights min(1, C/R), which is what
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from fastdp._util.files import replacing
 from fastdp.domain import Clique, Domain, downward_closure
 
 from . import adagrid_queries as grid
@@ -192,10 +192,14 @@ def save(path: Path, problem: Problem) -> None:
         "outer": problem.outer,
         "rows": problem.rows,
     }
+    save_arrays(path, {"about": np.array(json.dumps(about)), **arrays})
+
+
+def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """One .npz file, whole or not at all: several benchmarks may fill the cache at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.npz")
-    np.savez(part, about=np.array(json.dumps(about)), **arrays)
-    part.replace(path)
+    with replacing(path) as aside, open(aside, "wb") as file:
+        np.savez(file, **arrays)
 
 
 def load(path: str | Path) -> Problem:
@@ -230,10 +234,7 @@ def counts(rows: int, seed: int = 0) -> dict[str, list[np.ndarray]]:
         for name in names:
             weights = None if name == "truth" else np.minimum(1.0, int(name) / trips)[user]
             arrays.update({f"{name}_{i}": count(codes, c, weights) for i, c in enumerate(OUTER)})
-        OUT.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}.npz")
-        np.savez(part, **arrays)
-        part.replace(path)
+        save_arrays(path, arrays)
     with np.load(path, allow_pickle=False) as file:
         return {name: [file[f"{name}_{i}"] for i in range(len(OUTER))] for name in names}
 

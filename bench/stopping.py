@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 
@@ -47,10 +46,7 @@ def truth_codes(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
         from fastdp import simulate
 
         codes, _ = measurements.taxi_codes(simulate.taxi(rows, seed=seed))
-        OUT.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}.npz")
-        np.savez(part, **codes)
-        part.replace(path)
+        measurements.save_arrays(path, codes)
     with np.load(path, allow_pickle=False) as file:
         return {name: file[name] for name in DOMAIN}
 

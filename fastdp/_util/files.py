@@ -1,26 +1,43 @@
-"""Files that survive a crash of the machine."""
+"""Files that survive a crash of the machine: written beside their place, flushed to the disk, then renamed."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """The file has its old content or the new, never a part, whenever the machine stops."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    other = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[Path]:
+    """A path beside `path` to write one file or one folder to.
+
+    When the block ends, what was written there is flushed to the disk and gets its name; at every moment
+    `path` is what it was before or the whole of the new content. After an exception nothing is left. A
+    folder can take the place of nothing or of an empty folder only.
+    """
+    path = Path(path)
+    aside = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
     try:
-        with open(other, "wb") as f:
-            f.write(data)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(other, path)
-    except BaseException:
-        other.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
+        yield aside
+        sync_tree(aside)
+        os.replace(aside, path)
+        sync(path.parent)
+    finally:
+        if aside.is_dir():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.unlink(missing_ok=True)
+
+
+def write_atomic(path: str | os.PathLike, data: bytes, mode: int = 0o666) -> None:
+    """The file has its old content or `data`, whenever the machine stops. `mode` is subject to the umask."""
+    with replacing(path) as aside:
+        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
 
 
 def sync(path: str | os.PathLike) -> None:
@@ -30,6 +47,16 @@ def sync(path: str | os.PathLike) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_tree(path: Path) -> None:
+    """Puts a file, or a folder with all that is in it, on the disk; a folder's names after its files."""
+    for folder, _, names in os.walk(path, topdown=False):
+        for name in names:
+            sync(Path(folder, name))
+        sync(folder)
+    if not path.is_dir():
+        sync(path)
 
 
 def synthetic_path(folder: Path) -> Path:

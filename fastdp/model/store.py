@@ -10,13 +10,11 @@ The digests find damage, not forgery: whoever can write the file can write them 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .._util.files import sync
+from .._util.files import replacing
 from ..errors import DataError, RunError, UsageError
 
 FORMAT = "fastdp-model"
@@ -100,29 +98,16 @@ def _npy(array: np.ndarray) -> bytes:
 
 
 def _write(path: Path, members: list[tuple[str, bytes]]) -> None:
-    """To a temporary file beside it, flushed to disk, then renamed over `path`."""
-    part = None
+    """The members in one uncompressed archive, whole or not at all."""
     try:
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name, data in members:
-                    info = zipfile.ZipInfo(name, _DATE)
-                    info.external_attr = 0o644 << 16
-                    info.create_system = 3
-                    archive.writestr(info, data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, 0o644)
-        os.replace(part, path)
-        part = None
-        sync(path.parent)
+        with replacing(path) as aside, zipfile.ZipFile(aside, "w", zipfile.ZIP_STORED) as archive:
+            for name, data in members:
+                info = zipfile.ZipInfo(name, _DATE)
+                info.external_attr = 0o644 << 16
+                info.create_system = 3
+                archive.writestr(info, data)
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror}); check folder and space") from error
-    finally:
-        if part is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(part)
 
 
 def _directory(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:

@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._util.files import sync
+from .._util.files import write_atomic
 from ..errors import LedgerError
 from .chain import State, canonical, record_hash
 
@@ -308,16 +308,8 @@ class FileStore:
 
     def _write_head(self, state: State) -> None:
         text = canonical({"id": state.id, "seq": state.seq, "hash": state.hash})
-        aside = self.head.with_name(self.head.name + ".new")
         try:
-            handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(handle, text.encode())
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            os.replace(aside, self.head)
-            sync(self.head.parent)
+            write_atomic(self.head, text.encode(), mode=0o600)
         except OSError as error:
             raise LedgerError(f"the head file {self.head} cannot be written: {error.strerror}") from None
         self._trace("head")

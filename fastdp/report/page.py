@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._util.files import synthetic_path
+from .._util.files import synthetic_path, write_atomic
 from ..errors import UsageError
 from . import collect as collecting
 from . import runs as running
@@ -160,10 +160,7 @@ def write(
     if without_truth:
         truth, scores = None, None
     data = collect(truth, synthetic, schema, scores, run, title=title)
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
-    part.write_text(render(data), encoding="utf-8")
-    os.replace(part, target)
+    write_atomic(path, render(data).encode())
     return data
 
 

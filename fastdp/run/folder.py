@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .._util.files import sync, write_atomic
+from .._util.files import replacing, sync, sync_tree, write_atomic
 from ..errors import RunError, UsageError
 
 STATE_VERSION = 1
@@ -138,7 +138,7 @@ class RunFolder:
         for folder, _, files in os.walk(staging, topdown=False):
             for path in (*(Path(folder, name) for name in files), Path(folder)):
                 os.utime(path, (now, now))
-                sync(path)
+        sync_tree(staging)
         try:
             os.rename(staging, self.out)
         except OSError as error:
@@ -176,16 +176,12 @@ class RunFolder:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A path to write to; the file gets its name when the block ends, or never. RunError where it cannot be
-    written."""
+    """`files.replacing` with RunError where the file cannot be written."""
     path = Path(path)
-    part = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
+    if not path.parent.is_dir():
+        raise RunError(f"cannot write {path}: there is no folder {path.parent}")
     try:
-        if not path.parent.is_dir():
-            raise RunError(f"cannot write {path}: there is no folder {path.parent}")
-        yield part
-        os.replace(part, path)
+        with replacing(path) as aside:
+            yield aside
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)

@@ -238,9 +238,7 @@ class Work:
             model = fit(domain, measurements, threads=self.threads, callback=told, **options)
         if path is not None:
             path.parent.mkdir(exist_ok=True)
-            part = path.with_name(f"{path.stem}.part-{secrets.token_hex(4)}.fastdp")
-            model.save(part)
-            os.replace(part, path)
+            model.save(path)
         return model
 
     def _table(self, source: Any) -> tuple[Any, bool]:

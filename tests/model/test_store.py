@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import zipfile
 
 import numpy as np
@@ -227,7 +228,7 @@ def test_a_failed_write_leaves_the_old_file(saved, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(RunError, match="No space"):
         store.save(saved, {"a": np.zeros(3)}, {})
     assert saved.read_bytes() == before

@@ -15,7 +15,6 @@ import fastdp
 from fastdp.errors import BudgetError, Cancelled, LedgerError, RunError, UsageError
 from fastdp.run import folder as folders
 from fastdp.run import output
-from fastdp.run import synthesize as runs
 
 SIZES = {"a": 4, "b": 3, "c": 2}
 RECIPE = {"mechanism": "adagrid", "outer": [["a", "b"], ["a", "c"]], "clip": 5, "threshold": 3.0}

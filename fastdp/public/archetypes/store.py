@@ -11,8 +11,6 @@ import hashlib
 import io
 import json
 import os
-import secrets
-import shutil
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from ..._util.files import replacing
 from ...domain import Clique, Domain
 from ...errors import DataError, RunError, UsageError
 from ..ids import Habits
@@ -41,35 +40,37 @@ def save(model: PublicModel, schema: Schema, out: str | os.PathLike) -> Path:
     out = Path(out)
     if out.exists():
         raise RunError(f"{out} exists already; remove it or choose another --out")
-    part = out.with_name(f"{out.name}.tmp-{secrets.token_hex(4)}")
     try:
-        part.mkdir(parents=True)
-        digests = {}
-        for name, array in model.arrays().items():
-            data = io.BytesIO()
-            np.save(data, np.ascontiguousarray(array), allow_pickle=False)
-            (part / f"{name}.npy").write_bytes(data.getvalue())
-            digests[name] = hashlib.sha256(data.getvalue()).hexdigest()
-        schema.save(part / SCHEMA)
-        head = {
-            "format": FORMAT,
-            "version": VERSION,
-            "schema_sha256": model.schema_digest,
-            "domain": dict(model.domain),
-            "options": msgspec.to_builtins(model.options),
-            "habits": list(model.habits.columns),
-            "prior": [list(c) for c in model.prior],
-            "archetypes": model.describe(),
-            "held_out": list(model.evidence),
-            "arrays": digests,
-        }
-        (part / HEAD).write_text(json.dumps(head, indent=1, allow_nan=False) + "\n", "utf-8")
-        os.replace(part, out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(out) as aside:
+            _write(model, schema, aside)
     except OSError as error:
         raise RunError(f"cannot write {out}: {error.strerror}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return out
+
+
+def _write(model: PublicModel, schema: Schema, folder: Path) -> None:
+    folder.mkdir()
+    digests = {}
+    for name, array in model.arrays().items():
+        data = io.BytesIO()
+        np.save(data, np.ascontiguousarray(array), allow_pickle=False)
+        (folder / f"{name}.npy").write_bytes(data.getvalue())
+        digests[name] = hashlib.sha256(data.getvalue()).hexdigest()
+    schema.save(folder / SCHEMA)
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "schema_sha256": model.schema_digest,
+        "domain": dict(model.domain),
+        "options": msgspec.to_builtins(model.options),
+        "habits": list(model.habits.columns),
+        "prior": [list(c) for c in model.prior],
+        "archetypes": model.describe(),
+        "held_out": list(model.evidence),
+        "arrays": digests,
+    }
+    (folder / HEAD).write_text(json.dumps(head, indent=1, allow_nan=False) + "\n", "utf-8")
 
 
 def is_folder(source: Any) -> bool:
