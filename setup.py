@@ -1,10 +1,10 @@
 """Builds the compiled core: `fastdp/_core/NAME.pyx` over `csrc/NAME.c` and `csrc/NAME_*.c`.
 
-Threads are plain POSIX threads made per call (csrc/team.h), not OpenMP: its pool hangs in a forked child and spins on a
+Threads are plain POSIX threads in teams (csrc/team.h), not OpenMP: its pool hangs in a forked child and spins on a
 busy machine. `-fopenmp-simd` only enables `#pragma omp simd`; no OpenMP runtime is linked.
 
 Switches (environment): FASTDP_DEBUG=1 (-O0, asserts), FASTDP_SANITIZE=1 (address and undefined),
-FASTDP_EXT=count,noise (build only these).
+FASTDP_SANITIZE=thread (data races), FASTDP_EXT=count,noise (build only these).
 """
 
 import os
@@ -15,7 +15,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 DEBUG = os.environ.get("FASTDP_DEBUG") == "1"
-SANITIZE = os.environ.get("FASTDP_SANITIZE") == "1"
+SANITIZE = {"1": "address,undefined", "thread": "thread"}.get(os.environ.get("FASTDP_SANITIZE", ""))
 ONLY = [n for n in os.environ.get("FASTDP_EXT", "").split(",") if n]
 
 
@@ -34,11 +34,11 @@ if SANITIZE:
     compile_args += [
         "-O1",
         "-g",
-        "-fsanitize=address,undefined",
+        f"-fsanitize={SANITIZE}",
         "-fno-omit-frame-pointer",
         "-DFDP_NO_CLONES",
     ]
-    link_args += ["-fsanitize=address,undefined"]
+    link_args += [f"-fsanitize={SANITIZE}"]
 elif DEBUG:
     compile_args += ["-O0", "-g", "-DFDP_NO_CLONES"]
 else:

@@ -68,45 +68,61 @@ FDP_CLONES static void log_shares(int64_t n, const double *restrict rowsum, cons
     }
 }
 
-/* Eight doubles, and what eight or sixteen lanes add up to in them. */
-typedef double fdp_vec8 __attribute__((vector_size(64), aligned(8), may_alias));
-typedef double fdp_vec4 __attribute__((vector_size(32)));
-typedef float fdp_vec8_f32 __attribute__((vector_size(32)));
-typedef float fdp_vec16_f32 __attribute__((vector_size(64), aligned(4), may_alias));
+/* Vectors of the row kernels. On x86-64 64 bytes, which the compiler splits where the registers are shorter; on ARM64 those of
+ * NEON, for gcc keeps longer ones in memory there. fdp_sum: what the lanes of a vector of either kind add up to, in double. */
+#if defined(__aarch64__)
+#define FDP_VECTOR 16
+#else
+#define FDP_VECTOR 64
+#endif
+typedef double fdp_sum __attribute__((vector_size(FDP_VECTOR), aligned(8), may_alias));
+typedef float fdp_half_f32 __attribute__((vector_size(FDP_VECTOR / 2)));
+typedef float fdp_whole_f32 __attribute__((vector_size(FDP_VECTOR), aligned(4), may_alias));
 
-static inline __attribute__((always_inline)) fdp_vec8 fdp_widen_f64(fdp_vec8 v) {
+static inline __attribute__((always_inline)) fdp_sum fdp_widen_f64(fdp_sum v) {
     return v;
 }
 
-static inline __attribute__((always_inline)) fdp_vec8 fdp_widen_f32(fdp_vec16_f32 v) {
+static inline __attribute__((always_inline)) fdp_sum fdp_widen_f32(fdp_whole_f32 v) {
     union {
-        fdp_vec16_f32 whole;
-        fdp_vec8_f32 half[2];
+        fdp_whole_f32 whole;
+        fdp_half_f32 half[2];
     } parts = {v};
-    return __builtin_convertvector(parts.half[0], fdp_vec8) + __builtin_convertvector(parts.half[1], fdp_vec8);
+    return __builtin_convertvector(parts.half[0], fdp_sum) + __builtin_convertvector(parts.half[1], fdp_sum);
 }
 
-static inline __attribute__((always_inline)) double across(fdp_vec8 v) {
+#if FDP_VECTOR == 16
+static inline __attribute__((always_inline)) double across(fdp_sum v) {
+    return v[0] + v[1];
+}
+
+static inline __attribute__((always_inline)) double fdp_across_f32(fdp_whole_f32 v) {
+    return (v[0] + v[2]) + (v[1] + v[3]);
+}
+#else
+static inline __attribute__((always_inline)) double across(fdp_sum v) {
+    typedef double four_doubles __attribute__((vector_size(32)));
     union {
-        fdp_vec8 whole;
-        fdp_vec4 half[2];
+        fdp_sum whole;
+        four_doubles half[2];
     } parts = {v};
-    const fdp_vec4 four = parts.half[0] + parts.half[1];
+    const four_doubles four = parts.half[0] + parts.half[1];
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-static inline __attribute__((always_inline)) double fdp_across_f64(fdp_vec8 v) {
-    return across(v);
-}
-
-static inline __attribute__((always_inline)) double fdp_across_f32(fdp_vec16_f32 v) {
+static inline __attribute__((always_inline)) double fdp_across_f32(fdp_whole_f32 v) {
     typedef float quarter __attribute__((vector_size(16)));
     union {
-        fdp_vec16_f32 whole;
+        fdp_whole_f32 whole;
         quarter part[4];
     } parts = {v};
     const quarter four = (parts.part[0] + parts.part[1]) + (parts.part[2] + parts.part[3]);
     return (four[0] + four[2]) + (four[1] + four[3]);
+}
+#endif
+
+static inline __attribute__((always_inline)) double fdp_across_f64(fdp_sum v) {
+    return across(v);
 }
 
 /* TINY: where a cell that is not zero ends; FAR: the longest step, in nats, that cannot leave the number format. */

@@ -1,10 +1,10 @@
 /* The kernels of one tile (some rows of a node), for REAL = double or float. Included by infer.c once for each. */
 
 /* Rows are short (11 cells is common) and their ends would cost more than their middles, so row kernels go by whole
- * vectors of 64 bytes, which the compiler splits where the machine has shorter ones: past the end of a row they read what
+ * vectors of FDP_VECTOR bytes, which the compiler splits where the machine has shorter ones: past the end of a row they read what
  * follows, which counts nothing, and write what the next row overwrites. The last row is left to plain loops. */
-typedef REAL NAME(vec) __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
-enum { NAME(wide) = 64 / sizeof(REAL) };
+typedef REAL NAME(vec) __attribute__((vector_size(FDP_VECTOR), aligned(sizeof(REAL)), may_alias));
+enum { NAME(wide) = FDP_VECTOR / sizeof(REAL) };
 
 static inline __attribute__((always_inline)) NAME(vec) NAME(vec_at)(const REAL *from) {
     return *(const NAME(vec) *)from;
@@ -111,7 +111,7 @@ static inline __attribute__((always_inline)) void NAME(sum_rows)(int64_t rows, i
     const NAME(vec) end = NAME(first)(cells - full);
     for (int64_t r = 0; r < rows; r++, block += cells) {
         if (r < ahead) {
-            fdp_vec8 sum = {0};
+            fdp_sum sum = {0};
             for (int64_t i = 0; i < full; i += NAME(wide)) sum += NAME(widen)(NAME(vec_at)(block + i));
             rowsum[r] = across(sum + NAME(widen)(end * NAME(vec_at)(block + full)));
         } else {
@@ -230,7 +230,7 @@ NAME(weigh_loop)(int64_t rows, int64_t cells, NAME(pace) p, const double *restri
         const REAL f = (REAL)factor[r];
         double ye = 0, he = 0, ee = 0;
         if (r < ahead) {
-            fdp_vec8 sum = {0};
+            fdp_sum sum = {0};
             NAME(vec) yes = {0}, hes = {0}, ees = {0};
             for (int64_t i = 0; i <= full; i += NAME(wide)) {
                 NAME(vec) e = NAME(vec_at)(block + i), z = f * NAME(vec_at)(from + i);

@@ -5,6 +5,7 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
+cimport numpy as cnp
 from fastdp._core.status cimport FDP_ERR_IMPOSSIBLE, check
 from fastdp._core.team cimport Team, fdp_team, team_of
 
@@ -120,6 +121,8 @@ cdef extern from "infer.h" nogil:
     int fdp_average_f64(int64_t, double, const double *, fdp_team *, double *)
     int fdp_average_f32(int64_t, double, const float *, fdp_team *, float *)
 
+cnp.import_array()
+
 SLICE_CELLS = 8192
 """Cells of a slice, about: a tenth of a millisecond at most, so that the last of a stage do not keep the others waiting."""
 
@@ -145,13 +148,28 @@ cdef class State:
 
     def __init__(self, cells, rowsum, m):
         self.cells, self.rowsum, self.m = cells, rowsum, m
-        self.at.cells, self.at.rowsum, self.at.m = _address(cells), <double *> _address(rowsum), <double *> _address(m)
+        self.at.cells, self.at.rowsum, self.at.m = _address(cells), _fill(rowsum, 0), _fill(m, 0)
 
 
-cdef void *_address(array) except? NULL:
-    """Where a contiguous array that somebody keeps alive begins; NULL for an empty one."""
-    cdef const unsigned char[::1] view = array.reshape(-1).view(np.uint8)
-    return <void *> &view[0] if view.shape[0] else NULL
+cdef void *_address(cnp.ndarray array) except NULL:
+    """Where a contiguous array that somebody keeps alive begins."""
+    if not cnp.PyArray_IS_C_CONTIGUOUS(array):
+        raise ValueError("a kernel needs contiguous arrays")
+    return cnp.PyArray_DATA(array)
+
+
+cdef const double *_read(cnp.ndarray array, int64_t n) except NULL:
+    """An array of n float64 or more. Cheaper than a memoryview, and a step has fifteen of them."""
+    if cnp.PyArray_TYPE(array) != cnp.NPY_FLOAT64 or cnp.PyArray_SIZE(array) < n:
+        raise ValueError(f"a kernel needs {n} numbers of float64, not {array.size} of {array.dtype}")
+    return <const double *> _address(array)
+
+
+cdef double *_fill(cnp.ndarray array, int64_t n) except NULL:
+    """The same, to be written to."""
+    if not cnp.PyArray_ISWRITEABLE(array):
+        raise ValueError("a kernel cannot write to a read-only array")
+    return <double *> _read(array, n)
 
 
 cdef class Engine:
@@ -193,7 +211,7 @@ cdef class Engine:
             raise MemoryError("not enough memory for the plan of inference")
         for i, (host_at, link) in enumerate(plan.folds):
             self.folds[i].host_at = host_at
-            self._fill(&self.folds[i].link, link)
+            self._link(&self.folds[i].link, link)
         up, down, ratios, deliveries, gathers = [], [], [], [], []
         i = 0
         for s, stage in enumerate(plan.stages):
@@ -288,7 +306,7 @@ cdef class Engine:
         c.links = links
         c.lane_buffer = 0
         for k, link in enumerate(node.links):
-            self._fill(&links[k], link)
+            self._link(&links[k], link)
             if link.shared and c.lanes > 1:
                 c.lane_buffer += link.size
         return 0
@@ -308,7 +326,7 @@ cdef class Engine:
         self.keep.append(array)
         return _address(array)
 
-    cdef int _fill(self, fdp_link *out, link) except -1:
+    cdef int _link(self, fdp_link *out, link) except -1:
         cdef int d
         if len(link.n) > FDP_MAX_DIMS:  # never, where every dimension has two values or more
             raise ValueError(f"a table of {len(link.n)} merged dimensions is more than the {FDP_MAX_DIMS} there can be")
@@ -328,17 +346,18 @@ cdef class Engine:
         cells = np.empty(self.cells, self.dtype) if tables is None else tables
         return State(cells, np.empty(self.rows), np.empty(max(1, self.size)))
 
-    def infer(self, const double[::1] theta, double total, tables, double[::1] m):
+    def infer(self, theta, double total, tables, m):
         """Fills `tables` and `m` with the marginals at potentials theta; returns log Z, or None where nothing is possible."""
         cdef double log_z = 0
         cdef int code
-        cdef State state = State(tables, np.empty(self.rows), np.asarray(m))
+        cdef State state = State(tables, np.empty(self.rows), m)
+        cdef const double *potentials = _read(theta, self.size)
         cdef fdp_team *team = &self.team.c
         with nogil:
             if self.single:
-                code = fdp_infer_f32(&self.tree, &theta[0], total, team, &self.work, &state.at, &log_z)
+                code = fdp_infer_f32(&self.tree, potentials, total, team, &self.work, &state.at, &log_z)
             else:
-                code = fdp_infer_f64(&self.tree, &theta[0], total, team, &self.work, &state.at, &log_z)
+                code = fdp_infer_f64(&self.tree, potentials, total, team, &self.work, &state.at, &log_z)
         if code == FDP_ERR_IMPOSSIBLE:
             return None
         check(code, "inference")
@@ -369,81 +388,89 @@ cdef class Engine:
 
     settle = normalise
 
-    def move(self, State z, x, double weight, const double[::1] delta, double size, double mix, double total, State out,
-             double[:, ::1] sums):
+    def move(self, State z, x, double weight, delta, double size, double mix, double total, State out, sums):
         """One step from z to `out`; x takes in z first, with `weight`. Returns (log of the change of Z, whether the step was
         too long for the tables' precision). Laws and `sums` as in csrc/infer.h."""
         cdef double log_z = 0
         cdef int far = 0, code
-        cdef double *totals = &sums[0, 0] if self.n_targets else NULL
+        cdef double *totals = _fill(sums, self.n_targets * FDP_DIRECT_SUM)
+        cdef const double *change = _read(delta, self.size)
         cdef void *mean = _address(x)
         cdef fdp_team *team = &self.team.c
         with nogil:
             if self.single:
-                code = fdp_move_f32(&self.tree, self.targets, self.n_targets, &delta[0], size, mix, total, team, &self.work,
+                code = fdp_move_f32(&self.tree, self.targets, self.n_targets, change, size, mix, total, team, &self.work,
                                     &z.at, weight, <float *> mean, &out.at, totals, &far, &log_z)
             else:
-                code = fdp_move_f64(&self.tree, self.targets, self.n_targets, &delta[0], size, mix, total, team, &self.work,
+                code = fdp_move_f64(&self.tree, self.targets, self.n_targets, change, size, mix, total, team, &self.work,
                                     &z.at, weight, <double *> mean, &out.at, totals, &far, &log_z)
         check(code, "a step")
         return log_z, bool(far)
 
 
-def step(double a, const double[::1] dx, double b, const double[::1] dz, const double[::1] w, double[::1] out, threads):
+def step(double a, dx, double b, dz, cnp.ndarray w, out, threads):
     """out = -w (a dx + b dz)."""
-    cdef int64_t n = w.shape[0]
+    cdef int64_t n = cnp.PyArray_SIZE(w)
     cdef Team team = team_of(threads)
+    cdef const double *x = _read(dx, n)
+    cdef const double *z = _read(dz, n)
+    cdef const double *weight = _read(w, n)
+    cdef double *to = _fill(out, n)
     cdef int code
     if n:
         with nogil:
-            code = fdp_step(n, a, &dx[0], b, &dz[0], &w[0], &team.c, &out[0])
+            code = fdp_step(n, a, x, b, z, weight, &team.c, to)
         check(code, "a step")
 
 
-def arrive(const double[::1] m, const double[::1] t, const double[::1] dz, const double[::1] w,
-           const double[::1] delta, double[::1] out, threads):
+def arrive(m, t, dz, cnp.ndarray w, delta, out, threads):
     """out = m - t; returns (sum of delta (out - dz) / 2, sum of w (out - dz)^2 / 2)."""
     cdef double distance = 0, curvature = 0
-    cdef int64_t n = w.shape[0]
+    cdef int64_t n = cnp.PyArray_SIZE(w)
     cdef Team team = team_of(threads)
+    cdef const double *marginal = _read(m, n)
+    cdef const double *target = _read(t, n)
+    cdef const double *z = _read(dz, n)
+    cdef const double *weight = _read(w, n)
+    cdef const double *change = _read(delta, n)
+    cdef double *to = _fill(out, n)
     cdef int code
     if n:
         with nogil:
-            code = fdp_arrive(n, &m[0], &t[0], &dz[0], &w[0], &delta[0], &team.c, &out[0], &distance, &curvature)
+            code = fdp_arrive(n, marginal, target, z, weight, change, &team.c, to, &distance, &curvature)
         check(code, "a step")
     return distance, curvature
 
 
-def blend(double a, const double[::1] new, const double[::1] w, double[::1] d, threads):
+def blend(double a, new, cnp.ndarray w, d, threads):
     """d = a new + (1 - a) d in place; returns the sum of w d^2 / 2."""
     cdef double loss = 0
-    cdef int64_t n = w.shape[0]
+    cdef int64_t n = cnp.PyArray_SIZE(w)
     cdef Team team = team_of(threads)
+    cdef const double *newest = _read(new, n)
+    cdef const double *weight = _read(w, n)
+    cdef double *to = _fill(d, n)
     cdef int code
     if n:
         with nogil:
-            code = fdp_blend(n, a, &new[0], &w[0], &team.c, &d[0], &loss)
+            code = fdp_blend(n, a, newest, weight, &team.c, to, &loss)
         check(code, "a step")
     return loss
 
 
-def average(double a, x, y, threads):
+def average(double a, cnp.ndarray x, cnp.ndarray y, threads):
     """y = a x + (1 - a) y in place; float64 or float32, both alike."""
-    cdef double[::1] y64
-    cdef const double[::1] x64
-    cdef float[::1] y32
-    cdef const float[::1] x32
-    cdef int64_t n = x.shape[0]
+    cdef int64_t n = cnp.PyArray_SIZE(x)
     cdef Team team = team_of(threads)
+    cdef void *newest = _address(x)
+    cdef void *to = _address(y)
+    cdef bint single = cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32
     cdef int code
-    if not n:
-        return
-    if x.dtype == np.float64:
-        x64, y64 = x, y
-        with nogil:
-            code = fdp_average_f64(n, a, &x64[0], &team.c, &y64[0])
-    else:
-        x32, y32 = x, y
-        with nogil:
-            code = fdp_average_f32(n, a, &x32[0], &team.c, &y32[0])
+    if x.dtype != y.dtype or y.size < n or not (single or cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT64):
+        raise ValueError("tables to be averaged are alike in length, and both float64 or both float32")
+    with nogil:
+        if single:
+            code = fdp_average_f32(n, a, <const float *> newest, &team.c, <float *> to)
+        else:
+            code = fdp_average_f64(n, a, <const double *> newest, &team.c, <double *> to)
     check(code, "averaging tables")

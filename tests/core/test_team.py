@@ -15,7 +15,7 @@ from fastdp.domain import Domain
 from fastdp.model import layout
 from fastdp.model.tree import junction_tree
 
-DOMAIN = Domain({"a": 60, "b": 50, "c": 40, "d": 30})
+DOMAIN = Domain({"a": 60, "b": 30, "c": 30, "d": 20})
 CLIQUES = [("a", "b", "c"), ("b", "c", "d"), ("a", "d"), ("b",), ("c", "b")]
 LARGE = np.linspace(0, 1, 400_000)
 
@@ -54,12 +54,12 @@ def own_threads():
 def test_no_bit_depends_on_the_number_of_threads(monkeypatch, dtype):
     """Also where slices and pieces are so small that every loop is shared."""
     whole = results(Engine(PLAN, 1, dtype))
-    assert all(results(Engine(PLAN, n, dtype)) == whole for n in (2, 3, 8))
+    assert all(results(Engine(PLAN, n, dtype)) == whole for n in (2, 5))
     monkeypatch.setattr(infer, "SLICE_CELLS", 64)
     monkeypatch.setattr(infer, "PIECE", 32)
     monkeypatch.setattr(infer, "LARGE_STAGE", 0)
     small = results(Engine(PLAN, 1, dtype))
-    assert all(results(Engine(PLAN, n, dtype)) == small for n in (2, 3, 8))
+    assert all(results(Engine(PLAN, n, dtype)) == small for n in (2, 5))
     close = 1e-12 if dtype == np.float64 else 1e-5
     for one, other in zip(whole[2:4], small[2:4]):
         assert np.allclose(np.frombuffer(one), np.frombuffer(other), rtol=close, atol=1000 * close)
