@@ -55,7 +55,10 @@ for pyx in sorted(Path("fastdp/_core").glob("*.pyx")):
             f"fastdp._core.{name}",
             [str(pyx), *map(str, units)],
             include_dirs=["csrc", numpy.get_include()],
-            depends=[str(pyx), *map(str, [*Path("csrc").glob("*.h"), *pyx.parent.glob("*.pxd")])],  # also what a source archive must hold
+            depends=[
+                str(pyx),
+                *map(str, [*Path("csrc").glob("*.h"), *pyx.parent.glob("*.pxd")]),
+            ],  # also what a source archive must hold
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             extra_compile_args=compile_args,
             extra_link_args=link_args,

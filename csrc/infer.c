@@ -68,16 +68,17 @@ FDP_CLONES static void log_shares(int64_t n, const double *restrict rowsum, cons
     }
 }
 
-/* Vectors of the row kernels. On x86-64 64 bytes, which the compiler splits where the registers are shorter; on ARM64 those of
- * NEON, for gcc keeps longer ones in memory there. fdp_sum: what the lanes of a vector of either kind add up to, in double. */
+/* Row kernels work in blocks of 64 bytes, made of PARTS vectors: of one on x86-64, where the compiler splits it as the registers
+ * are; of four on ARM64, where gcc would keep anything longer than a NEON register in memory. fdp_sum holds in doubles
+ * what the lanes of a vector of either kind add up to. */
 #if defined(__aarch64__)
-#define FDP_VECTOR 16
+enum { VECTOR = 16, PARTS = 4 };
 #else
-#define FDP_VECTOR 64
+enum { VECTOR = 64, PARTS = 1 };
 #endif
-typedef double fdp_sum __attribute__((vector_size(FDP_VECTOR), aligned(8), may_alias));
-typedef float fdp_half_f32 __attribute__((vector_size(FDP_VECTOR / 2)));
-typedef float fdp_whole_f32 __attribute__((vector_size(FDP_VECTOR), aligned(4), may_alias));
+typedef double fdp_sum __attribute__((vector_size(VECTOR), aligned(8), may_alias));
+typedef float fdp_half_f32 __attribute__((vector_size(VECTOR / 2)));
+typedef float fdp_whole_f32 __attribute__((vector_size(VECTOR), aligned(4), may_alias));
 
 static inline __attribute__((always_inline)) fdp_sum fdp_widen_f64(fdp_sum v) {
     return v;
@@ -91,37 +92,40 @@ static inline __attribute__((always_inline)) fdp_sum fdp_widen_f32(fdp_whole_f32
     return __builtin_convertvector(parts.half[0], fdp_sum) + __builtin_convertvector(parts.half[1], fdp_sum);
 }
 
-#if FDP_VECTOR == 16
-static inline __attribute__((always_inline)) double across(fdp_sum v) {
-    return v[0] + v[1];
+/* What the lanes of all parts add up to, in the same order on all machines (float64). */
+#if defined(__aarch64__)
+static inline __attribute__((always_inline)) double across(const fdp_sum *v) {
+    const fdp_sum two = (v[0] + v[2]) + (v[1] + v[3]);
+    return two[0] + two[1];
 }
 
-static inline __attribute__((always_inline)) double fdp_across_f32(fdp_whole_f32 v) {
-    return (v[0] + v[2]) + (v[1] + v[3]);
+static inline __attribute__((always_inline)) double fdp_across_f32(const fdp_whole_f32 *v) {
+    const fdp_whole_f32 four = (v[0] + v[1]) + (v[2] + v[3]);
+    return (four[0] + four[2]) + (four[1] + four[3]);
 }
 #else
-static inline __attribute__((always_inline)) double across(fdp_sum v) {
+static inline __attribute__((always_inline)) double across(const fdp_sum *v) {
     typedef double four_doubles __attribute__((vector_size(32)));
     union {
         fdp_sum whole;
         four_doubles half[2];
-    } parts = {v};
+    } parts = {v[0]};
     const four_doubles four = parts.half[0] + parts.half[1];
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-static inline __attribute__((always_inline)) double fdp_across_f32(fdp_whole_f32 v) {
+static inline __attribute__((always_inline)) double fdp_across_f32(const fdp_whole_f32 *v) {
     typedef float quarter __attribute__((vector_size(16)));
     union {
         fdp_whole_f32 whole;
         quarter part[4];
-    } parts = {v};
+    } parts = {v[0]};
     const quarter four = (parts.part[0] + parts.part[1]) + (parts.part[2] + parts.part[3]);
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 #endif
 
-static inline __attribute__((always_inline)) double fdp_across_f64(fdp_sum v) {
+static inline __attribute__((always_inline)) double fdp_across_f64(const fdp_sum *v) {
     return across(v);
 }
 

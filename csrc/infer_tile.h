@@ -1,20 +1,20 @@
 /* The kernels of one tile (some rows of a node), for REAL = double or float. Included by infer.c once for each. */
 
 /* Rows are short (11 cells is common) and their ends would cost more than their middles, so row kernels go by whole
- * vectors of FDP_VECTOR bytes, which the compiler splits where the machine has shorter ones: past the end of a row they read what
- * follows, which counts nothing, and write what the next row overwrites. The last row is left to plain loops. */
-typedef REAL NAME(vec) __attribute__((vector_size(FDP_VECTOR), aligned(sizeof(REAL)), may_alias));
-enum { NAME(wide) = FDP_VECTOR / sizeof(REAL) };
+ * blocks of `wide` numbers: past the end of a row they read what follows, which counts nothing, and write what the next row
+ * overwrites. The last row is left to plain loops. */
+typedef REAL NAME(vec) __attribute__((vector_size(VECTOR), aligned(sizeof(REAL)), may_alias));
+enum { NAME(lanes) = VECTOR / sizeof(REAL), NAME(wide) = PARTS * VECTOR / sizeof(REAL) };
+#define EACH_PART _Pragma("GCC unroll 4") for (int k = 0; k < PARTS; k++)
 
-static inline __attribute__((always_inline)) NAME(vec) NAME(vec_at)(const REAL *from) {
-    return *(const NAME(vec) *)from;
+/* Part k of the block that begins at `from`. */
+static inline __attribute__((always_inline)) NAME(vec) NAME(vec_at)(const REAL *from, int k) {
+    return *(const NAME(vec) *)(from + k * NAME(lanes));
 }
 
-/* 1 in the first n lanes, 0 in the others */
-static inline __attribute__((always_inline)) NAME(vec) NAME(first)(int64_t n) {
-    NAME(vec) ones;
-    for (int k = 0; k < NAME(wide); k++) ones[k] = k < n ? 1 : 0;
-    return ones;
+/* 1 in the first n lanes of a block, 0 in the others */
+static inline __attribute__((always_inline)) void NAME(first)(int64_t n, NAME(vec) * ones) {
+    EACH_PART for (int i = 0; i < NAME(lanes); i++) ones[k][i] = k * NAME(lanes) + i < n ? 1 : 0;
 }
 
 FDP_CLONES void NAME(tile_load)(int64_t n, const double *restrict src, REAL *restrict block) {
@@ -108,12 +108,16 @@ FDP_CLONES void NAME(tile_project)(int64_t rows, int64_t cells, const REAL *rest
 static inline __attribute__((always_inline)) void NAME(sum_rows)(int64_t rows, int64_t cells,
                                                                  const REAL *restrict block, double *restrict rowsum) {
     const int64_t ahead = cells >= NAME(wide) / 2 ? rows - 1 : 0, full = (cells - 1) / NAME(wide) * NAME(wide);
-    const NAME(vec) end = NAME(first)(cells - full);
+    NAME(vec) end[PARTS];
+    NAME(first)(cells - full, end);
     for (int64_t r = 0; r < rows; r++, block += cells) {
         if (r < ahead) {
-            fdp_sum sum = {0};
-            for (int64_t i = 0; i < full; i += NAME(wide)) sum += NAME(widen)(NAME(vec_at)(block + i));
-            rowsum[r] = across(sum + NAME(widen)(end * NAME(vec_at)(block + full)));
+            fdp_sum sum[PARTS] = {0};
+            for (int64_t i = 0; i < full; i += NAME(wide)) {
+                EACH_PART sum[k] += NAME(widen)(NAME(vec_at)(block + i, k));
+            }
+            EACH_PART sum[k] += NAME(widen)(end[k] * NAME(vec_at)(block + full, k));
+            rowsum[r] = across(sum);
         } else {
             double sum = 0;
             for (int64_t i = 0; i < cells; i++) sum += block[i];
@@ -150,7 +154,9 @@ FDP_CLONES void NAME(tile_scale)(int64_t rows, int64_t cells, const double *rest
     int64_t r = 0;
     for (; r < ahead; r++, from += cells, to += cells) {
         const REAL f = (REAL)factor[r];
-        for (int64_t i = 0; i < cells; i += NAME(wide)) *(NAME(vec) *)(to + i) = f * NAME(vec_at)(from + i);
+        for (int64_t i = 0; i < cells; i += NAME(wide)) {
+            EACH_PART *(NAME(vec) *)(to + i + k * NAME(lanes)) = f * NAME(vec_at)(from + i, k);
+        }
     }
     for (; r < rows; r++, from += cells, to += cells)
         for (int64_t i = 0; i < cells; i++) to[i] = (REAL)factor[r] * from[i];
@@ -221,25 +227,29 @@ NAME(weigh_loop)(int64_t rows, int64_t cells, NAME(pace) p, const double *restri
                  const REAL *restrict target, const REAL *restrict weight, int weighted, const REAL *restrict x,
                  const REAL *restrict block, double *restrict rowsum, double *restrict sums, double *restrict flat) {
     const int64_t ahead = cells >= NAME(wide) / 2 ? rows - 1 : 0, full = (cells - 1) / NAME(wide) * NAME(wide);
-    const NAME(vec) end = NAME(first)(cells - full);
+    NAME(vec) end[PARTS];
+    NAME(first)(cells - full, end);
     const REAL rest = 1 - p.mix;
     const double common = weighted ? 1 : (double)p.precision;
-    NAME(vec) yh = {0}, hh = {0};
+    NAME(vec) yh[PARTS] = {0}, hh[PARTS] = {0};
     double yh_last = 0, hh_last = 0;
     for (int64_t r = 0; r < rows; r++, sums += FDP_DIRECT_ROW) {
         const REAL f = (REAL)factor[r];
         double ye = 0, he = 0, ee = 0;
         if (r < ahead) {
-            fdp_sum sum = {0};
-            NAME(vec) yes = {0}, hes = {0}, ees = {0};
+            fdp_sum sum[PARTS] = {0};
+            NAME(vec) yes[PARTS] = {0}, hes[PARTS] = {0}, ees[PARTS] = {0};
             for (int64_t i = 0; i <= full; i += NAME(wide)) {
-                NAME(vec) e = NAME(vec_at)(block + i), z = f * NAME(vec_at)(from + i);
-                if (i == full) e *= end, z *= end;
-                const NAME(vec) y = rest * NAME(vec_at)(x + i) + p.mix * z - NAME(vec_at)(target + i), h = e - z;
-                NAME(vec) wh = h, we = e;
-                if (weighted) wh *= NAME(vec_at)(weight + i), we *= NAME(vec_at)(weight + i);
-                sum += NAME(widen)(e);
-                yh += y * wh, hh += h * wh, yes += y * we, hes += h * we, ees += e * we;
+                EACH_PART {
+                    NAME(vec) e = NAME(vec_at)(block + i, k), z = f * NAME(vec_at)(from + i, k);
+                    if (i == full) e *= end[k], z *= end[k];
+                    const NAME(vec) x_part = NAME(vec_at)(x + i, k), t_part = NAME(vec_at)(target + i, k);
+                    const NAME(vec) y = rest * x_part + p.mix * z - t_part, h = e - z;
+                    NAME(vec) wh = h, we = e;
+                    if (weighted) wh *= NAME(vec_at)(weight + i, k), we *= NAME(vec_at)(weight + i, k);
+                    sum[k] += NAME(widen)(e);
+                    yh[k] += y * wh, hh[k] += h * wh, yes[k] += y * we, hes[k] += h * we, ees[k] += e * we;
+                }
             }
             rowsum[r] = across(sum);
             ye = NAME(across)(yes), he = NAME(across)(hes), ee = NAME(across)(ees);
@@ -257,8 +267,10 @@ NAME(weigh_loop)(int64_t rows, int64_t cells, NAME(pace) p, const double *restri
         from += cells, target += cells, x += cells, block += cells;
         if (weighted) weight += cells;
     }
-    flat[0] += common * (across(NAME(widen)(yh)) + yh_last);
-    flat[1] += common * (across(NAME(widen)(hh)) + hh_last);
+    fdp_sum wide_yh[PARTS], wide_hh[PARTS];
+    EACH_PART wide_yh[k] = NAME(widen)(yh[k]), wide_hh[k] = NAME(widen)(hh[k]);
+    flat[0] += common * (across(wide_yh) + yh_last);
+    flat[1] += common * (across(wide_hh) + hh_last);
 }
 
 FDP_CLONES void NAME(tile_weigh)(int64_t rows, int64_t cells, NAME(pace) p, const double *restrict factor,
@@ -302,3 +314,4 @@ FDP_CLONES double NAME(tile_rescale)(int64_t n, int64_t n_parts, const double *r
     for (int64_t i = 0; i < n; i++) ratio[i] *= scale;
     return after > 0 ? log(before / after) : before > 0 ? INFINITY : 0;
 }
+#undef EACH_PART

@@ -3,6 +3,12 @@ from typing import Any
 from numpy import float32, float64
 from numpy.typing import NDArray
 
+from .team import Team
+
+SLICE_CELLS: int
+PIECE: int
+LARGE_STAGE: int
+
 Tables = NDArray[float64] | NDArray[float32]
 
 class State:
@@ -15,13 +21,14 @@ class Engine:
     size: int
     cells: int
     dtype: Any
-    def __init__(self, plan: Any, threads: int, dtype: Any = ..., pulls: Any = ...) -> None: ...
+    team: Team
+    def __init__(self, plan: Any, threads: int | Team, dtype: Any = ..., targets: Any = ...) -> None: ...
     def state(self, tables: Tables | None = None) -> State: ...
     def infer(
         self, theta: NDArray[float64], total: float, tables: Tables, m: NDArray[float64]
     ) -> float | None: ...
     def adopt(self, state: State, total: float) -> None: ...
-    def settle(self, state: State, total: float) -> None: ...
+    def normalise(self, state: State, total: float) -> None: ...
     def move(
         self,
         z: State,
@@ -42,7 +49,7 @@ def step(
     dz: NDArray[float64],
     w: NDArray[float64],
     out: NDArray[float64],
-    threads: int,
+    threads: int | Team,
 ) -> None: ...
 def arrive(
     m: NDArray[float64],
@@ -51,9 +58,9 @@ def arrive(
     w: NDArray[float64],
     delta: NDArray[float64],
     out: NDArray[float64],
-    threads: int,
+    threads: int | Team,
 ) -> tuple[float, float]: ...
 def blend(
-    a: float, new: NDArray[float64], w: NDArray[float64], d: NDArray[float64], threads: int
+    a: float, new: NDArray[float64], w: NDArray[float64], d: NDArray[float64], threads: int | Team
 ) -> float: ...
-def average(a: float, x: Tables, y: Tables, threads: int) -> None: ...
+def average(a: float, x: Tables, y: Tables, threads: int | Team) -> None: ...

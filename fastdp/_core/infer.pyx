@@ -141,7 +141,7 @@ def pieces(int64_t first, int64_t last, int64_t size):
 
 cdef class State:
     """A distribution on the tree (csrc/infer.h): cells of all nodes, each row up to a factor, the rows' sums, and the
-    vector of marginals `m`. After `Engine.settle` the cells are the tables."""
+    vector of marginals `m`. After `Engine.normalise` the cells are the tables."""
 
     cdef readonly object cells, rowsum, m
     cdef fdp_state at
@@ -195,7 +195,7 @@ cdef class Engine:
     def __cinit__(self, plan, threads, dtype=np.float64, targets=()):
         cdef int64_t i, k = 0, s = 0, h = 0, buffer_most = 1, buffer_at
         cdef int64_t n_links = sum(len(node.links) for node in plan.nodes)
-        cdef int64_t n_hosted = sum(len(node.nests) for node in plan.nodes)
+        cdef int64_t n_hosted = sum(len(node.hosted) for node in plan.nodes)
         self.keep = []
         self.team = team_of(threads)
         self.dtype = np.dtype(dtype)
@@ -236,7 +236,7 @@ cdef class Engine:
                 for number, link in enumerate(node.links):
                     if link.shared and self.nodes[i].lanes > 1:
                         gathers += pieces(i, number, link.size)
-                for at, size, first, count in node.nests:
+                for at, size, first, count in node.hosted:
                     self.hosted[h].at, self.hosted[h].size = at, size
                     self.hosted[h].first_fold, self.hosted[h].n_folds = first, count
                     out.folds |= count > 0
@@ -265,7 +265,7 @@ cdef class Engine:
         self.tree.deliveries = <const fdp_piece *> self._ptr(deliveries, np.int64)
         self.tree.gathers = <const fdp_piece *> self._ptr(gathers, np.int64)
         row_at = 0
-        for k, (node, (target, precision)) in enumerate(zip(plan.pulled, targets)):
+        for k, (node, (target, precision)) in enumerate(zip(plan.direct, targets)):
             self.targets[k].row_at = row_at
             self.targets[k].target = self._ptr(target, self.dtype)
             if np.ndim(precision):
@@ -297,11 +297,11 @@ cdef class Engine:
     cdef int _node(self, fdp_node *c, node, fdp_link *links) except -1:
         cdef int64_t k = 0
         c.rows, c.cells, c.table, c.row_at = node.rows, node.cells, node.table, node.row_at
-        c.separator, c.local, c.lanes, c.local_at = node.separator, node.own, len(node.lane_at) - 1, node.own_at
-        if node.own == FDP_LOCAL_SPARSE:
-            c.local_row = <const int64_t *> self._ptr(node.own_row, np.int64)
-            c.local_cell = <const int32_t *> self._ptr(node.own_cell, np.int32)
-        c.direct = node.pull
+        c.separator, c.local, c.lanes, c.local_at = node.separator, node.local, len(node.lane_at) - 1, node.local_at
+        if node.local == FDP_LOCAL_SPARSE:
+            c.local_row = <const int64_t *> self._ptr(node.local_row, np.int64)
+            c.local_cell = <const int32_t *> self._ptr(node.local_cell, np.int32)
+        c.direct = node.direct
         c.n_links = len(node.links)
         c.links = links
         c.lane_buffer = 0
@@ -385,8 +385,6 @@ cdef class Engine:
             else:
                 code = fdp_normalise_f64(&self.tree, total, team, &self.work, &state.at)
         check(code, "scaling tables")
-
-    settle = normalise
 
     def move(self, State z, x, double weight, delta, double size, double mix, double total, State out, sums):
         """One step from z to `out`; x takes in z first, with `weight`. Returns (log of the change of Z, whether the step was

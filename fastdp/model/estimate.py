@@ -109,16 +109,16 @@ def fit(
                 method=method,
             )
             before += warm_start.iterations
-    pulled = set() if stop == "risk" else direct(parts) - {frozenset(clique) for clique in banned}
-    plan = make_plan(domain, tree, used, pulled)
+    direct_sets = set() if stop == "risk" else direct(parts) - {frozenset(clique) for clique in banned}
+    plan = make_plan(domain, tree, used, direct_sets)
     workers, dtype = resolve(threads), np.dtype(tables)
     quadratic = lower(plan, parts, dtype)
     precision, target = _spread(plan, quadratic)
     start = _start(plan, precision, target, banned, warm_start, float(rows), workers, dtype)
-    pulls = [(pull.target, pull.precision) for pull in quadratic.pulls]
+    targets = [(aim.target, aim.precision) for aim in quadratic.targets]
     most = iters if iters is not None else 10_000
     small = tol if tol is not None else 1e-4 if stop in ("noise", "risk") else 1e-6
-    engine, probe = Engine(plan, workers, dtype, pulls), None
+    engine, probe = Engine(plan, workers, dtype, targets), None
     if stop == "risk":
         perturbed = lower(plan, check(domain, [perturb(m, i) for i, m in enumerate(measurements)]), dtype)
         quick = Engine(plan, workers, np.float32)  # a probe needs no more, and shares the caches with the fit
@@ -227,8 +227,8 @@ def errors_of(plan: Plan, w: np.ndarray, quadratic: Quadratic) -> dict[Clique, n
         error = _errors(plan, place, w)
         if error is not None:
             out[place.axes] = error
-    for pull in quadratic.pulls:
-        out[pull.node.axes] = np.broadcast_to(1 / np.sqrt(pull.precision), pull.target.shape)
+    for aim in quadratic.targets:
+        out[aim.node.axes] = np.broadcast_to(1 / np.sqrt(aim.precision), aim.target.shape)
     return out
 
 

@@ -6,7 +6,7 @@ inside a node: a separator, or a measured marginal. Potentials and marginals of 
 top-down so that a hosted table's axes follow its host's, and a node's separator axes follow the hosted separator's: no pass
 ever permutes anything.
 
-Two rules keep rows short and many, which is what threads and caches want: the tree hangs from its smallest
+Two rules keep rows short and many, which is what threads and caches want: the tree is rooted at its smallest
 common separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a *prefix* node over its first
 residual axes.
 """
@@ -25,10 +25,10 @@ ROW_LIMIT = 4096
 LANE_CELLS = 32_768
 MAX_LANES = 32
 
-PULL_CELLS = 8
-"""A node is pulled only where its rows are at least so long: three sums are kept per row."""
+DIRECT_CELLS = 8
+"""A node is direct only where its rows are at least so long: three sums are kept per row."""
 
-NONE, DENSE, SPARSE, PULLED = 0, 1, 2, 3
+NONE, DENSE, SPARSE, DIRECT = 0, 1, 2, 3
 
 
 @dataclass
@@ -53,14 +53,14 @@ class Node:
     table: int = 0
     row_at: int = 0
     separator: int = -1
-    own: int = NONE
-    own_at: int = 0
-    pull: int = -1
-    own_row: np.ndarray | None = None
-    own_cell: np.ndarray | None = None
+    local: int = NONE
+    local_at: int = 0
+    direct: int = -1
+    local_row: np.ndarray | None = None
+    local_cell: np.ndarray | None = None
     lane_at: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
     links: list[Link] = field(default_factory=list)
-    nests: list[tuple[int, int, int, int]] = field(default_factory=list)  # at, size, first fold, folds
+    hosted: list[tuple[int, int, int, int]] = field(default_factory=list)  # at, size, first fold, folds
 
     @property
     def axes(self) -> Clique:
@@ -86,10 +86,10 @@ class Plan:
     stages: list[list[Node]]  # nodes by depth, roots first
     places: dict[frozenset[str], Place]
     size: int
-    shared: int  # the vector's first part: separators and hosted tables; nodes' own potentials follow
+    shared: int  # the vector's first part: separators and hosted tables; nodes' local potentials follow
     cells: int
     rows: int
-    pulled: list[Node]
+    direct: list[Node]
 
 
 def make_plan(
@@ -101,8 +101,8 @@ def make_plan(
     """A plan whose vector holds every measured set. A set's value names the cells used of it (clique order
     and flat numbers), or None for all; only a node's own table may be stored sparsely. Sets in `direct` are
     measured in every cell and nowhere else: one that is a whole node is left out of the vector, the node is
-    *pulled*."""
-    nodes, hosts = _hang(domain, tree, list(measured))
+    *direct*."""
+    nodes, hosts = _root_tree(domain, tree, list(measured))
     separators = set(hosts)
     for attrs in measured:
         if attrs not in hosts:
@@ -111,7 +111,7 @@ def make_plan(
     places: dict[frozenset[str], Place] = {}
     folds: list[tuple[int, Link]] = []
     last: list[tuple[Node, frozenset[str]]] = []
-    pulled: list[Node] = []
+    direct_nodes: list[Node] = []
     size = table = row_at = 0
     for i, node in enumerate(nodes):
         node.table, node.row_at = table, row_at
@@ -122,15 +122,15 @@ def make_plan(
         if whole in mine:
             mine.remove(whole)
             if whole in separators:
-                places[whole] = _own(domain, node, size, None)
+                places[whole] = _local_potential(domain, node, size, None)
                 size += places[whole].size
-            elif whole in direct and node.cells >= PULL_CELLS:
-                node.own, node.pull = PULLED, len(pulled)
-                pulled.append(node)
+            elif whole in direct and node.cells >= DIRECT_CELLS:
+                node.local, node.direct = DIRECT, len(direct_nodes)
+                direct_nodes.append(node)
             else:
                 last.append((node, whole))
         mine.sort(key=lambda s: (-domain.cells(s), -len(s), sorted(s)))
-        nest: dict[frozenset[str], list[tuple[frozenset[str], frozenset[str]]]] = {}
+        hosted_group: dict[frozenset[str], list[tuple[frozenset[str], frozenset[str]]]] = {}
         top: dict[frozenset[str], frozenset[str]] = {}
         for attrs in mine:
             larger = [s for s in top if attrs < s]
@@ -140,19 +140,19 @@ def make_plan(
             if larger:
                 above = min(larger, key=lambda s: (domain.cells(s), sorted(s)))
                 top[attrs] = top[above]
-                nest[top[above]].append((attrs, above))
+                hosted_group[top[above]].append((attrs, above))
             else:
                 top[attrs] = attrs
-                nest[attrs] = []
-        for attrs, inner in nest.items():
+                hosted_group[attrs] = []
+        for attrs, inner in hosted_group.items():
             node.links.append(_link(domain, node.sep, node.res, places[attrs]))
-            node.nests.append((places[attrs].at, places[attrs].size, len(folds), len(inner)))
+            node.hosted.append((places[attrs].at, places[attrs].size, len(folds), len(inner)))
             for part, above in reversed(inner):
                 folds.append((places[above].at, _link(domain, (), places[above].axes, places[part])))
         _lanes(domain, node)
     shared = size
     for node, whole in last:
-        places[whole] = _own(domain, node, size, measured[whole])
+        places[whole] = _local_potential(domain, node, size, measured[whole])
         size += places[whole].size
     depth: list[int] = []
     for node in nodes:
@@ -160,10 +160,10 @@ def make_plan(
             node.separator = places[frozenset(node.sep)].at
         depth.append(1 + depth[hosts[frozenset(node.sep)]] if node.sep else 0)
     stages = [[n for n, d in zip(nodes, depth) if d == k] for k in range(max(depth, default=-1) + 1)]
-    return Plan(domain, tree, nodes, folds, stages, places, size, shared, table, row_at, pulled)
+    return Plan(domain, tree, nodes, folds, stages, places, size, shared, table, row_at, direct_nodes)
 
 
-def _hang(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dict[frozenset[str], int]]:
+def _root_tree(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dict[frozenset[str], int]]:
     """Nodes from the roots down, and for every separator the node that hosts it."""
     often = {a: sum(a in c for c in tree.cliques) for a in domain}
     rank = {a: (-often[a], i) for i, a in enumerate(domain)}
@@ -179,10 +179,10 @@ def _hang(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dic
                 k for k in range(1, len(res)) if domain.cells(res[k:]) <= ROW_LIMIT or k == len(res) - 1
             )
             add(sep, res[:cut])
-            sep, res = seat(frozenset(sep + res[:cut])), res[cut:]
+            sep, res = separator_axes(frozenset(sep + res[:cut])), res[cut:]
         nodes.append(Node(sep, res, domain.cells(sep), domain.cells(res)))
 
-    def seat(attrs: frozenset[str]) -> Clique:
+    def separator_axes(attrs: frozenset[str]) -> Clique:
         """The axes, in order, of a separator inside the smallest node so far that holds it."""
         if attrs and attrs not in hosts:
             inside = [i for i, node in enumerate(nodes) if attrs <= set(node.axes)]
@@ -206,7 +206,9 @@ def _hang(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dic
         root, core = _root(domain, tree, component, around)
         if core and len(core) < len(tree.cliques[root]):
             add((), order(core))
-        queue = [(root, seat(frozenset(core)) if core and len(core) < len(tree.cliques[root]) else ())]
+        queue = [
+            (root, separator_axes(frozenset(core)) if core and len(core) < len(tree.cliques[root]) else ())
+        ]
         placed = {root}
         while queue:
             i, sep = queue.pop(0)
@@ -217,12 +219,12 @@ def _hang(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dic
                 if j not in placed:
                     placed.add(j)
                     shared = frozenset(tree.cliques[i]) & frozenset(tree.cliques[j])
-                    queue.append((j, seat(shared)))
+                    queue.append((j, separator_axes(shared)))
     return nodes, hosts
 
 
 def _root(domain, tree, component, around) -> tuple[int, frozenset[str]]:
-    """The clique to start from, and the attribute set to hang the component from: what all cliques share,
+    """The clique to start from, and the attribute set to root the component at: what all cliques share,
     else the smallest separator."""
     sets = [frozenset(tree.cliques[i]) for i in component]
     if len(component) == 1:
@@ -237,19 +239,19 @@ def _root(domain, tree, component, around) -> tuple[int, frozenset[str]]:
     return root, core
 
 
-def _own(domain: Domain, node: Node, at: int, used) -> Place:
-    """The node's own segment: all its cells, or only the used ones where they are few."""
+def _local_potential(domain: Domain, node: Node, at: int, used) -> Place:
+    """The node's own part of the vector: all its cells, or only the used ones where they are few."""
     total = node.rows * node.cells
-    node.own_at = at
+    node.local_at = at
     if used is not None:
         clique, cells = used
         if cells.size * 4 < total:
             cells = np.unique(permute_cells(domain, clique, cells, node.axes))
-            node.own = SPARSE
-            node.own_cell = (cells % node.cells).astype(np.int32)
-            node.own_row = np.searchsorted(cells, np.arange(node.rows + 1) * node.cells).astype(np.int64)
+            node.local = SPARSE
+            node.local_cell = (cells % node.cells).astype(np.int32)
+            node.local_row = np.searchsorted(cells, np.arange(node.rows + 1) * node.cells).astype(np.int64)
             return Place(node.axes, at, cells.size, cells)
-    node.own = DENSE
+    node.local = DENSE
     return Place(node.axes, at, total)
 
 

@@ -49,11 +49,11 @@ class Order:
     constant: float = 0.0
     cells: list[tuple[slice | np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
     functionals: list[tuple[slice, np.ndarray, np.ndarray]] = field(default_factory=list)
-    pulls: list[int] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Pull:
+class DirectTarget:
     """A node whose cells are all measured one by one and nowhere else: its loss is 1/2 sum precision (cell -
     target)^2. Targets in the order of the node's cells; one precision for all, or an array; both of the
     tables' dtype."""
@@ -66,15 +66,15 @@ class Pull:
 @dataclass
 class Residual:
     """Marginals minus targets: of the active cells, and of the rows that are not single cells. Affine in the
-    marginals, so averages of marginals are averages of residuals. Of pulled nodes, whose residuals are never
+    marginals, so averages of marginals are averages of residuals. Of direct nodes, whose residuals are never
     written down, the loss."""
 
     cells: np.ndarray
     rows: np.ndarray
-    pulls: np.ndarray
+    direct: np.ndarray
 
     def copy(self) -> Residual:
-        return Residual(self.cells.copy(), self.rows.copy(), self.pulls.copy())
+        return Residual(self.cells.copy(), self.rows.copy(), self.direct.copy())
 
 
 @dataclass
@@ -95,23 +95,23 @@ class Quadratic:
     v: np.ndarray
     b: np.ndarray
     orders: list[Order]
-    pulls: list[Pull]
+    targets: list[DirectTarget]
     _transpose: sp.csr_array | None = None
 
     def residual(self, m: np.ndarray) -> Residual:
-        """What is left of the measurements at the active marginals m; the pulled nodes' losses are yet to be
+        """What is left of the measurements at the active marginals m; the direct nodes' losses are yet to be
         filled in."""
         rows = self.matrix @ m - self.b if self.matrix is not None else self.b
-        return Residual(m - self.t, rows, np.zeros(len(self.pulls)))
+        return Residual(m - self.t, rows, np.zeros(len(self.targets)))
 
     def look(self, tables: np.ndarray) -> tuple[np.ndarray, float]:
-        """Of the pulled nodes: the loss of each, and the largest gradient, at the tables of all nodes."""
-        losses, steepest = np.zeros(len(self.pulls)), 0.0
-        for k, pull in enumerate(self.pulls):
-            cells = tables[pull.node.table : pull.node.table + pull.target.size]
-            for at in range(0, pull.target.size, LOOK):
-                gap = cells[at : at + LOOK] - pull.target[at : at + LOOK]
-                w = pull.precision
+        """Of the direct nodes: the loss of each, and the largest gradient, at the tables of all nodes."""
+        losses, steepest = np.zeros(len(self.targets)), 0.0
+        for k, aim in enumerate(self.targets):
+            cells = tables[aim.node.table : aim.node.table + aim.target.size]
+            for at in range(0, aim.target.size, LOOK):
+                gap = cells[at : at + LOOK] - aim.target[at : at + LOOK]
+                w = aim.precision
                 w = w[at : at + LOOK] if isinstance(w, np.ndarray) else w
                 slope = w * gap
                 losses[k] += 0.5 * float(np.sum(slope * gap, dtype=np.float64))
@@ -149,9 +149,9 @@ class Quadratic:
         return distance, curvature
 
     def blend(self, x: Residual, z: Residual, t: float, threads: int) -> float:
-        """x = (1 - t) x + t z in place; returns its loss. The pulled nodes' losses are taken as they stand in
+        """x = (1 - t) x + t z in place; returns its loss. The direct nodes' losses are taken as they stand in
         x."""
-        loss = self.constant + float(x.pulls.sum()) + _blend(t, z.cells, self.w, x.cells, threads)
+        loss = self.constant + float(x.direct.sum()) + _blend(t, z.cells, self.w, x.cells, threads)
         if self.matrix is not None:
             loss += _blend(t, z.rows, self.v, x.rows, 1)
         return loss
@@ -159,7 +159,7 @@ class Quadratic:
     def divergence(self, x: Residual, other: Residual, there: Quadratic) -> float:
         """Sum over measured rows of (y' - y) (Q m' - Q m) / sigma^2, for the same queries with answers y' in
         `there` and marginals m' of `other`: how far the fit went along with a change of its answers. Without
-        pulled nodes."""
+        direct nodes."""
         moved = there.t - self.t
         found = float(np.sum(self.w * moved * (other.cells - x.cells + moved)))
         moved = there.b - self.b
@@ -176,7 +176,7 @@ class Quadratic:
                 loss += _form(m[where] - t, w)
             for where, v, b in order.functionals:
                 loss += _form(answers[where] - b, v)
-            loss += float(at.pulls[order.pulls].sum())
+            loss += float(at.direct[order.targets].sum())
             out.append((order.k, loss, order.rows))
         return out
 
@@ -284,8 +284,10 @@ def direct(parts: Sequence[Part]) -> set[frozenset[str]]:
     return {attrs for attrs, ks in orders.items() if len(ks) == 1} - other
 
 
-def _pull(domain: Domain, node: Node, group: Sequence[Part], dtype: np.dtype) -> tuple[Pull, float]:
-    """The node's pull, and the constant that is left of the parts' loss."""
+def _direct_target(
+    domain: Domain, node: Node, group: Sequence[Part], dtype: np.dtype
+) -> tuple[DirectTarget, float]:
+    """The node's target, and the constant that is left of the parts' loss."""
 
     def laid(values: np.ndarray, part: Part, dtype=np.float64) -> np.ndarray:
         clique = part.block.plus
@@ -296,7 +298,7 @@ def _pull(domain: Domain, node: Node, group: Sequence[Part], dtype: np.dtype) ->
         return float(part.weight[0]) if part.weight.strides == (0,) else laid(part.weight, part, dtype)
 
     if len(group) == 1:
-        return Pull(node, laid(group[0].y, group[0], dtype), precision_of(group[0], dtype)), 0.0
+        return DirectTarget(node, laid(group[0].y, group[0], dtype), precision_of(group[0], dtype)), 0.0
     cubes = [laid(part.y, part) for part in group]
     weights = [precision_of(part) for part in group]
     precision = sum(weights[1:], start=weights[0])
@@ -304,11 +306,11 @@ def _pull(domain: Domain, node: Node, group: Sequence[Part], dtype: np.dtype) ->
     constant = sum(0.5 * float(np.sum(w * (y - target) ** 2)) for w, y in zip(weights, cubes))
     if isinstance(precision, np.ndarray):
         precision = precision.astype(dtype, copy=False)
-    return Pull(node, target.astype(dtype, copy=False), precision), constant
+    return DirectTarget(node, target.astype(dtype, copy=False), precision), constant
 
 
 def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64) -> Quadratic:
-    """One quadratic for all parts, and the same by order. `dtype`: of the pulled nodes' targets."""
+    """One quadratic for all parts, and the same by order. `dtype`: of the direct nodes' targets."""
     size = max(plan.size, 1)
     orders = {k: Order(k) for k in sorted({part.order for part in parts})}
     w, wt = np.zeros(size), np.zeros(size)
@@ -321,15 +323,15 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
             per_set.setdefault((part.order, frozenset(part.block.plus)), []).append(part)
         else:
             rows.setdefault(part.block.key, []).append(part)
-    pulled = {frozenset(node.axes): node for node in plan.pulled}
-    pulls: dict[int, Pull] = {}
+    direct_nodes = {frozenset(node.axes): node for node in plan.direct}
+    targets: dict[int, DirectTarget] = {}
     for (k, attrs), group in per_set.items():
-        if attrs in pulled:
-            node = pulled[attrs]
-            pulls[node.pull], left = _pull(plan.domain, node, group, np.dtype(dtype))
+        if attrs in direct_nodes:
+            node = direct_nodes[attrs]
+            targets[node.direct], left = _direct_target(plan.domain, node, group, np.dtype(dtype))
             constant += left
             orders[k].constant += left
-            orders[k].pulls.append(node.pull)
+            orders[k].targets.append(node.direct)
             continue
         place = plan.places[attrs]
         if not place.size:
@@ -370,7 +372,7 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     transpose = matrix.T.tocsr() if matrix is not None else None
     total_rows = sum(order.rows for order in orders.values())
     found = list(orders.values())
-    mine = [pulls[k] for k in range(len(plan.pulled))]
+    mine = [targets[k] for k in range(len(plan.direct))]
     return Quadratic(
         active, w[active], t[active], constant + extra, total_rows, matrix, v, b, found, mine, transpose
     )

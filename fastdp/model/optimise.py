@@ -98,11 +98,11 @@ class DescentState:
         self._z, self._z_next = engine.state(tables), engine.state()
         self._x, self._pending, self._averages = tables.copy() if averages else tables, 0.0, averages
         self._delta = np.zeros(max(engine.size, 1))
-        self._sums = np.zeros((len(quadratic.pulls), 3))
+        self._sums = np.zeros((len(quadratic.targets), 3))
         engine.adopt(self._z, total)
         self.calls = calls + 1
         self.z = quadratic.residual(self._marginals(self._z))
-        self.z.pulls, steepest = quadratic.look(tables)
+        self.z.direct, steepest = quadratic.look(tables)
         self.x, self.z_next = self.z.copy(), self.z.copy()
         self.loss = quadratic.loss(self.x, threads)
         steepest = max(steepest, float(np.abs(quadratic.gradient(self.x)).max(initial=0.0)))
@@ -134,7 +134,7 @@ class DescentState:
         distance, curvature = self.quadratic.arrive(m, self.z, delta, self.z_next, self.threads)
         distance -= 0.5 * size * float(self._sums[:, 1].sum())
         curvature += 0.5 * float(self._sums[:, 2].sum())
-        self.z_next.pulls = self._sums @ np.array([0.5, mix, 0.5 * mix * mix])  # of x', were it accepted
+        self.z_next.direct = self._sums @ np.array([0.5, mix, 0.5 * mix * mix])  # of x', were it accepted
         return distance, curvature
 
     def accept(self, mix: float) -> float:
@@ -144,7 +144,7 @@ class DescentState:
         self._pending = (
             mix if self._averages else 0.0
         )  # x's tables follow in the next attempt, which has them in cache
-        self.x.pulls = self.z.pulls
+        self.x.direct = self.z.direct
         self.loss = self.quadratic.blend(self.x, self.z, mix, self.threads)
         if self.probe is not None:
             self.probe.attempt(mix, self._size)
@@ -155,7 +155,7 @@ class DescentState:
     def tables(self) -> np.ndarray:
         """The tables of x; ends the descent."""
         if self._pending:
-            self.engine.settle(self._z, self.total)
+            self.engine.normalise(self._z, self.total)
             average(self._pending, self._z.cells, self._x, self.threads)
             self._pending = 0.0
         return self._x

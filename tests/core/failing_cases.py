@@ -104,7 +104,13 @@ def dealing():
     order, start = ids.group(key, 9, 3)
     owner, number = np.zeros(2000, np.uint32), np.arange(2000, dtype=np.uint32)
     ids.deal(order, start, order, start, number, number, number, owner)
-    drawn = draw.draw(np.array([0, 2]), np.array([3, 5]), np.array([8, 9], np.uint32), np.zeros(4, np.int64), np.full(4, 0.9))
+    drawn = draw.draw(
+        np.array([0, 2]),
+        np.array([3, 5]),
+        np.array([8, 9], np.uint32),
+        np.zeros(4, np.int64),
+        np.full(4, 0.9),
+    )
     return owner.tobytes(), drawn.tobytes()
 
 
@@ -141,7 +147,9 @@ def main():
             if not failed:
                 break
             # a team that cannot be made is no failure: the caller's own thread does the work
-            assert found is None or found == expected, f"{case.__name__}: allocation {n} failed and nothing was said"
+            assert found is None or found == expected, (
+                f"{case.__name__}: allocation {n} failed and nothing was said"
+            )
             assert case() == expected, f"{case.__name__}: broken after allocation {n} failed"
             print(case.__name__, n, "MemoryError" if found is None else "done by one thread", flush=True)
         else:
@@ -151,7 +159,9 @@ def main():
         for case in CASES:
             expected = case()
             hook.failing_threads(ctypes.c_long(spare))
-            assert case() == expected, f"{case.__name__}: other results where the system gives {spare} threads"
+            assert case() == expected, (
+                f"{case.__name__}: other results where the system gives {spare} threads"
+            )
             hook.failing_threads(ctypes.c_long(-1))
     print("all cases hold")
 

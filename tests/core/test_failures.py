@@ -15,10 +15,14 @@ COMPILER = shutil.which("cc") or shutil.which("gcc")
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="preloading is done as on Linux")
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
-@pytest.mark.skipif("san" in os.environ.get("LD_PRELOAD", ""), reason="a sanitiser has taken the allocator over")
+@pytest.mark.skipif(
+    "san" in os.environ.get("LD_PRELOAD", ""), reason="a sanitiser has taken the allocator over"
+)
 def test_no_failed_allocation_goes_unsaid(tmp_path):
     hook = tmp_path / "failing.so"
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", hook, HERE / "failing.c", "-ldl", "-pthread"], check=True)
+    subprocess.run(
+        [COMPILER, "-shared", "-fPIC", "-O1", "-o", hook, HERE / "failing.c", "-ldl", "-pthread"], check=True
+    )
     run = subprocess.run(
         [sys.executable, "-m", "tests.core.failing_cases", hook],
         cwd=HERE.parents[1],

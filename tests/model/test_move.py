@@ -26,9 +26,9 @@ def planned(domain, cliques, direct=(), sparse=()):
     return layout.make_plan(domain, tree, measured, {frozenset(c) for c in direct})
 
 
-def inferred(plan, theta, threads=1, dtype=np.float64, pulls=()):
+def inferred(plan, theta, threads=1, dtype=np.float64, targets=()):
     """An engine, and the state at these potentials."""
-    engine = Engine(plan, threads, dtype, pulls)
+    engine = Engine(plan, threads, dtype, targets)
     tables, m = np.empty(plan.cells, dtype), np.empty(max(plan.size, 1))
     assert engine.infer(theta, TOTAL, tables, m) is not None
     state = engine.state(tables)
@@ -37,8 +37,8 @@ def inferred(plan, theta, threads=1, dtype=np.float64, pulls=()):
     return engine, state
 
 
-def moved(engine, z, delta, size=1.0, mix=1.0, x=None, weight=0.0, pulls=0):
-    out, sums = engine.state(), np.zeros((pulls, 3))
+def moved(engine, z, delta, size=1.0, mix=1.0, x=None, weight=0.0, targets=0):
+    out, sums = engine.state(), np.zeros((targets, 3))
     x = z.cells.copy() if x is None else x
     log_z, far = engine.move(z, x, weight, delta, size, mix, TOTAL, out, sums)
     return out, sums, log_z, far
@@ -54,12 +54,12 @@ def test_equals_inference_at_the_changed_potentials(seed):
     engine, z = inferred(plan, theta)
     out, _, _, far = moved(engine, z, delta)
     assert not far
-    engine.settle(out, TOTAL)
+    engine.normalise(out, TOTAL)
     _, want = inferred(plan, theta + delta)
     assert np.allclose(out.cells, want.cells, rtol=1e-9, atol=1e-9 * TOTAL)
     assert np.allclose(out.m, want.m, rtol=1e-9, atol=1e-9 * TOTAL)
     again, _, _, _ = moved(engine, out, -delta)
-    engine.settle(again, TOTAL)
+    engine.normalise(again, TOTAL)
     assert np.allclose(again.cells, z.cells, rtol=1e-8, atol=1e-8 * TOTAL)
 
 
@@ -73,7 +73,7 @@ def test_sparse_own_cells_and_float32():
     for dtype, close in ((np.float64, 1e-10), (np.float32, 1e-5)):
         engine, z = inferred(plan, theta, dtype=dtype)
         out, _, _, far = moved(engine, z, delta)
-        engine.settle(out, TOTAL)
+        engine.normalise(out, TOTAL)
         _, want = inferred(plan, theta + delta)
         assert not far and np.allclose(out.cells, want.cells, rtol=close, atol=close * TOTAL)
 
@@ -85,31 +85,31 @@ OUTER = [("a", "b", "c"), ("b", "a", "e"), ("c", "d")]
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_pulled_nodes_keep_their_laws(monkeypatch, dtype, weighted, threads):
+def test_direct_nodes_keep_their_laws(monkeypatch, dtype, weighted, threads):
     """The step, the average and the three sums, as csrc/infer.h states them, written out."""
-    monkeypatch.setattr(layout, "PULL_CELLS", 1)
+    monkeypatch.setattr(layout, "DIRECT_CELLS", 1)
     monkeypatch.setattr(layout, "LANE_CELLS", 16)
     rng = np.random.default_rng(5)
     plan = planned(CUT, OUTER, direct=OUTER)
-    assert len(plan.pulled) == 3 and {len(n.lane_at) > 2 for n in plan.nodes} >= {True}
-    pulls = []
-    for node in plan.pulled:
+    assert len(plan.direct) == 3 and {len(n.lane_at) > 2 for n in plan.nodes} >= {True}
+    targets = []
+    for node in plan.direct:
         n = node.rows * node.cells
         weight = rng.uniform(0.1, 2.0, n).astype(dtype) if weighted else rng.uniform(0.5, 2.0)
-        pulls.append((rng.normal(TOTAL / n, 1.0, n).astype(dtype), weight))
+        targets.append((rng.normal(TOTAL / n, 1.0, n).astype(dtype), weight))
     theta = rng.normal(size=max(plan.size, 1))
-    engine, start = inferred(plan, theta, threads, dtype, pulls)
+    engine, start = inferred(plan, theta, threads, dtype, targets)
     # a state whose rows have factors, and an average that differs from it
-    z, *_ = moved(engine, start, rng.normal(size=theta.size) * 0.1, size=0.02, pulls=3)
+    z, *_ = moved(engine, start, rng.normal(size=theta.size) * 0.1, size=0.02, targets=3)
     true = engine.state(z.cells.copy())
     true.rowsum[:], true.m[:] = z.rowsum, z.m
-    engine.settle(true, TOTAL)
+    engine.normalise(true, TOTAL)
     x = start.cells.astype(dtype) * dtype(1.0)
     size, mix, weight = 0.05, 0.4, 0.3
     delta = rng.normal(size=theta.size) * 0.2
-    out, sums, _, far = moved(engine, z, delta, size, mix, x, weight, pulls=3)
+    out, sums, _, far = moved(engine, z, delta, size, mix, x, weight, targets=3)
     assert not far
-    engine.settle(out, TOTAL)
+    engine.normalise(out, TOTAL)
     # in numpy
     mean = 0.7 * start.cells.astype(float) + 0.3 * true.cells
     close = 1e-4 if dtype == np.float32 else 1e-9
@@ -117,7 +117,7 @@ def test_pulled_nodes_keep_their_laws(monkeypatch, dtype, weighted, threads):
     dense = planned(CUT, OUTER)
     potentials = np.zeros(dense.size)
     wanted = []
-    for node, (target, w) in zip(plan.pulled, pulls):
+    for node, (target, w) in zip(plan.direct, targets):
         span = slice(node.table, node.table + target.size)
         y = 0.6 * mean[span] + 0.4 * true.cells[span] - target
         wanted.append((span, y, w))
@@ -130,7 +130,7 @@ def test_pulled_nodes_keep_their_laws(monkeypatch, dtype, weighted, threads):
     same = plain.state(np.asarray(true.cells, np.float64))
     plain.adopt(same, TOTAL)
     want, *_ = moved(plain, same, potentials)
-    plain.settle(want, TOTAL)
+    plain.normalise(want, TOTAL)
     assert np.allclose(out.cells, want.cells, rtol=close * 10, atol=close)
     for k, (span, y, w) in enumerate(wanted):
         g = want.cells[span] - true.cells[span]
@@ -142,13 +142,13 @@ def test_bits_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr(layout, "LANE_CELLS", 16)
     rng = np.random.default_rng(2)
     plan = planned(CUT, OUTER, direct=OUTER)
-    pulls = [(rng.normal(1.0, 1.0, n.rows * n.cells), 0.7) for n in plan.pulled]
+    targets = [(rng.normal(1.0, 1.0, n.rows * n.cells), 0.7) for n in plan.direct]
     theta, delta = rng.normal(size=plan.size), rng.normal(size=plan.size)
     found = []
     for threads in (1, 2, 5):
-        engine, z = inferred(plan, theta, threads, pulls=pulls)
+        engine, z = inferred(plan, theta, threads, targets=targets)
         x = z.cells.copy()
-        out, sums, log_z, _ = moved(engine, z, delta, 0.1, 0.5, x, 0.5, pulls=len(pulls))
+        out, sums, log_z, _ = moved(engine, z, delta, 0.1, 0.5, x, 0.5, targets=len(targets))
         found.append((out.cells.tobytes(), out.m.tobytes(), x.tobytes(), sums.tobytes(), log_z))
     assert found[0] == found[1] == found[2]
 
@@ -174,7 +174,7 @@ def test_zeros_stay_and_everything_else_can_come_back(dtype):
     for _ in range(4):
         back, _, _, far = moved(engine, back, delta)
         assert not far
-    engine.settle(back, TOTAL)
+    engine.normalise(back, TOTAL)
     assert back.cells[7] == 0 and back.cells[3] > 0.1 * TOTAL  # ... and it returns
 
 
@@ -192,7 +192,7 @@ def test_a_step_too_long_is_told_not_taken():
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_a_fit_is_the_same_with_and_without_pulling(seed):
+def test_a_fit_is_the_same_with_and_without_direct_nodes(seed):
     """Whole fits by both paths: identity measurements, some repeated, some with a sigma per cell."""
     rng = np.random.default_rng(seed)
     joint = rng.gamma(0.3, 1.0, CUT.shape(tuple(CUT))) * 20
@@ -206,7 +206,7 @@ def test_a_fit_is_the_same_with_and_without_pulling(seed):
     losses = {}
     for least in (1, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(layout, "PULL_CELLS", least)
+            patch.setattr(layout, "DIRECT_CELLS", least)
             for method in ("accelerated", "mirror-descent"):
                 model = fit(CUT, seen, stop="tol", tol=1e-9, method=method, iters=3000)
                 stated = sum(
