@@ -12,6 +12,7 @@ from types import ModuleType
 
 _WHERE = {
     "Schema": "schema",
+    "Dialect": "schema.dialect",
     "Table": "tables.table",
     "read": "tables.ingest",
     "select_keys": "release.keyselect",

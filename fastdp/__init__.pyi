@@ -17,6 +17,7 @@ from .run.result import load_run as load_run
 from .run.synthesize import synthesize as synthesize
 from .run.verify import verify as verify
 from .schema import Schema as Schema
+from .schema.dialect import Dialect as Dialect
 from .tables.ingest import read as read
 from .tables.table import Table as Table
 

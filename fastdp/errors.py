@@ -79,7 +79,8 @@ class Cancelled(FastdpError):
 def redact_errors(call: Callable[[], Any], memory: str, other: Callable[[str], FastdpError]) -> Any:
     """Runs code that sees private rows. Its errors are outputs too: texts that are not ours could quote a
     value, and a lack of memory the number of rows. They are replaced, by MemoryError(memory) or by other(name
-    of the class), and the originals are dropped."""
+    of the class), and the originals are dropped. That holds for whatever is raised, panics of foreign code
+    too, but for what asks the program to stop."""
     failed = ""
     try:
         return call()
@@ -88,6 +89,8 @@ def redact_errors(call: Callable[[], Any], memory: str, other: Callable[[str], F
         raise
     except MemoryError:
         pass
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
         failed = type(error).__name__
     raise other(failed) if failed else MemoryError(memory)

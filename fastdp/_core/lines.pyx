@@ -64,8 +64,8 @@ cdef class Texts:
         self.start_p, self.text_p = &start_v[0], &text_v[0]
 
 
-cdef class Columns:
-    """Columns to be filled: room for every line of a text, in Arrow's layout."""
+cdef class _Columns:
+    """_Columns to be filled: room for every line of a text, in Arrow's layout."""
 
     cdef list arrays
     cdef fdp_text_column *out
@@ -121,8 +121,8 @@ def split(const uint8_t[::1] text, Dialect dialect not None, const int32_t[::1] 
     with nogil:
         code = fdp_lines_count(text_p, n, &lines)
     check(code, "counting lines")
-    out = Columns(columns, lines, n)
-    cdef fdp_text_column *out_p = (<Columns>out).out
+    out = _Columns(columns, lines, n)
+    cdef fdp_text_column *out_p = (<_Columns>out).out
     cdef fdp_span *span = <fdp_span *>calloc(fields, sizeof(fdp_span))
     if span == NULL:
         check(FDP_ERR_MEMORY, "reading lines")
@@ -131,7 +131,7 @@ def split(const uint8_t[::1] text, Dialect dialect not None, const int32_t[::1] 
                                columns, out_p, &result)
         free(span)
     check(code, "reading lines")
-    return (<Columns>out).made(result.rows), result.rows, result.wrong, result.consumed
+    return (<_Columns>out).made(result.rows), result.rows, result.wrong, result.consumed
 
 
 def json(const uint8_t[::1] text, Texts keys not None, int64_t limit, bint keep_wrong=False):
@@ -143,8 +143,8 @@ def json(const uint8_t[::1] text, Texts keys not None, int64_t limit, bint keep_
     with nogil:
         code = fdp_lines_count(text_p, n, &lines)
     check(code, "counting lines")
-    out = Columns(columns, lines, n)
-    cdef fdp_text_column *out_p = (<Columns>out).out
+    out = _Columns(columns, lines, n)
+    cdef fdp_text_column *out_p = (<_Columns>out).out
     scratch = np.empty(max(1, min(limit, n)), np.uint8)
     cdef uint8_t[::1] scratch_v = scratch
     cdef fdp_span *span = <fdp_span *>calloc(max(columns, 1), sizeof(fdp_span))
@@ -155,7 +155,7 @@ def json(const uint8_t[::1] text, Texts keys not None, int64_t limit, bint keep_
                               keys.text_p, out_p, &result)
         free(span)
     check(code, "reading lines")
-    return (<Columns>out).made(result.rows), result.rows, result.wrong
+    return (<_Columns>out).made(result.rows), result.rows, result.wrong
 
 
 def whole(const int32_t[::1] offset, const uint8_t[::1] data, valid):

@@ -44,6 +44,12 @@ Delta = Annotated[float, typer.Option("--delta", "-d", help="Delta; far below 1 
 Epsilons = Annotated[
     str, typer.Option("--epsilon", "-e", help="Epsilon, or several: 1,10 (charged together).")
 ]
+DialectOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dialect", help='How text files are written: \'delimiter = ";", encoding = "latin-1"\', ...'
+    ),
+]
 Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores this process may use).")]
 
 
@@ -58,7 +64,8 @@ Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores t
 )
 def synth(
     data: Annotated[
-        list[str], typer.Argument(help="Private data: files, globs or folders (Parquet, CSV, Arrow).")
+        list[str],
+        typer.Argument(help="Private data: files, globs or folders (Parquet, Arrow, CSV, TSV, JSON lines)."),
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Run folder to make; holds only what may be released.")
@@ -67,6 +74,7 @@ def synth(
     delta: Delta,
     mechanism: Mechanism,
     schema: SchemaOption = None,
+    dialect: DialectOption = None,
     public: Annotated[
         str | None, typer.Option(help="Public data of the same schema: user ids, choices.")
     ] = None,
@@ -105,6 +113,7 @@ def synth(
             numbers if len(numbers) > 1 else numbers[0],
             delta,
             schema=schema,
+            dialect=_dialect(dialect),
             rows=rows,
             public=public,
             ledger=ledger,
@@ -420,6 +429,13 @@ def verify_run(
         typer.echo(f"{folder}: the statement holds, epsilon {found.epsilon:.6g} at delta {found.delta:g}")
         if not found.private:
             typer.echo("NOT PRIVATE: the noise was drawn from a known seed")
+
+
+def _dialect(text: str | None):
+    """What `--dialect` says, or None."""
+    from ..schema.dialect import Dialect
+
+    return None if text is None else Dialect.from_text(text)
 
 
 def epsilons(text: str) -> list[float]:

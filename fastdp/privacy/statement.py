@@ -44,6 +44,12 @@ LAWS: dict[tuple[str, str], type] = {
 KEYS_NOTE = "by private key selection"
 """What `select_keys` writes into a schema's provenance."""
 
+WRITER_NOTE = (
+    "text files are read in a dialect in which a line is not read by itself (newlines in values, UTF-16 or "
+    "UTF-32): the promise assumes that whoever wrote them did so correctly, whatever the values"
+)
+"""What a statement says where `schema.dialect.trusts_writer`."""
+
 NOT_PROTECTED = (
     "the schema, its code lists, bin edges and bounds, which must come from public sources",
     "the public data named here, and everything learnt from it",
@@ -133,6 +139,8 @@ def build(
         remarks.append(
             "values of the schema were selected from private data, which cost an epsilon and delta of its own: see its provenance"
         )
+    if schema.dialect.trusts_writer:
+        remarks.append(WRITER_NOTE)
     if seeded:
         remarks.append("the noise was drawn from a known seed: this run protects nobody")
     found["notes"] = remarks

@@ -222,7 +222,7 @@ def _batches(
     from ..tables.ingest import _known, _plain_ids
 
     wanted = [name] if schema.user is None else [name, schema.user]
-    for part in sources.open_parts(source):
+    for part in sources.open_parts(source, schema.dialect):
         _check(part, wanted, name, dtype)
         for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
             for batch in sources.guarded(part.where, unit()):
@@ -231,7 +231,7 @@ def _batches(
                 ids = None
                 if schema.user is not None:
                     ids = batch.column(schema.user)
-                    text = schema.user in part.text
+                    text = part.is_text(schema.user)
                     ids = textvalues.ids(ids, schema.user_dtype) if text else _plain_ids(ids)
                     known = _known(ids) if schema.null_user == "drop" else None
                     keep = keep if known is None else pc.and_(keep, pa.array(known))
@@ -279,9 +279,9 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
     from ..tables.ingest import _plain_ids
 
     for column in wanted:
-        if part.schema.names.count(column) != 1:
+        if part.times(column) != 1:
             raise DataError(f"{part.where}: column {column!r} is missing, or there more than once")
-    kind = part.schema.field(name).type
+    kind = pa.binary() if part.is_text(name) else part.schema.field(name).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_decimal(kind):
         raise DataError(f"{part.where}: column {name!r} is {kind}; cast it to {dtype}")

@@ -8,7 +8,7 @@ import os
 import resource
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ class Work:
     several: bool
     report: bool
     drew: bool = False
+    reading: dict[str, int] = field(default_factory=dict)
 
     def go(self, source: Any, public: Any, folder: RunFolder | None) -> Run | list[Run]:
         from ..release.reserve import BudgetRequest, reserve
@@ -246,7 +247,14 @@ class Work:
             return source, False
         from ..tables.ingest import read
 
-        return read(source, self.schema, threads=self.threads), True
+        table = read(source, self.schema, threads=self.threads)
+        self.reading = {
+            "rows": table.rows,
+            "users": table.users,
+            "dropped_rows": table._dropped,
+            "malformed_lines": table._malformed,
+        }
+        return table, True
 
     def _public(self, public: Any) -> PublicTable | Saved | None:
         if public is None:
@@ -317,6 +325,8 @@ class Work:
         stages = {self._label(i): self._timings(i) for i in range(len(self.epsilons))}
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         _write_json(folder.private / "timings.json", {"seconds": stages, "peak_bytes": peak})
+        if self.reading:
+            _write_json(folder.private / "reading.json", self.reading)
 
 
 def is_table(source: Any) -> bool:

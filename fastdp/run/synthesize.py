@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..mechanisms.base import Config
     from ..privacy.ledger import Ledger
     from ..schema import Schema
+    from ..schema.dialect import Dialect
 
 __all__ = ["synthesize"]
 
@@ -34,6 +35,7 @@ def synthesize(
     delta: float = 1e-9,
     *,
     schema: Schema | str | os.PathLike | None = None,
+    dialect: Dialect | Mapping[str, Any] | None = None,
     rows: int | None = None,
     public: Any = None,
     ledger: Ledger | str | os.PathLike | None = None,
@@ -50,6 +52,7 @@ def synthesize(
     """Private synthetic rows like those of `table`.
 
     table: a `fastdp.Table`, or any source `fastdp.read` takes (then `schema`, or a recipe that names one).
+    dialect: of text files, in place of the schema's; of the public data too.
     mechanism: a mechanism's name, a recipe's name or path, a mapping, or a config object.
     epsilon: one number, or several: one joint reservation and a list of runs (in `out`, a folder eps-E each).
     rows: how many to make, a public number; None: the total estimated from the noisy answers.
@@ -64,7 +67,8 @@ def synthesize(
         raise UsageError(f"epsilon must be a number or a list of them, got {epsilon!r}")
     if public is not None and _same(public, table):
         raise UsageError(
-            "public= names the private data itself, which was not read with public=True: nothing would be protected"
+            "public= is the private data itself, or shares a file or rows in memory with it: nothing of that "
+            "would be protected"
         )
     several = isinstance(epsilon, Sequence)
     epsilons = [float(e) for e in epsilon] if isinstance(epsilon, Sequence) else [epsilon]
@@ -85,7 +89,7 @@ def synthesize(
         schema = table.schema
     elif schema is None and recipe.schema is None:
         schema = schema_of(public)
-    schema = resolve_schema(schema, recipe)
+    schema = resolve_schema(schema, recipe).with_dialect(dialect)
     configs = [recipe.config(e).resolved(schema, e, float(delta)) for e in epsilons]
     for config in configs:
         clip_of(config, schema)
@@ -120,15 +124,9 @@ def synthesize(
 
 
 def _same(public: Any, private: Any) -> bool:
-    """Whether the public data is the private source, by mistake: the same object, or a file that both name."""
+    """Whether the public data is the private source, or part of it, by mistake."""
+    from ..tables.identity import overlap
+
     if public is private:
         return not (is_table(public) and public.public)
-    mine, theirs = (
-        {
-            os.path.realpath(p)
-            for p in (x if isinstance(x, list | tuple) else [x])
-            if isinstance(p, str | os.PathLike)
-        }
-        for x in (private, public)
-    )
-    return bool(mine & theirs)
+    return overlap(public, private)

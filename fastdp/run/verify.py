@@ -31,6 +31,7 @@ RELEASABLE = (
 )
 PRIVATE = (
     "*timing*",
+    "reading.json",
     "*.log",
     "log*",
     "*report*",

@@ -16,6 +16,7 @@ from ..errors import SchemaError
 from . import dtypes
 from .columns import MAX_CODES, Categorical, Column, Integer, Numeric, Policy, Tail, fail
 from .derived import Derived, Timestamp, Transform
+from .dialect import Dialect
 from .toml_write import document
 
 Field = Column | Derived
@@ -299,7 +300,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `Schema`, as keyword arguments, of a whole document."""
     if not isinstance(plain, Mapping):
         raise SchemaError(f"a schema is a table with [columns], got {_kind(plain)}")
-    known = ("fastdp", "name", "provenance", "user", "columns", "outputs")
+    known = ("fastdp", "name", "provenance", "user", "dialect", "columns", "outputs")
     for key in plain:
         if key not in known:
             raise SchemaError(f"schema, field {key!r}: unknown{_hint(str(key), known)}")
@@ -337,6 +338,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
         "name": plain.get("name", ""),
         "provenance": plain.get("provenance", ""),
         "outputs": {name: _output(name, item) for name, item in outputs.items()},
+        "dialect": Dialect.from_plain(plain.get("dialect", {})),
     }
 
 

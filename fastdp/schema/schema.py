@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,18 @@ from ..errors import SchemaError
 from . import document, importers
 from .columns import Column
 from .derived import Derived
+from .dialect import Dialect
 from .document import FORMAT, Field, Output
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schema:
-    """Public description of a table; frozen. Equal where `digest()` is equal.
+    """Public description of a table; frozen. Equal where `digest()` is equal; the dialect, which says how
+    files are written and not what codes mean, does not count.
 
     `fields` are the source columns by name, as in the file; `columns` the code columns they become
     (a derived field has several), and `domain` their numbers of codes. `null_user` says what a null user
-    id means: `drop` the row, or `own`: each such row is a user of its own.
+    id means: `drop` the row, or `own`: each such row is a user of its own. `dialect` is that of text files.
     """
 
     fields: Mapping[str, Field]
@@ -39,6 +41,7 @@ class Schema:
     name: str = ""
     provenance: str = ""
     outputs: Mapping[str, Output] = field(default_factory=dict)
+    dialect: Dialect = field(default_factory=Dialect)
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -109,7 +112,12 @@ class Schema:
             self.name,
             self.provenance,
             outputs,
+            self.dialect,
         )
+
+    def with_dialect(self, dialect: Dialect | Mapping[str, Any] | None) -> Schema:
+        """The same schema with another dialect of text files; None: this one."""
+        return self if dialect is None else replace(self, dialect=Dialect.from_plain(dialect))
 
     def areas(self) -> list[str]:
         """Names of the columns whose role is `area`, for maps."""
@@ -139,18 +147,21 @@ class Schema:
                 plain["user"]["max_rows"] = self.max_rows_per_user
             if self.user_dtype is not None:
                 plain["user"]["dtype"] = self.user_dtype
+        if dialect := self.dialect.to_plain():
+            plain["dialect"] = dialect
         plain["columns"] = {name: item.to_plain() for name, item in self.fields.items()}
         if self.outputs:
             plain["outputs"] = {name: o.to_plain() for name, o in self.outputs.items()}
         return plain
 
     def digest(self) -> str:
-        """SHA-256 (hex) of the canonical JSON. The order of columns counts, notes do too."""
+        """SHA-256 (hex) of the canonical JSON without the dialect; the order of columns and notes count."""
         return self._digest
 
     @cached_property
     def _digest(self) -> str:
         plain = self.to_dict()
+        plain.pop("dialect", None)
         plain["order"] = list(self.fields)
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -48,9 +48,9 @@ def _list(values: list[Any]) -> str:
 
 
 def document(plain: Mapping[str, Any]) -> str:
-    """The TOML text of a schema's plain form: scalars, then [user], [columns.*], [outputs.*]."""
+    """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*], [outputs.*]."""
     out = [f"{_key(k)} = {_value(v)}" for k, v in plain.items() if not isinstance(v, Mapping)]
-    for key in ("user",):
+    for key in ("user", "dialect"):
         if key in plain:
             out += ["", f"[{key}]", *(f"{_key(k)} = {_value(v)}" for k, v in plain[key].items())]
     for key in ("columns", "outputs"):

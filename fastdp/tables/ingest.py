@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from .._util import threads as _threads
 from ..errors import DataError, redact_errors
 from ..schema import dtypes
 from . import sources, textvalues
+from .parts import Part, Unit
 from .table import Table, as_schema, code_dtype
 from .userids import Prepared, UserIndex
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..schema import Schema
+    from ..schema.dialect import Dialect
 
 SPOOL_ROWS = 50_000_000
 """Tables of more rows than this are spooled to files."""
@@ -83,21 +85,25 @@ def read(
     *,
     public: bool = False,
     columns: Sequence[str] | None = None,
+    dialect: Dialect | Mapping[str, Any] | None = None,
     spool: Any = None,
     threads: int | None = None,
     progress: Any = None,
 ) -> Table:
     """Reads and encodes any source under a public schema.
 
-    source: a path, glob, list of paths, Hive folder (Parquet, CSV, CSV.gz, Arrow IPC); a polars DataFrame or
-    LazyFrame; a pyarrow Table, RecordBatch, reader or dataset; pandas; a DuckDB relation; anything with
-    `__arrow_c_stream__`. Only the columns the schema needs are read (`columns`: only these of them).
+    source: a path, glob, list of paths, Hive folder (Parquet, Arrow IPC, CSV, TSV, JSON lines); a polars
+    DataFrame or LazyFrame; a pyarrow Table, RecordBatch, reader or dataset; pandas; a DuckDB relation;
+    anything with `__arrow_c_stream__`. Only the columns the schema needs are read.
+    columns: only these of them.
+    dialect: of text files, in place of the schema's (`fastdp.Dialect`, or a mapping with its fields). Every
+    line of a text file is read by itself; one that does not parse has the wrong shape and changes no other.
     spool: a folder for memory-mapped code columns; None keeps codes in memory up to `SPOOL_ROWS` rows and
     uses the system's temporary folder (TMPDIR) beyond. Spooled files have no name once open on POSIX, or are
-    removed when the table is closed or collected. progress: called as progress(rows_read_so_far); it sees
-    private numbers, so it is for the data's owner only.
+    removed when the table is closed or collected.
+    progress: called as progress(rows_read_so_far); it sees private numbers, so it is for the data's owner.
     """
-    schema = as_schema(schema)
+    schema = as_schema(schema).with_dialect(dialect)
     if public:
         return _read(source, schema, public, columns, spool, threads, progress)
     return guarded(lambda: _read(source, schema, public, columns, spool, threads, progress))
@@ -128,7 +134,7 @@ def _read(
     if columns is not None:
         schema = schema.select(columns)
     count = _threads.resolve(threads)
-    parts = sources.open_parts(source)
+    parts = sources.open_parts(source, schema.dialect)
     needed = list(dict.fromkeys(encode.source_columns(schema)))
     wanted = needed if schema.user is None else [*needed, schema.user]
     for part in parts:
@@ -166,38 +172,38 @@ def _read(
         user_hash=None if users is None else users.hashes(),
         public=public,
         dropped=dropped,
+        malformed=sum(part.tally.lines for part in parts),
     )
 
 
-def _check_part(part: sources.Part, schema: Schema, wanted: Sequence[str]) -> None:
+def _check_part(part: Part, schema: Schema, wanted: Sequence[str]) -> None:
     """Names and types, before any row is read."""
     import pyarrow as pa
 
     from ..codec import encode
 
-    names = part.schema.names
     for name in wanted:
-        times = names.count(name)
+        times = part.times(name)
         if times == 0:
             raise DataError(f"{part.where}: column {name!r} is missing")
         if times > 1:
             raise DataError(f"{part.where}: column {name!r} is there {times} times")
     types = _source_types(schema)
     fields = [
-        pa.field(n, dtypes.arrow(types[n])) if n in part.text else part.schema.field(n)
+        pa.field(n, dtypes.arrow(types[n])) if part.is_text(n) else part.schema.field(n)
         for n in wanted
         if n in types
     ]
     try:
         encode.check_types(schema, pa.schema(fields))
-        if schema.user is not None and schema.user not in part.text:
+        if schema.user is not None and not part.is_text(schema.user):
             UserIndex(schema.user).prepare(pa.nulls(0, part.schema.field(schema.user).type))
     except DataError as error:
         raise DataError(f"{part.where}: {error}") from None
 
 
 def _pieces(
-    parts: Sequence[sources.Part],
+    parts: Sequence[Part],
     schema: Schema,
     wanted: Sequence[str],
     users: UserIndex | None,
@@ -206,10 +212,10 @@ def _pieces(
     """Encoded batches in the order of the source, whatever thread made them."""
     types = _source_types(schema)
 
-    def work(part: sources.Part, unit: sources.Unit) -> list[_Piece]:
+    def work(part: Part, unit: Unit) -> list[_Piece]:
         return [_encode(batch, part, schema, types, users) for batch in sources.guarded(part.where, unit())]
 
-    def units() -> Iterator[tuple[sources.Part, sources.Unit]]:
+    def units() -> Iterator[tuple[Part, Unit]]:
         for part in parts:
             for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
                 yield part, unit
@@ -239,7 +245,7 @@ def _source_types(schema: Schema) -> dict[str, str]:
 
 def _encode(
     batch: pa.RecordBatch,
-    part: sources.Part,
+    part: Part,
     schema: Schema,
     types: dict[str, str],
     users: UserIndex | None,
@@ -248,11 +254,11 @@ def _encode(
 
     from ..codec import encode
 
-    if part.text:
+    if part.text or part.any_name:
         arrays = []
         for name in batch.schema.names:
             array = batch.column(name)
-            if name in part.text:
+            if part.is_text(name):
                 own = name in types
                 array = (
                     textvalues.parse(array, types[name]) if own else textvalues.ids(array, schema.user_dtype)

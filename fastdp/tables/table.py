@@ -50,6 +50,7 @@ class Table:
         user_hash: np.ndarray | None = None,
         public: bool = False,
         dropped: int = 0,
+        malformed: int = 0,
         spool: Any = None,
     ):
         if rows > MAX_ROWS:
@@ -62,6 +63,7 @@ class Table:
         self.user_hash = user_hash
         self.public = public
         self._dropped = dropped
+        self._malformed = malformed
         self._spool = spool
         self._rows_per_user: np.ndarray | None = None
 
@@ -150,6 +152,7 @@ class Table:
             user_hash=self.user_hash,
             public=public,
             dropped=self._dropped,
+            malformed=self._malformed,
             spool=self._spool,
         )
 

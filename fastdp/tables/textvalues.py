@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from .._core import lines
+from .._util.muted import muted
 from ..schema import dtypes
 
 if TYPE_CHECKING:
@@ -22,6 +26,8 @@ _TIMES = (
     "%Y-%m-%d %H:%M",
     "%m/%d/%Y %I:%M:%S %p",
 )
+_FARTHEST = 8_200_000_000_000_000_000
+"""Microseconds: about 259,800 years."""
 _TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
 
 
@@ -46,9 +52,12 @@ def ids(raw: pa.Array, dtype: str | None) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    raw = raw.cast(pa.large_binary())
     if dtype is None or dtypes.family(dtype) != "int":
-        return raw
+        return raw.cast(pa.large_binary())
+    buffers = _buffers(raw)
+    if buffers is not None and lines.shortest(*buffers):
+        return raw.cast(pa.large_binary())
+    raw = raw.cast(pa.large_binary())
     return pc.replace_substring_regex(raw, _WHOLE, r"\1\2")
 
 
@@ -60,12 +69,45 @@ def parse(raw: pa.Array, dtype: str) -> pa.Array:
     """
     import polars as pl
 
-    text = to_text(raw)
     family = dtypes.family(dtype)
+    if family == "int" and (numbers := _all_whole(raw)) is not None:
+        return numbers
+    text = to_text(raw)
     if family == "string":
         return text
-    column = pl.Series(pl.from_arrow(text)).str.strip_chars()
-    return _parse(column, family, dtype).to_arrow()
+    with muted():
+        column = pl.Series(pl.from_arrow(text)).str.strip_chars()
+        return _parse(column, family, dtype).to_arrow()
+
+
+def _buffers(raw: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
+    """Offsets, bytes and validity bitmap (None: all are valid) of a binary array whose bitmap begins at a
+    byte; else None."""
+    import pyarrow as pa
+
+    if not pa.types.is_binary(raw.type) or not len(raw) or raw.offset % 8:
+        return None
+    valid, offset, data = raw.buffers()
+    starts = np.frombuffer(offset, np.int32, count=len(raw) + 1, offset=4 * raw.offset)
+    content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    bits = (
+        None
+        if valid is None or not raw.null_count
+        else np.frombuffer(valid, np.uint8, offset=raw.offset // 8)
+    )
+    return starts, content, bits
+
+
+def _all_whole(raw: pa.Array) -> pa.Array | None:
+    """The int64 values of texts that are all whole numbers of at most 18 digits, else None."""
+    import pyarrow as pa
+
+    buffers = _buffers(raw)
+    numbers = None if buffers is None else lines.whole(*buffers)
+    if buffers is None or numbers is None:
+        return None
+    valid = None if buffers[2] is None else pa.py_buffer(buffers[2])
+    return pa.Array.from_buffers(pa.int64(), len(raw), [valid, pa.py_buffer(numbers)], raw.null_count)
 
 
 def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
@@ -88,6 +130,8 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
     zone = "tz=" in dtype
     found = text.str.strptime(pl.Date, "%Y-%m-%d", strict=False, exact=True).cast(pl.Datetime("us"))
     for form in _TIMES:
+        if not (found.is_null() & text.is_not_null()).any():
+            break
         here = text.str.strptime(pl.Datetime("us"), form, strict=False)
         found = found.zip_with(found.is_not_null(), here)
     if zone:
@@ -95,6 +139,8 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
         offset = text.str.strptime(
             pl.Datetime("us", "UTC"), "%Y-%m-%dT%H:%M:%S%.f%#z", strict=False
         ).dt.convert_time_zone(name)
+        # Further from 1970 than Polars can place on a clock; such times are outside every domain either way.
+        found = found.to_physical().clip(-_FARTHEST, _FARTHEST).cast(pl.Datetime("us"))
         local = found.dt.replace_time_zone(name, ambiguous="earliest", non_existent="null")
         return offset.zip_with(offset.is_not_null(), local)
     return found

@@ -44,9 +44,14 @@ def test_ids_that_are_not_utf8_stay_apart(tmp_path):
     weight."""
     rows = [b"\xff,1"] * 4 + [b"\xfe,2"] * 2
     source = write(tmp_path / "x.csv", b"who,a\n" + b"\n".join(rows) + b"\n")
-    table = fastdp.read(source, schema())
+    latin = {"encoding": "latin-1"}
+    table = fastdp.read(source, schema(), dialect=latin)
     assert table.users == 2
-    alone = fastdp.read(write(tmp_path / "y.csv", b"who,a\n" + b"\n".join(rows[4:]) + b"\n"), schema())
+    alone = write(tmp_path / "y.csv", b"who,a\n" + b"\n".join(rows[4:]) + b"\n")
+    alone = fastdp.read(alone, schema(), dialect=latin)
+    assert (
+        fastdp.read(source, schema()).rows == 0
+    )  # where UTF-8 is declared, they are lines of the wrong shape
     both = local(table).marginals([("a",)], 2)["a",]
     assert both[2] == local(alone).marginals([("a",)], 2)["a",][2] == 2 << 20
 

@@ -165,6 +165,7 @@ def test_verify_sees_through_every_change(made, change):
     "name",
     [
         "timings.json",
+        "reading.json",
         "run.log",
         "report.html",
         "counts.npy",

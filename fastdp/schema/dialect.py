@@ -1,0 +1,175 @@
+"""Dialects of text files: what divides a line into fields, and what bytes and texts mean.
+
+A dialect is public, like the schema it belongs to. What it leaves open is decided by a file's name: commas
+and double quotes, or in .tsv tabs and no quotes.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..errors import SchemaError
+
+WHOLE_ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
+"""Encodings in which the byte 0x0A need not end a line: such a file is transcoded as a whole, where that is
+declared."""
+
+LINE_ENCODINGS = (
+    *(
+        "gb2312",
+        "gbk",
+        "gb18030",
+        "big5",
+        "big5hkscs",
+        "cp932",
+        "cp949",
+        "cp950",
+        "shift_jis",
+        "shift_jis_2004",
+    ),
+    *("shift_jisx0213", "euc_jp", "euc_jis_2004", "euc_jisx0213", "euc_kr", "johab"),
+)
+"""Encodings of several bytes in which 0x0A always ends a line: transcoded line by line."""
+
+_MALFORMED = ("drop", "null")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the lines of a text file are read.
+
+    delimiter, quote, escape: one ASCII character each; "" for no quote, no escape; None: by the file's name.
+    encoding: of the bytes; in it the byte 0x0A must always end a line, except for UTF-16 and UTF-32.
+    null: texts that mean null where they are not quoted.
+    header: True where the first line holds the names, else the names of all fields in order.
+    newlines: whether a line may end inside quotes. The privacy promise then assumes that the file was written
+    correctly. malformed: what becomes of a line of the wrong shape: it is dropped, or a row of nulls.
+    """
+
+    delimiter: str | None = None
+    quote: str | None = None
+    escape: str = ""
+    encoding: str = "utf-8"
+    null: tuple[str, ...] = ("",)
+    header: bool | tuple[str, ...] = True
+    newlines: bool = False
+    malformed: str = "drop"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "null", _texts("null", self.null))
+        if self.header is not True:
+            object.__setattr__(self, "header", _texts("header", self.header))
+            if not self.header:
+                raise _fail("header", "true, or the names of all fields")
+        used: dict[str, str] = {}
+        for name in ("delimiter", "quote", "escape"):
+            mark = getattr(self, name)
+            if mark is None or (mark == "" and name != "delimiter"):
+                continue
+            if not isinstance(mark, str) or len(mark) != 1 or not mark.isascii() or mark in "\r\n\0":
+                raise _fail(name, f"must be one ASCII character, got {mark!r}")
+            if mark in used:
+                raise _fail(
+                    name, f"{mark!r} is the {used[mark]} too; quotes inside quotes are doubled anyway"
+                )
+            used[mark] = name
+        if not isinstance(self.newlines, bool):
+            raise _fail("newlines", f"must be true or false, got {self.newlines!r}")
+        if self.malformed not in _MALFORMED:
+            raise _fail("malformed", f"{self.malformed!r} is none of {', '.join(_MALFORMED)}")
+        object.__setattr__(self, "encoding", _encoding(self.encoding))
+
+    def named(self, name: str) -> Dialect:
+        """The dialect of a file of this name (without an ending of its compression): nothing is left open."""
+        tabs = name.lower().endswith(".tsv")
+        delimiter = ("\t" if tabs else ",") if self.delimiter is None else self.delimiter
+        quote = ("" if tabs or delimiter == '"' else '"') if self.quote is None else self.quote
+        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("delimiter", "quote")}
+        return Dialect(delimiter, quote, **rest)
+
+    @property
+    def trusts_writer(self) -> bool:
+        """Whether one line's reading can depend on another's, so that the promise rests on how the file was
+        written."""
+        return self.newlines or self.encoding in WHOLE_ENCODINGS
+
+    def to_plain(self) -> dict[str, Any]:
+        """What differs from the defaults."""
+        out = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in out.items()}
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> Dialect:
+        """From a table with these keys; a Dialect as it is."""
+        if isinstance(plain, Dialect):
+            return plain
+        if not isinstance(plain, Mapping):
+            raise SchemaError(f"dialect: must be a table, got {type(plain).__name__}")
+        known = [f.name for f in fields(cls)]
+        for key in plain:
+            if key not in known:
+                raise _fail(str(key), f"unknown; there are {', '.join(known)}")
+        return cls(**plain)
+
+    @classmethod
+    def from_text(cls, text: str) -> Dialect:
+        """From the inside of a TOML table, as on the command line: `delimiter = ";", encoding = "cp1252"`."""
+        import tomllib
+
+        try:
+            return cls.from_plain(tomllib.loads(f"dialect = {{ {text} }}")["dialect"])
+        except tomllib.TOMLDecodeError:
+            raise SchemaError(
+                f'dialect: {text!r} is no list like: delimiter = ";", encoding = "latin-1"'
+            ) from None
+
+
+def _fail(field: str, text: str) -> SchemaError:
+    return SchemaError(f"dialect, field {field!r}: {text}")
+
+
+def _texts(field: str, value: Any) -> tuple[str, ...]:
+    if (
+        isinstance(value, str)
+        or not isinstance(value, list | tuple)
+        or not all(isinstance(v, str) for v in value)
+    ):
+        raise _fail(field, f"must be a list of texts, got {value!r}")
+    return tuple(value)
+
+
+def _encoding(name: Any) -> str:
+    """The encoding's own name; SchemaError where it is unknown or lines cannot be told apart in it."""
+    try:
+        found = codecs.lookup(name).name
+    except (LookupError, TypeError):
+        raise _fail("encoding", f"{name!r} is not known") from None
+    if found == "utf-8-sig":
+        found = "utf-8"
+    if found in ("utf-8", *WHOLE_ENCODINGS, *LINE_ENCODINGS) or byte_table(found) is not None:
+        return found
+    raise _fail("encoding", f"{name!r}: lines cannot be told apart in it; convert the file to UTF-8")
+
+
+def byte_table(encoding: str) -> str | None:
+    """The 256 characters of an encoding of single bytes that extends ASCII, U+DCFF for bytes that mean
+    nothing; None for any other."""
+    table = ""
+    try:
+        for byte in range(256):
+            try:
+                char = bytes([byte]).decode(encoding)
+            except UnicodeDecodeError:
+                char = "\udcff"
+            if len(char) != 1 or (byte < 128 and ord(char) != byte):
+                return None
+            table += char
+        alone = bytes(b for b in range(256) if table[b] != "\udcff")
+        if alone.decode(encoding) != table.replace("\udcff", ""):
+            return None
+    except (LookupError, UnicodeError, TypeError, ValueError):
+        return None
+    return table

@@ -1,0 +1,199 @@
+"""Frames, streams and relations as parts: Arrow, Polars, pandas, DuckDB, what has `__arrow_c_stream__`."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .._util.muted import muted
+from ..errors import DataError, UsageError
+from . import parts
+from .parts import Part, Unit, checked, cut
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def open_object(source: Any) -> Part:
+    """The part of an object that is no path. What Arrow holds is checked for offsets that lead out of its
+    buffers, batch by batch: it may come from a file or from another process."""
+    import pyarrow as pa
+
+    module = type(source).__module__.split(".")[0]
+    where = f"<{module}.{type(source).__name__}>"
+    if isinstance(source, pa.Table):
+        return of_table(source)
+    if isinstance(source, pa.RecordBatch):
+        return of_table(pa.Table.from_batches([source]))
+    if module == "pandas":
+        return _pandas(source, where)
+    if module == "polars" and hasattr(source, "sink_batches"):
+        return _lazy(source, where)
+    if module == "polars":
+        frame = source.to_frame() if hasattr(source, "to_frame") else source
+        return Part(
+            where,
+            frame.clear().to_arrow().schema,
+            lambda columns, user: (
+                partial(_from_polars, piece) for piece in frame.select(columns).iter_slices(parts.BATCH_ROWS)
+            ),
+        )
+    if module == "pyarrow" and hasattr(source, "get_fragments"):
+        return Part(
+            where,
+            source.schema,
+            lambda columns, user: _each(
+                source.to_batches(
+                    columns=list(columns),
+                    batch_size=parts.BATCH_ROWS,
+                    batch_readahead=4,
+                    fragment_readahead=1,
+                ),
+                checked,
+            ),
+        )
+    if module in ("duckdb", "_duckdb") and hasattr(source, "columns"):
+        return _duckdb(source, where)
+    if hasattr(source, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(source)
+        return Part(
+            where,
+            reader.schema,
+            lambda columns, user: _each((b.select(list(columns)) for b in reader), checked),
+        )
+    raise UsageError(
+        f"cannot read a {type(source).__name__}: give a path, glob or list of them, a polars, pandas or "
+        "pyarrow frame, a DuckDB relation, or anything with __arrow_c_stream__"
+    )
+
+
+def _each(batches: Iterable[pa.RecordBatch], work: Callable[[pa.RecordBatch], Any] = cut) -> Iterator[Unit]:
+    for batch in batches:
+        yield partial(work, batch)
+
+
+def of_table(table: pa.Table) -> Part:
+    """An Arrow table."""
+    return Part(
+        "<pyarrow.Table>",
+        table.schema,
+        lambda columns, user: _each(table.select(list(columns)).to_batches(parts.BATCH_ROWS), checked),
+    )
+
+
+def _pandas(frame: Any, where: str) -> Part:
+    import pyarrow as pa
+
+    if not hasattr(frame, "columns"):
+        frame = frame.to_frame()
+    names = [str(name) for name in frame.columns]
+    fields = []
+    for i, name in enumerate(names):
+        try:
+            kind = pa.array(frame.iloc[:, i], from_pandas=True).type
+        except pa.ArrowException:
+            raise DataError(f"{where}: column {name!r} mixes types; give it one type") from None
+        fields.append(pa.field(name, kind))
+    schema = pa.schema(fields)
+
+    def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+        at = [names.index(name) for name in columns]
+        for start in range(0, len(frame), parts.BATCH_ROWS):
+
+            def batch(start: int = start) -> Iterator[pa.RecordBatch]:
+                piece = frame.iloc[start : start + parts.BATCH_ROWS, at]
+                arrays = [
+                    pa.array(piece.iloc[:, i], type=schema.field(c).type, from_pandas=True)
+                    for i, c in enumerate(columns)
+                ]
+                yield from cut(pa.record_batch([_flat(a) for a in arrays], names=list(columns)))
+
+            yield batch
+
+    return Part(where, schema, units)
+
+
+def _flat(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _from_polars(piece: Any) -> list[pa.RecordBatch]:
+    with muted():
+        return piece.to_arrow().to_batches(parts.BATCH_ROWS)
+
+
+def _lazy(frame: Any, where: str) -> Part:
+    """A polars LazyFrame, run by its streaming engine with the projection pushed down."""
+    import polars as pl
+    import pyarrow as pa
+
+    try:
+        schema = pl.DataFrame(schema=frame.collect_schema()).to_arrow().schema
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"{where} cannot be resolved ({type(error).__name__})") from None
+
+    def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+        chosen = frame.select([pl.col(name) for name in columns])
+        try:
+            with muted():
+                for piece in _stream(chosen):
+                    yield from _each(piece.to_arrow().to_batches(parts.BATCH_ROWS))
+        except pl.exceptions.PolarsError as error:
+            raise pa.ArrowInvalid(type(error).__name__) from None
+
+    return Part(where, schema, units)
+
+
+def _stream(frame: Any) -> Iterator[Any]:
+    """The rows of a LazyFrame in order, a few batches ahead.
+
+    Not by `collect_batches`: where a thread of its engine panics, that ends as if there were no more rows,
+    and one row would take others with it. `sink_batches` raises.
+    """
+    waiting: queue.Queue[Any] = queue.Queue(2)
+    stopped = threading.Event()
+
+    def put(item: Any) -> bool:
+        while not stopped.is_set():
+            try:
+                waiting.put(item, timeout=0.1)
+                return False
+            except queue.Full:
+                continue
+        return True
+
+    def run() -> None:
+        try:
+            frame.sink_batches(put, chunk_size=parts.BATCH_ROWS, maintain_order=True)
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    worker = threading.Thread(target=run, name="fastdp-lazy", daemon=True)
+    worker.start()
+    try:
+        while (item := waiting.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stopped.set()
+        worker.join()
+
+
+def _duckdb(relation: Any, where: str) -> Part:
+    """A DuckDB relation; names and types from an empty result, only the columns needed are computed."""
+    names = list(relation.columns)
+    quoted = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names]
+    schema = relation.limit(0).to_arrow_table().schema
+
+    def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+        wanted = relation.project(", ".join(quoted[names.index(name)] for name in columns))
+        return _each(wanted.to_arrow_reader(parts.BATCH_ROWS))
+
+    return Part(where, schema, units)

@@ -1,0 +1,86 @@
+"""What a source consists of: parts (a file, a frame, a stream), each of units that threads turn into record
+batches."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 1 << 17
+"""Rows of one record batch; rows in flight are at most this times (threads + 2), and one row group of
+Parquet, or one block of text, per thread."""
+
+Unit = Callable[[], Iterable["pa.RecordBatch"]]
+
+
+class Tally:
+    """How many lines of the wrong shape were read: PRIVATE, for the data's owner only. Threads may add at
+    once."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self._lock = threading.Lock()
+
+    def add(self, lines: int) -> None:
+        with self._lock:
+            self.lines += lines
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file, or one frame or stream: where it is (for errors), its Arrow schema, and its rows.
+
+    text: columns whose values are text as written in a file or a folder's name, to be parsed by the schema's
+    types. any_name: every name can be asked for and is text; it is null in rows that do not have it (JSON
+    lines).
+    """
+
+    where: str
+    schema: pa.Schema
+    units: Callable[[Sequence[str], str | None], Iterator[Unit]]
+    text: frozenset[str] = frozenset()
+    any_name: bool = False
+    tally: Tally = field(default_factory=Tally)
+
+    def times(self, name: str) -> int:
+        """How many columns have this name."""
+        return self.schema.names.count(name) or int(self.any_name)
+
+    def is_text(self, name: str) -> bool:
+        """Whether the column of this name is read as text."""
+        return name in self.text or (self.any_name and name not in self.schema.names)
+
+
+def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch, BATCH_ROWS at a time."""
+    for start in range(0, batch.num_rows, BATCH_ROWS):
+        yield batch.slice(start, BATCH_ROWS)
+
+
+def checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """`cut`, of a batch whose buffers somebody else filled: ArrowInvalid where offsets or indices lead out of
+    them. Text need not be UTF-8: that is one value's business."""
+    for column in batch.columns:
+        _as_bytes(column).validate(full=True)
+    yield from cut(batch)
+
+
+def _as_bytes(array: pa.Array) -> pa.Array:
+    """The same buffers, text as binary."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.ExtensionArray):
+        return _as_bytes(array.storage)
+    kind, t = array.type, pa.types
+    if t.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(array.indices, _as_bytes(array.dictionary), safe=False)
+    if t.is_string(kind):
+        return array.view(pa.binary())
+    if t.is_large_string(kind):
+        return array.view(pa.large_binary())
+    return array.view(pa.binary_view()) if t.is_string_view(kind) else array

@@ -1,0 +1,145 @@
+"""The bytes of a text file as UTF-8, in blocks of whole lines.
+
+Lines end at LF (0x0A). Transcoding acts on each line by itself, but for UTF-16 and UTF-32, in which 0x0A need
+not end a line: such a file is transcoded as a whole, where the dialect declares it. A line that does not
+decode becomes one that is no UTF-8 either.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..errors import DataError
+from ..schema.dialect import LINE_ENCODINGS, WHOLE_ENCODINGS, Dialect, byte_table
+
+MAX_LINE = 1 << 22
+"""Bytes of a line; a longer one has the wrong shape."""
+
+BLOCK = 1 << 22
+"""Bytes read at a time."""
+
+COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+
+_BAD = b"\xff"
+
+
+def stem(path: str) -> str:
+    """A path in lower case without the ending of its compression."""
+    path = path.lower()
+    return next((path.removesuffix(ending) for ending in COMPRESSED if path.endswith(ending)), path)
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "\udcff", error.end
+
+
+codecs.register_error("fastdp-mark", _mark)
+
+
+class _Transcoded:
+    """A stream of UTF-16 or UTF-32 as UTF-8."""
+
+    def __init__(self, stream: Any, encoding: str):
+        self.stream, self.ended = stream, False
+        self.decoder = codecs.getincrementaldecoder(encoding)("fastdp-mark")
+
+    def __enter__(self) -> _Transcoded:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stream.close()
+
+    def read(self, size: int) -> bytes:
+        while not self.ended:
+            raw = self.stream.read(size)
+            self.ended = not raw
+            if text := self.decoder.decode(raw, final=self.ended):
+                return text.encode("utf-8", "surrogateescape")
+        return b""
+
+
+def open_bytes(path: str, dialect: Dialect) -> Any:
+    """The bytes of a file, decompressed by its name's ending; UTF-8 where the file is of UTF-16 or UTF-32."""
+    import pyarrow as pa
+
+    codec = next((codec for ending, codec in COMPRESSED.items() if path.lower().endswith(ending)), None)
+    stream = (
+        open(path, "rb", buffering=0) if codec is None else pa.CompressedInputStream(pa.OSFile(path), codec)
+    )
+    return _Transcoded(stream, dialect.encoding) if dialect.encoding in WHOLE_ENCODINGS else stream
+
+
+def transcoder(encoding: str) -> Callable[[bytes], bytes]:
+    """From whole lines of this encoding to UTF-8, each line by itself."""
+    if encoding in ("utf-8", *WHOLE_ENCODINGS):
+        return lambda block: block
+    if encoding not in LINE_ENCODINGS:
+        table = byte_table(encoding)
+        return lambda block: codecs.charmap_decode(block, "strict", table)[0].encode(
+            "utf-8", "surrogateescape"
+        )
+
+    def one(line: bytes) -> bytes:
+        try:
+            return line.decode(encoding).encode() if len(line) <= MAX_LINE else _BAD
+        except UnicodeDecodeError:
+            return _BAD
+
+    return lambda block: b"\n".join(map(one, block.split(b"\n")))
+
+
+def blocks(stream: Any, size: int, limit: int) -> Iterator[tuple[bytes, int]]:
+    """(bytes of whole lines, lines left out since they are longer than `limit`), in the order of the stream;
+    the last block may end without LF."""
+    carry, left_out, skipping = b"", 0, False
+    while chunk := stream.read(size):
+        start = 0
+        if skipping:
+            start = chunk.find(b"\n") + 1
+            if start == 0:
+                continue
+            skipping = False
+        end = chunk.rfind(b"\n") + 1
+        if end <= start:
+            carry += chunk[start:]
+        else:
+            yield b"".join((carry, memoryview(chunk)[start:end])), left_out
+            carry, left_out = chunk[end:], 0
+        if len(carry) > limit:
+            carry, left_out, skipping = b"", left_out + 1, True
+    yield carry, left_out
+
+
+def body(path: str, dialect: Dialect, header: bool) -> Iterator[tuple[bytes, int]]:
+    """`blocks` of a file after its header, not yet transcoded."""
+    with open_bytes(path, dialect) as stream:
+        for block, left_out in blocks(stream, BLOCK, MAX_LINE):
+            if header:
+                block, header = block.partition(b"\n")[2], False
+            yield block, left_out
+
+
+def first_line(path: str, dialect: Dialect) -> str:
+    """The first line of a file: the names of its columns, which are public."""
+    line = b""
+    with open_bytes(path, dialect) as stream:
+        while b"\n" not in line and len(line) <= MAX_LINE:
+            chunk = stream.read(1 << 16)
+            if not chunk:
+                break
+            line += chunk
+    line = line.partition(b"\n")[0]
+    if len(line) > MAX_LINE:
+        raise DataError(f"{path!r}: the first line, which should hold the names of columns, is too long")
+    try:
+        text = transcoder(dialect.encoding)(line).decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{path!r}: the first line, which should hold the names of columns, is not {dialect.encoding}; "
+            "declare the encoding in the dialect"
+        ) from None
+    return text.removeprefix("\ufeff").removesuffix("\r")

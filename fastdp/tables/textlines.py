@@ -1,0 +1,159 @@
+"""Text files as parts: every physical line is read by itself, by the compiled automaton of `_core.lines`.
+
+Law. What a line becomes (a row, no row, one row of the wrong shape) is a function of that line, the dialect
+and MAX_LINE; where the file is cut into blocks, and which thread reads which, does not matter. Two dialects
+are outside this law and must be declared (`Dialect.trusts_writer`): newlines in values, and UTF-16 or UTF-32.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core import lines as core
+from ..errors import DataError
+from ..schema.dialect import Dialect
+from . import textblocks
+from .parts import Part, Tally, Unit, cut
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def kind_of(path: str) -> Callable[[str, Dialect], Part] | None:
+    """What opens a text file, by its name; None where the name is of no text file."""
+    name = textblocks.stem(path)
+    return (
+        delimited
+        if name.endswith((".csv", ".tsv"))
+        else json_lines
+        if name.endswith((".jsonl", ".ndjson"))
+        else None
+    )
+
+
+def names_of(path: str, dialect: Dialect) -> list[str]:
+    """Names of the fields of a delimited file."""
+    if isinstance(dialect.header, tuple):
+        return list(dialect.header)
+    style: dict[str, Any] = {"quotechar": dialect.quote} if dialect.quote else {"quoting": csv.QUOTE_NONE}
+    if dialect.escape:
+        style["escapechar"] = dialect.escape
+    line = textblocks.first_line(path, dialect)
+    try:
+        return next(csv.reader([line], delimiter=dialect.delimiter or ",", strict=True, **style), [])
+    except csv.Error:
+        raise DataError(
+            f"{path!r}: the first line, which should hold the names of columns, does not parse; "
+            "declare the dialect"
+        ) from None
+
+
+def delimited(path: str, dialect: Dialect) -> Part:
+    """A delimited file. Every column as binary: what a value means is the schema's business, and no value can
+    fail to parse."""
+    import pyarrow as pa
+
+    dialect = dialect.named(textblocks.stem(path))
+    names, header = names_of(path, dialect), dialect.header is True
+    delimiter, quote, escape = (
+        ord(m) if m else -1 for m in (dialect.delimiter, dialect.quote, dialect.escape)
+    )
+    rule = core.Dialect(delimiter, quote, escape, dialect.newlines, [text.encode() for text in dialect.null])
+    tally, keep, transcode = Tally(), dialect.malformed == "null", textblocks.transcoder(dialect.encoding)
+
+    def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+        column = np.full(len(names), -1, np.int32)
+        column[[names.index(name) for name in columns]] = np.arange(len(columns))
+
+        def split(text: bytes, final: bool = True) -> tuple[pa.RecordBatch, int]:
+            made, rows, wrong, used = core.split(
+                text, rule, column, len(columns), textblocks.MAX_LINE, keep, final
+            )
+            tally.add(wrong)
+            return _batch(made, columns, rows), used
+
+        body = _with_left_out(textblocks.body(path, dialect, header), tally, keep)
+        if dialect.newlines:
+            return _records((transcode(block) for block in body), split, tally, keep)
+        return (partial(_cut_one, lambda block: split(transcode(block))[0], block) for block in body)
+
+    schema = pa.schema([(name, pa.binary()) for name in names])
+    return Part(path, schema, units, text=frozenset(names), tally=tally)
+
+
+def json_lines(path: str, dialect: Dialect) -> Part:
+    """One JSON object a line. Any key may be asked for: which of them occur is not looked at, since that
+    depends on the rows."""
+    import pyarrow as pa
+
+    tally, keep, transcode = Tally(), dialect.malformed == "null", textblocks.transcoder(dialect.encoding)
+
+    def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+        keys = core.Texts([name.encode() for name in columns])
+
+        def members(block: bytes) -> pa.RecordBatch:
+            made, rows, wrong = core.json(transcode(block), keys, textblocks.MAX_LINE, keep)
+            tally.add(wrong)
+            return _batch(made, columns, rows)
+
+        body = _with_left_out(textblocks.body(path, dialect, False), tally, keep)
+        return (partial(_cut_one, members, block) for block in body)
+
+    return Part(path, pa.schema([]), units, tally=tally, any_name=True)
+
+
+def _with_left_out(blocks: Iterator[tuple[bytes, int]], tally: Tally, keep: bool) -> Iterator[bytes]:
+    """The blocks; a line that was left out for its length is counted, or stands as one that is no UTF-8."""
+    for block, left_out in blocks:
+        if keep:
+            yield b"\xff\n" * left_out + block
+        else:
+            tally.add(left_out)
+            yield block
+
+
+def _cut_one(read: Callable[[bytes], pa.RecordBatch], block: bytes) -> Iterator[pa.RecordBatch]:
+    yield from cut(read(block))
+
+
+def _records(
+    texts: Iterator[bytes], split: Callable[..., tuple[pa.RecordBatch, int]], tally: Tally, keep: bool
+) -> Iterator[Unit]:
+    """Units of a file whose values may hold newlines. Where a record ends is known only when all before it
+    was read, so they are made in order. A record longer than MAX_LINE is one of the wrong shape and ends at
+    the first LF from there."""
+    carry, skipping = b"", False
+    for text in texts:
+        if skipping:
+            end = text.find(b"\n")
+            if end < 0:
+                continue
+            text, skipping = text[end + 1 :], False
+        carry += text
+        batch, used = split(carry, False)
+        yield partial(cut, batch)
+        carry = carry[used:]
+        if len(carry) > textblocks.MAX_LINE:
+            carry, skipping = b"\xff\n" if keep else b"", True
+            tally.add(0 if keep else 1)
+    yield partial(cut, split(carry, True)[0])
+
+
+def _batch(made: list[core.Column], columns: Sequence[str], rows: int) -> pa.RecordBatch:
+    """A record batch over the kernel's buffers."""
+    import pyarrow as pa
+
+    arrays = []
+    for offset, data, valid, nulls in made:
+        buffers = [
+            pa.py_buffer(valid) if nulls else None,
+            pa.py_buffer(offset),
+            pa.py_buffer(data[: offset[-1]]),
+        ]
+        arrays.append(pa.Array.from_buffers(pa.binary(), rows, buffers, nulls))
+    return pa.record_batch(arrays, names=list(columns))

@@ -1,0 +1,276 @@
+"""Attacks on text files: what one line holds must not change, swallow, split or stop the reading of any
+other.
+
+Files are made of bytes here, not by a writer of CSV: an adversary writes what they want into their own lines.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastdp
+from fastdp.engines.local import local
+from fastdp.schema.dialect import Dialect
+from fastdp.tables import textblocks, textlines
+
+
+def schema(**more):
+    column = {"kind": "integer", "dtype": "int64", "min": 0, "max": 9, "null": "code", "overflow": "code"}
+    plain = {"name": "s", "columns": {"a": column}, "user": {"column": "who", "max_rows": 2}, **more}
+    return fastdp.Schema.from_dict(plain)
+
+
+def read(folder, name, data, known=None, **options):
+    path = Path(folder, name)
+    path.write_bytes(data)
+    return fastdp.read(path, known or schema(), **options)
+
+
+HONEST = 1000
+ATTACKS = {
+    "an open quote": b'5555,"hi',
+    "the backslash dialect": b'5555,"5\'10\\""',
+    "an even number of quotes": b'a"b,"c',
+    "a lone quote as id": b'",1',
+    "too few fields": b"5555",
+    "too many fields": b"5555,1,2,3",
+    "an escape at the end": b"5555,1\\",
+    "no UTF-8": b"5555,\xff",
+    "half a character": b"5555,\xe2\x82",
+    "a carriage return": b"5555,1\r6666,2",
+    "zeros": b"\0,\0",
+    "a byte order mark": b'\xef\xbb\xbf"5555,1',
+    "a longer line than may be": b"5555," + b"1" * (textblocks.MAX_LINE + 1),
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
+@pytest.mark.parametrize("where", ["first", "middle", "last"])
+def test_one_line_leaves_all_others_as_they_were(tmp_path, attack, form, where):
+    """A file with the attacker's line counts what it counts without, and that line's own row at most."""
+    line = ATTACKS[attack]
+    if form == "tsv":
+        line = line.replace(b",", b"\t")
+    mark = {"csv": b",", "tsv": b"\t"}.get(form)
+    if mark:
+        honest, header = [b"%d%s%d" % (i, mark, i % 10) for i in range(HONEST)], [b"who" + mark + b"a"]
+    else:
+        honest, header = [json.dumps({"who": i, "a": i % 10}).encode() for i in range(HONEST)], []
+    at = {"first": 0, "middle": HONEST // 2, "last": HONEST}[where]
+    # The attacker also owns the end of the file: no LF after it.
+    end = b"" if where == "last" else b"\n"
+    lines = [*header, *honest[:at], line, *honest[at:]]
+    table = read(tmp_path, f"x.{form}", b"\n".join(lines) + end)
+    assert table.rows + table._malformed <= HONEST + 1 and table.rows >= HONEST
+    counts = local(table).marginals([("a",)], 2)["a",] >> 20
+    assert (counts[:10] >= HONEST // 10).all() and counts.sum() <= HONEST + 1
+    assert set(map(int, table.rows_per_user())) == {1}
+
+
+def test_two_quotes_far_apart(tmp_path):
+    """One quote each in two lines with 3 MB between them once removed everything in between."""
+    lines = [b"%d,%d" % (i, i % 10) for i in range(300_000)]
+    lines[10] = b'10,"'
+    lines[-10] = b'10,"'
+    table = read(tmp_path, "x.csv", b"who,a\n" + b"\n".join(lines) + b"\n")
+    assert table.rows == 299_998 and table._malformed == 2
+
+
+def test_the_issue_in_numbers(tmp_path):
+    """A user that swallowed all rows after their own moved a count of about 1,000 to 0 at a stated epsilon of
+    1."""
+    rows = [f"{i}\t1" for i in range(1000)]
+    with_attack = ['5555\t"hi', *rows]
+    counts = []
+    for lines in (rows, with_attack):
+        table = read(tmp_path, "x.tsv", ("who\ta\n" + "\n".join(lines) + "\n").encode())
+        counts.append(int(local(table).marginals([("a",)], 2)["a",][1]) >> 20)
+    assert counts == [1000, 1000]
+
+
+@pytest.mark.parametrize("policy", ["drop", "null"])
+def test_lines_of_the_wrong_shape_follow_the_policy(tmp_path, policy):
+    """Dropped, or a row of nulls, which has no user: `null` of the user then decides."""
+    known = schema(dialect={"malformed": policy}, user={"column": "who", "max_rows": 2, "null": "own"})
+    huge = b"9" * (textblocks.MAX_LINE + 1)
+    table = read(tmp_path, "x.csv", b'who,a\n1,1\n2,"\n3\n%s\n4,4\n' % huge, known)
+    assert table._malformed == 3
+    assert table.rows == (2 if policy == "drop" else 5) and table.users == table.rows
+    assert (local(table).marginals([("a",)], 2)["a",] >> 20)[11] == (0 if policy == "drop" else 3)
+
+
+def test_the_number_of_wrong_lines_is_for_the_owner_only(tmp_path):
+    table = read(tmp_path, "x.csv", b'who,a\n1,1\n2,"\n')
+    assert "malformed" not in repr(table)
+    assert table._malformed == 1
+    Path(tmp_path, "p.csv").write_bytes(b'who,a\n1,1\n2,"\n' + b"3,3\n" * 20)
+    fastdp.synthesize(tmp_path / "p.csv", "mst", 1.0, 1e-6, schema=schema(), out=tmp_path / "run")
+    released = b"".join(p.read_bytes() for p in Path(tmp_path, "run").rglob("*") if p.suffix == ".json")
+    assert b"malformed" not in released.replace(b'"malformed": "', b"")
+    reading = json.loads(Path(tmp_path, "run.private/reading.json").read_text())
+    assert reading["malformed_lines"] == 1 and reading["rows"] == 21
+
+
+# A file of bytes: how each line is read, whatever the others hold and wherever blocks are cut.
+
+PIECES = [
+    b",",
+    b'"',
+    b"\\",
+    b"\r",
+    b"\t",
+    b";",
+    b"a",
+    b"1",
+    b"\xc3\xa9",
+    b"\xff",
+    b"\x81",
+    b"\xe9",
+    b"{",
+    b"}",
+    b":",
+    b"\0",
+]
+PIECES += [b'{"a":1,"b":"x"}', b"\xef\xbb\xbf", b"NA", b"xxxxxxxx"]
+line_bytes = st.lists(st.sampled_from(PIECES) | st.binary(max_size=2), max_size=8)
+one_line = line_bytes.map(lambda pieces: b"".join(pieces).replace(b"\n", b""))
+DIALECTS = [
+    {},
+    {"quote": ""},
+    {"escape": "\\"},
+    {"delimiter": ";", "encoding": "cp1252", "null": ["NA"]},
+    {"encoding": "latin-1", "quote": "'"},
+    {"encoding": "ascii"},
+    {"encoding": "shift_jis"},
+    {"encoding": "gb18030"},
+    {"malformed": "null"},
+]
+
+
+def joined(lists):
+    return [item for one in lists for item in one]
+
+
+def rows_of(path, dialect, columns):
+    part = textlines.kind_of(path)(path, dialect)
+    return [
+        row
+        for unit in part.units(columns, None)
+        for batch in unit()
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    lines=st.lists(one_line, max_size=8),
+    line=one_line,
+    at=st.integers(0, 8),
+    dialect=st.sampled_from(DIALECTS),
+    form=st.sampled_from(["csv", "tsv", "jsonl"]),
+    block=st.integers(1, 60),
+    limit=st.sampled_from([12, 1 << 22]),
+    ends=st.sampled_from([b"\n", b"\r\n"]),
+)
+def test_no_line_of_a_file_changes_what_another_becomes(lines, line, at, dialect, form, block, limit, ends):
+    style = Dialect(**({"header": ["a", "b"]} | dialect))
+    at = min(at, len(lines))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(textblocks, "BLOCK", block)
+        patch.setattr(textblocks, "MAX_LINE", limit)
+
+        def rows(some):
+            path = Path(folder, f"x.{form}")
+            path.write_bytes(ends.join(some) + (ends if some and ends == b"\r\n" else b""))
+            return rows_of(str(path), style, ["b", "a"])
+
+        alone = [rows([each]) for each in (*lines, line)]
+        others, own = alone[:-1], alone[-1]
+        assert rows(lines) == joined(others)
+        assert rows([*lines[:at], line, *lines[at:]]) == joined([*others[:at], own, *others[at:]])
+        assert rows([*lines[:at], line, *lines[at + 1 :]]) == joined([*others[:at], own, *others[at + 1 :]])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.tuples(st.text(max_size=6), st.text(max_size=6)), max_size=8), block=st.integers(1, 40)
+)
+def test_newlines_in_values_where_declared(values, block):
+    """What a correct writer wrote is read back, whatever the values."""
+    import csv
+
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(textblocks, "BLOCK", block)
+        path = Path(folder, "x.csv")
+        with open(path, "w", newline="", encoding="utf-8", errors="surrogatepass") as file:
+            csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("a", "b"), *values])
+        want = [
+            tuple(v.encode() for v in row)
+            for row in values
+            if not any("\ud800" <= c <= "\udfff" for v in row for c in v)
+        ]
+        assert rows_of(str(path), Dialect(newlines=True), ["a", "b"]) == want
+
+
+def test_a_dialect_that_trusts_the_writer_is_stated(tmp_path):
+    Path(tmp_path, "x.csv").write_bytes(b'who,a\n1,"1"\n"2\n2",3\n' + b"3,3\n" * 20)
+    for newlines in (False, True):
+        run = fastdp.synthesize(
+            tmp_path / "x.csv", "mst", 1.0, 1e-6, schema=schema(), dialect={"newlines": newlines}
+        )
+        assert any("written correctly" in n or "wrote them" in n for n in run.privacy["notes"]) == newlines
+
+
+def test_ids_of_json_lines(tmp_path):
+    """A number and a text that are written alike are one id; escapes are resolved."""
+    lines = [
+        b'{"who":7,"a":1}',
+        b'{"who":"7","a":1}',
+        b'{"who":"\\u0037","a":2}',
+        b'{"who":"8","a":null}',
+        b'{"who":"9"}',
+    ]
+    table = read(tmp_path, "x.jsonl", b"\n".join(lines))
+    assert table.users == 3 and sorted(table.rows_per_user()) == [1, 1, 3]
+    assert np.bincount(table.codes["a"], minlength=12).tolist() == [0, 2, 1, *[0] * 8, 2]
+
+
+FAR = [
+    "+262142-12-31 23:59:60",
+    "+262142-12-31T23:59:59",
+    "-262143-01-01T00:00:00",
+    "9999-12-31T23:59:59-23:59",
+]
+FAR += [
+    "0000-01-01 00:00",
+    "2020-06-30 23:59:60",
+    "2020-03-29 02:30:00",
+    "12/31/9999 11:59:59 PM",
+    "2020-01-01T00:00:00+99:99",
+]
+
+
+@pytest.mark.parametrize("zone", ["", ", tz=America/New_York", ", tz=Europe/Paris"])
+def test_no_time_stops_the_reading(tmp_path, zone):
+    """One of these once made Polars panic, which ended the run of everybody."""
+    times = {
+        "kind": "timestamp",
+        "dtype": f"timestamp[us{zone}]",
+        "parts": ["hour", "year"],
+        "output": "parts",
+    }
+    known = schema(columns={"t": {**times, "min": "2000-01-01", "max": "2030-12-31"}})
+    good = "\n".join(f"{i},2020-01-01 10:00:00" for i in range(10))
+    table = read(tmp_path, "x.csv", ("who,t\n" + good + "\n").encode(), known)
+    for text in FAR:
+        both = read(tmp_path, "x.csv", f"who,t\n{good}\n99,{text}\n".encode(), known)
+        assert both.rows == 11
+        for name, codes in table.codes.items():
+            assert (both.codes[name][:10] == codes).all()

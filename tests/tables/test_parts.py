@@ -1,0 +1,195 @@
+"""What others filled: Arrow buffers whose offsets lie, panics of native code, and public data that is the
+private data."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp._util.muted import muted
+from fastdp.errors import DataError, PrivacyError, UsageError, redact_errors
+from fastdp.tables.identity import overlap
+
+SCHEMA = fastdp.Schema.from_domain({"a": 5}, user="who")
+ROWS = pa.table({"who": ["x", "yy", "zzz"], "a": [1, 2, 3]})
+
+READ = """
+import sys, fastdp
+from fastdp.errors import DataError
+try:
+    fastdp.read(sys.argv[1], fastdp.Schema.from_domain({"a": 5}, user="who"))
+except DataError as error:
+    sys.exit(f"refused: {error}")
+"""
+
+
+def crafted(path, make, kind):
+    """An IPC file in which the last offset of the ids points 2^30 bytes past their end."""
+    rows = ROWS.set_column(0, "who", ROWS["who"].cast(kind))
+    with make(path, rows.schema) as writer:
+        writer.write_table(rows)
+    data = bytearray(path.read_bytes())
+    width = np.dtype(np.int32 if kind in (pa.string(), pa.binary()) else np.int64)
+    offsets = np.array([0, 1, 3, 6], width).tobytes()
+    assert data.count(offsets) == 1
+    at = data.index(offsets) + 3 * width.itemsize
+    data[at : at + width.itemsize] = np.array([1 << 30], width).tobytes()
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream], ids=["file", "stream"])
+def test_offsets_that_lead_out_of_a_file_are_refused(tmp_path, make, kind):
+    """In a process of its own: what is to be shown is that it does not die."""
+    path = tmp_path / ("x.arrow" if make is pa.ipc.new_file else "x.arrows")
+    crafted(path, make, kind)
+    done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True)
+    assert done.returncode == 1, done.returncode
+    assert "refused" in done.stderr and "damaged" in done.stderr
+
+
+def test_indices_that_lead_out_of_a_dictionary_are_refused(tmp_path):
+    good = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), ["x", "y"])
+    bad = pa.DictionaryArray.from_arrays(pa.array([0, 1, 1 << 20], pa.int32()), ["x", "y"], safe=False)
+    for ids in (good, bad):
+        table = pa.table({"who": ids, "a": [1, 2, 3]})
+        sources = [table, table.to_batches()[0], table.to_reader(), pads.dataset(table)]
+        path = tmp_path / "x.arrow"
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+        for source in (*sources, path):
+            if ids is good:
+                assert fastdp.read(source, SCHEMA).users == 2
+            else:
+                with pytest.raises(DataError):
+                    fastdp.read(source, SCHEMA)
+
+
+def test_a_value_that_is_no_utf8_does_not_stop_anybody(tmp_path):
+    """It is one row's business: text of Arrow is not checked, only where it lies."""
+    ids = pa.array([b"x", b"\xff\xfe", b"x"]).view(pa.string())
+    table = pa.table({"who": ids, "a": [1, 2, 3]})
+    with pa.ipc.new_file(tmp_path / "x.arrow", table.schema) as writer:
+        writer.write_table(table)
+    for source in (table, tmp_path / "x.arrow"):
+        assert fastdp.read(source, SCHEMA).users == 2
+
+
+PANIC = """
+import sys, polars as pl, fastdp
+moment = pl.col("t").cast(pl.Datetime("ms")).dt.to_string("%Y")
+rows = pl.LazyFrame({"who": [1], "t": [2**63 - 1]}).with_columns(a=moment.cast(pl.Int64))
+print("before", file=sys.stderr)
+try:
+    fastdp.read(rows, fastdp.Schema.from_domain({"a": 5}, user="who"))
+except fastdp.errors.DataError as error:
+    print("refused:", error, file=sys.stderr)
+"""
+
+
+def test_a_panic_is_an_error_like_any_other_and_says_nothing():
+    done = subprocess.run([sys.executable, "-c", PANIC], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("before\nrefused: reading the private data failed (PanicException)")
+    assert done.stderr.count("\n") == 2 and done.stdout == ""
+
+
+class Odd(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Odd, ValueError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_all_but_a_wish_to_stop_is_redacted(kind):
+    def fail():
+        raise kind("Erika")
+
+    stops = kind in (KeyboardInterrupt, SystemExit, GeneratorExit)
+    with pytest.raises(kind if stops else PrivacyError) as caught:
+        redact_errors(fail, "no memory", lambda name: PrivacyError(f"failed ({name})"))
+    if not stops:
+        assert "Erika" not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_muted_hides_the_descriptor_and_keeps_python_speaking(capfd):
+    with muted():
+        with muted():
+            os.write(2, b"native\n")
+        os.write(2, b"native again\n")
+        print("python", file=sys.stderr)
+    os.write(2, b"after\n")
+    heard = capfd.readouterr().err
+    assert "native" not in heard and "after" in heard
+
+
+def test_muted_in_a_plain_process():
+    code = (
+        "import os, sys\nfrom fastdp._util.muted import muted\n"
+        "with muted():\n    os.write(2, b'native')\n    print('python', file=sys.stderr)\n"
+        "print('after', file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == "python\nafter\n"
+
+
+def test_public_data_that_is_the_private_file(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    path = folder / "x.parquet"
+    pq.write_table(ROWS, path)
+    other = tmp_path / "y.parquet"
+    pq.write_table(ROWS, other)
+    os.link(path, tmp_path / "hard.parquet")
+    os.symlink(path, tmp_path / "soft.parquet")
+    for same in (
+        path,
+        str(path),
+        folder,
+        str(folder / "*.parquet"),
+        tmp_path / "hard.parquet",
+        [other, path],
+    ):
+        assert overlap(same, path) and overlap(path, same)
+        with pytest.raises(UsageError, match="private data itself"):
+            fastdp.synthesize(path, "mst", schema=SCHEMA, public=same)
+    assert overlap(tmp_path / "soft.parquet", folder) and overlap(pads.dataset(str(path)), path)
+    assert not overlap(other, path) and not overlap(other, folder) and not overlap(tmp_path / "none", path)
+
+
+def frames():
+    rows = pa.table(
+        {"who": [f"person {i:010d}" for i in range(100)], "a": np.arange(100) % 5, "f": np.arange(100.0)}
+    )
+    yield rows, lambda t, start, count: t.slice(start, count), lambda t: pa.table(t.to_pydict())
+    frame = pl.DataFrame(pl.from_arrow(rows)).rechunk()
+    yield (
+        frame,
+        lambda t, start, count: t.slice(start, count),
+        lambda t: pl.DataFrame(t.to_dict(as_series=False)),
+    )
+    yield (
+        rows.to_pandas(),
+        lambda t, start, count: t.iloc[start : start + count],
+        lambda t: type(t)(t.to_dict("list")),
+    )
+
+
+@pytest.mark.parametrize("frame, cut, copy", list(frames()), ids=["arrow", "polars", "pandas"])
+def test_public_data_that_is_a_slice_of_the_private_frame(frame, cut, copy):
+    assert overlap(cut(frame, 10, 20), frame) and overlap(frame, cut(frame, 10, 20))
+    assert overlap(cut(frame, 0, 40), cut(frame, 32, 10)) and overlap([frame], {"a": frame["a"]})
+    assert not overlap(cut(frame, 0, 32), cut(frame, 32, 10)), "other rows of one frame are other rows"
+    assert not overlap(copy(frame), frame)
+    with pytest.raises(UsageError, match="private data itself"):
+        fastdp.synthesize(frame, "mst", schema=SCHEMA, public=cut(frame, 3, 5))
+
+
+def test_a_table_without_values_meets_nothing():
+    assert not overlap(ROWS.slice(0, 0), ROWS) and not overlap(Path("nowhere"), ROWS)
