@@ -106,6 +106,8 @@ def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]
 def _span(domain: Domain, cliques: Sequence[Clique]) -> list[tuple[int, int]]:
     """Maximum spanning forest by separator (number of attributes, then cells): the running intersection
     holds."""
+    from scipy.cluster.hierarchy import DisjointSet
+
     pairs = [
         (len(shared), domain.cells(shared), i, j)
         for i in range(len(cliques))
@@ -113,18 +115,5 @@ def _span(domain: Domain, cliques: Sequence[Clique]) -> list[tuple[int, int]]:
         if (shared := set(cliques[i]) & set(cliques[j]))
     ]
     pairs.sort(key=lambda p: (-p[0], -p[1], p[2], p[3]))
-    group = list(range(len(cliques)))
-
-    def find(i):
-        while group[i] != i:
-            group[i] = group[group[i]]
-            i = group[i]
-        return i
-
-    edges = []
-    for _, _, i, j in pairs:
-        a, b = find(i), find(j)
-        if a != b:
-            group[a] = b
-            edges.append((i, j))
-    return edges
+    joined = DisjointSet(range(len(cliques)))
+    return [(i, j) for _, _, i, j in pairs if joined.merge(i, j)]

@@ -53,22 +53,14 @@ def strongest(
 ) -> list[Clique]:
     """A maximum spanning tree of pairs, then up to `extra` further pairs, strongest first, that keep the
     junction tree within `max_cells` (looking at no more than `tries` times as many)."""
+    from scipy.cluster.hierarchy import DisjointSet
+
     order = sorted((p for p in strength if strength[p] > 0), key=lambda p: -strength[p])
-    group = {a: a for a in domain}
-
-    def root(a: str) -> str:
-        while group[a] != a:
-            a = group[a]
-        return a
-
+    joined = DisjointSet(domain)
     chosen: list[Clique] = []
     rest: list[Clique] = []
     for a, b in order:
-        if root(a) == root(b):
-            rest.append((a, b))
-        else:
-            group[root(a)] = root(b)
-            chosen.append((a, b))
+        (chosen if joined.merge(a, b) else rest).append((a, b))
     wanted = len(chosen) + extra
     for pair in rest[: tries * extra]:
         if len(chosen) >= wanted:

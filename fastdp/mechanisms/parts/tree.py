@@ -64,30 +64,24 @@ def spanning_tree(
 ) -> list[Clique]:
     """Pairs that join the attributes, chosen with `share` of mu^2. A forest where the joining pairs are too
     large. With `recode` the pairs are clip_criteria over recoded columns, and so are the 1-ways."""
+    from scipy.cluster.hierarchy import DisjointSet
+
     domain = session.domain.recoded(recode) if recode else session.domain
     total = estimate_total(ones)
     shape_of = {m.clique[0]: onto_simplex(m.values, total) for m in ones}
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= MAX_PAIR_CELLS]
     estimates = independent(pairs, shape_of, total)
-    group = {a: a for a in domain}
-
-    def root(a: str) -> str:
-        while group[a] != a:
-            a = group[a]
-        return a
-
-    rounds = len(domain) - _components(domain, pairs)
+    joined = DisjointSet(domain)
+    rounds = len(domain) - components(domain, pairs)
     chosen: list[Clique] = []
     for i in range(rounds):
-        allowed = [k for k, (a, b) in enumerate(pairs) if root(a) != root(b)]
+        allowed = [k for k, (a, b) in enumerate(pairs) if not joined.connected(a, b)]
         epsilon = selection_epsilon(part_mu(session, share / rounds))
         label = f"pair {i + 1} of the tree"
         k = session.select_l1(pairs, estimates, epsilon=epsilon, allowed=allowed, label=label, recode=recode)
-        a, b = pairs[k]
-        group[root(a)] = root(b)
+        joined.merge(*pairs[k])
         chosen.append(pairs[k])
-    joined = {a for p in chosen for a in p}
-    return [*chosen, *((a,) for a in domain if a not in joined)]
+    return [*chosen, *((a,) for a in domain if joined.subset_size(a) == 1)]
 
 
 def independent(
@@ -113,11 +107,11 @@ def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
     return np.maximum(values - excess[keep], 0.0)
 
 
-def _components(domain: Domain, pairs: Sequence[Clique]) -> int:
-    group = {a: {a} for a in domain}
+def components(domain: Domain, pairs: Sequence[Clique]) -> int:
+    """Into how many groups the pairs join the attributes."""
+    from scipy.cluster.hierarchy import DisjointSet
+
+    joined = DisjointSet(domain)
     for a, b in pairs:
-        if group[a] is not group[b]:
-            group[a] |= group[b]
-            for name in group[a]:
-                group[name] = group[a]
-    return len({id(g) for g in group.values()})
+        joined.merge(a, b)
+    return joined.n_subsets
