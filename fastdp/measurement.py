@@ -16,6 +16,9 @@ import numpy as np
 from .domain import Clique
 from .errors import MeasurementError, UsageError
 
+SCALE = 1 << 20
+"""Grid units per row (and per user): weights, exact answers and noise are whole numbers of 1/SCALE."""
+
 
 @dataclass(frozen=True, eq=False)
 class Measurement:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ..domain import Clique
-from ..tables.bound import SCALE
+from ..measurement import SCALE
 
 if TYPE_CHECKING:
     from ..schema import Schema

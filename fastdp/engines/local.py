@@ -11,6 +11,7 @@ import numpy as np
 from .._util import threads as _threads
 from ..domain import Clique
 from ..errors import DataError, UsageError
+from ..measurement import SCALE
 from ..tables import bound
 from . import plan as planning
 
@@ -161,9 +162,9 @@ class LocalCounter:
         """Without a user column every weight is SCALE: count plainly, multiply once."""
         for clique, found in out.items():
             if isinstance(found, SparseMarginal):
-                out[clique] = SparseMarginal(found.keys, found.sums * bound.SCALE, found.shape)
+                out[clique] = SparseMarginal(found.keys, found.sums * SCALE, found.shape)
             else:
-                found *= bound.SCALE
+                found *= SCALE
 
     def user_histogram(self, key: UserKey, cap: int = 1) -> np.ndarray:
         """See `Counter.user_histogram` and `userkeys`."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FastdpError, RunError
+from ..measurement import SCALE
 from . import clip as clip_rules
 from . import noise
 from .accountant import BoundedRange, Event, Gaussian, Pure, event_from_dict
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 FORMAT = "fastdp-privacy/1"
 NAME = "privacy.json"
-GRID = 1 << 20
 
 LAWS: dict[tuple[str, str], type] = {
     ("marginal", "gaussian"): Gaussian,
@@ -115,7 +115,7 @@ def build(
         "noise": {
             "gaussian": noise.SAMPLER,
             "laplace": noise.LAPLACE_SAMPLER,
-            "grid": {"rows_per_unit": 1 / GRID, "log2": -20},
+            "grid": {"rows_per_unit": 1 / SCALE, "log2": 1 - SCALE.bit_length()},
             "log2_distance_per_draw": noise.LOG2_DISTANCE,
             "source": "a seed known to the caller: NOT PRIVATE" if seeded else "operating system, ChaCha20",
         },

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..domain import Clique, Domain
 from ..errors import UsageError
+from ..measurement import SCALE
 from ..privacy import scale
 from ..privacy.accountant import Gaussian
-from ..tables.bound import SCALE
 from .noiseplan import SCORE_LIMIT, array_digest, positive, release_of, score_grid
 
 WEIGHT_UNITS = 1 << 10

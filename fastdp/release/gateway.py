@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..domain import Clique, Domain, batches
-from ..engines import SCALE
 from ..errors import PrivacyError, UsageError, redact_errors
-from ..measurement import Measurement, Request
+from ..measurement import SCALE, Measurement, Request
 from ..privacy import clip as clip_rules
 from ..privacy import noise, scale, select
 from ..privacy.accountant import BoundedRange, Event, Gaussian

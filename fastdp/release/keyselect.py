@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import DataError, PrivacyError, UsageError, redact_errors
+from ..measurement import SCALE
 from ..privacy import crosscheck, gdp, noise, scale
 from ..privacy.accountant import Threshold
 from ..privacy.budget import to_dict
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
     from ..schema import Schema
     from ..tables.sources import Part
-
-GRID = 1 << 20
-"""Noise is drawn in units of 1/GRID users, as everywhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +101,8 @@ def select_keys(
     cap = 1 if schema.user is None else int(keys_per_user)
     lost = delta * threshold_share
     event = Threshold(gdp.mu_from(epsilon, math.nextafter(delta - lost, 0.0) * (1 - 2.0**-40)), lost)
-    width = scale.gaussian_sigma(cap * GRID**2, event.mu)
-    scale.check_gaussian(width, None, cap * GRID**2, event.mu)
+    width = scale.gaussian_sigma(cap * SCALE**2, event.mu)
+    scale.check_gaussian(width, None, cap * SCALE**2, event.mu)
     bar = threshold(width, cap, lost)
     agreed = crosscheck.agree([event], epsilon, delta)
     question = {
@@ -135,8 +133,8 @@ def select_keys(
         "event": to_dict(event),
         "unit": schema.user or "row",
         "keys_per_user": cap,
-        "sigma": width / GRID,
-        "threshold": bar / GRID,
+        "sigma": width / SCALE,
+        "threshold": bar / SCALE,
         "second": agreed,
         "ledger": reservation.describe()["reference"],
     }
@@ -146,10 +144,10 @@ def select_keys(
 
 def threshold(width: float, cap: int, delta: float) -> int:
     """Noisy counts above this (grid units) are kept: one user's values, counted once each, pass with
-    probability at most delta together: cap * P(N(0, width^2) > threshold - GRID) <= delta. Rounded up."""
+    probability at most delta together: cap * P(N(0, width^2) > threshold - SCALE) <= delta. Rounded up."""
     from scipy.special import ndtri
 
-    return GRID + math.ceil(width * float(-ndtri(delta / cap)) * (1 + 1e-9)) + 1
+    return SCALE + math.ceil(width * float(-ndtri(delta / cap)) * (1 + 1e-9)) + 1
 
 
 def _guarded(source, schema: Schema, name: str, dtype: str, cap: int, width, bar, seed) -> list[np.ndarray]:
@@ -157,10 +155,10 @@ def _guarded(source, schema: Schema, name: str, dtype: str, cap: int, width, bar
 
     def keep() -> list[np.ndarray]:
         found, counts = count_keys(source, schema, name, dtype, cap)
-        noisy = counts * GRID + noise.gaussian(width, len(counts), seed=seed)
+        noisy = counts * SCALE + noise.gaussian(width, len(counts), seed=seed)
         kept = sorted((found[i], i) for i in np.flatnonzero(noisy > bar))
         text = json.dumps([value for value, _ in kept]).encode()
-        users = noisy[[i for _, i in kept]].astype(np.float64) / GRID
+        users = noisy[[i for _, i in kept]].astype(np.float64) / SCALE
         return [np.frombuffer(text, np.uint8).copy(), users]
 
     return redact_errors(

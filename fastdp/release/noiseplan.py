@@ -15,12 +15,11 @@ import numpy as np
 
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, PrivacyError, UsageError
-from ..measurement import Request
+from ..measurement import SCALE, Request
 from ..privacy import scale
 from ..privacy.accountant import Event, Gaussian, Pure
 from ..privacy.budget import to_dict
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
-from ..tables.bound import SCALE
 
 # A query's `product` runs behind the session, on private counts; so no other class, nor a subclass, is let
 # in.

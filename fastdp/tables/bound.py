@@ -1,7 +1,7 @@
 """Bounding what one user can contribute: integer weights, or at most k rows.
 
 Everything here is a function of one user's own rows and id value, so that adding or removing another user
-changes nothing. Weights are in fixed point: SCALE units are one row.
+changes nothing. Weights are whole numbers of 1/SCALE rows.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import UsageError
+from ..measurement import SCALE
 
 if TYPE_CHECKING:
     from .table import Table
-
-SCALE = 1 << 20
-"""Fixed-point units per row."""
 
 MAX_CLIP = (1 << 43) - 1
 

@@ -83,20 +83,10 @@ class Structure:
 
 def forest(ordered: Iterable[Candidate], domain: Domain) -> list[Candidate]:
     """Kruskal's algorithm: of pairs in this order those that join two trees."""
-    group = {a: a for a in domain}
+    from scipy.cluster.hierarchy import DisjointSet
 
-    def root(a: str) -> str:
-        while group[a] != a:
-            a = group[a]
-        return a
-
-    chosen = []
-    for c in ordered:
-        a, b = (root(name) for name in c.clique)
-        if a != b:
-            group[a] = b
-            chosen.append(c)
-    return chosen
+    joined = DisjointSet(domain)
+    return [c for c in ordered if joined.merge(*c.clique)]
 
 
 def fitting(ordered: Iterable[Candidate], structure: Structure, limit: int) -> list[Candidate]:
