@@ -3,6 +3,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .team import Team
+
 class Rows:
     def __init__(
         self,
@@ -19,15 +21,15 @@ def count(
     size: NDArray[np.uint32],
     offset: NDArray[np.int64],
     cells: NDArray[np.int64],
-    threads: int,
+    threads: int | Team,
     chunk: int,
     budget: int,
     tables: NDArray[np.int64],
 ) -> None: ...
-def cells(rows: Rows, size: NDArray[np.uint64], threads: int) -> NDArray[np.uint64]: ...
+def cells(rows: Rows, size: NDArray[np.uint64], threads: int | Team) -> NDArray[np.uint64]: ...
 def sparse(
-    rows: Rows, keys: NDArray[np.uint64], bits: int, threads: int
+    rows: Rows, keys: NDArray[np.uint64], bits: int, threads: int | Team
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]: ...
 def project(
-    levels: Sequence[Sequence[tuple[NDArray[np.int64], int, int, int, NDArray[np.int64]]]], threads: int
+    levels: Sequence[Sequence[tuple[NDArray[np.int64], int, int, int, NDArray[np.int64]]]], threads: int | Team
 ) -> None: ...

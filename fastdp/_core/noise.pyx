@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from fastdp._core.status cimport check
+
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 
@@ -19,16 +21,16 @@ LANES = FDP_LANES
 
 
 def gaussian(const double[::1] scale, const uint32_t[::1] key, int threads, int64_t[::1] out):
-    """Fills `out` (OUT); `scale` (IN) holds 1 or out.size doubles; `key` (IN) 8 words or None. Returns a code."""
+    """Fills `out` (OUT); `scale` (IN) holds 1 or out.size doubles; `key` (IN) 8 words or None."""
     cdef const uint32_t *words = NULL
     cdef int code, per_row = scale.shape[0] != 1
     if out.shape[0] == 0:
-        return 0
+        return
     if key is not None:
         words = &key[0]
     with nogil:
         code = fdp_noise_gaussian(&scale[0], per_row, out.shape[0], words, threads, &out[0])
-    return code
+    check(code, "drawing noise")
 
 
 def laplace(const double[::1] scale, const uint32_t[::1] key, int threads, int64_t[::1] out):
@@ -36,25 +38,25 @@ def laplace(const double[::1] scale, const uint32_t[::1] key, int threads, int64
     cdef const uint32_t *words = NULL
     cdef int code, per_row = scale.shape[0] != 1
     if out.shape[0] == 0:
-        return 0
+        return
     if key is not None:
         words = &key[0]
     with nogil:
         code = fdp_noise_laplace(&scale[0], per_row, out.shape[0], words, threads, &out[0])
-    return code
+    check(code, "drawing noise")
 
 
 def random_bytes(const uint32_t[::1] key, uint8_t[::1] out):
-    """Fills `out` (OUT) with uniform bytes. Returns a code."""
+    """Fills `out` (OUT) with uniform bytes."""
     cdef const uint32_t *words = NULL
     cdef int code
     if out.shape[0] == 0:
-        return 0
+        return
     if key is not None:
         words = &key[0]
     with nogil:
         code = fdp_noise_bytes(words, out.shape[0], &out[0])
-    return code
+    check(code, "drawing noise")
 
 
 def chacha20_block(const uint32_t[::1] key, uint32_t counter, const uint32_t[::1] nonce):

@@ -16,6 +16,7 @@ from ..tables import bound
 from . import plan as planning
 
 if TYPE_CHECKING:
+    from .._core.team import Team
     from ..schema import Schema
     from ..tables.table import Table
     from ..userkeys import UserKey
@@ -81,10 +82,11 @@ class LocalCounter:
         large = {c for c in asked if sparse or (sparse is None and domain.cells(c) > SPARSE_CELLS)}
         weights = bound.user_weights(self.table, clip)
         out: dict = dict.fromkeys(asked)
+        team = self._team()
         for clique in large:
-            out[clique] = self._sparse(clique, weights)
+            out[clique] = self._sparse(clique, weights, team)
         small = [c for c in out if c not in large]
-        for clique, table in self._dense(small, weights).items():
+        for clique, table in self._dense(small, weights, team).items():
             out[clique] = table
         if clip is not None and weights is None:
             self._scale(out)
@@ -113,13 +115,19 @@ class LocalCounter:
             twin._rows_per_user = table.rows_per_user()
         return twin
 
+    def _team(self) -> Team:
+        """The threads of one count, for all its kernels."""
+        from .._core.team import Team
+
+        return Team(self.threads)
+
     def _rows(self, names: Sequence[str], weights: np.ndarray | None):
         from .._core import count
 
         user = self.table.user if weights is not None else None
         return count.Rows([self.table.codes[n] for n in names], user, weights, self.table.rows)
 
-    def _dense(self, cliques: list[Clique], weights: np.ndarray | None) -> dict:
+    def _dense(self, cliques: list[Clique], weights: np.ndarray | None, team: Team) -> dict:
         from .._core import count
 
         if not cliques:
@@ -134,7 +142,7 @@ class LocalCounter:
             plan.size,
             plan.offset,
             plan.cells,
-            self.threads,
+            team,
             CHUNK_ROWS,
             PRIVATE_TABLE_BYTES,
             space,
@@ -142,21 +150,21 @@ class LocalCounter:
         tables = {c: space[at : at + domain.cells(c)].reshape(domain.shape(c)) for c, at in plan.counted}
         if () in cliques and not tables:
             tables[()] = np.array(self._total(weights), np.int64)
-        return planning.project_all(domain, tables, cliques, self.threads)
+        return planning.project_all(domain, tables, cliques, team)
 
     def _total(self, weights: np.ndarray | None) -> int:
         if weights is None:
             return self.table.rows
         return int(np.dot(weights.astype(np.int64), self.table.rows_per_user().astype(np.int64)))
 
-    def _sparse(self, clique: Clique, weights: np.ndarray | None) -> SparseMarginal:
+    def _sparse(self, clique: Clique, weights: np.ndarray | None, team: Team) -> SparseMarginal:
         from .._core import count
 
         shape = self.table.domain.shape(clique)
         rows = self._rows(clique, weights)
-        keys = count.cells(rows, np.array(shape, np.uint64), self.threads)
+        keys = count.cells(rows, np.array(shape, np.uint64), team)
         bits = max(1, (self.table.domain.cells(clique) - 1).bit_length())
-        return SparseMarginal(*count.sparse(rows, keys, bits, self.threads), shape)
+        return SparseMarginal(*count.sparse(rows, keys, bits, team), shape)
 
     def _scale(self, out: dict) -> None:
         """Without a user column every weight is SCALE: count plainly, multiply once."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..domain import Clique, Domain, maximal
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from .._core.team import Team
 
 DENSE_CELLS = 1 << 32
 """A dense table has fewer cells than this: cell numbers are 32-bit in the kernel."""
@@ -75,7 +79,7 @@ class Projections:
     """Sums over axes of contiguous tables, noted down and then run together: a table can be projected further
     before it is filled. Those that do not wait for each other run on several threads."""
 
-    def __init__(self, threads: int = 1):
+    def __init__(self, threads: int | Team = 1):
         self.threads = threads
         self._levels: list[list[tuple]] = []
         self._level: dict[int, tuple[int, np.ndarray]] = {}  # by id, with the table: it must live as long
@@ -119,7 +123,7 @@ class Projections:
 
 
 def project_all(
-    domain: Domain, tables: dict[Clique, np.ndarray], wanted: Sequence[Clique], threads: int = 1
+    domain: Domain, tables: dict[Clique, np.ndarray], wanted: Sequence[Clique], threads: int | Team = 1
 ) -> dict[Clique, np.ndarray]:
     """Every wanted marginal from the smallest table at hand that contains it; large ones first, so that they
     serve the smaller ones. Results are contiguous and do not share memory with each other."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .._core.infer import Engine
+from .._core.team import Team
 from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError, UsageError
@@ -111,7 +112,7 @@ def fit(
             before += warm_start.iterations
     direct_sets = set() if stop == "risk" else direct(parts) - {frozenset(clique) for clique in banned}
     plan = make_plan(domain, tree, used, direct_sets)
-    workers, dtype = resolve(threads), np.dtype(tables)
+    workers, dtype = Team(resolve(threads)), np.dtype(tables)
     quadratic = lower(plan, parts, dtype)
     precision, target = _spread(plan, quadratic)
     start = _start(plan, precision, target, banned, warm_start, float(rows), workers, dtype)
@@ -187,7 +188,7 @@ def _spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _start(
-    plan: Plan, w, t, banned, warm_start: Model | None, total: float, threads: int, dtype
+    plan: Plan, w, t, banned, warm_start: Model | None, total: float, threads: Team, dtype
 ) -> np.ndarray:
     """The tables a fit begins with: those of a given model, or of the independent fit of the measured single
     attributes (uniform where none was measured); without what is impossible."""

@@ -24,6 +24,8 @@ from .tree import JunctionTree
 ROW_LIMIT = 4096
 LANE_CELLS = 32_768
 MAX_LANES = 32
+UNSHARED = 4
+"""Lanes that share nothing may be so many times smaller, and, by its square, more of them."""
 
 DIRECT_CELLS = 8
 """A node is direct only where its rows are at least so long: three sums are kept per row."""
@@ -297,24 +299,28 @@ def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
 
 
 def _lanes(domain: Domain, node: Node) -> None:
-    """Splits the rows for threads, along the first axis where it is long enough, and marks links lanes share."""
-    lanes = min(MAX_LANES, node.rows, max(1, node.rows * node.cells // LANE_CELLS))
-    unit = 1
-    if node.sep and domain[node.sep[0]] >= 8:
-        unit = node.rows // domain[node.sep[0]]
-        lanes = min(lanes, domain[node.sep[0]])
-    shared_most = max(4 * LANE_CELLS * MAX_LANES, node.rows * node.cells)
-    while True:
+    """Splits the rows for threads, along the first axis where it is long enough, and marks links lanes share.
+    Where no cell is written by two lanes they cost nothing and there are many; shared cells cost sums of every
+    lane's own."""
+    unit = node.rows // domain[node.sep[0]] if node.sep and domain[node.sep[0]] >= 8 else 1
+    cells = node.rows * node.cells
+
+    def cut(lanes: int) -> np.ndarray:
+        lanes = min(lanes, node.rows // unit)
         cuts = np.unique(np.round(np.linspace(0, node.rows // unit, lanes + 1))).astype(np.int64) * unit
         cuts[-1] = node.rows
-        need = 0
         for link in node.links:
             link.shared = int(len(cuts) > 2 and _overlap(link, cuts))
-            need += link.size * link.shared
-        if lanes == 1 or need * lanes <= shared_most:
+        return cuts
+
+    node.lane_at = cut(min(UNSHARED**2 * MAX_LANES, max(1, UNSHARED * cells // LANE_CELLS)))
+    lanes = min(MAX_LANES, max(1, cells // LANE_CELLS))
+    while any(link.shared for link in node.links):
+        node.lane_at = cut(lanes)
+        need = sum(link.size for link in node.links if link.shared)
+        if need * lanes <= max(4 * LANE_CELLS * MAX_LANES, cells):
             break
         lanes = max(1, lanes // 2)
-    node.lane_at = cuts
 
 
 def _overlap(link: Link, cuts: np.ndarray) -> bool:

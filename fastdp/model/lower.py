@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from .._core.infer import arrive as _arrive
 from .._core.infer import blend as _blend
 from .._core.infer import step as _step
+from .._core.team import Team
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError
 from ..queries import Block, Identity, Query, Sparse
@@ -122,7 +123,7 @@ class Quadratic:
         """The active marginals a residual stands for."""
         return at.cells + self.t
 
-    def loss(self, at: Residual, threads: int = 1) -> float:
+    def loss(self, at: Residual, threads: int | Team = 1) -> float:
         return self.blend(at, at, 0.0, threads)
 
     def gradient(self, at: Residual) -> np.ndarray:
@@ -132,13 +133,15 @@ class Quadratic:
             g += self._transpose @ (self.v * at.rows)
         return g
 
-    def step(self, x: Residual, z: Residual, t: float, size: float, out: np.ndarray, threads: int) -> None:
+    def step(
+        self, x: Residual, z: Residual, t: float, size: float, out: np.ndarray, threads: int | Team
+    ) -> None:
         """out = -size * gradient at (1 - t) x + t z."""
         _step(size * (1 - t), x.cells, size * t, z.cells, self.w, out, threads)
         if self._transpose is not None:
             out -= self._transpose @ (self.v * (size * (1 - t) * x.rows + size * t * z.rows))
 
-    def arrive(self, m, z: Residual, delta, out: Residual, threads: int) -> tuple[float, float]:
+    def arrive(self, m, z: Residual, delta, out: Residual, threads: int | Team) -> tuple[float, float]:
         """Fills `out` with the residual at m, where potentials were changed by delta from those of z. Returns
         the symmetrised Bregman distance of the two, and 1/2 |Q (m - m_z) / sigma|^2."""
         distance, curvature = _arrive(m, self.t, z.cells, self.w, delta, out.cells, threads)
@@ -148,7 +151,7 @@ class Quadratic:
             curvature += _blend(0.0, gap, self.v, gap, 1)
         return distance, curvature
 
-    def blend(self, x: Residual, z: Residual, t: float, threads: int) -> float:
+    def blend(self, x: Residual, z: Residual, t: float, threads: int | Team) -> float:
         """x = (1 - t) x + t z in place; returns its loss. The direct nodes' losses are taken as they stand in
         x."""
         loss = self.constant + float(x.direct.sum()) + _blend(t, z.cells, self.w, x.cells, threads)

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.infer import Engine, State, average
+from .._core.team import Team
 from ..errors import MeasurementError
 from .lower import Quadratic, Residual
 
@@ -86,7 +87,7 @@ class DescentState:
         quadratic: Quadratic,
         tables: np.ndarray,
         total: float,
-        threads: int,
+        threads: int | Team,
         calls: int = 0,
         probe: DescentState | None = None,
         averages: bool = True,

@@ -14,6 +14,8 @@ from __future__ import annotations
 import hashlib
 import math
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +28,6 @@ LAPLACE_SAMPLER = "discrete-laplace/strips-chacha20/1"
 LOG2_DISTANCE = -117  # total variation distance to the stated law, per sample, is below 2 to this
 SCALE_MIN = 1e-3
 SCALE_MAX = 1e12
-_ERR_RANDOM = -4
 
 
 def gaussian(
@@ -66,7 +67,9 @@ def fill_random_bytes(n: int, seed: int | None = None) -> bytes:
     from fastdp._core import noise as core
 
     out = np.empty(n, dtype=np.uint8)
-    _check(core.random_bytes(_key(seed), out))
+    key = _key(seed)
+    with _drawing():
+        core.random_bytes(key, out)
     return out.tobytes()
 
 
@@ -105,7 +108,9 @@ def _draw(
     out = np.empty(math.prod(shape), dtype=np.int64)
     workers = resolve(threads)
     kernel = core.gaussian if law == "gaussian" else core.laplace
-    _check(kernel(scales, _key(seed), workers, out))
+    key = _key(seed)
+    with _drawing():
+        kernel(scales, key, workers, out)
     return out.reshape(shape)
 
 
@@ -142,9 +147,14 @@ def _key(seed: int | None) -> NDArray[np.uint32] | None:
     return np.frombuffer(digest.digest(), dtype="<u4").astype(np.uint32)
 
 
-def _check(code: int) -> None:
-    if code == 0:
-        return
-    if code == _ERR_RANDOM:
-        raise PrivacyError("the operating system gave no random bits (getrandom failed); no noise was drawn")
-    raise PrivacyError(f"the noise sampler refused its arguments (code {code}); no noise was drawn")
+@contextmanager
+def _drawing() -> Iterator[None]:
+    """What the sampler raises, as a `PrivacyError`: whoever asked for noise has none."""
+    try:
+        yield
+    except OSError:
+        raise PrivacyError(
+            "the operating system gave no random bits (getrandom failed); no noise was drawn"
+        ) from None
+    except ValueError:
+        raise PrivacyError("the noise sampler refused its arguments; no noise was drawn") from None

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/random.h>
 
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
@@ -21,6 +22,7 @@ static struct {
 static int libraries;
 static long countdown, failures, spare_threads = -1;
 static const char *wanted;
+static int no_random;
 
 static int note(struct dl_phdr_info *info, size_t size, void *data) {
     (void)size, (void)data;
@@ -57,6 +59,11 @@ void failing_threads(long n) {
     spare_threads = n;
 }
 
+/* Whether the operating system has no random bits left. */
+void failing_random(int none) {
+    no_random = none;
+}
+
 static int fails(uintptr_t caller) {
     if (__atomic_load_n(&countdown, __ATOMIC_SEQ_CST) <= 0) return 0;
     for (int i = 0; i < libraries; i++)
@@ -81,6 +88,13 @@ void *calloc(size_t n, size_t size) {
 
 void *realloc(void *old, size_t size) {
     return fails(CALLER) ? NULL : __libc_realloc(old, size);
+}
+
+ssize_t getrandom(void *out, size_t size, unsigned flags) {
+    ssize_t (*real)(void *, size_t, unsigned) = (ssize_t(*)(void *, size_t, unsigned))dlsym(RTLD_NEXT, "getrandom");
+    if (!no_random) return real(out, size, flags);
+    errno = ENOSYS;
+    return -1;
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {

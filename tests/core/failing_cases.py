@@ -1,6 +1,7 @@
 """Run with failing.c preloaded: every allocation of every kernel fails once, in turn.
 
-A failure must come out as MemoryError, and the call after it must work as if nothing had been.
+A failure must come out as MemoryError, and the call after it must work as if nothing had been. Likewise where the
+system gives no threads (one does the work) and no random bits (there is no noise then).
 """
 
 import ctypes
@@ -10,8 +11,10 @@ import numpy as np
 
 from fastdp._core import bound, count, draw, ids, infer, noise, sample, score, team
 from fastdp.domain import Domain
+from fastdp.errors import PrivacyError
 from fastdp.model.layout import make_plan
 from fastdp.model.tree import junction_tree
+from fastdp.privacy import noise as privacy
 
 MOST = 200  # allocations of one call
 
@@ -155,6 +158,19 @@ def main():
         else:
             raise AssertionError(f"{case.__name__}: still allocating after {MOST}")
         assert found == expected
+    hook.failing_random(1)
+    for draw_noise in (
+        lambda: privacy.gaussian(1.0, 5),
+        lambda: privacy.laplace(1.0, 5),
+        lambda: privacy.fill_random_bytes(5),
+    ):
+        try:
+            draw_noise()
+        except PrivacyError as error:
+            assert "no noise was drawn" in str(error)
+        else:
+            raise AssertionError("noise without randomness")
+    hook.failing_random(0)
     for spare in (0, 1):
         for case in CASES:
             expected = case()
