@@ -21,11 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..schema import Schema
 
 PRIVATE = "private"
 """What a recipe says in place of a clip that is to be chosen from a noisy histogram."""
@@ -37,6 +40,22 @@ to 0.04."""
 
 SPREAD = 8
 """A bin's users are spread evenly over this many of its sizes."""
+
+
+def resolve(clip: int | str | None, schema: Schema) -> int:
+    """Rows of one user that count fully: `clip` where it is a number, else the schema's bound, which is also
+    the most that a run may choose; 1 where each row is its own user."""
+    if schema.user is None:
+        return 1
+    rows = schema.max_rows_per_user if clip is None or isinstance(clip, str) else clip
+    if rows is not None:
+        return rows
+    user = f"how many rows of one user (column {schema.user!r}) may count?"
+    if clip == PRIVATE:
+        raise UsageError(
+            f"{user} clip = {PRIVATE!r} chooses up to a public bound: give the schema's user a `max_rows`"
+        )
+    raise UsageError(f"{user} Give the recipe a `clip`, or the schema's user a `max_rows`")
 
 
 @dataclass(frozen=True)

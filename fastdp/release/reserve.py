@@ -23,7 +23,7 @@ from ..privacy import calibrate, crosscheck, statement
 from ..privacy.accountant import Event, Gaussian, Pure
 from ..privacy.budget import epsilon_at
 from ..privacy.chain import digest
-from ..privacy.clip import PRIVATE
+from ..privacy.clip import PRIVATE, resolve
 from ..privacy.ledger import LOCAL, Ledger, Reservation
 from ..tables.bound import check_clip
 from .gateway import Session
@@ -80,22 +80,8 @@ def chooses(schema: Schema, ask: BudgetRequest) -> bool:
 
 
 def clip_for(schema: Schema, ask: BudgetRequest) -> int:
-    """The clip that counts: 1 per row without a user column or per event, else as asked, else the schema's
-    bound, which is also the most that a run may choose."""
-    if schema.user is None or ask.unit == "event":
-        return 1
-    clip = schema.max_rows_per_user if ask.clip is None or isinstance(ask.clip, str) else ask.clip
-    if clip is None and ask.clip == PRIVATE:
-        raise UsageError(
-            f"a clip is chosen up to a public bound on the rows of one user (column {schema.user!r}): give the schema's user a "
-            "`max_rows`"
-        )
-    if clip is None:
-        raise UsageError(
-            f"how many rows of one user (column {schema.user!r}) may count? Give clip in the recipe, or "
-            "max_rows_per_user in the schema"
-        )
-    return check_clip(clip)
+    """The clip that counts: 1 per event, else by `privacy.clip.resolve`."""
+    return 1 if ask.unit == "event" else check_clip(resolve(ask.clip, schema))
 
 
 def reserve(

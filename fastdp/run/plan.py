@@ -15,6 +15,7 @@ from ..errors import ModelTooLargeError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.parts.common import users_share
 from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
+from ..privacy.clip import resolve as resolve_clip
 
 if TYPE_CHECKING:
     from ..mechanisms.base import Config, Outline
@@ -108,7 +109,7 @@ def plan(
     schema = resolve_schema(schema, recipe)
     check_budget(epsilon, delta)
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)
-    clip = clip_of(config, schema)
+    clip = resolve_clip(config.clip, schema)
     config.check(schema)
     pure = getattr(config, "pure", False)
     mu = mu_of(epsilon, delta, "laplace" if pure else config.calibration)
@@ -215,23 +216,6 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
             f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (--schema)"
         )
     return schema if isinstance(schema, Schema) else Schema.load(os.fspath(schema))
-
-
-def clip_of(config: Config, schema: Schema) -> int:
-    """Rows per user that count fully: the recipe's clip, else the schema's bound, which is also the most that
-    a run may choose; 1 where each row is its own user."""
-    if schema.user is None:
-        return 1
-    clip = config.fixed_clip if config.fixed_clip is not None else schema.max_rows_per_user
-    if clip is None and config.clip == PRIVATE:
-        raise UsageError(
-            'clip = "private" chooses among clips up to a public bound: give the schema\'s user a `max_rows`'
-        )
-    if clip is None:
-        raise UsageError(
-            "how many rows of one user may count fully? Give the recipe a `clip`, or the schema's user a `max_rows`"
-        )
-    return clip
 
 
 def check_budget(epsilon: float, delta: float) -> None:

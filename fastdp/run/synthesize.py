@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from .._util.progress import Progress, Reporter
 from ..errors import UsageError
 from ..mechanisms import recipe as recipes
+from ..privacy.clip import resolve as resolve_clip
 from ..public.archetypes.store import schema_of
 from .folder import RunFolder
-from .plan import check_budget, clip_of, resolve_schema
+from .plan import check_budget, resolve_schema
 from .result import Run
 from .steps import Work, is_table
 
@@ -92,7 +93,7 @@ def synthesize(
     schema = resolve_schema(schema, recipe).with_dialect(dialect)
     configs = [recipe.config(e).resolved(schema, e, float(delta)) for e in epsilons]
     for config in configs:
-        clip_of(config, schema)
+        resolve_clip(config.clip, schema)
         config.check(schema)
     work = Work(
         schema=schema,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fastdp.errors import UsageError
 from fastdp.privacy import clip as clip_rules
+from fastdp.schema import Schema
 
 
 def slow_error(sizes, users, noise, clip, displaced):
@@ -107,3 +108,19 @@ def test_unit_noise_is_half_the_expected_l1_norm():
     (unit,) = clip_rules.unit_noise(0.5, [(40, 0.25)])
     drawn = np.abs(rng.normal(0, 1 / (0.5 * 0.5), (4000, 40))).sum(axis=1).mean() / 2
     assert unit == pytest.approx(drawn, rel=0.02)
+
+
+@pytest.mark.parametrize(("clip", "rows"), [(20, 20), (None, 60), ("private", 60), (90, 90)])
+def test_where_the_clip_comes_from(clip, rows):
+    sizes = {"user": {"column": "id", "max_rows": 60}, "columns": {"a": {"kind": "integer", "max": 3}}}
+    schema = Schema.from_dict(sizes)
+    assert clip_rules.resolve(clip, schema) == rows
+    assert clip_rules.resolve(clip, Schema.from_domain({"a": 4})) == 1, "each row is its own user"
+
+
+@pytest.mark.parametrize(
+    ("clip", "advice"), [(None, "Give the recipe a `clip`"), ("private", "public bound")]
+)
+def test_a_clip_needs_a_number_or_a_bound(clip, advice):
+    with pytest.raises(UsageError, match=f"how many rows of one user .column 'id'.*{advice}"):
+        clip_rules.resolve(clip, Schema.from_domain({"a": 4}, user="id"))
