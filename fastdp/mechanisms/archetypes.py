@@ -22,12 +22,13 @@ import numpy as np
 from ..domain import Clique, Domain, downward_closure
 from ..errors import UsageError
 from ..measurement import Measurement, Request
+from ..model.adjust import onto_simplex
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step, options_of
 from ..userkeys import MostCommon
 from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
 from .parts.common import ModelRows
-from .parts.tree import estimate_total, onto_simplex, part_mu
+from .parts.tree import estimate_total, part_mu
 
 if TYPE_CHECKING:
     from ..public.archetypes.model import PublicModel
@@ -160,13 +161,13 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def users(self, answers: Sequence[Measurement], public: PublicModel) -> np.ndarray:
         """Users by archetype and trait: the public table moved to the two noisy margins, negatives at 0."""
-        from ..public.archetypes.users import rake
+        from ..public.archetypes.users import cross_table
 
         total = estimate_total(answers)
         margins = [onto_simplex(m.values, total) for m in answers]
         if len(margins) == 1:
             return margins[0][:, None]
-        return rake(public.users, margins[0], margins[1])
+        return cross_table(public.users, margins[0], margins[1])
 
     def ready(self, schema: Schema, public: Public | None) -> None:
         if public is None:

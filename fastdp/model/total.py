@@ -26,11 +26,12 @@ def estimate_total(domain, measurements: Sequence) -> tuple[float, float]:
             estimates.append(found)
     if not estimates:
         return 1.0, float("inf")
-    total, spread = _average(estimates)
+    total, spread = average(estimates)
     return max(total, 1.0), float(np.sqrt(spread))
 
 
-def _average(estimates: list[tuple[float, float]]) -> tuple[float, float]:
+def average(estimates: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """(mean, variance) of least variance of independent (estimate, variance > 0) of one number."""
     precision = sum(1 / v for _, v in estimates)
     return sum(x / v for x, v in estimates) / precision, 1 / precision
 
@@ -54,7 +55,7 @@ def _of_grid(grid: Grid, y, variance, start) -> tuple[tuple[float, float], int]:
         found, stop = _of_grid(child, y, variance, stop)
         ways.append(found)
     if ways:
-        rest, rest_spread = _average(ways) if all(v > 0 for _, v in ways) else ways[0]
+        rest, rest_spread = average(ways) if all(v > 0 for _, v in ways) else ways[0]
         total, spread = total + rest, spread + rest_spread
     return (total, spread), stop
 

@@ -24,7 +24,7 @@ from fastdp.privacy.calibrate import mu_of_method
 from fastdp.public.archetypes import fit as fitting
 from fastdp.public.archetypes import store
 from fastdp.public.archetypes.options import options_of
-from fastdp.public.archetypes.users import CastRows, cast, rake, systematic_round
+from fastdp.public.archetypes.users import CastRows, cast, cross_table, systematic_round
 from fastdp.run.publicfit import fit_folder
 from fastdp.userkeys import MostCommon
 from tests.reference import archetypes as twin
@@ -210,15 +210,15 @@ def test_shards_can_be_drawn_alone(model):
 
 def test_raking_keeps_the_public_pattern_and_takes_the_private_sums():
     start = np.array([[40.0, 10.0], [5.0, 45.0]]) * 1e6
-    found = rake(start, np.array([30.0, 10.0]), np.array([25.0, 15.0]))
+    found = cross_table(start, np.array([30.0, 10.0]), np.array([25.0, 15.0]))
     assert np.allclose(found.sum(axis=1), [30, 10])
     assert np.allclose(found.sum(axis=0), [25, 15])
     odds = start[0, 0] * start[1, 1] / (start[0, 1] * start[1, 0])
     assert found[0, 0] * found[1, 1] / (found[0, 1] * found[1, 0]) == pytest.approx(odds, rel=1e-4)
     # A combination that public data lacks is still possible; sums of 0 are kept.
-    found = rake(np.zeros((2, 2)), np.array([5.0, 0.0]), np.array([2.0, 3.0]))
+    found = cross_table(np.zeros((2, 2)), np.array([5.0, 0.0]), np.array([2.0, 3.0]))
     assert np.allclose(found, [[2, 3], [0, 0]])
-    assert rake(start, np.zeros(2), np.zeros(2)).sum() == 0
+    assert cross_table(start, np.zeros(2), np.zeros(2)).sum() == 0
 
 
 def test_whole_numbers_are_near_and_unbiased():

@@ -15,6 +15,7 @@ from fastdp.mechanisms import mst
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.parts import tree
 from fastdp.mechanisms.parts.compress import merge_rare
+from fastdp.model.adjust import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeDoor, FakeModel
 
@@ -80,7 +81,7 @@ def test_a_selection_costs_at_most_what_it_may(mu):
 @settings(max_examples=200, deadline=None)
 def test_the_simplex_projection_is_the_nearest_point(values, total):
     values = np.array(values)
-    found = tree.onto_simplex(values, total)
+    found = onto_simplex(values, total)
     assert (found >= 0).all()
     assert math.isclose(found.sum(), total, abs_tol=1e-6)
     # Optimal: what is above zero moved by one common amount, what is at zero would have moved below it.

@@ -18,9 +18,10 @@ import numpy as np
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
+from ...model.adjust import onto_simplex
 from .common import ModelRows
 from .compress import Compression, Expansion, merge_outside
-from .tree import estimate_total, onto_simplex
+from .tree import estimate_total
 
 if TYPE_CHECKING:
     from ...model import Model

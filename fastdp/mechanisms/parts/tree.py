@@ -18,6 +18,8 @@ from scipy.special import log_ndtr
 from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...measurement import Measurement, Request
+from ...model.adjust import onto_simplex
+from ...model.total import average
 
 if TYPE_CHECKING:
     from ...release.gateway import Session
@@ -93,18 +95,9 @@ def independent(
 
 
 def estimate_total(measurements: Sequence[Measurement]) -> float:
-    """The minimum-variance estimate of the number of rows, at least 0."""
-    precision = [1 / float(np.sum(m.variances)) for m in measurements]
-    sums = [float(np.sum(m.values)) for m in measurements]
-    return max(0.0, float(np.dot(precision, sums) / np.sum(precision)))
-
-
-def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
-    """The nearest vector (least squares) of numbers >= 0 that add up to `total`."""
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
-    keep = int(np.flatnonzero(ordered > excess).max(initial=0))
-    return np.maximum(values - excess[keep], 0.0)
+    """The minimum-variance estimate of the number of rows from answers that each add up to it, at least 0."""
+    sums = [(float(np.sum(m.values)), float(np.sum(m.variances))) for m in measurements]
+    return max(0.0, average(sums)[0])
 
 
 def components(domain: Domain, pairs: Sequence[Clique]) -> int:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ...model.adjust import Margin, onto_simplex, rake
+
 if TYPE_CHECKING:
     from ...measurement import Measurement
     from ...release.gateway import Session
     from ...userkeys import UserKey
-
-Margin = tuple[np.ndarray, np.ndarray]
-"""(for every cell the number of its total, the totals)"""
 
 SWEEPS = 4
 
@@ -73,25 +72,8 @@ def above(values: np.ndarray, at: np.ndarray, noise: Noise, share: float, rate: 
 
 
 def nearest(values: np.ndarray) -> np.ndarray:
-    """Non-negative least squares that keeps the total: the nearest numbers >= 0 with the same sum (0 at
-    least)."""
-    total = max(0.0, float(values.sum()))
-    if not values.size or total == 0.0:
-        return np.zeros(values.size)
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
-    return np.maximum(values - excess[int(np.flatnonzero(ordered > excess).max())], 0.0)
-
-
-def rake(start: np.ndarray, margins: Sequence[Margin], sweeps: int = SWEEPS) -> np.ndarray:
-    """Iterative proportional fitting: `start` scaled until it adds up to each margin's totals in turn. What
-    is 0 stays 0."""
-    out = start
-    for _ in range(sweeps if len(margins) > 1 else 1):
-        for at, totals in margins:
-            now = np.bincount(at, weights=out, minlength=len(totals))
-            out = out * np.divide(totals, now, out=np.zeros(len(totals)), where=now > 0)[at]
-    return out
+    """The nearest numbers >= 0 with the same sum (0 at least)."""
+    return onto_simplex(values, max(0.0, float(values.sum())))
 
 
 def shrink(
@@ -139,7 +121,9 @@ class Level:
         counts = np.bincount(self.at, weights=public, minlength=len(self.groups))
         ones = [(c, np.bincount(c, weights=counts) + 0.5) for c in self.codes]
         total = counts.sum()
-        return rates(counts, rake(np.ones(len(counts)), [(c, m * (total / m.sum())) for c, m in ones]))
+        return rates(
+            counts, rake(np.ones(len(counts)), [(c, m * (total / m.sum())) for c, m in ones], SWEEPS)
+        )
 
     def estimate(self, fine: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
         """(totals, variances): what was measured and what the groups add up to, weighted by precision.
@@ -184,17 +168,17 @@ def hierarchy(
         ones = [(c, m * (total / m.sum())) for c, m in ones]
         shared = [_shared(level, other, found) for other, found in done]
         agreed = [m for m in shared if m is not None]
-        prior = rake(first, [*ones, *agreed])
+        prior = rake(first, [*ones, *agreed], SWEEPS)
         found = shrink(totals, around, prior, poisson)
-        found = rake(found, agreed or [(np.zeros(len(found), np.int64), np.array([total]))])
+        found = rake(found, agreed or [(np.zeros(len(found), np.int64), np.array([total]))], SWEEPS)
         done.append((level, found))
         margins.append((level.at, found))
     prior = np.ones(len(fine))
     if public is not None:
         seen = [(lv.at, first) for lv, first in zip(levels, start, strict=True)]
-        prior = rates(public, rake(prior, seen))
-    prior = rake(prior, margins)
-    found = rake(shrink(fine, variance, prior), margins)
+        prior = rates(public, rake(prior, seen, SWEEPS))
+    prior = rake(prior, margins, SWEEPS)
+    found = rake(shrink(fine, variance, prior), margins, SWEEPS)
     return found, prior * variance / (prior + variance)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...model.adjust import rake, ratio
 from .. import ids
 from ..ids import Habits
 from .model import PublicModel
@@ -22,7 +23,7 @@ def generator(seed: int, stream: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=np.array([seed, stream], np.uint64)))
 
 
-def rake(start: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int = 200) -> np.ndarray:
+def cross_table(start: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int = 200) -> np.ndarray:
     """The table nearest to `start` in relative entropy whose sums are `rows` and `columns` (which have one
     total).
 
@@ -33,16 +34,9 @@ def rake(start: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int =
     if total <= 0:
         return np.zeros(start.shape)
     table = start + np.outer(rows / total, columns / total)
-    for _ in range(rounds):
-        table *= _ratio(rows, table.sum(axis=1))[:, None]
-        table *= _ratio(columns, table.sum(axis=0))
-        if np.abs(table.sum(axis=1) - rows).max() <= 1e-9 * total:
-            break
-    return table
-
-
-def _ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
-    return np.divide(wanted, there, out=np.zeros(wanted.shape), where=there > 0)
+    row, column = np.indices(start.shape).reshape(2, -1)
+    margins = [(row, rows), (column, columns)]
+    return rake(table.reshape(-1), margins, rounds, tolerance=1e-9 * total).reshape(start.shape)
 
 
 def systematic_round(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -169,10 +163,10 @@ def models(public: PublicModel, users: np.ndarray, rng: np.random.Generator) -> 
     for value in range(users.shape[1]):
         there = public.users[:, value]
         if there.sum() > 0:
-            share = _ratio(users[:, value], there.astype(float))
+            share = ratio(users[:, value], there.astype(float))
             weight = np.where(_has(public, value), share[public.archetype], 0.0)
         else:
-            weight = _ratio(users.sum(axis=1), public.members.astype(float))[public.archetype]
+            weight = ratio(users.sum(axis=1), public.members.astype(float))[public.archetype]
         if not weight.sum() > 0:
             weight = _has(public, value).astype(float) if there.sum() > 0 else np.ones(weight.shape)
         # At least a few hundred of them, so that a shard's few users are not all the same one.

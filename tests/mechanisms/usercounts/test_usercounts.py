@@ -25,6 +25,7 @@ from fastdp.mechanisms.usercounts import cells as cells_of
 from fastdp.mechanisms.usercounts import fit
 from fastdp.mechanisms.usercounts.mechanism import UserCounts
 from fastdp.mechanisms.usercounts.output import submission
+from fastdp.model.adjust import rake
 from fastdp.public.data import PublicTable
 from fastdp.run.plan import plan
 from fastdp.userkeys import Groups
@@ -410,7 +411,7 @@ def test_public_people_are_counted_once_per_group():
 def test_raking_meets_its_margins():
     _, truth, levels = crossed(1)
     margins = [(lv.at, np.bincount(lv.at, weights=truth)) for lv in levels]
-    x = fit.rake(np.ones(truth.size), margins)
+    x = rake(np.ones(truth.size), margins, fit.SWEEPS)
     for at, totals in margins:
         assert np.bincount(at, weights=x) == pytest.approx(totals, rel=1e-9, abs=1e-9)
 

@@ -1,0 +1,46 @@
+"""Tables moved to given sums: onto the simplex, by raking. Post-processing of released numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+Margin = tuple[np.ndarray, np.ndarray]
+"""(for every cell of a flat table the number of its total, the totals)"""
+
+
+def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
+    """The nearest vector (least squares) of numbers >= 0 that add up to `total` (>= 0)."""
+    if not values.size:
+        return np.zeros(0)
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
+    keep = int(np.flatnonzero(ordered > excess).max(initial=0))
+    return np.maximum(values - excess[keep], 0.0)
+
+
+def ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """wanted / there, 0 where nothing is there."""
+    return np.divide(wanted, there, out=np.zeros(wanted.shape), where=there > 0)
+
+
+def rake(
+    start: np.ndarray, margins: Sequence[Margin], sweeps: int, tolerance: float | None = None
+) -> np.ndarray:
+    """Iterative proportional fitting: the flat table `start` scaled to each margin's totals in turn.
+
+    Converges to the table nearest to `start` in relative entropy that has the margins, where there is one;
+    what is 0 stays 0. `tolerance`: ends once no total of the first margin is off by more (the last margin's
+    are exact after each sweep); None makes all sweeps. One margin needs one sweep.
+    """
+    out = start
+    for _ in range(sweeps if len(margins) > 1 else 1):
+        for at, totals in margins:
+            now = np.bincount(at, weights=out, minlength=len(totals))
+            out = out * ratio(totals, now)[at]
+        if tolerance is not None:
+            at, totals = margins[0]
+            if np.abs(np.bincount(at, weights=out, minlength=len(totals)) - totals).max() <= tolerance:
+                break
+    return out
