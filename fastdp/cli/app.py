@@ -145,6 +145,7 @@ def plan(
     public: Annotated[
         str | None, typer.Option(help="Public data the run would be given; tells the clip's bias.")
     ] = None,
+    dialect: DialectOption = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -153,7 +154,7 @@ def plan(
     from ..run.plan import public_table
     from .show import plan_table
 
-    known = False if public is None else public_table(public, schema, mechanism, threads)
+    known = False if public is None else public_table(public, schema, mechanism, threads, _dialect(dialect))
     plans = [
         make(schema, mechanism, e, delta, rows=rows, public=known, threads=threads) for e in epsilons(epsilon)
     ]
@@ -343,6 +344,7 @@ def archetypes_fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to make.")],
     mechanism: Mechanism = "taxi-archetypes",
     schema: SchemaOption = None,
+    dialect: DialectOption = None,
     archetypes: Annotated[
         str | None, typer.Option(help="How many, or auto: by the likelihood of public users held out.")
     ] = None,
@@ -354,7 +356,10 @@ def archetypes_fit(
     from ..run.publicfit import fit_folder
     from .show import archetypes_table
 
-    found = fit_folder(public, out, mechanism, schema=schema, archetypes=archetypes, threads=threads)
+    style = _dialect(dialect)
+    found = fit_folder(
+        public, out, mechanism, schema=schema, dialect=style, archetypes=archetypes, threads=threads
+    )
     if as_json:
         emit({"out": str(out), **found})
     elif not quiet:

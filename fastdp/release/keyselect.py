@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..schema import Schema
-    from ..tables.sources import Part
+    from ..tables.parts import Part
 
 
 @dataclass(frozen=True, eq=False)

@@ -195,14 +195,17 @@ def _model_cells(schema: Schema, cliques) -> tuple[int, str]:
         return 0, str(error)
 
 
-def public_table(source: Any, schema: Any, mechanism: Any, threads: int | None = None) -> Table | bool:
+def public_table(
+    source: Any, schema: Any, mechanism: Any, threads: int | None = None, dialect: Any = None
+) -> Table | bool:
     """Public data read by the schema a run would use; True for a saved model, which has no rows to look at."""
     from ..public.archetypes.store import is_folder
     from ..tables.ingest import read
 
     if is_folder(source):
         return True
-    return read(source, resolve_schema(schema, recipes.load(mechanism)), public=True, threads=threads)
+    known = resolve_schema(schema, recipes.load(mechanism))
+    return read(source, known, public=True, dialect=dialect, threads=threads)
 
 
 def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recipe) -> Schema:

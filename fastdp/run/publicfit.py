@@ -21,13 +21,15 @@ def fit_folder(
     mechanism: Any = "taxi-archetypes",
     *,
     schema: Any = None,
+    dialect: Any = None,
     archetypes: int | str | None = None,
     threads: int | None = None,
 ) -> dict[str, Any]:
     """Fits archetypes on public data as a recipe says and saves them; what was found, as plain data.
 
     archetypes: overrides the recipe's number; "auto" chooses it by held-out likelihood. The recipe must then
-    leave the number open, or a later run with it will refuse the folder.
+    leave the number open, or a later run with it will refuse the folder. dialect: of text files, in place of
+    the schema's.
     """
     recipe = recipes.load(mechanism)
     config = recipe.config(1.0)
@@ -41,7 +43,7 @@ def fit_folder(
     options = options_of(wanted)
     known = resolve_schema(schema, recipe)
     options.resolve(known.domain)
-    with read(public, known, public=True, threads=threads) as table:
+    with read(public, known, public=True, dialect=dialect, threads=threads) as table:
         model = fit(table, options, threads=threads)
     store.save(model, known, out)
     return {

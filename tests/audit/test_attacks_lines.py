@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -168,7 +170,7 @@ def rows_of(path, dialect, columns):
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     lines=st.lists(one_line, max_size=8),
     line=one_line,
@@ -240,6 +242,64 @@ def test_ids_of_json_lines(tmp_path):
     table = read(tmp_path, "x.jsonl", b"\n".join(lines))
     assert table.users == 3 and sorted(table.rows_per_user()) == [1, 1, 3]
     assert np.bincount(table.codes["a"], minlength=12).tolist() == [0, 2, 1, *[0] * 8, 2]
+
+
+# Parquet and Arrow have rows by their structure: what one row holds is read without looking at others.
+
+TYPED = {
+    "i": (pa.int64(), st.none() | st.integers(-(2**63), 2**63 - 1)),
+    "f": (pa.float64(), st.none() | st.floats()),
+    "s": (pa.string(), st.none() | st.sampled_from(["a", "", "é", "1", "\n", "x" * 40])),
+    "b": (pa.binary(), st.none() | st.binary(max_size=4) | st.sampled_from([b"a", b"\xff"])),
+    "t": (pa.timestamp("us"), st.none() | st.integers(-(2**63), 2**63 - 1)),
+}
+COLUMNS = {
+    "i": {"kind": "integer", "dtype": "int64", "min": 0, "max": 9},
+    "f": {"kind": "numeric", "dtype": "float64", "edges": [0, 1, 2.5, 10], "overflow": "clamp"},
+    "s": {"kind": "categorical", "dtype": "string", "values": ["a", "é"], "null": "drop"},
+    "b": {"kind": "categorical", "dtype": "string", "values": ["a"]},
+    "t": {"kind": "timestamp", "dtype": "timestamp[us]", "parts": ["hour"], "output": "parts"},
+}
+
+
+def typed_rows(who):
+    return st.lists(st.tuples(st.just(who), *(values for _, values in TYPED.values())), max_size=4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    mine=typed_rows("1"),
+    others=st.lists(typed_rows("2") | typed_rows(None) | typed_rows("é"), max_size=3),
+    form=st.sampled_from(["parquet", "arrow", "arrows", "table"]),
+    group=st.integers(1, 5),
+)
+def test_no_row_of_parquet_or_arrow_changes_what_another_becomes(mine, others, form, group):
+    known = schema(columns=COLUMNS)
+    names = ["who", *TYPED]
+    types = [pa.string(), *(kind for kind, _ in TYPED.values())]
+
+    def read_rows(rows):
+        columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
+        table = pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=names)
+        if form == "table":
+            return fastdp.read(table, known)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, f"x.{form}")
+            if form == "parquet":
+                pq.write_table(table, path, row_group_size=group)
+            else:
+                with (pa.ipc.new_file if form == "arrow" else pa.ipc.new_stream)(
+                    path, table.schema
+                ) as writer:
+                    writer.write_table(table, group)
+            return fastdp.read(path, known)
+
+    theirs = joined(others)
+    alone, apart, together = read_rows(mine), read_rows(theirs), read_rows([*theirs, *mine])
+    assert together.rows == alone.rows + apart.rows
+    for name in known.domain:
+        both = [*apart.codes[name].tolist(), *alone.codes[name].tolist()]
+        assert together.codes[name].tolist() == both
 
 
 FAR = [
