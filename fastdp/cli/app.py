@@ -37,7 +37,7 @@ SchemaOption = Annotated[
 Mechanism = Annotated[
     str,
     typer.Option(
-        "--mechanism", "-m", help="A mechanism (adagrid, mst, ...), a recipe's name, or a recipe's path."
+        "--mechanism", "-m", help="A mechanism (auto, adagrid, ...), a recipe's name, or a recipe's path."
     ),
 ]
 Delta = Annotated[float, typer.Option("--delta", "-d", help="Delta; far below 1 / number of people.")]
@@ -57,7 +57,9 @@ Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores t
     epilog="Examples:\n\n\b\n"
     "  fastdp synth trips.parquet -m taxi-adagrid -e 1 -d 2.5e-5 \\\n"
     "      --public trips-2019.parquet --out run\n"
-    "  fastdp synth 'data/*.csv' -s people.toml -m mst -e 1 -d 1e-9 \\\n"
+    "  fastdp synth people.csv -e 1\n"
+    "      (schema people.toml beside it, any table, delta 1e-9, folder people.synthetic)\n"
+    "  fastdp synth 'data/*.csv' -s people.toml -e 1 -d 1e-9 --memory 4G \\\n"
     "      --ledger budget.db --dataset people --out run\n"
     "  fastdp synth trips.parquet -m taxi-adagrid -e 1,10 -d 2.5e-5 --out both\n"
     "      (two run folders, both/eps-1 and both/eps-10, charged together)"
@@ -67,16 +69,27 @@ def synth(
         list[str],
         typer.Argument(help="Private data: files, globs or folders (Parquet, Arrow, CSV, TSV, JSON lines)."),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Run folder to make; holds only what may be released.")
-    ],
     epsilon: Epsilons,
-    delta: Delta,
-    mechanism: Mechanism,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Run folder to make; holds only what may be released (default: DATA.synthetic, beside the data).",
+        ),
+    ] = None,
+    delta: Delta = 1e-9,
+    mechanism: Mechanism = "auto",
     schema: SchemaOption = None,
     dialect: DialectOption = None,
     public: Annotated[
         str | None, typer.Option(help="Public data of the same schema: user ids, choices.")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory for the model, such as 4G: a limit on its size.")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(help="Seconds for the model, as a limit on its size set beforehand.")
     ] = None,
     ledger: Annotated[str | None, typer.Option(help="Budget ledger (see: fastdp ledger open).")] = None,
     dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None,
@@ -102,10 +115,17 @@ def synth(
     model.fastdp, measurements.parquet with standard errors, schema.json. Timings, the report and the state to
     resume from are beside it in DIR.private.
     """
+    from ..mechanisms.parts.limits import parse_bytes
+    from ..mechanisms.recipe import load
     from ..run.synthesize import synthesize
     from .show import progress_for, run_summary
 
     numbers = epsilons(epsilon)
+    out = beside(data[0], ".synthetic") if out is None else out
+    if schema is None and load(mechanism).schema is None:
+        schema = next(
+            (str(p) for p in (beside(data[0], ".toml"), beside(data[0], ".json")) if p.exists()), None
+        )
     with progress_for(quiet or as_json) as callback:
         found = synthesize(
             data if len(data) > 1 else data[0],
@@ -121,6 +141,8 @@ def synth(
             seed=seed,
             sample_seed=sample_seed,
             threads=threads,
+            memory=None if memory is None else parse_bytes(memory),
+            deadline=deadline,
             progress=callback,
             out=out,
             resume=resume,
@@ -133,13 +155,23 @@ def synth(
         run_summary(out, runs, report=report)
 
 
+def beside(data: str, suffix: str) -> Path:
+    """A path beside the data (a file, folder or glob) with the data's name and another ending."""
+    path = Path(data)
+    while any(c in path.name for c in "*?["):
+        path = path.parent
+    if path.name in ("", "..", "."):
+        path = path.resolve()
+    return path.with_name((path.name if path.is_dir() else path.stem or "data") + suffix)
+
+
 @app.command(
     epilog="Example:\n\n\b\n  fastdp plan --mechanism taxi-adagrid --epsilon 1 --delta 2.5e-5 --rows 10000000"
 )
 def plan(
     epsilon: Epsilons,
-    delta: Delta,
-    mechanism: Mechanism,
+    delta: Delta = 1e-9,
+    mechanism: Mechanism = "auto",
     schema: SchemaOption = None,
     rows: Annotated[int, typer.Option(help="Rows expected, for memory and time.")] = 10_000_000,
     public: Annotated[

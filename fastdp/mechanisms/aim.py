@@ -21,6 +21,7 @@ from ..domain import Clique, Domain
 from ..measurement import Measurement, Request
 from ..model.marginals import marginals
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .parts import limits
 from .parts.common import any_pair, measure_users, users_share
 from .parts.looks import NOISE, Structure
 from .parts.merged import Merged, merge
@@ -46,7 +47,9 @@ class AIM(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rounds: int | None = None
     selection: float = 0.1
     rare: float = 3.0
-    max_cells: int = 10_000_000
+    max_cells: int | None = None
+    memory: int | None = None
+    deadline: float | None = None
     max_marginal: int = 1_000_000
     stop: Literal["risk", "noise", "tol"] = "noise"
 
@@ -54,11 +57,17 @@ class AIM(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         super().__post_init__()
         if not 0 < self.selection < 1 or not self.rare >= 0:
             raise ValueError("selection must lie strictly between 0 and 1, rare must be >= 0")
-        if self.degree < 1 or (self.rounds is not None and self.rounds < 1) or self.max_cells < 1:
+        limits.check(self.memory, self.deadline)
+        if self.degree < 1 or (self.rounds or 1) < 1 or (self.max_cells or 1) < 1:
             raise ValueError("degree, rounds and max_cells must be at least 1")
 
     def check(self, schema: Schema) -> None:
         self.closure(schema.domain)
+
+    @property
+    def limit(self) -> int:
+        """Cells that the junction tree may have, from public facts."""
+        return limits.model_cells(self.max_cells, self.memory, self.deadline)
 
     def closure(self, domain: Domain) -> dict[Clique, float]:
         """The workload's downward closure: each set's weight is the sum over the items of weight * columns in
@@ -151,7 +160,7 @@ class _Rounds:
             self.step = self.left
         session, merged, domain = self.session, self.merged, self.merged.domain
         spent = 1 - (self.left - self.step) / self.whole
-        limit = max(self.config.max_cells * spent, self.structure.cells())
+        limit = max(self.config.limit * spent, self.structure.cells())
         cliques = [c for c in self.weights if self.structure.cells(c) <= limit]
         if not cliques:
             return False

@@ -20,6 +20,7 @@ from ..domain import Clique, Domain
 from ..measurement import Measurement, Request
 from ..model.marginals import marginals
 from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .parts import limits
 from .parts.common import any_pair, measure_users, users_share
 from .parts.looks import (
     Candidate,
@@ -31,7 +32,7 @@ from .parts.looks import (
     forest,
     worthwhile,
 )
-from .parts.merged import Merged, all_pairs, averaged, crowding, merge
+from .parts.merged import PAIR_CELLS, Merged, all_pairs, averaged, crowding, merge
 from .parts.tree import MAX_PAIR_CELLS, estimate_total, measure_ones, part_mu
 from .parts.workload import Workload, WorkloadItem
 
@@ -92,7 +93,9 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: ClassVar[str] = "cliquetree"
     may_choose_clip: ClassVar[bool] = True
 
-    max_cells: int = 655_360
+    max_cells: int | None = None
+    memory: int | None = None
+    deadline: float | None = None
     looks: int | None = None
     rare: float = 3.0
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
@@ -101,13 +104,19 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.max_cells < 1 or (self.looks is not None and not 1 <= self.looks <= 10):
+        limits.check(self.memory, self.deadline)
+        if (self.max_cells or 1) < 1 or (self.looks is not None and not 1 <= self.looks <= 10):
             raise ValueError("max_cells must be at least 1, looks between 1 and 10")
         if not self.rare >= 0:
             raise ValueError("rare must be >= 0 (in standard errors)")
 
     def check(self, schema: Schema) -> None:
         self.wanted(schema.domain)
+
+    @property
+    def limit(self) -> int:
+        """Cells that the junction tree may have, from public facts."""
+        return limits.model_cells(self.max_cells, self.memory, self.deadline)
 
     def wanted(self, domain: Domain) -> Workload:
         return Workload(domain, self.workload, self.target)
@@ -126,7 +135,7 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             again = measure_ones(session, plan.again, label="1-ways again")
             released += again
             ones = averaged(ones, again)
-        merged = merge(session.domain, ones, self.rare)
+        merged = merge(session.domain, ones, self.rare, limits.pair_cells(self.memory, PAIR_CELLS))
         job.check()
 
         growing = _Growing(self, session, job, merged, plan)
@@ -167,7 +176,7 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
             lines.append(pair)
         notes = (
-            f"pairs and triples are chosen privately; the model has at most about {self.max_cells:,} cells",
+            f"pairs and triples are chosen privately; the model has at most about {self.limit:,} cells",
             "the 1-ways may be measured again, out of the batches' share, where noise would spoil them",
         )
         return Outline(tuple(lines), tuple(charges), (), notes)
@@ -179,7 +188,7 @@ class _Growing:
     def __init__(self, config: CliqueTree, session: Session, job: Job, merged: Merged, plan: Shares):
         self.config, self.session, self.job, self.merged, self.plan = config, session, job, merged, plan
         self.wanted = config.wanted(session.domain)
-        self.pairs = all_pairs(merged.domain, MAX_CANDIDATES, MAX_PAIR_CELLS)
+        self.pairs = all_pairs(merged.domain, MAX_CANDIDATES, min(MAX_PAIR_CELLS, config.limit))
         self.measured: list[Measurement] = []
         self.batches: list[list[list[str]]] = []
         self.model: Model | None = None
@@ -238,7 +247,7 @@ class _Growing:
             structure = Structure(domain, [m.clique for m in self.measured])
             for clique in self.model.cliques if self.model is not None else ():
                 structure.add(clique)
-            limit = self.config.max_cells // GROWTH ** (looks - 1 - number)
+            limit = self.config.limit // GROWTH ** (looks - 1 - number)
             batch = fitting(good, structure, max(limit, structure.cells()))
         fresh = [c for c in batch if c.clique not in self.held]
         return affordable_batch(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from os import PathLike
 from pathlib import Path
@@ -21,6 +21,9 @@ import msgspec
 from ..errors import UsageError
 from . import get, names
 from .base import Config
+
+AUTO, AUTO_MECHANISM = "auto", "cliquetree"
+"""What a run uses that names no mechanism: good for any table, with nothing to set."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,15 @@ class Recipe:
             return msgspec.convert(resolved, kind)
         except msgspec.ValidationError as error:
             raise UsageError(f"{self._where('')}{error}") from error
+
+    def limited(self, **limits: Any) -> Recipe:
+        """The recipe with these fields (None: not given) set; UsageError where the mechanism has no such
+        field."""
+        given = {key: value for key, value in limits.items() if value is not None}
+        for key in given:
+            if key not in get(self.mechanism).__struct_fields__:
+                raise UsageError(f"{self.mechanism} cannot be limited by {key}: it is for cliquetree and aim")
+        return replace(self, fields={**self.fields, **given}) if given else self
 
     def _where(self, key: str) -> str:
         start = f"recipe {self.name!r}" if self.name and self.name != self.mechanism else self.mechanism
@@ -63,6 +75,8 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
     if isinstance(mechanism, Mapping):
         return _parse(dict(mechanism), "given as a mapping", None)
     text = str(mechanism)
+    if text == AUTO:
+        return Recipe(AUTO_MECHANISM, name=AUTO)
     if text in names():
         get(text)
         return Recipe(text, name=text)
@@ -76,7 +90,7 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"recipe {text}: cannot be read ({error})") from error
         return _parse(_toml(source, text), text, path.parent)
-    known = ", ".join((*names(), *builtin()))
+    known = ", ".join((AUTO, *names(), *builtin()))
     raise UsageError(f"no mechanism or recipe {text!r}; there are {known}, or give the path of a .toml file")
 
 

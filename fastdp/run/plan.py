@@ -93,7 +93,7 @@ class Plan:
 
 def plan(
     schema: Schema | str | PathLike | None = None,
-    mechanism: str | PathLike | dict | Config = "adagrid",
+    mechanism: str | PathLike | dict | Config = "auto",
     epsilon: float = 1.0,
     delta: float = 1e-9,
     *,

@@ -31,7 +31,7 @@ __all__ = ["synthesize"]
 
 def synthesize(
     table: Any,
-    mechanism: str | os.PathLike | Mapping | Config = "adagrid",
+    mechanism: str | os.PathLike | Mapping | Config = "auto",
     epsilon: float | Sequence[float] = 1.0,
     delta: float = 1e-9,
     *,
@@ -44,6 +44,8 @@ def synthesize(
     seed: int | None = None,
     sample_seed: int | None = None,
     threads: int | None = None,
+    memory: int | None = None,
+    deadline: float | None = None,
     progress: Callable[[Progress], None] | None = None,
     cancel: Callable[[], bool] | threading.Event | None = None,
     out: str | os.PathLike | None = None,
@@ -54,12 +56,15 @@ def synthesize(
 
     table: a `fastdp.Table`, or any source `fastdp.read` takes (then `schema`, or a recipe that names one).
     dialect: of text files, in place of the schema's; of the public data too.
-    mechanism: a mechanism's name, a recipe's name or path, a mapping, or a config object.
+    mechanism: a mechanism's name, a recipe's name or path, a mapping, or a config object; "auto" is
+    `cliquetree`.
     epsilon: one number, or several: one joint reservation and a list of runs (in `out`, a folder eps-E each).
     rows: how many to make, a public number; None: the total estimated from the noisy answers.
     public: public data (a table read with public=True, or a source) for ids, and for mechanisms that use it.
     seed: fixes the noise; for tests only, refused with a ledger, stamps the statement private: false.
     sample_seed: fixes what comes after the noise (rows, values, ids).
+    memory, deadline: bytes and seconds that the model may take, as a limit on its size that is set before data
+    is read (mechanisms `cliquetree` and `aim`; nothing is timed in the run).
     progress: called with a `Progress`; cancel: a function or Event that says stop. Both from any thread.
     out: the run folder, which appears whole or not at all; resume: carry on a run that died there, with its
     noise. report: write DIR.private/report.html, which sees the truth and is not for release.
@@ -85,7 +90,7 @@ def synthesize(
         raise UsageError("resume and report need out=, the run's folder")
     if ledger is not None and seed is not None:
         raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
-    recipe = recipes.load(mechanism)
+    recipe = recipes.load(mechanism).limited(memory=memory, deadline=deadline)
     if is_table(table):
         schema = table.schema
     elif schema is None and recipe.schema is None:

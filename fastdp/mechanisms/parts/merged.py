@@ -26,7 +26,7 @@ from .tree import estimate_total
 if TYPE_CHECKING:
     from ...model import Model
 
-PAIR_CELLS = 1 << 25
+PAIR_CELLS = 1 << 24
 """All pairs together, over merged codes, have at most so many cells: columns keep as many of their largest
 values as that allows."""
 

@@ -1,0 +1,55 @@
+"""How large a model may be: from memory and time as public numbers, before anything is reserved or read.
+
+Nothing is timed in a run: what it does would then depend on the machine, and a resumed run would do something
+else.
+"""
+
+from __future__ import annotations
+
+from ...errors import UsageError
+
+DEFAULT_CELLS = 655_360
+CELL_BYTES = 200
+"""Peak of a run per cell of its junction tree, beside the data: the fit's tables, their potentials and
+copies."""
+CELLS_PER_SECOND = 150_000
+"""Of the junction tree, for looks, fits and marginals on two cores; a slow machine needs twice the time."""
+LEAST_CELLS = 10_000
+PAIR_BYTES = 48
+"""Per cell of all pairs together: estimates, their integers, counts and copies."""
+
+
+def check(memory: int | None, deadline: float | None) -> None:
+    """ValueError where a limit makes no sense."""
+    if memory is not None and memory < 1 << 24:
+        raise ValueError("memory is a number of bytes, at least 16 MiB")
+    if deadline is not None and not 0 < deadline < float("inf"):
+        raise ValueError("deadline is a number of seconds above 0")
+
+
+def model_cells(max_cells: int | None, memory: int | None, deadline: float | None) -> int:
+    """Cells of the junction tree: as given, else what memory and deadline allow, else a size for a laptop."""
+    if max_cells is not None:
+        return max_cells
+    limits = []
+    if memory is not None:
+        limits.append(memory // 2 // CELL_BYTES)
+    if deadline is not None:
+        limits.append(int(deadline * CELLS_PER_SECOND))
+    return max(LEAST_CELLS, min(limits)) if limits else DEFAULT_CELLS
+
+
+def pair_cells(memory: int | None, most: int) -> int:
+    """Cells of all pairs together."""
+    return most if memory is None else max(LEAST_CELLS, min(most, memory // 2 // PAIR_BYTES))
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes such as 4G, 512M or 2000000000."""
+    units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    number = text.strip().upper().removesuffix("B").removesuffix("I")
+    unit = number[-1:] if number[-1:] in units else ""
+    try:
+        return int(float(number.removesuffix(unit)) * units[unit])
+    except (ValueError, OverflowError):
+        raise UsageError(f"memory: a number of bytes such as 4G or 512M, got {text!r}") from None
