@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(abspath $(VENV)/bin)
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
-CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx) setup.py pyproject.toml
+CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-slow bench lint format sanitize clean
+.PHONY: build demo test test-slow bench lint format sanitize sanitize-threads clean
 
 build: $(VENV)/.built
 
@@ -46,7 +46,7 @@ format: build
 
 # The kernels under the address and undefined-behaviour sanitisers, built in a copy so that the core in use stays as it is.
 # libstdc++ is loaded early too: without it the sanitiser cannot follow the C++ exceptions of pyarrow.
-KERNEL_TESTS := tests/tables tests/codec tests/engines tests/public \
+KERNEL_TESTS := tests/core tests/tables tests/codec tests/engines tests/public \
   tests/test_fork.py tests/model tests/privacy/test_noise_kernel.py tests/evaluate/test_score_kernels.py
 sanitize: build
 	rm -rf build/sanitize && mkdir -p build/sanitize
@@ -56,6 +56,17 @@ sanitize: build
 	cd build/sanitize && ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	  $(BIN)/python -m pytest -m "not slow" $(KERNEL_TESTS)
+
+# The same for data races between the threads of a team. Only code built for it is watched, so pyarrow and numpy say nothing; a
+# child of fork may make no threads under this sanitiser, and addresses must not be random.
+THREAD_TESTS := tests/core/test_team.py tests/model/test_infer.py tests/model/test_move.py tests/model/test_sample.py tests/engines
+sanitize-threads: build
+	rm -rf build/sanitize && mkdir -p build/sanitize
+	cp -r fastdp csrc tests bench setup.py pyproject.toml README.md LICENSE build/sanitize
+	rm -f build/sanitize/fastdp/_core/*.so build/sanitize/fastdp/_core/*.c
+	cd build/sanitize && FASTDP_SANITIZE=thread $(BIN)/python setup.py -q build_ext --inplace
+	cd build/sanitize && TSAN_OPTIONS=halt_on_error=1:report_signal_unsafe=0 LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" \
+	  setarch -R $(BIN)/python -m pytest -m "not slow" -k "not fork" $(THREAD_TESTS)
 
 clean:
 	rm -rf build dist *.egg-info $(VENV) .hypothesis .mypy_cache .ruff_cache fastdp/_core/*.so fastdp/_core/*.c demo-out bench/out

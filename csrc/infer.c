@@ -9,7 +9,7 @@
 #define IMPOSSIBLE (-1e30)
 #define MOST_ROWS 512
 #define UP_SUMS (FDP_DIRECT_SUM + 1)
-#define PIECE 8192 /* entries of a vector that one thread takes at a time */
+#define PIECE 4096 /* entries of a vector that one thread takes at a time */
 
 typedef enum { INFER, ADOPT, MOVE, NORMALISE } pass_kind;
 

@@ -118,7 +118,7 @@ typedef struct {
     int64_t shared; /* the first so many take messages or host tables; local potentials behind them do not */
     int32_t large;  /* worth a team of threads */
     int64_t n_stages;
-    int64_t n_up, n_down; /* slices */
+    int64_t n_up, n_down;    /* slices */
     const fdp_stage *stages; /* root first */
     const fdp_node *nodes;
     const fdp_hosted *hosted;

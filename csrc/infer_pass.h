@@ -353,8 +353,8 @@ int NAME(normalise)(const fdp_tree *tree, double total, fdp_team *team, const fd
 }
 
 int NAME(move)(const fdp_tree *tree, const fdp_target *targets, int64_t n_targets, const double *delta, double size,
-               double mix, double total, fdp_team *team, const fdp_work *work, const fdp_state *z, double weight, REAL *x,
-               const fdp_state *out, double *sums, int *far, double *log_z) {
+               double mix, double total, fdp_team *team, const fdp_work *work, const fdp_state *z, double weight,
+               REAL *x, const fdp_state *out, double *sums, int *far, double *log_z) {
     NAME(job) job = {.kind = MOVE, .tree = tree, .change = delta, .total = total, .work = work, .from = z, .out = out};
     job.targets = targets, job.x = x;
     job.pace = (NAME(pace)){.size = (REAL)size, .mix = (REAL)mix, .average = (REAL)weight};

@@ -188,7 +188,7 @@ typedef struct {
  * sum of w y^2 to *squares; returns the largest exponent. */
 static inline __attribute__((always_inline)) double
 NAME(direct_loop)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *restrict target,
-                const REAL *restrict weight, int weighted, REAL *restrict x, REAL *restrict block, double *squares) {
+                  const REAL *restrict weight, int weighted, REAL *restrict x, REAL *restrict block, double *squares) {
     const REAL keep = 1 - p.average, rest = 1 - p.mix;
     REAL most = -INFINITY, sum = 0;
 #pragma omp simd reduction(max : most) reduction(+ : sum)
@@ -206,8 +206,8 @@ NAME(direct_loop)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL
 }
 
 FDP_CLONES double NAME(tile_direct)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *restrict target,
-                                  const REAL *restrict weight, REAL *restrict x, REAL *restrict block,
-                                  double *squares) {
+                                    const REAL *restrict weight, REAL *restrict x, REAL *restrict block,
+                                    double *squares) {
     return weight ? NAME(direct_loop)(n, p, from, target, weight, 1, x, block, squares)
                   : NAME(direct_loop)(n, p, from, target, NULL, 0, x, block, squares);
 }

@@ -24,7 +24,8 @@
 #include <unistd.h>
 
 #define FDP_TEAM_MAX 256
-#define FDP_TEAM_SPIN 50000 /* nanoseconds: about what it takes to put a thread to sleep and wake it, a few times over */
+#define FDP_TEAM_SPIN \
+    50000 /* nanoseconds: about what it takes to put a thread to sleep and wake it, a few times over */
 
 /* A number that grows, and those who wait for it to. */
 typedef struct {
@@ -52,10 +53,10 @@ struct fdp_team {
     pid_t process; /* that made them */
     fdp_team_fn fn;
     void *ctx;
-    atomic_int user;     /* process of whoever has a job done; 0: nobody, another process than ours: nobody either */
-    atomic_int waiting;  /* members that have come to the end of the phase */
-    fdp_bell phase;      /* phases ended */
-    fdp_bell job;        /* jobs given out << FDP_TEAM_BITS | width; width 0: go home */
+    atomic_int user;    /* process of whoever has a job done; 0: nobody, another process than ours: nobody either */
+    atomic_int waiting; /* members that have come to the end of the phase */
+    fdp_bell phase;     /* phases ended */
+    fdp_bell job;       /* jobs given out << FDP_TEAM_BITS | width; width 0: go home */
     fdp_team_member *member; /* [most] */
 };
 #define FDP_TEAM_BITS 16

@@ -123,10 +123,10 @@ cdef extern from "infer.h" nogil:
 
 cnp.import_array()
 
-SLICE_CELLS = 8192
+SLICE_CELLS = 4096
 """Cells of a slice, about: a tenth of a millisecond at most, so that the last of a stage do not keep the others waiting."""
 
-PIECE = 8192
+PIECE = 2048
 """Entries of a piece of a vector."""
 
 LARGE_STAGE = 32768

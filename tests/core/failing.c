@@ -91,7 +91,7 @@ void *realloc(void *old, size_t size) {
 }
 
 ssize_t getrandom(void *out, size_t size, unsigned flags) {
-    ssize_t (*real)(void *, size_t, unsigned) = (ssize_t(*)(void *, size_t, unsigned))dlsym(RTLD_NEXT, "getrandom");
+    ssize_t (*real)(void *, size_t, unsigned) = (ssize_t (*)(void *, size_t, unsigned))dlsym(RTLD_NEXT, "getrandom");
     if (!no_random) return real(out, size, flags);
     errno = ENOSYS;
     return -1;
