@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..domain import Clique, Domain
+from ..errors import ModelTooLargeError
 from .tree import JunctionTree
 
 ROW_LIMIT = 4096
@@ -26,6 +27,9 @@ LANE_CELLS = 32_768
 MAX_LANES = 32
 UNSHARED = 4
 """Lanes that share nothing may be so many times smaller, and, by its square, more of them."""
+
+HOSTED_CELLS = 1 << 31
+"""A table inside another has fewer cells than this: places in it are 32-bit numbers in the kernel."""
 
 DIRECT_CELLS = 8
 """A node is direct only where its rows are at least so long: three sums are kept per row."""
@@ -279,6 +283,11 @@ def _strides(domain: Domain, axes: Clique) -> dict[str, int]:
 
 
 def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
+    if place.size >= HOSTED_CELLS:
+        raise ModelTooLargeError(
+            f"the marginal {place.axes} inside a clique has {place.size} cells, and may have {HOSTED_CELLS - 1}: measure "
+            "smaller marginals, or merge codes"
+        )
     stride = _strides(domain, place.axes)
     base = None
     if sep:

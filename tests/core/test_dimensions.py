@@ -7,8 +7,9 @@ import pytest
 
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain
+from fastdp.errors import ModelTooLargeError
 from fastdp.model import layout
-from fastdp.model.tree import junction_tree
+from fastdp.model.tree import JunctionTree, junction_tree
 
 
 def planned(names=14):
@@ -55,3 +56,10 @@ def test_a_hosted_table_beyond_32_bits_is_refused():
     plan.folds = [(at, replace(link, size=2**31)) for at, link in plan.folds]
     with pytest.raises(OverflowError, match="2\\^31"):
         Engine(plan, 1)
+
+
+def test_a_plan_with_such_a_table_is_refused_before_anything_is_built():
+    domain = Domain({"a": 70_000, "b": 70_000, "c": 2})
+    tree = JunctionTree((("a", "b", "c"),), (), 70_000 * 140_000)
+    with pytest.raises(ModelTooLargeError, match="4900000000 cells"):
+        layout.make_plan(domain, tree, {frozenset(("a", "b")): None})
