@@ -44,6 +44,10 @@ BENCHES = {
         "Parquet to codes and weights, beside Polars reading and grouping it",
         (("--rows", "300000", "--rounds", "1", "--no-save"),),
     ),
+    "reading": Bench(
+        "CSV and JSON lines to codes, beside Polars and Arrow parsing the same columns",
+        (("--rows", "100000", "--rounds", "1", "--no-save"),),
+    ),
     "estimator": Bench(
         "fits against mbi's estimators and Private-PGM's mirror descent on the same measurements",
         (

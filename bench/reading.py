@@ -114,6 +114,12 @@ def main() -> None:
     turns = [(name, name, ROOT) for name in CONTESTANTS]
     if given.against:
         turns.insert(1, (OTHER, "fastdp, CSV", given.against.resolve()))
+    commit = None
+    if given.against:
+        head = subprocess.run(
+            ["git", "-C", str(given.against), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+        )
+        commit = head.stdout.strip() or "unknown"
     best: dict[str, dict] = {}
     with tempfile.TemporaryDirectory() as folder:
         write(given.rows, Path(folder))
@@ -124,19 +130,19 @@ def main() -> None:
                 old = best.setdefault(label, new)
                 best[label] = {key: min(old[key], new[key]) for key in new}
     ours = best["fastdp, CSV"]
-    print(
-        f"\n{given.rows:,} simulated trips\n"
-        f"  {'':<22}{'seconds':>9}{'cpu':>9}{'peak MB':>9}{'time / ours':>13}"
-    )
+    print(f"\n{given.rows:,} simulated trips" + (f"; other checkout: {commit}" if commit else ""))
+    print(f"  {'':<22}{'seconds':>9}{'cpu':>9}{'peak MB':>9}{'time / ours':>13}{'cpu / ours':>13}")
     for name, each in best.items():
         each["over_fastdp_csv"] = {key: each[key] / ours[key] for key in ("seconds", "cpu_seconds")}
+        ratios = "".join(f"{ratio:>13.2f}" for ratio in each["over_fastdp_csv"].values())
         print(
-            f"  {name:<22}{each['seconds']:>9.2f}{each['cpu_seconds']:>9.2f}{each['peak_mb']:>9.0f}"
-            f"{each['over_fastdp_csv']['seconds']:>13.2f}"
+            f"  {name:<22}{each['seconds']:>9.2f}{each['cpu_seconds']:>9.2f}{each['peak_mb']:>9.0f}{ratios}"
         )
     if not given.no_save:
+        load = machine["load_average"]
         keep(
-            "reading", {"load_average_at_start": machine["load_average"], "rows": given.rows, "figures": best}
+            "reading",
+            {"load_average_at_start": load, "rows": given.rows, "other_checkout": commit, "figures": best},
         )
 
 
