@@ -4,12 +4,13 @@ Events keep their law (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Late
 earlier ones released, so "the composed epsilon is still small enough" is not a sound rule for mixed laws;
 three rules are, and an event is admitted if one of them holds (proofs in docs/privacy-ledger.md):
 
-* all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's
-mu^2; * pure: every event is pure and their epsilons add up to at most the budget's epsilon; * split: where
-the budget set a part `pure` aside when it was opened, the pure events fit in that part and the Gaussian
-  ones in the mu of what is left.
+* all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's mu^2;
+* pure: every event is pure and their epsilons add up to at most the budget's epsilon;
+* split: where the budget set a part `pure` aside when it was opened, the pure events fit in that part and the
+  Gaussian ones in the mu of what is left.
 
-A `Threshold` event counts with its mu among the Gaussian ones; its delta must fit in the part `keys` of delta
+Whether an event counts as pure or as Gaussian is fixed when its run reserves: what a Gaussian part pays for is
+Gaussian for ever. A `Threshold` event counts with its mu among the Gaussian ones; its delta must fit in the part `keys` of delta
 that the budget set aside when it was opened, and mu is that of the delta left. All sums are exact, so no
 rounding can let an event in.
 """
@@ -75,7 +76,7 @@ def combined_mu(events: Sequence[Event]) -> float:
 
 
 def root_up(square: Fraction) -> float:
-    """The smallest float found whose square is at least `square`."""
+    """A float whose square is at least `square`, at most a few roundings above the root."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
@@ -110,6 +111,12 @@ class Totals:
         pure = sum((decimal(e.epsilon) for e in events if not isinstance(e, GAUSSIAN)), Fraction(0))
         delta = sum((Fraction(e.delta) for e in events if isinstance(e, Threshold)), Fraction(0))
         return cls(mu2(events), mu2(gaussian), pure, len(gaussian), delta)
+
+    def all_gaussian(self) -> Totals:
+        """The same events, all counted by their mu among the Gaussian ones: how a Gaussian part of a
+        reservation pays for pure and bounded-range events."""
+        events = self.gaussians + (1 if self.pure else 0)
+        return Totals(self.mu2, self.mu2, Fraction(0), events, self.delta)
 
     def plus(self, other: Totals) -> Totals:
         return Totals(
@@ -214,8 +221,8 @@ class Budget:
             pure = gdp.pure_epsilon_from(mu)
         rest = self.delta - self.keys if self.delta else self.delta
         epsilon = epsilon_at([Gaussian(mu)], rest) if mu > 0 and rest else pure
-        found = {"mu": mu, "pure_epsilon": pure, "epsilon": epsilon, "delta": self.delta}
-        return found | ({"keys_delta": float(Fraction(self.keys) - total.delta)} if self.keys else {})
+        figures = {"mu": mu, "pure_epsilon": pure, "epsilon": epsilon, "delta": self.delta}
+        return figures | ({"keys_delta": float(Fraction(self.keys) - total.delta)} if self.keys else {})
 
     def to_dict(self) -> dict:
         fields = {"epsilon": self.epsilon, "delta": self.delta, "mu": self.mu}

@@ -1,13 +1,18 @@
 """The ledger's memory as a chain of records, and what it adds up to.
 
 A record is (seq, kind, body); its hash is sha256(previous hash, canonical JSON of the three), so a record
-cannot be changed, dropped or moved without every later hash changing. `State.apply` is the only place that
-says what records mean; it refuses records that break the rules, so a replay of the chain is also its audit.
+cannot be changed, dropped or moved without every later hash changing. Every body holds a random `nonce`, so a
+published hash commits to nothing that could be guessed, such as the time at which a run began. `State.append` is
+the only place that says what records mean; it refuses records that break the rules, so a replay of the chain is
+also its audit.
 
-Kinds: `open` (a data set and its budget), `reserve` (a run's parts: upper bounds on what each may spend,
-fixed before data is read), `step` (one call of the session: the events it spends, charged from then on),
-`answer` (hashes of the noisy answers of a step), `finish` (the run is over: what no step ever charged goes
-back to the data set).
+Kinds: `open` (a data set, its budget and perhaps its unit), `reserve` (a run's unit and parts: upper bounds on
+what each may spend, fixed before data is read), `step` (one call of the session: the events it spends and the
+numbers it draws, charged from then on), `answer` (hashes of the noisy answers of a step), `finish` (the run is
+over: what no step ever charged goes back to the data set; hashes of the statements it published).
+
+Records without a nonce were written by versions that knew neither units nor draws; they are replayed by the
+rules of their time (`Totals.of`), and count like all others for what comes after them.
 """
 
 from __future__ import annotations
@@ -17,9 +22,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..errors import BudgetError, LedgerError
-from .accountant import Event, Gaussian, Threshold
+from ..errors import BudgetError, LedgerError, UsageError
+from .accountant import GAUSSIAN, Event, Gaussian, Threshold
 from .budget import Budget, Totals, combined_mu, epsilon_at, from_dict, mu2, pure_epsilon
+from .distance import FEWEST, MOST, allowed_draws
+from .unit import Unit
 
 KINDS = ("open", "reserve", "step", "answer", "finish")
 
@@ -45,22 +52,34 @@ def record_hash(previous: str, seq: int, kind: str, body: str) -> str:
 
 @dataclass
 class Step:
-    """One call of the session: its charge, and the hashes of its answers once they are stored."""
+    """One call of the session: its charge, how many numbers it draws, and the hashes of its answers once they
+    are stored. `group`: for events of users, the columns whose groups it counts (none: single rows)."""
 
     digest: str
     label: str
     events: tuple[Event, ...]
+    draws: int = 0
+    group: tuple[str, ...] | None = None
     answer: tuple[Mapping, ...] | None = None
 
 
 @dataclass
 class Run:
+    """What the chain holds of one run. `unit` and `time` are None where it was not recorded; `most_draws` is
+    None where nothing limits them (a run that protects nobody)."""
+
     dataset: str
     plan: str
     parts: tuple[Event, ...]
     seq: int
+    unit: Unit | None = None
+    time: int | None = None
+    about: Mapping = field(default_factory=dict)
+    most_draws: int | None = None
+    draws: int = 0
     steps: dict[tuple[int, int], Step] = field(default_factory=dict)
     finished: bool = False
+    published: tuple[str, ...] = ()
     entered: dict[int, Totals] = field(default_factory=dict)
 
     def drawn(self, part: int | None = None) -> list[Event]:
@@ -70,6 +89,18 @@ class Run:
     def charge(self) -> list[Event]:
         """What the data set is charged: the whole reservation, or after the end what was entered."""
         return self.drawn() if self.finished else list(self.parts)
+
+    def totals(self) -> Totals:
+        """What was entered, each event in the class of its part: one that a Gaussian part paid for at its mu
+        stays Gaussian for ever (docs/privacy-ledger.md, Labels)."""
+        total = Totals()
+        for part, entered in self.entered.items():
+            total = total.plus(entered.all_gaussian() if isinstance(self.parts[part], GAUSSIAN) else entered)
+        return total
+
+    def totals_by_law(self) -> Totals:
+        """What was entered, each event in the class of its own law: the rule for records without a nonce."""
+        return Totals.of(self.drawn())
 
 
 def part_admits(cap: Event, events: Totals | Sequence[Event]) -> bool:
@@ -98,8 +129,11 @@ class State:
         self.seq = 0
         self.hash = genesis(ledger_id)
         self.budgets: dict[str, Budget] = {}
+        self.units: dict[str, Unit] = {}
+        self.groups: dict[str, tuple[str, ...]] = {}
         self.runs: dict[str, Run] = {}
         self.totals: dict[str, Totals] = {}
+        self._totals_by_law: dict[str, Totals] = {}
 
     def append(self, seq: int, kind: str, body: str, stored_hash: str) -> None:
         """Check one record against the chain and the rules, and take it in."""
@@ -114,7 +148,7 @@ class State:
             content = json.loads(body)
             self.check(kind, content)
             self._take(seq, kind, content)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+        except (KeyError, TypeError, AttributeError, ValueError, UsageError, RecursionError):
             raise LedgerError(f"the ledger's record {seq} is malformed") from None
         except BudgetError as error:
             raise LedgerError(f"the ledger's record {seq} breaks its budget: {error}") from None
@@ -124,6 +158,7 @@ class State:
         """BudgetError or LedgerError if the rules do not let this record come next."""
         if kind == "open":
             Budget.from_dict(body["budget"])
+            _unit_in(body)
             if body["dataset"] in self.budgets:
                 raise LedgerError(
                     f"data set {body['dataset']!r} is open already; its budget cannot be changed"
@@ -131,7 +166,7 @@ class State:
         elif kind == "reserve":
             if body["run"] in self.runs:
                 raise LedgerError("a run can reserve only once")
-            self.check_reserve(body["dataset"], [from_dict(e) for e in body["parts"]])
+            self._check_reserve(body)
         elif kind == "step":
             self._check_step(body)
         elif kind == "answer":
@@ -144,17 +179,49 @@ class State:
         else:
             raise LedgerError(f"a record of unknown kind {kind!r}; was it written by a newer version?")
 
-    def check_reserve(self, dataset: str, parts: Sequence[Event]) -> None:
-        self.known(dataset)
-        spent, budget = self.totals[dataset], self.budgets[dataset]
+    def _check_reserve(self, body: Mapping) -> None:
+        dataset, parts = body["dataset"], [from_dict(e) for e in body["parts"]]
+        self.require_dataset(dataset)
+        budget = self.budgets[dataset]
         if not parts:
             raise LedgerError("a reservation needs at least one part")
+        current = "nonce" in body
+        if current:
+            if "unit" not in body:
+                raise LedgerError("a reservation names the unit that it protects")
+            self.check_unit(dataset, Unit.parse(body["unit"]))
+            left = self.draws_left(dataset)
+            if left < FEWEST:
+                raise BudgetError(
+                    f"data set {dataset!r}: {left:,} more random numbers would bring the noise sampler's own distance "
+                    "(times e^epsilon of the whole budget) near the budget's delta, so no run is admitted; open a "
+                    "data set with a smaller epsilon or a larger delta. Nothing was read or drawn"
+                )
+        spent = self.totals[dataset] if current else self._totals_by_law[dataset]
         if not budget.admits(spent.plus(Totals.of(parts))):
-            left = budget.left(spent)
             raise BudgetError(
                 f"data set {dataset!r}: the budget does not cover this run; it asks for {_say(parts)}, left are "
-                f"{_left(left)}. Nothing was read or drawn"
+                f"{_left(budget.left(spent))}. Nothing was read or drawn"
             )
+
+    def check_unit(self, dataset: str, unit: Unit) -> None:
+        """LedgerError where the data set's budget is for another unit than this."""
+        fixed = self.units.get(dataset)
+        if fixed is not None and fixed != unit:
+            raise LedgerError(
+                f"data set {dataset!r}: its budget protects {fixed}, this run {unit}; epsilons of different units "
+                "do not add up. Run it with the schema and unit of the budget, or give it a data set of its own "
+                f"(`fastdp ledger open ... --unit`, or Ledger.open(..., unit={_unit_text(unit)!r})). "
+                "Nothing was read or drawn"
+            )
+
+    def draws_left(self, dataset: str) -> int:
+        """Random numbers that the data set's runs may still draw under the promise of its whole budget."""
+        budget = self.budgets[dataset]
+        if budget.epsilon is None or budget.delta is None:
+            return MOST
+        drawn = sum(run.draws for run in self.runs.values() if run.dataset == dataset)
+        return allowed_draws(budget.epsilon, budget.delta) - drawn
 
     def _check_step(self, body: Mapping) -> None:
         run, part, number = self.run(body["run"]), body["part"], body["step"]
@@ -171,36 +238,87 @@ class State:
         if not part_admits(run.parts[part], before.plus(Totals.of(events))):
             left = part_left(run.parts[part], before)
             raise BudgetError(
-                f"step {body['label']!r}: the run's reservation does not cover it; it asks for {_say(events)}, left are "
-                f"{_left(left)}. Nothing was drawn"
+                f"step {body['label']!r}: the run's reservation does not cover it; it asks for {_say(events)}, "
+                f"left are {_left(left)}. Nothing was drawn"
+            )
+        if "nonce" in body:
+            self._check_draws(run, body)
+            self._check_group(run, body)
+
+    def _check_draws(self, run: Run, body: Mapping) -> None:
+        draws = body["draws"]
+        if type(draws) is not int or draws < 0:
+            raise LedgerError("a step says how many numbers it draws")
+        allowed = MOST if run.most_draws is None else run.most_draws - run.draws
+        if draws > min(allowed, self.draws_left(run.dataset)):
+            raise BudgetError(
+                f"step {body['label']!r}: it draws {draws:,} random numbers; so many more would bring the noise "
+                "sampler's own distance (times e^epsilon) near delta. Measure fewer cells, or start a run with a "
+                "smaller epsilon. Nothing was drawn"
+            )
+
+    def _check_group(self, run: Run, body: Mapping) -> None:
+        group, fixed = body.get("group"), self.groups.get(run.dataset)
+        if group is not None and fixed is not None and tuple(group) != fixed:
+            raise LedgerError(
+                f"step {body['label']!r}: data set {run.dataset!r} protects {_group_text(fixed)}, this step "
+                f"{_group_text(tuple(group))}; the two do not add up. Use a data set of its own. Nothing was drawn"
             )
 
     def _take(self, seq: int, kind: str, body: Mapping) -> None:
         if kind == "open":
-            self.budgets[body["dataset"]] = Budget.from_dict(body["budget"])
-            self.totals[body["dataset"]] = Totals()
+            dataset = body["dataset"]
+            self.budgets[dataset] = Budget.from_dict(body["budget"])
+            self.totals[dataset] = self._totals_by_law[dataset] = Totals()
+            unit = _unit_in(body)
+            if unit is not None:
+                self.units[dataset] = unit
         elif kind == "reserve":
-            parts = tuple(from_dict(e) for e in body["parts"])
-            self.runs[body["run"]] = Run(body["dataset"], body["plan"], parts, seq)
-            self._charge(body["dataset"], Totals.of(parts))
+            self._take_reserve(seq, body)
         elif kind == "step":
-            events = tuple(from_dict(e) for e in body["events"])
-            step = Step(body["digest"], body["label"], events)
             run, part = self.runs[body["run"]], body["part"]
+            group = body.get("group")
+            step = Step(
+                body["digest"],
+                body["label"],
+                tuple(from_dict(e) for e in body["events"]),
+                body.get("draws", 0),
+                None if group is None else tuple(group),
+            )
             run.steps[part, body["step"]] = step
-            run.entered[part] = run.entered.get(part, Totals()).plus(Totals.of(events))
+            run.draws += step.draws
+            run.entered[part] = run.entered.get(part, Totals()).plus(Totals.of(step.events))
+            if step.group is not None:
+                self.groups.setdefault(run.dataset, step.group)
         elif kind == "answer":
             step = self.runs[body["run"]].steps[body["part"], body["step"]]
             step.answer = tuple(body["arrays"])
         else:
             run = self.runs[body["run"]]
-            run.finished = True
-            for total in run.entered.values():
-                self._charge(run.dataset, total)
-            self.totals[run.dataset] = self.totals[run.dataset].minus(Totals.of(run.parts))
+            run.finished, run.published = True, tuple(body.get("published", ()))
+            reserved = Totals.of(run.parts)
+            for totals, entered in (
+                (self.totals, run.totals()),
+                (self._totals_by_law, run.totals_by_law()),
+            ):
+                totals[run.dataset] = totals[run.dataset].plus(entered).minus(reserved)
 
-    def _charge(self, dataset: str, total: Totals) -> None:
-        self.totals[dataset] = self.totals[dataset].plus(total)
+    def _take_reserve(self, seq: int, body: Mapping) -> None:
+        dataset, parts, unit = body["dataset"], tuple(from_dict(e) for e in body["parts"]), _unit_in(body)
+        self.runs[body["run"]] = Run(
+            dataset,
+            body["plan"],
+            parts,
+            seq,
+            unit,
+            body.get("time"),
+            dict(body.get("about", {})),
+            body.get("draws"),
+        )
+        if unit is not None:
+            self.units.setdefault(dataset, unit)
+        for totals in (self.totals, self._totals_by_law):
+            totals[dataset] = totals[dataset].plus(Totals.of(parts))
 
     def run(self, name: str) -> Run:
         try:
@@ -208,19 +326,35 @@ class State:
         except KeyError:
             raise LedgerError(f"the ledger knows no run {name!r}") from None
 
-    def known(self, dataset: str) -> None:
+    def require_dataset(self, dataset: str) -> None:
         """LedgerError if the data set is not open."""
         if dataset not in self.budgets:
-            known = ", ".join(map(repr, self.budgets)) or "none"
+            names = ", ".join(map(repr, self.budgets)) or "none"
             raise LedgerError(
-                f"data set {dataset!r} is not open in this ledger (open are: {known}); give it a budget first: "
+                f"data set {dataset!r} is not open in this ledger (open are: {names}); give it a budget first: "
                 f"`fastdp ledger open`, or Ledger.open({dataset!r}, epsilon=..., delta=...)"
             )
 
     def charged(self, dataset: str) -> list[Event]:
         """All events the data set is charged for: reservations of open runs, entered steps of finished ones."""
-        self.known(dataset)
+        self.require_dataset(dataset)
         return [e for run in self.runs.values() if run.dataset == dataset for e in run.charge()]
+
+    def without_unit(self, dataset: str) -> int:
+        """Runs of the data set whose unit was not recorded."""
+        return sum(run.dataset == dataset and run.unit is None for run in self.runs.values())
+
+
+def _unit_in(body: Mapping) -> Unit | None:
+    return None if body.get("unit") is None else Unit.parse(body["unit"])
+
+
+def _unit_text(unit: Unit) -> str:
+    return unit.kind if unit.column is None else f"{unit.kind}:{unit.column}"
+
+
+def _group_text(group: tuple[str, ...]) -> str:
+    return f"one user's rows of one group over {', '.join(group)}" if group else "one row"
 
 
 def summary(events: Sequence[Event], delta: float | None) -> dict:
@@ -245,11 +379,11 @@ def _say(events: Sequence[Event]) -> str:
 
 
 def _left(left: Mapping) -> str:
-    said = [f"mu {left['mu']:.6g}"] if left["mu"] is not None else []
+    figures = [f"mu {left['mu']:.6g}"] if left["mu"] is not None else []
     if left["epsilon"] is not None and left["delta"]:
-        said.append(f"epsilon {left['epsilon']:.6g} at delta {left['delta']:.6g}")
+        figures.append(f"epsilon {left['epsilon']:.6g} at delta {left['delta']:.6g}")
     elif left["pure_epsilon"]:
-        said.append(f"a pure epsilon of {left['pure_epsilon']:.6g}")
+        figures.append(f"a pure epsilon of {left['pure_epsilon']:.6g}")
     if "keys_delta" in left:
-        said.append(f"a delta of {left['keys_delta']:.6g} for keys")
-    return ", ".join(said) or "nothing"
+        figures.append(f"a delta of {left['keys_delta']:.6g} for keys")
+    return ", ".join(figures) or "nothing"

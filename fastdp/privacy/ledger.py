@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -25,7 +26,12 @@ from ..errors import LedgerError, UsageError
 from .accountant import Event
 from .budget import Budget, Totals, to_dict
 from .chain import Run, State, part_left, summary
+from .distance import check_sampler
 from .store import FileStore, MemoryStore
+from .unit import Unit
+
+if TYPE_CHECKING:
+    from ..schema import Schema
 
 LOCAL = "this run"
 
@@ -70,9 +76,13 @@ class Ledger:
         mu: float | None = None,
         pure: float = 0.0,
         keys: float = 0.0,
+        unit: Unit | Mapping | Schema | str | None = None,
     ) -> None:
         """Open a data set with a budget: epsilon and delta, or mu. A budget can be set once and never
         changed.
+
+        `unit` fixes whom the budget protects ("row", "user:COLUMN", "event:COLUMN", a mapping of kind, column
+        and null, or a schema); without it the first reservation does. Runs of another unit are refused.
 
         `pure` sets a part of epsilon aside for pure (Laplace) releases; only such a budget takes pure and
         Gaussian releases side by side at the sum of their epsilons. `keys` sets a part of delta aside for
@@ -82,17 +92,32 @@ class Ledger:
         if not isinstance(dataset, str) or not dataset.strip():
             raise UsageError("a data set's name is a non-empty string")
         budget = Budget.of(epsilon, delta, mu, pure, keys)
+        protects = None if unit is None else Unit.parse(unit)
+        if budget.epsilon is not None and budget.delta is not None:
+            check_sampler(budget.epsilon, budget.delta, f"data set {dataset!r}")
         with self._store.transaction(create=True) as work:
-            known = work.state.budgets.get(dataset)
-            if known is None:
-                work.append("open", {"dataset": dataset, "budget": budget.to_dict(), "time": _now()})
-            elif known != budget:
+            current = work.state.budgets.get(dataset)
+            if current is None:
+                body = {"dataset": dataset, "budget": budget.to_dict(), "time": _now()}
+                work.append("open", body | ({} if protects is None else {"unit": protects.to_dict()}))
+            elif current != budget:
                 raise LedgerError(f"data set {dataset!r} is open with another budget; it cannot be changed")
+            elif protects is not None and work.state.units.get(dataset) != protects:
+                fixed = work.state.units.get(dataset) or "no unit yet: its first run fixes it"
+                raise LedgerError(
+                    f"data set {dataset!r} is open with another unit ({fixed}); it cannot be changed"
+                )
 
     def datasets(self) -> dict[str, dict]:
         """The open data sets and their budgets."""
         with self._store.transaction() as work:
             return {name: budget.to_dict() for name, budget in work.state.budgets.items()}
+
+    def unit(self, dataset: str) -> Unit | None:
+        """Whom the data set's budget protects; None while no run has fixed it."""
+        with self._store.transaction() as work:
+            work.state.require_dataset(dataset)
+            return work.state.units.get(dataset)
 
     def spent(self, dataset: str) -> dict:
         """What the data set is charged: epsilon at its delta, mu, pure epsilon (None unless all is pure),
@@ -108,14 +133,15 @@ class Ledger:
         """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, epsilon at the data
         set's delta; None where the budget knows no limit."""
         with self._store.transaction() as work:
-            work.state.known(dataset)
+            work.state.require_dataset(dataset)
             return work.state.budgets[dataset].left(work.state.totals[dataset])
 
     def entries(self, dataset: str | None = None) -> list[dict]:
-        """The charges, oldest first: one per run, with its parts (upper bounds) and its steps."""
+        """The charges, oldest first: one per run, with its time, unit, parts (upper bounds) and steps; `answers`
+        of a step are type, shape and sha256 of its noisy answers."""
         with self._store.transaction() as work:
             if dataset is not None:
-                work.state.known(dataset)
+                work.state.require_dataset(dataset)
             return [
                 _entry(name, run) for name, run in work.state.runs.items() if dataset in (None, run.dataset)
             ]
@@ -129,48 +155,68 @@ class Ledger:
         with fresh._store.transaction() as work:
             state = work.state
             if statement is not None:
-                _check_reference(state, work, statement.get("ledger") or {})
-                _check_claims(state.run(statement["ledger"]["run"]), statement)
+                reference = statement.get("ledger")
+                if not isinstance(reference, Mapping):
+                    raise LedgerError("the statement names no ledger")
+                _check_reference(state, work, reference)
+                _check_claims(state.run(str(reference["run"])), statement)
             return {"id": state.id, "seq": state.seq, "hash": state.hash}
 
-    def reserve(self, dataset: str | None, run: str, parts: Sequence[Event], plan: str = "") -> Reservation:
+    def reserve(
+        self,
+        dataset: str | None,
+        run: str,
+        parts: Sequence[Event],
+        plan: str = "",
+        *,
+        unit: Unit,
+        draws: int | None = None,
+        about: Mapping | None = None,
+    ) -> Reservation:
         """One joint reservation of all the run's parts, or the one it made before it died.
 
-        BudgetError if the data set's budget does not cover the parts; nothing is charged then. A run that
-        comes back must ask for the same parts by the same plan (a digest of what it is going to do).
+        BudgetError if the data set's budget does not cover the parts, LedgerError if it protects another unit;
+        nothing is charged then. A run that comes back must ask for the same parts by the same plan (a digest of
+        what it is going to do). draws: the most numbers it may draw (`distance.check_sampler`; None: a run that
+        protects nobody). about: for people who look at the ledger, such as mechanism and folder.
         """
         described = [to_dict(e) for e in parts]
         with self._store.transaction() as work:
             dataset = _the_dataset(work.state, dataset)
             if self.counts_other_runs and work.state.budgets[dataset].unlimited:
                 raise LedgerError(
-                    f"data set {dataset!r} has no budget: this is the ledger of a single run; open one of your own"
+                    f"data set {dataset!r} has no budget: this is the ledger of a single run; open one of your "
+                    "own"
                 )
-            known = work.state.runs.get(run)
-            if known is None:
+            before = work.state.runs.get(run)
+            if before is None:
                 body = {"dataset": dataset, "run": run, "parts": described, "plan": plan, "time": _now()}
-                work.append("reserve", body)
-            elif known.finished:
+                body |= {"unit": unit.to_dict(), "about": dict(about or {})}
+                work.append("reserve", body if draws is None else body | {"draws": int(draws)})
+            elif before.finished:
                 raise LedgerError(f"run {run!r} is finished; start a new one")
-            elif (known.dataset, known.plan, [to_dict(e) for e in known.parts]) != (
+            elif (before.dataset, before.plan, [to_dict(e) for e in before.parts], before.unit or unit) != (
                 dataset,
                 plan,
                 described,
+                unit,
             ):
                 raise LedgerError(
                     f"run {run!r} was reserved with other settings; resume with the same ones, or start a new run"
                 )
         return Reservation(self, run)
 
-    def release(self, run: str) -> None:
+    def release(self, run: str, published: Sequence[str] = ()) -> None:
         """End a run that will not come back: the part of its reservation that no step entered is given back.
 
-        Whatever was entered stays charged, whether or not its answers were ever stored.
+        Whatever was entered stays charged, whether or not its answers were ever stored. published: sha256 of
+        the statements that the run put into its folder, by which `fastdp verify --ledger` knows them again.
         """
         with self._store.transaction() as work:
             if not work.state.run(run).finished:
                 work.drop_arrays(run)
-                work.append("finish", {"run": run, "time": _now()})
+                body = {"run": run, "time": _now()}
+                work.append("finish", body | ({"published": list(published)} if published else {}))
 
 
 class Reservation:
@@ -181,17 +227,26 @@ class Reservation:
         self.run = run
 
     def enter(
-        self, part: int, number: int, digest: str, label: str, events: Sequence[Event]
+        self,
+        part: int,
+        number: int,
+        digest: str,
+        label: str,
+        events: Sequence[Event],
+        *,
+        draws: int,
+        group: Sequence[str] | None = None,
     ) -> list[np.ndarray] | None:
         """Charge step `number` of a part, before anything is counted.
 
         Returns None if its answers are to be drawn, or the stored answers if it has been through before. A
-        step that was entered with another digest fails closed: its charge was for another question.
+        step that was entered with another digest fails closed: its charge was for another question. draws: how
+        many random numbers it takes. group: for events of users, the columns whose groups are counted.
         """
         with self.ledger._store.transaction() as work:
-            known = work.state.run(self.run)
-            step = known.steps.get((part, number))
-            if known.finished:
+            run = work.state.run(self.run)
+            step = run.steps.get((part, number))
+            if run.finished:
                 raise LedgerError(f"run {self.run!r} is finished; no step can follow")
             if step is None:
                 body = {
@@ -201,13 +256,14 @@ class Reservation:
                     "digest": digest,
                     "label": label,
                     "events": [to_dict(e) for e in events],
+                    "draws": int(draws),
                 }
-                work.append("step", body)
+                work.append("step", body if group is None else body | {"group": sorted(group)})
                 return None
             if step.digest != digest:
                 raise LedgerError(
-                    f"step {number} ({label!r}) of run {self.run!r} asks another question than it did before the "
-                    "interruption; a run must be resumed with the same program, settings and public data"
+                    f"step {number} ({label!r}) of run {self.run!r} asks another question than it did before "
+                    "the interruption; a run must be resumed with the same program, settings and public data"
                 )
             if step.answer is None:
                 return None
@@ -229,9 +285,9 @@ class Reservation:
             work.append("answer", {"run": self.run, "part": part, "step": number, "arrays": described})
         return list(arrays)
 
-    def finish(self) -> None:
+    def finish(self, published: Sequence[str] = ()) -> None:
         """End the run: stored answers are dropped, and what no step entered goes back to the data set."""
-        self.ledger.release(self.run)
+        self.ledger.release(self.run, published)
 
     def left(self, part: int) -> dict:
         with self.ledger._store.transaction() as work:
@@ -253,6 +309,8 @@ class Reservation:
             budget = work.state.budgets[run.dataset]
             if not budget.unlimited:
                 reference["budget"] = budget.to_dict()
+                if work.state.without_unit(run.dataset):
+                    reference["runs_without_unit"] = work.state.without_unit(run.dataset)
             return {"reference": reference, "entry": _entry(self.run, run)}
 
 
@@ -263,25 +321,30 @@ def _entry(name: str, run: Run) -> dict:
             "step": number,
             "label": step.label,
             "events": [to_dict(e) for e in step.events],
+            "draws": step.draws,
             "answered": step.answer is not None,
+            "answers": [dict(a) for a in step.answer or ()],
         }
         for (part, number), step in sorted(run.steps.items())
     ]
-    parts = [to_dict(e) for e in run.parts]
     return {
         "run": name,
         "dataset": run.dataset,
         "seq": run.seq,
-        "parts": parts,
+        "time": run.time,
+        "unit": None if run.unit is None else run.unit.to_dict(),
+        "about": dict(run.about),
+        "parts": [to_dict(e) for e in run.parts],
         "steps": steps,
         "finished": run.finished,
+        "published": list(run.published),
         "charged": [to_dict(e) for e in run.charge()],
     }
 
 
 def _the_dataset(state: State, dataset: str | None) -> str:
     if dataset is not None:
-        state.known(dataset)
+        state.require_dataset(dataset)
         return dataset
     if len(state.budgets) == 1:
         return next(iter(state.budgets))
@@ -295,32 +358,38 @@ def _the_dataset(state: State, dataset: str | None) -> str:
 def _check_reference(state: State, work, reference: Mapping) -> None:
     if reference.get("id") != state.id:
         raise LedgerError("the statement refers to another ledger")
-    seq, known = reference.get("seq"), reference.get("hash")
-    if not isinstance(seq, int) or seq > state.seq:
+    seq = reference.get("seq")
+    if type(seq) is not int or not 0 < seq <= state.seq:
         raise LedgerError("the ledger was rolled back: the statement refers to a later record than it holds")
-    if work.hash_at(seq) != known:
+    if work.hash_at(seq) != reference.get("hash"):
         raise LedgerError("the ledger and the statement tell different histories")
     state.run(str(reference.get("run")))
 
 
 def _check_claims(run: Run, statement: Mapping) -> None:
-    """LedgerError where the statement claims other parts, or lists other releases, than the run was charged
-    for."""
+    """LedgerError where the statement claims another unit, other parts, or lists other releases, than the run
+    was charged for."""
     parts = statement.get("parts")
     if parts is None and "event" not in statement:
         return  # a reference alone
     if parts is None:
         parts = [{"event": statement.get("event"), "releases": [{"event": statement.get("event")}]}]
+    elif run.unit is not None and not _same_unit(run.unit, statement.get("unit")):
+        raise LedgerError("the statement names another unit than the ledger holds for this run")
     try:
-        told = [p["event"] for p in parts], [[r["event"] for r in p["releases"]] for p in parts]
+        claimed = [p["event"] for p in parts], [[r["event"] for r in p["releases"]] for p in parts]
     except (KeyError, TypeError):
         raise LedgerError("the statement does not say what its parts and releases were charged") from None
     charged = (
         [to_dict(e) for e in run.parts],
         [[to_dict(e) for e in run.drawn(i)] for i in range(len(run.parts))],
     )
-    if told != charged or statement["ledger"].get("dataset") != run.dataset:
+    if claimed != charged or statement["ledger"].get("dataset") != run.dataset:
         raise LedgerError("the statement claims another charge than the ledger holds for this run")
+
+
+def _same_unit(unit: Unit, stated: Any) -> bool:
+    return isinstance(stated, Mapping) and {k: stated.get(k) for k in unit.to_dict()} == unit.to_dict()
 
 
 def _path_of(path: str | os.PathLike) -> Path:

@@ -18,13 +18,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FastdpError, RunError
+from ..errors import RunError
 from ..measurement import SCALE
 from . import clip as clip_rules
 from . import noise
 from .accountant import BoundedRange, Event, Gaussian, Pure, event_from_dict
 from .budget import combined_mu, epsilon_at, pure_epsilon
 from .chain import part_admits
+from .distance import PURE, SHARE, added_delta
+from .scale import laplace_std
+from .unit import Unit
 
 if TYPE_CHECKING:
     from ..schema import Schema
@@ -41,6 +44,10 @@ LAWS: dict[tuple[str, str], type] = {
 }
 """What a run releases, and the law it is charged by."""
 
+WEAK_EPSILON = 20.0
+WEAK_DELTA = 1e-3
+"""Above these the statement says that the promise is weak, and the command line asks for --yes."""
+
 KEYS_NOTE = "by private key selection"
 """What `select_keys` writes into a schema's provenance."""
 
@@ -54,7 +61,8 @@ NOT_PROTECTED = (
     "the schema, its code lists, bin edges and bounds, which must come from public sources",
     "the public data named here, and everything learnt from it",
     "facts about groups: the promise weakens with the number of users that act together",
-    "what the synthetic data teaches about the population, which holds whether or not a given user is in the data",
+    "what the synthetic data teaches about the population, which holds whether or not a given user is in the "
+    "data",
     "how long the run took, how much memory it used, and traces in swap or in core dumps",
     "the ledger, logs, timings and the report made with the truth, which are not for release",
 )
@@ -98,10 +106,11 @@ def build(
     delta = parts[0]["asked"]["delta"]
     method = parts[0]["asked"]["method"]
     pure = pure_epsilon(caps) is not None
-    found = {
+    epsilon, draws = epsilon_at(caps, delta), draws_of(parts)
+    statement = {
         "format": FORMAT,
         "private": not seeded,
-        "epsilon": epsilon_at(caps, delta),
+        "epsilon": epsilon,
         "delta": delta,
         "mu": combined_mu(caps),
         "unit": _unit(schema, unit),
@@ -117,6 +126,8 @@ def build(
             "laplace": noise.LAPLACE_SAMPLER,
             "grid": {"rows_per_unit": 1 / SCALE, "log2": 1 - SCALE.bit_length()},
             "log2_distance_per_draw": noise.LOG2_DISTANCE,
+            "draws": draws,
+            "adds_to_delta": min(1.0, added_delta(epsilon, draws)),
             "source": "a seed known to the caller: NOT PRIVATE" if seeded else "operating system, ChaCha20",
         },
         "schema": {
@@ -131,41 +142,55 @@ def build(
         "versions": versions(),
     }
     if only is not None:
-        found["part"] = only
-    remarks = list(notes)
+        statement["part"] = only
+    statement["notes"] = [*notes, *_remarks(epsilon, delta, reference, schema, seeded)]
+    return statement
+
+
+def _remarks(epsilon: float, delta: float, reference: Mapping, schema: Schema, seeded: bool) -> Iterator[str]:
+    yield from weak_promise(epsilon, delta)
     if not reference["counts_other_runs"]:
-        remarks.append("no ledger was used: other runs on the same data are not counted")
+        yield "no ledger was used: other runs on the same data are not counted"
+    if reference.get("runs_without_unit"):
+        yield (
+            f"{reference['runs_without_unit']} earlier runs of this data set in the ledger did not record their "
+            "unit; that all runs together keep the budget assumes that it was the same"
+        )
     if KEYS_NOTE in (schema.provenance or ""):
-        remarks.append(
-            "values of the schema were selected from private data, which cost an epsilon and delta of its own: see its provenance"
+        yield (
+            "values of the schema were selected from private data, which cost an epsilon and delta of its own: see "
+            "its provenance"
         )
     if schema.dialect.trusts_writer:
-        remarks.append(WRITER_NOTE)
+        yield WRITER_NOTE
     if seeded:
-        remarks.append("the noise was drawn from a known seed: this run protects nobody")
-    found["notes"] = remarks
-    return found
+        yield "the noise was drawn from a known seed: this run protects nobody"
 
 
-def _unit(schema: Schema, unit: str) -> dict:
-    if unit == "event":
-        return {
-            "kind": "event",
-            "column": schema.user,
-            "adjacency": "add or remove one row, or in histograms of users one user's rows of one key; NOT a whole user",
-        }
-    if schema.user is None:
-        return {
-            "kind": "row",
-            "column": None,
-            "adjacency": "add or remove one row; the schema has no user column, so each row is its own user",
-        }
-    alone = "; a row without an id counts as a user of its own" if schema.null_user == "own" else ""
-    return {
-        "kind": "user",
-        "column": schema.user,
-        "adjacency": f"add or remove one user with all of their rows{alone}",
-    }
+def weak_promise(epsilon: float, delta: float) -> list[str]:
+    """What a reader must know where epsilon or delta are so large that the promise says little."""
+    texts = []
+    if epsilon > WEAK_EPSILON:
+        texts.append(
+            f"epsilon {epsilon:.6g} is above {WEAK_EPSILON:g}: whoever suspects that a person is in the data may "
+            "become all but certain of it; such a promise protects next to nothing"
+        )
+    if delta > WEAK_DELTA:
+        texts.append(
+            f"delta {delta:g} is above {WEAK_DELTA:g}: with that probability a person's rows may be published as "
+            "they are; delta should be far below 1 / number of people"
+        )
+    return texts
+
+
+def draws_of(parts: Sequence[Mapping]) -> int:
+    """How many random numbers the releases of all parts took."""
+    return sum(int(r["count"]) for p in parts for r in p["releases"])
+
+
+def _unit(schema: Schema, kind: str) -> dict:
+    unit = Unit.of(schema, kind)
+    return {**unit.to_dict(), "adjacency": unit.adjacency}
 
 
 def _bound(schema: Schema, unit: str, parts: Sequence[Mapping]) -> dict:
@@ -212,7 +237,8 @@ def file_hash(path: Path) -> str:
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
-    """(relative name, path) of every file below a folder, links not followed, the statement itself left out."""
+    """(relative name, path) of every file below a folder, links not followed, the statement itself left
+    out."""
     for base, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
@@ -238,17 +264,27 @@ def write(folder: str | os.PathLike, statement: Mapping) -> dict:
     return whole
 
 
+def statement_hashes(folder: Path) -> list[str]:
+    """sha256 of the statements of a run's folder: its own, and that of each epsilon's folder in it."""
+    return [file_hash(path) for path in sorted([*folder.glob(NAME), *folder.glob(f"eps-*/{NAME}")])]
+
+
 def load_schema() -> dict:
     """The published JSON schema of a statement."""
     return json.loads(Path(__file__).with_name("statement.schema.json").read_text(encoding="utf-8"))
 
 
 def problems(statement: Mapping) -> list[str]:
-    """Everything that does not add up when the statement's numbers are worked out again; empty if all do."""
+    """Everything that does not add up when the statement's numbers are worked out again; empty if all do.
+
+    The statement may be anything: whatever its values do to the arithmetic is a problem of the statement.
+    """
+    texts: list[str] = []
     try:
-        return list(_problems(statement))
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, FastdpError) as error:
-        return [f"the statement is malformed ({type(error).__name__}: {error})"]
+        texts.extend(_problems(statement))
+    except Exception as error:
+        texts.append(f"the statement is malformed ({type(error).__name__}: {error})")
+    return texts
 
 
 def _problems(statement: Mapping) -> Iterator[str]:
@@ -260,60 +296,81 @@ def _problems(statement: Mapping) -> Iterator[str]:
     if not parts:
         yield "the statement has no parts"
         return
-    if not _close(statement["epsilon"], epsilon_at(caps, delta)):
-        yield f"epsilon is stated as {statement['epsilon']!r} but comes to {epsilon_at(caps, delta)!r}"
+    epsilon = epsilon_at(caps, delta)
+    if not _close(statement["epsilon"], epsilon):
+        yield f"epsilon is stated as {statement['epsilon']!r} but comes to {epsilon!r}"
     if not _close(statement["mu"], combined_mu(caps)):
         yield f"mu is stated as {statement['mu']!r} but comes to {combined_mu(caps)!r}"
     for i, (entry, cap) in enumerate(zip(parts, caps, strict=True)):
-        events = [event_from_dict(r["event"]) for r in entry["releases"]]
-        if not part_admits(cap, events):
-            yield f"part {i}: its releases cost more than the part's bound"
-        if entry["asked"]["delta"] != delta:
-            yield f"part {i}: another delta than the statement's"
-        if not epsilon_at([cap], delta) <= entry["asked"]["epsilon"] * (1 + 1e-9):
-            yield f"part {i}: its bound is above the epsilon that was asked for"
-        if not _close(entry["epsilon"], epsilon_at([cap], delta)):
-            yield f"part {i}: its epsilon is not that of its bound"
-        if events and not _close(entry["spent"]["mu"], combined_mu(events)):
-            yield f"part {i}: what it spent is not what its releases come to"
-        if not _whole(entry["clip"]) or (statement["unit"]["kind"] != "user" and entry["clip"] != 1):
-            yield f"part {i}: the clip must be a whole number of rows, and 1 where no user is protected"
-        if "clip_choice" in entry:
-            told = clip_rules.problems(entry["clip_choice"], entry["clip"], entry["releases"])
-            yield from (f"part {i}: {text}" for text in told)
-        for release in entry["releases"]:
-            yield from _release_problems(i, release, entry["clip"])
+        yield from (f"part {i}: {text}" for text in _part_problems(statement, entry, cap))
     if statement["bound"]["clip"] != [p["clip"] for p in parts]:
         yield "the bound and the parts name different clips"
     if statement["private"] is not ("NOT PRIVATE" not in statement["noise"]["source"]):
         yield "the statement calls itself private but its noise came from a seed"
+    if statement["private"]:
+        yield from _sampler_problems(epsilon, delta, draws_of(parts), statement["noise"])
 
 
-def _release_problems(i: int, release: Mapping, clip: int) -> Iterator[str]:
-    where = f"part {i}, {release['label']!r}"
+def _sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) -> Iterator[str]:
+    added = added_delta(epsilon, draws)
+    if added > (delta * SHARE if delta > 0 else PURE) * (1 + 1e-6):
+        yield (
+            f"the noise sampler's own distance adds {added:.3g} to delta at epsilon {epsilon:.6g} ({draws:,} numbers "
+            f"drawn), which is not far below the stated delta {delta:g}: the promise does not hold"
+        )
+    if "draws" in about and about["draws"] != draws:
+        yield f"{about['draws']!r} numbers are stated to be drawn, but the releases come to {draws}"
+
+
+def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[str]:
+    delta = statement["delta"]
+    events = [event_from_dict(r["event"]) for r in entry["releases"]]
+    if not part_admits(cap, events):
+        yield "its releases cost more than the part's bound"
+    if entry["asked"]["delta"] != delta:
+        yield "another delta than the statement's"
+    if not epsilon_at([cap], delta) <= entry["asked"]["epsilon"] * (1 + 1e-9):
+        yield "its bound is above the epsilon that was asked for"
+    if not _close(entry["epsilon"], epsilon_at([cap], delta)):
+        yield "its epsilon is not that of its bound"
+    if not _close(entry["spent"]["mu"], combined_mu(events) if events else 0.0):
+        yield "what it spent is not what its releases come to"
+    if not _whole(entry["clip"]) or (statement["unit"]["kind"] != "user" and entry["clip"] != 1):
+        yield "the clip must be a whole number of rows, and 1 where no user is protected"
+    if "clip_choice" in entry:
+        yield from clip_rules.problems(entry["clip_choice"], entry["clip"], entry["releases"])
+    for release in entry["releases"]:
+        where = repr(release["label"])
+        yield from (f"{where}: {text}" for text in _release_problems(release, entry["clip"]))
+
+
+def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
     event, law, kind = event_from_dict(release["event"]), release["law"], release["kind"]
     if type(event) is not LAWS.get((kind, law)):
-        yield f"{where}: a {kind} under {law} noise charged as {event.law} is nothing that a run releases"
+        yield f"a {kind} under {law} noise charged as {event.law} is nothing that a run releases"
+        return
+    if not _whole(release["count"]) and release["count"] != 0:
+        yield "its number of answers must be a whole number"
         return
     if kind == "marginal" and release["sensitivity"] != clip:
-        yield f"{where}: a marginal's sensitivity must be the clip"
+        yield "a marginal's sensitivity must be the clip"
     if kind == "user_histogram":
         bound = release["cap"] if law == "discrete-laplace" else math.sqrt(release["cap"])
         if not _whole(release["cap"]) or not _close(release["sensitivity"], bound):
-            yield f"{where}: its sensitivity is not that of its cap"
+            yield "its sensitivity is not that of its cap"
             return
     norm2 = Fraction(1)
     if kind == "distances":
         weights = release.get("weights", [1] * release["count"])
         if len(weights) != release["count"] or not all(_whole(w) for w in weights):
-            yield f"{where}: it needs one weight >= 1 for each of its distances"
+            yield "it needs one weight >= 1 for each of its distances"
             return
         norm2 = Fraction(sum(w * w for w in weights), max(weights) ** 2)
         if not _close(release["sensitivity"], clip * math.sqrt(norm2)):
-            yield f"{where}: the sensitivity of distances is the clip times the norm of their weights"
+            yield "the sensitivity of distances is the clip times the norm of their weights"
             return
     if not release["sensitivity"] > 0:
-        yield f"{where}: its sensitivity must be positive"
+        yield "its sensitivity must be positive"
         return
     # the type that LAWS asks for says the law of the noise
     if isinstance(event, Gaussian):
@@ -322,17 +379,16 @@ def _release_problems(i: int, release: Mapping, clip: int) -> Iterator[str]:
             squared = norm2 * clip**2
         # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least this
         if Fraction(release["sigma"]) ** 2 * Fraction(event.mu) ** 2 < squared:
-            yield f"{where}: its noise is too small for its sensitivity and mu"
+            yield "its noise is too small for its sensitivity and mu"
     elif isinstance(event, Pure):
-        least = math.sqrt(2 * math.exp(-event.epsilon / release["sensitivity"]))
-        least /= -math.expm1(-event.epsilon / release["sensitivity"])
+        least = laplace_std(release["sensitivity"] / event.epsilon)
         if release["sigma"] < least * (1 - 1e-9):
-            yield f"{where}: its noise is too small for its sensitivity and epsilon"
+            yield "its noise is too small for its sensitivity and epsilon"
 
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _close(stated: float, found: float) -> bool:
-    return math.isfinite(stated) and abs(stated - found) <= 1e-9 * abs(found)
+def _close(stated: float, computed: float) -> bool:
+    return math.isfinite(stated) and abs(stated - computed) <= 1e-9 * abs(computed)

@@ -20,6 +20,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import sqlite3
 import threading
 import time
@@ -35,11 +36,13 @@ from .chain import State, canonical, record_hash
 
 FORMAT = 1
 PIECE = 64 << 20
+NONCE_BYTES = 16
 TABLES = (
     "CREATE TABLE meta (id TEXT NOT NULL, format INTEGER NOT NULL)",
-    "CREATE TABLE chain (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL)",
-    "CREATE TABLE answers (run TEXT, part INTEGER, step INTEGER, array INTEGER, piece INTEGER, data BLOB NOT NULL,"
-    " PRIMARY KEY (run, part, step, array, piece))",
+    "CREATE TABLE chain (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL,"
+    " hash TEXT NOT NULL)",
+    "CREATE TABLE answers (run TEXT, part INTEGER, step INTEGER, array INTEGER, piece INTEGER,"
+    " data BLOB NOT NULL, PRIMARY KEY (run, part, step, array, piece))",
 )
 
 
@@ -55,6 +58,7 @@ class Transaction:
         """Check the record by the chain's rules, then insert it; it counts once the transaction commits."""
         if self._pending is not None:
             raise LedgerError("a transaction holds one record")
+        body = {**body, "nonce": secrets.token_hex(NONCE_BYTES)}
         self.state.check(kind, body)
         text = canonical(body)
         seq = self.state.seq + 1
@@ -80,7 +84,7 @@ class Transaction:
 
     def get_arrays(self, run: str, part: int, step: int, described: Sequence) -> list[np.ndarray]:
         """The stored answers; LedgerError if one is missing or does not match its hash."""
-        found = []
+        arrays = []
         for i, about in enumerate(described):
             pieces = self._connection.execute(
                 "SELECT data FROM answers WHERE run=? AND part=? AND step=? AND array=? ORDER BY piece",
@@ -89,8 +93,8 @@ class Transaction:
             raw = b"".join(p[0] for p in pieces)
             if not pieces or hashlib.sha256(raw).hexdigest() != about["sha256"]:
                 raise LedgerError(f"the stored answers of step {step} are missing or were changed")
-            found.append(np.frombuffer(raw, np.dtype(about["dtype"])).reshape(about["shape"]))
-        return found
+            arrays.append(np.frombuffer(raw, np.dtype(about["dtype"])).reshape(about["shape"]))
+        return arrays
 
     def drop_arrays(self, run: str) -> None:
         self._connection.execute("DELETE FROM answers WHERE run=?", (run,))
@@ -210,7 +214,8 @@ class FileStore:
                 except OSError:
                     if time.monotonic() > deadline:
                         raise LedgerError(
-                            f"the ledger at {self.path} stayed locked for {self._timeout:g} s; another run holds it"
+                            f"the ledger at {self.path} stayed locked for {self._timeout:g} s; "
+                            "another run holds it"
                         ) from None
                     time.sleep(0.005)
             yield
@@ -282,7 +287,8 @@ class FileStore:
             raise LedgerError(f"{self.head} belongs to another ledger")
         if head["seq"] > state.seq:
             raise LedgerError(
-                f"the ledger at {self.path} was rolled back: it ends at record {state.seq}, its head says {head['seq']}"
+                f"the ledger at {self.path} was rolled back: it ends at record {state.seq}, its head says "
+                f"{head['seq']}"
             )
         if head["seq"]:
             row = connection.execute("SELECT hash FROM chain WHERE seq=?", (head["seq"],)).fetchone()

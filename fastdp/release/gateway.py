@@ -193,7 +193,7 @@ class Session:
             self.__trace("counted")
             return [self.__noisy(p, counts[p.clique], i) for i, p in enumerate(plans)]
 
-        arrays = self.__answer(label, question, events, draw)
+        arrays = self.__answer(label, question, events, draw, sum(p.rows for p in plans))
         merged = {name: domain[name] for name in codes}
         for p in plans:
             sizes = {name: merged[name] for name in p.clique if name in merged}
@@ -243,7 +243,7 @@ class Session:
             draws = noise.gaussian if epsilon is None else noise.laplace
             return [counts * grid + draws(width, size, seed=self.__draw_seed(0))]
 
-        (array,) = self.__answer(label, question, [event], draw)
+        (array,) = self.__answer(label, question, [event], draw, size)
         law = "gaussian" if epsilon is None else "discrete-laplace"
         sensitivity = math.sqrt(bound) if epsilon is None else bound
         about = [type(key).__name__]
@@ -330,7 +330,7 @@ class Session:
             chosen = select.exponential(scores, event.epsilon, sensitivity, seed=self.__draw_seed(0))
             return [np.array([allowed[int(chosen)]], np.int64)]
 
-        (array,) = self.__answer(label, question, [event], draw)
+        (array,) = self.__answer(label, question, [event], draw, 1)
         self.__releases.append(
             release_of(label, "select", [], "exponential", event, sensitivity / SCALE / WEIGHT_UNITS, None, 1)
             | {"candidates": len(allowed)}
@@ -369,7 +369,8 @@ class Session:
             plan.check()
             return [out + noise.gaussian(plan.sigma, out.size, seed=self.__draw_seed(0))]
 
-        (array,) = self.__answer(label, {**plan.question, **recoding}, [Gaussian(plan.mu)], draw)
+        question = {**plan.question, **recoding}
+        (array,) = self.__answer(label, question, [Gaussian(plan.mu)], draw, len(plan.cliques))
         self.__releases.append(plan.describe(label))
         return Distances(plan.cliques, array.astype(np.float64) / SCALE, plan.sigma / SCALE)
 
@@ -438,9 +439,15 @@ class Session:
         return out if clip is not None else {c: a * SCALE for c, a in out.items()}
 
     def __answer(
-        self, label: str, question: dict, events: Sequence[Event], draw: Callable[[], list[np.ndarray]]
+        self,
+        label: str,
+        question: dict,
+        events: Sequence[Event],
+        draw: Callable[[], list[np.ndarray]],
+        draws: int,
     ) -> list[np.ndarray]:
-        """Charge, draw, store: the only place where private numbers turn into released ones."""
+        """Charge, draw, store: the only place where private numbers turn into released ones. `draws`: how many
+        random numbers `draw` takes."""
         if not isinstance(label, str) or not label:
             raise UsageError("every step needs a label")
         if os.getpid() != self.__process:
@@ -449,7 +456,9 @@ class Session:
             )
         with self.__lock:
             number, part = self.__step, self.__part
-            stored = self.__reservation.enter(part, number, digest(question), label, events)
+            stored = self.__reservation.enter(
+                part, number, digest(question), label, events, draws=draws, group=self.__event
+            )
             self.__trace("entered")
             if stored is None:
                 arrays = draw()

@@ -25,8 +25,10 @@ from ..privacy import crosscheck, gdp, noise, scale
 from ..privacy.accountant import Threshold
 from ..privacy.budget import to_dict
 from ..privacy.chain import digest
+from ..privacy.distance import allowed_draws
 from ..privacy.ledger import LOCAL, Ledger
 from ..privacy.statement import KEYS_NOTE
+from ..privacy.unit import Unit
 from ..tables.userids import UserIndex
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
     from ..schema import Schema
     from ..tables.parts import Part
+
+MOST_KEYS = scale.MAX_ROWS
+"""How many values a column may have, and so how many numbers are drawn: a table has fewer rows than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +66,10 @@ class Keys:
         entry = dict(plain["columns"][self.column], values=list(self.values))
         entry.pop("names", None)
         plain["columns"] = {**plain["columns"], self.column: entry}
-        said = f"values of {self.column!r} {KEYS_NOTE} (epsilon {self.statement['epsilon']:g}, delta {self.statement['delta']:g})"
+        said = (
+            f"values of {self.column!r} {KEYS_NOTE} (epsilon {self.statement['epsilon']:g}, "
+            f"delta {self.statement['delta']:g})"
+        )
         plain["provenance"] = "; ".join(filter(None, [plain.get("provenance"), said]))
         return Schema.from_dict(plain)
 
@@ -104,6 +112,12 @@ def select_keys(
     width = scale.gaussian_sigma(cap * SCALE**2, event.mu)
     scale.check_gaussian(width, None, cap * SCALE**2, event.mu)
     bar = threshold(width, cap, lost)
+    if seed is None and allowed_draws(epsilon, delta) < MOST_KEYS:
+        raise PrivacyError(
+            f"key selection at epsilon {epsilon:g} and delta {delta:g}: the noise sampler's own distance from its "
+            "law, times e^epsilon, is not far below delta for a column of unknown size; ask for a smaller epsilon "
+            "or a larger delta. Nothing was read or drawn"
+        )
     agreed = crosscheck.agree([event], epsilon, delta)
     question = {
         "kind": "keys",
@@ -119,8 +133,16 @@ def select_keys(
         ledger, dataset = Ledger.local(), LOCAL
     elif not isinstance(ledger, Ledger):
         ledger = Ledger(ledger)
-    reservation = ledger.reserve(dataset, run or uuid.uuid4().hex, [event], digest(question))
-    arrays = reservation.enter(0, 0, digest(question), f"keys of {column}", [event])
+    reservation = ledger.reserve(
+        dataset,
+        run or uuid.uuid4().hex,
+        [event],
+        digest(question),
+        unit=Unit.of(schema),
+        draws=None if seed is not None else MOST_KEYS,
+        about={"mechanism": f"keys of {column}"},
+    )
+    arrays = reservation.enter(0, 0, digest(question), f"keys of {column}", [event], draws=MOST_KEYS)
     if arrays is None:
         arrays = reservation.store(0, 0, _guarded(source, schema, source_name, dtype, cap, width, bar, seed))
     values = tuple(json.loads(arrays[0].tobytes().decode()))

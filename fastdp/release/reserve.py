@@ -24,7 +24,9 @@ from ..privacy.accountant import Event, Gaussian, Pure
 from ..privacy.budget import epsilon_at
 from ..privacy.chain import digest
 from ..privacy.clip import PRIVATE, resolve
+from ..privacy.distance import check_sampler
 from ..privacy.ledger import LOCAL, Ledger, Reservation
+from ..privacy.unit import Unit
 from ..tables.bound import check_clip
 from .gateway import Session
 
@@ -94,6 +96,7 @@ def reserve(
     plan: str = "",
     seed: int | None = None,
     work: str | os.PathLike | None = None,
+    about: Mapping | None = None,
     _trace: Callable[[str], None] | None = None,
 ) -> Reserved:
     """Reserve all parts of a run together, before data is read; BudgetError says what is left.
@@ -107,6 +110,8 @@ def reserve(
         None: a ledger for this run alone, in the folder `work`, or in memory without one.
     seed
         For tests only: fixes the noise, refused with a ledger, stamps the statement `"private": false`.
+    about
+        For people who look at the ledger: mechanism, folder.
     """
     asks = list(asks)
     if not asks or len({a.delta for a in asks}) != 1 or len({a.unit for a in asks}) != 1:
@@ -118,10 +123,12 @@ def reserve(
     if seed is not None and (isinstance(seed, bool) or int(seed) != seed):
         raise UsageError("seed must be a whole number")
     delta = asks[0].delta
+    joint = epsilon_at(caps, delta)
+    draws = None if seed is not None else check_sampler(joint, delta)
     for ask, cap in zip(asks, caps, strict=True):
         agreed = crosscheck.agree([cap], ask.epsilon, delta)
     if len(caps) > 1:
-        agreed = crosscheck.agree(caps, epsilon_at(caps, delta), delta)
+        agreed = crosscheck.agree(caps, joint, delta)
     if ledger is None:
         if dataset is not None:
             raise UsageError("dataset= names a data set of a ledger; give ledger= too")
@@ -139,7 +146,8 @@ def reserve(
         }
     )
     name = uuid.uuid4().hex if run is None else run
-    reservation = ledger.reserve(dataset, name, caps, whole)
+    unit = Unit.of(schema, asks[0].unit)
+    reservation = ledger.reserve(dataset, name, caps, whole, unit=unit, draws=draws, about=about)
     return Reserved(schema, asks, clips, caps, reservation, agreed, seed, _trace)
 
 
@@ -162,7 +170,7 @@ class Reserved:
         self.reservation, self.agreed = reservation, agreed
         self.run = reservation.run
         self._seed, self._trace = seed, trace
-        self._doors: list[Session] = []
+        self._sessions: list[Session] = []
 
     def sessions(self, engine: Counter) -> list[Session]:
         """One session per epsilon asked for, in order. The engine must count by the schema that was reserved
@@ -173,14 +181,15 @@ class Reserved:
         by_user = self.schema.user is not None and self.asks[0].unit == "user"
         if by_user and table is not None and table.user is None:
             raise PrivacyError(
-                f"the schema's user column is {self.schema.user!r}, but the table knows no users; nothing was read"
+                f"the schema's user column is {self.schema.user!r}, but the table knows no users; nothing was "
+                "read"
             )
-        self._doors = []
+        self._sessions = []
         for i, (ask, clip, cap) in enumerate(zip(self.asks, self.clips, self.caps, strict=True)):
             mu = cap.mu * (1 - SLACK) if isinstance(cap, Gaussian) else None
             pure = cap.epsilon * (1 - SLACK) if isinstance(cap, Pure) else None
             asked = {"epsilon": ask.epsilon, "delta": ask.delta, "method": "pure" if ask.pure else ask.method}
-            self._doors.append(
+            self._sessions.append(
                 Session(
                     engine,
                     self.reservation,
@@ -196,7 +205,7 @@ class Reserved:
                     _trace=self._trace,
                 )
             )
-        return list(self._doors)
+        return list(self._sessions)
 
     def statement(
         self,
@@ -211,9 +220,9 @@ class Reserved:
         # A clip that is still to be chosen has scaled nothing yet; its bound stands for it.
         parts = [
             statement.part(
-                d.cap, d.asked, bound if d.clip_choice is None else d.clip, d.releases, d.clip_choice
+                s.cap, s.asked, bound if s.clip_choice is None else s.clip, s.releases, s.clip_choice
             )
-            for d, bound in zip(self._doors, self.clips)
+            for s, bound in zip(self._sessions, self.clips)
         ]
         return statement.build(
             parts,
@@ -228,6 +237,7 @@ class Reserved:
             only=only,
         )
 
-    def finish(self) -> None:
-        """End the run: what no step entered goes back to the data set, stored answers are dropped."""
-        self.reservation.finish()
+    def finish(self, published: Sequence[str] = ()) -> None:
+        """End the run: what no step entered goes back to the data set, stored answers are dropped. published:
+        sha256 of the statements in the run's folder, which the ledger keeps."""
+        self.reservation.finish(published)

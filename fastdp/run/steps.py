@@ -20,6 +20,7 @@ from .._util.progress import STAGES, Reporter
 from ..errors import UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Job, Outcome
+from ..privacy.statement import statement_hashes
 from ..privacy.statement import write as write_statement
 from .folder import RunFolder
 from .output import IdSource, Output, stamped, write_measurements
@@ -79,6 +80,10 @@ class Work:
             plan=hashlib.sha256(json.dumps(self.arguments(public), sort_keys=True).encode()).hexdigest(),
             seed=self.seed,
             work=None if folder is None else folder.private,
+            about={
+                "mechanism": self.recipe.name or self.recipe.mechanism,
+                "folder": None if folder is None else str(folder.out),
+            },
         )
         try:
             runs = self._measure_and_make(reserved, source, public, folder, int(fresh["sample_seed"]))
@@ -90,7 +95,7 @@ class Work:
             raise
         if folder is not None:
             folder.publish()
-        reserved.finish()
+        reserved.finish(() if folder is None else statement_hashes(folder.out))
         if folder is not None:
             folder.forget()
         return runs if self.several else runs[0]
@@ -103,7 +108,9 @@ class Work:
         ledger = self.ledger
         if ledger is None:
             ledger = Ledger.local(folder.private / "ledger.db")
-        (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).release(fresh["run"])
+        (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).release(
+            fresh["run"], statement_hashes(folder.out)
+        )
         folder.forget()
         places = [folder.out / self._label(i) for i in range(len(self.epsilons))]
         return [load_run(p) for p in places] if self.several else load_run(folder.out)

@@ -23,6 +23,7 @@ from fastdp.release.gateway import Request
 
 from .world import SCHEMA, Swap, table
 
+ROW = Unit("row")
 DATA = ([np.array([0, 1, 2, 0]), np.array([3, 0, 1, 2]), np.array([0, 1, 0, 1])], np.array([5, 5, 6, 7]))
 
 
@@ -116,8 +117,8 @@ def race(folder, processes=32):
         time.sleep(max(0.0, start - time.monotonic()))
         for i in range(5):
             try:
-                run = ledger.reserve("trips", f"{me}.{i}", [Gaussian(want)])
-                run.enter(0, 0, "q", "s", [Gaussian(want)])
+                run = ledger.reserve("trips", f"{me}.{i}", [Gaussian(want)], unit=ROW)
+                run.enter(0, 0, "q", "s", [Gaussian(want)], draws=1)
                 run.store(0, 0, [np.array([me])])
             except BudgetError:
                 pass

@@ -83,6 +83,7 @@ def test_it_says_what_was_promised(made):
     assert found["unit"] == {
         "kind": "user",
         "column": "who",
+        "null": "drop",
         "adjacency": "add or remove one user with all of their rows",
     }
     assert found["bound"]["clip"] == [3, 5]

@@ -177,7 +177,7 @@ def test_pure_runs_take_pure_releases_only(engine):
 
 
 def test_selection_follows_the_distance(engine):
-    session = open_door(engine, epsilon=50.0, clip=1)
+    session = open_door(engine, epsilon=40.0, clip=1)
     exact = local(engine.content, 1).marginals([("a",), ("b",), ("c",)], 1)
     near = {c: exact[c] / 2**20 for c in exact}
     near[("b",)] = near[("b",)] + 40.0

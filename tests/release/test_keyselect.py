@@ -13,7 +13,7 @@ import fastdp
 from fastdp.errors import BudgetError, DataError, UsageError
 from fastdp.privacy import accountant, budget, crosscheck
 from fastdp.privacy.accountant import Gaussian, Pure, Threshold
-from fastdp.release.keyselect import GRID, count_keys, select_keys, threshold
+from fastdp.release.keyselect import SCALE, count_keys, select_keys, threshold
 from fastdp.schema import Schema
 
 
@@ -98,11 +98,11 @@ def test_one_user_changes_at_most_cap_counts_by_one(pairs, cap, out):
 @given(st.floats(0.01, 10), st.floats(1e-15, 1e-2), st.integers(1, 100))
 @settings(max_examples=100, deadline=None)
 def test_the_threshold_covers_delta(mu, delta, cap):
-    width = math.sqrt(cap) * GRID / mu
+    width = math.sqrt(cap) * SCALE / mu
     bar = threshold(width, cap, delta)
-    # A value of one user alone has count 1; rounded noise above bar - GRID means noise above that minus 1/2.
-    assert cap * norm.sf((bar - GRID + 0.5) / width) <= delta
-    assert cap * norm.sf((bar - GRID - 3) / width * (1 - 1e-6)) >= delta * 0.99
+    # A value of one user alone has count 1; rounded noise above bar - SCALE means noise above that minus 1/2.
+    assert cap * norm.sf((bar - SCALE + 0.5) / width) <= delta
+    assert cap * norm.sf((bar - SCALE - 3) / width * (1 - 1e-6)) >= delta * 0.99
 
 
 def test_what_one_user_alone_has_passes_as_rarely_as_charged():

@@ -1,0 +1,114 @@
+"""What the noise sampler's own distance adds to delta, and which runs are refused for it."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from fastdp.errors import PrivacyError
+from fastdp.privacy import gdp, noise, statement
+from fastdp.privacy.distance import FEWEST, PURE, SHARE, added_delta, allowed_draws, largest_epsilon
+from fastdp.release import reserve
+from fastdp.release.gateway import Request
+
+from ..audit.world import SCHEMA, Swap, table
+
+CUT = 14
+"""Standard deviations at which Gaussian noise ends (docs/privacy-noise.md)."""
+
+
+def true_delta(mu, epsilon):
+    """delta at epsilon of one Gaussian draw of this mu whose tails are cut at CUT: 40 digits, closed form.
+
+    P is the cut law moved by mu, Q the cut law. Beyond CUT only P has mass; below, P > e^epsilon Q where
+    x > epsilon / mu + mu / 2.
+    """
+    with mp.workdps(40):
+        mu, whole = mp.mpf(mu), 1 - 2 * mp.ncdf(-CUT)
+        start = epsilon / mu + mu / 2
+        beyond = mp.ncdf(-(CUT - mu)) - mp.ncdf(-CUT)
+        inside = mp.mpf(0)
+        if start < CUT:
+            inside = (mp.ncdf(CUT - mu) - mp.ncdf(start - mu)) - mp.exp(epsilon) * (
+                mp.ncdf(CUT) - mp.ncdf(start)
+            )
+        return float((beyond + max(inside, 0)) / whole)
+
+
+EPSILONS = [35, 36.5, 40, 45, 46, 50, 75, 100, 200, 500, 1000]
+DELTAS = [1e-2, 1e-5, 1e-9, 1e-15, 1e-20, 1e-25, 1e-30]
+
+
+def test_the_cut_tails_matter_at_large_epsilon():
+    """The figure that started this: 29 times the stated delta."""
+    mu = gdp.mu_from(100.0, 1e-5)
+    assert 25 < true_delta(mu, 100.0) / 1e-5 < 35
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("epsilon", [1, 10, 20, 30, *EPSILONS])
+def test_what_is_admitted_keeps_its_delta(epsilon, delta):
+    """A run that is let in has a true delta within the allowed share of the stated one; others are refused."""
+    draws = allowed_draws(epsilon, delta)
+    if draws < FEWEST:
+        assert epsilon > largest_epsilon(delta)
+        return
+    assert added_delta(epsilon, draws) <= delta * SHARE * (1 + 1e-6)
+    assert true_delta(gdp.mu_from(epsilon, delta), epsilon) <= delta * (1 + SHARE)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_the_term_is_the_proved_one(delta):
+    for epsilon in (1e-3, 1.0, 10.0, 35.0):
+        with mp.workdps(40):
+            exact = (1 + mp.exp(epsilon)) * mp.mpf(2) ** noise.LOG2_DISTANCE * 1000
+        assert float(exact) <= added_delta(epsilon, 1000) <= float(exact) * (1 + 1e-8)
+    largest = largest_epsilon(delta)
+    if largest:
+        assert (
+            allowed_draws(largest * (1 - 1e-9), delta) >= FEWEST > allowed_draws(largest * (1 + 1e-6), delta)
+        )
+    assert added_delta(1e9, 1) == math.inf and allowed_draws(1e9, delta) == 0
+
+
+@pytest.fixture
+def engine():
+    return Swap(table([np.zeros(4, np.int64)] * 3, np.arange(4)))
+
+
+@pytest.mark.parametrize(
+    "epsilon,delta", [(e, 1e-5) for e in (50, 100, 1000, 1e5)] + [(1.0, 1e-30), (25.0, 0.0)]
+)
+def test_runs_whose_delta_would_not_hold_are_refused_before_anything(engine, epsilon, delta):
+    ask = reserve.BudgetRequest(epsilon=float(epsilon), delta=delta, clip=3)
+    with pytest.raises(PrivacyError, match=r"own distance .* ask for (an epsilon of at most|a larger delta)"):
+        reserve.reserve(SCHEMA, [ask])
+
+
+def test_a_run_at_epsilon_40_states_what_the_sampler_adds(engine):
+    reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=40.0, delta=1e-5, clip=3)])
+    (session,) = reserved.sessions(engine)
+    session.measure([Request(("a",), session.mu)], "a")
+    made = reserved.statement()
+    assert made["noise"]["draws"] == 3
+    assert made["noise"]["adds_to_delta"] == added_delta(made["epsilon"], 3) < 1e-5 * SHARE
+    assert any("epsilon 40 is above 20" in note for note in made["notes"])
+    assert statement.problems(made) == []
+
+
+def test_verify_refuses_statements_of_versions_that_let_them_through(engine):
+    """A statement at epsilon 100 does not hold, whoever wrote it; one from a seed promises nothing anyway."""
+    ask = reserve.BudgetRequest(epsilon=100.0, delta=1e-5, clip=3)
+    reserved = reserve.reserve(SCHEMA, [ask], seed=1)
+    (session,) = reserved.sessions(engine)
+    session.measure([Request(("a",), session.mu)], "a")
+    made = reserved.statement()
+    assert statement.problems(made) == []
+    made["private"], made["noise"]["source"] = True, "operating system, ChaCha20"
+    assert any("own distance" in text for text in statement.problems(made))
+
+
+def test_pure_promises_are_exact_to_two_to_the_minus_sixty():
+    assert added_delta(20.0, allowed_draws(20.0, 0.0)) <= PURE * (1 + 1e-6)
+    assert largest_epsilon(0.0) < 25
