@@ -18,6 +18,7 @@ from fastdp.errors import BudgetError
 from fastdp.privacy import crosscheck, gdp
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger
+from fastdp.privacy.unit import Unit
 from fastdp.release import reserve
 from fastdp.release.gateway import Request
 

@@ -152,9 +152,9 @@ def test_it_is_charged_before_it_counts_and_once():
     door = open_door(Watching(small()))
     real = Session._Session__answer
 
-    def noting(self, label, question, events, draw):
+    def noting(self, label, question, events, draw, draws):
         steps.append([e.mu for e in events])
-        return real(self, label, question, events, draw)
+        return real(self, label, question, events, draw, draws)
 
     with patch.object(Session, "_Session__answer", noting):
         look(door)
@@ -198,7 +198,7 @@ def test_the_statement_is_checked(weights):
     (line,) = door.releases
 
     def problems(**changes):
-        return list(statement._release_problems(0, line | changes, CLIP))
+        return list(statement._release_problems(line | changes, CLIP))
 
     assert problems() == []
     assert problems(sigma=line["sigma"] * 0.99)

@@ -144,8 +144,8 @@ def test_noise_redrawn_on_resume(tmp_path):
     resume(tmp_path)
     real = Reservation.enter
 
-    def planted(self, *arguments):
-        real(self, *arguments)
+    def planted(self, *arguments, **facts):
+        real(self, *arguments, **facts)
 
     with (
         patch.object(Reservation, "enter", planted),
@@ -187,7 +187,7 @@ def test_ledger_skipped(tmp_path):
         (tmp_path / name).mkdir()
     charged_first(tmp_path / "a")
     with (
-        patch.object(Reservation, "enter", lambda self, *arguments: None),
+        patch.object(Reservation, "enter", lambda self, *arguments, **facts: None),
         patch.object(Reservation, "store", lambda self, part, number, arrays: list(arrays)),
     ):
         # the engine's complaint is an error behind the session, so only its kind comes out

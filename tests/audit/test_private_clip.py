@@ -190,10 +190,10 @@ def test_planted_histogram_that_is_not_charged(tmp_path):
     def charging(events_of):
         """The program with the histogram charged by other events than it costs; by None, not entered at all."""
 
-        def planted(self, part, number, digest, label, events):
+        def planted(self, part, number, digest, label, events, **facts):
             if label == "rows per user":
                 events = events_of(events)
-            return None if events is None else real(self, part, number, digest, label, events)
+            return None if events is None else real(self, part, number, digest, label, events, **facts)
 
         return patch.object(Reservation, "enter", planted)
 
@@ -327,7 +327,9 @@ def test_a_resumed_run_has_the_same_clip(tmp_path):
 def test_planted_histogram_drawn_again_on_resume(tmp_path):
     real = Reservation.enter
     with (
-        patch.object(Reservation, "enter", lambda self, *arguments: real(self, *arguments) and None),
+        patch.object(
+            Reservation, "enter", lambda self, *arguments, **facts: real(self, *arguments, **facts) and None
+        ),
         patch.object(Reservation, "store", lambda self, part, number, arrays: list(arrays)),
     ):
         assert "drawn again" in fails(resumed, tmp_path)

@@ -267,7 +267,7 @@ def test_a_run_that_died_after_publishing_only_ends_its_reservation(table, tmp_p
     ledger.open("d", epsilon=6.0, delta=1e-6)
     from fastdp.release.reserve import Reserved
 
-    def dies(self):
+    def dies(self, published=()):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Reserved, "finish", dies)
