@@ -78,6 +78,10 @@ class _Base:
         ones = np.ones(self.rows, np.int64)
         return ones, ones
 
+    def single_cells(self) -> np.ndarray:
+        """Flat cell numbers of the leading rows that are single cells of the marginal."""
+        return np.empty(0, np.int64)
+
     def row_sigma(self, sigma: float) -> np.ndarray:
         """The noise per row, in the units of `product`, that equals noise `sigma` on the scaled rows."""
         num, den = self.coef2
@@ -113,6 +117,9 @@ class Identity(_Base):
 
     def transpose(self, r):
         return self._check(r, self.rows, "rows")
+
+    def single_cells(self):
+        return np.arange(self.cells)
 
     def blocks(self, clique):
         yield Block(("cells", frozenset(clique), None), clique)
@@ -339,6 +346,9 @@ class AdaGrid(_Base):
             above = grids[source[clique]]
             total[above.clique] += _expand(total[clique], above, grids[clique])
         return total[self.grid.clique]
+
+    def single_cells(self):
+        return self.grid.fine
 
     def blocks(self, clique):
         yield _fine_block(self.grid)

@@ -40,8 +40,8 @@ class Progress:
 class Reporter:
     """Tells `callback` about stages and collects their times; `check` raises Cancelled when `cancel` says so.
 
-    `cancel` is a function without arguments that returns true to stop, or a `threading.Event`. Safe to share
-    among threads.
+    `cancel` is a function without arguments that returns true to stop, or a `threading.Event`. `current` is the
+    stage that is going on. Safe to share among threads.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Reporter:
         if cancel is not None and not callable(cancel):
             raise UsageError("cancel must be a function without arguments or a threading.Event")
         self._callback, self._cancel = callback, cancel
+        self.current = ""
         self._start = time.perf_counter()
         self._now, self._run = 0, ""
         self._parts = [0.0] * runs
@@ -77,10 +78,12 @@ class Reporter:
         self.check()
         if text:
             self.update(name, 0.0, text)
-        start = time.perf_counter()
+        start, around = time.perf_counter(), self.current
+        self.current = name
         try:
             yield
         finally:
+            self.current = around
             self.timings.append((self._run, name, time.perf_counter() - start))
 
     def update(self, stage: str, part: float, text: str = "") -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import FastdpError, UsageError
+from ..errors import FastdpError, ModelTooLargeError, UsageError
+from . import interrupt
 
 app = typer.Typer(
     name="fastdp",
@@ -48,6 +48,12 @@ DialectOption = Annotated[
     str | None,
     typer.Option(
         "--dialect", help='How text files are written: \'delimiter = ";", encoding = "latin-1"\', ...'
+    ),
+]
+MaxCells = Annotated[
+    int | None,
+    typer.Option(
+        help="Cells of the largest model that may come out (default: the recipe's, else 250 million)."
     ),
 ]
 Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores this process may use).")]
@@ -94,6 +100,7 @@ def synth(
     ledger: Annotated[str | None, typer.Option(help="Budget ledger (see: fastdp ledger open).")] = None,
     dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None,
     rows: Annotated[int | None, typer.Option(help="Rows to make (default: the estimated total).")] = None,
+    max_cells: MaxCells = None,
     threads: Threads = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Carry on a run that died, with its noise.")
@@ -126,8 +133,9 @@ def synth(
         schema = next(
             (str(p) for p in (beside(data[0], ".toml"), beside(data[0], ".json")) if p.exists()), None
         )
+    standing = interrupt.watch_run()
     with progress_for(quiet or as_json) as callback:
-        found = synthesize(
+        made = synthesize(
             data if len(data) > 1 else data[0],
             mechanism,
             numbers if len(numbers) > 1 else numbers[0],
@@ -147,8 +155,10 @@ def synth(
             out=out,
             resume=resume,
             report=report,
+            max_cells=max_cells,
+            _standing=standing,
         )
-    runs = found if isinstance(found, list) else [found]
+    runs = made if isinstance(made, list) else [made]
     if as_json:
         emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
     elif not quiet:
@@ -178,23 +188,31 @@ def plan(
         str | None, typer.Option(help="Public data the run would be given; tells the clip's bias.")
     ] = None,
     dialect: DialectOption = None,
+    max_cells: MaxCells = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """What a run would measure: noise per cell, detectable counts, model size, memory, time. Needs no data."""
+    """What a run would measure: noise per cell, detectable counts, model size, memory, time. Needs no data.
+
+    Exit code 8 where the largest model that may come out is over the limit: such a run would be refused.
+    """
     from ..run.plan import plan as make
     from ..run.plan import public_table
     from .show import plan_table
 
-    known = False if public is None else public_table(public, schema, mechanism, threads, _dialect(dialect))
+    table = False if public is None else public_table(public, schema, mechanism, threads, _dialect(dialect))
     plans = [
-        make(schema, mechanism, e, delta, rows=rows, public=known, threads=threads) for e in epsilons(epsilon)
+        make(schema, mechanism, e, delta, rows=rows, public=table, threads=threads, max_cells=max_cells)
+        for e in epsilons(epsilon)
     ]
     if as_json:
         emit([p.to_dict() for p in plans])
     else:
         for p in plans:
             plan_table(p)
+    if refused := [p.too_large for p in plans if p.too_large]:
+        typer.echo(f"fastdp: {refused[0]}", err=True)
+        raise typer.Exit(ModelTooLargeError.exit_code)
 
 
 @app.command(
@@ -491,14 +509,15 @@ def main(arguments: list[str] | None = None) -> None:
     """The program: exit code 0, or that of the kind of error (see fastdp.errors); 130 after Ctrl-C, 143 when
     terminated."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    interruption = interrupt.begin(arguments)
     try:
-        app(args=arguments, standalone_mode=True)
+        with interruption.heard():
+            app(args=arguments, standalone_mode=True)
+    except interrupt.Stopped:
+        interruption.end()
     except FastdpError as error:
+        interruption.end()
         if "--json" in arguments:
             emit({"error": {"kind": type(error).__name__, "text": str(error), "exit_code": error.exit_code}})
         typer.echo(f"fastdp: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("fastdp: interrupted; nothing half-written was left behind", err=True)
-        sys.exit(130)

@@ -155,14 +155,10 @@ def plan_table(plan: Plan) -> None:
     console.print(table)
     for what, share in plan.charges:
         console.print(f"{what}: {share:.1%} of mu^2")
-    cells = (
-        f"{plan.model_cells:,} cells in {len(plan.cliques)} cliques"
-        if plan.model_cells
-        else "chosen in the run"
-    )
-    console.print(f"{plan.measurements} measurements; model: {plan.too_large or cells}")
+    console.print(f"{plan.measurements} measurements; model: {_model_words(plan)}")
+    about = "about" if plan.model_exact else "at most about"
     console.print(
-        f"for {plan.rows:,} rows: about {size(plan.memory_bytes)} of memory and {duration(plan.seconds)}"
+        f"for {plan.rows:,} rows: {about} {size(plan.memory_bytes)} of memory and {duration(plan.seconds)}"
     )
     if plan.less_noise > 0:
         console.print(f"{plan.less_noise:.0%} less noise than the classic-rdp calibration would need")
@@ -173,6 +169,16 @@ def plan_table(plan: Plan) -> None:
         console.print(f"clip {plan.clip} loses {plan.clip_bias:.2%} of the public rows{better}")
     for note in plan.notes:
         console.print(f"Note: {note}.")
+
+
+def _model_words(plan: Plan) -> str:
+    if plan.too_large:
+        return plan.too_large
+    if not plan.model_cells:
+        return "chosen in the run" if not plan.model_exact else "none"
+    if plan.model_exact:
+        return f"{plan.model_cells:,} cells in {len(plan.cliques)} cliques"
+    return f"chosen in the run, at most {plan.model_cells:,} cells"
 
 
 def _clip_options(plan: Plan) -> None:

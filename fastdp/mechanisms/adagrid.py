@@ -22,12 +22,14 @@ from ..errors import UsageError
 from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
-from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts.common import ModelRows, any_pair, measure_users, users_share
-from .parts.tree import SPLIT, part_mu, private_pairs
+from .parts.sizes import LargestModel, largest_forest, tree_size
+from .parts.tree import MAX_PAIR_CELLS, SPLIT, part_mu, private_pairs
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
+    from ..schema import Schema
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +58,6 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rounds: tuple[float, ...] | None = None
     selection: float = 0.1
     stop: Literal["refined", "noise", "tol", "published"] = "refined"
-    max_cells: int | None = None
 
     def __post_init__(self):
         super().__post_init__()
@@ -98,7 +99,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 mine = [m for m in answers if m.clique == s]
                 noisy[frozenset(s)] = plausible(grids[frozenset(s)], mine, self.threshold)
         ways = [m for m in released if m is not users.histogram]
-        model = job.fit(session.domain, ways, max_cells=self.max_cells, **self.stopping(job.epsilon))
+        model = job.fit(session.domain, ways, **self.stopping(job.epsilon))
         return Outcome(
             rows=ModelRows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
             measurements=tuple(released),
@@ -117,6 +118,16 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return known, [], left
         pairs, ones = private_pairs(session, self.selection * left)
         return pairs, ones, left * (1 - self.selection)
+
+    def check(self, schema: Schema) -> None:
+        if self.outer is not None:
+            self.shares(closure(schema.domain, self.outer))
+
+    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+        if self.outer is None and public is None:
+            return largest_forest(domain, MAX_PAIR_CELLS)
+        outer = public.choose_outer() if self.outer is None and public is not None else self.outer
+        return tree_size(domain, maximal(closure(domain, outer or ())))
 
     def stopping(self, epsilon: float) -> dict:
         """`published`: 344 * epsilon + 256 plain mirror descent iterations, for comparison."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,11 +20,12 @@ from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..measurement import Measurement, Request
 from ..model.marginals import marginals
-from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts import limits
 from .parts.common import any_pair, measure_users, users_share
 from .parts.looks import NOISE, Structure
 from .parts.merged import Merged, merge
+from .parts.sizes import LargestModel
 from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu, selection_epsilon
 from .parts.workload import Workload, WorkloadItem
 
@@ -41,6 +42,7 @@ class AIM(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: ClassVar[str] = "aim"
     may_choose_clip: ClassVar[bool] = True
+    max_cells_steps: ClassVar[tuple[str, ...] | None] = None
 
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
     degree: int = 3
@@ -60,6 +62,18 @@ class AIM(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         limits.check(self.memory, self.deadline)
         if self.degree < 1 or (self.rounds or 1) < 1 or (self.max_cells or 1) < 1:
             raise ValueError("degree, rounds and max_cells must be at least 1")
+
+    def limits_used(self) -> dict[str, Any]:
+        return {"max_cells": self.limit, "memory": self.memory, "deadline": self.deadline}
+
+    @property
+    def fit_limit(self) -> int | None:
+        """`max_cells` guides the choice; what was chosen and charged is fitted."""
+        return None
+
+    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+        """What is chosen keeps within `max_cells`, or adds nothing to the 1-ways, which are always there."""
+        return LargestModel(max(self.limit, sum(domain.values())), False)
 
     def check(self, schema: Schema) -> None:
         self.closure(schema.domain)

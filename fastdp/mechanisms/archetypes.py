@@ -28,6 +28,7 @@ from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step, optio
 from ..userkeys import MostCommon
 from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
 from .parts.common import ModelRows
+from .parts.sizes import LargestModel, tree_size
 from .parts.tree import estimate_total, part_mu
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     published. `max_rows`: rows made at most where none are asked for."""
 
     name: ClassVar[str] = "archetypes"
+    deals_ids: ClassVar[bool] = False
     puts_rows_back: ClassVar[bool] = True
 
     features: tuple[str, ...] | None = None
@@ -184,6 +186,13 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def options(self) -> Options:
         """What to fit on public data; UsageError where the recipe does not say."""
         return options_of(self.wanted())
+
+    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+        """Of the refined model: the public cliques, in the recipe or in a saved model, with what is measured."""
+        if self.refine is None:
+            return LargestModel()
+        prior = self.prior or (() if public is None else public.prior_cliques())
+        return tree_size(domain, [*prior, *(self.refine.measured or ())])
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         left = 1.0 if self.refine is None else 1 - self.refine.share

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..public.ids import Habits
     from ..release.gateway import Session
     from ..schema import Schema
+    from .parts.sizes import LargestModel
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
 
@@ -53,9 +54,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Fields that every mechanism has. `clip`: rows per user that count fully (None: the schema's bound;
     "private": chosen in the run from a noisy histogram of rows per user, which costs `clip_share` of mu^2).
     `outputs`: also write the schema's extra columns, such as the day of the week and an hour drawn within the
-    shift."""
+    shift. `max_cells`: of the largest model that may come out, checked before anything is reserved (None:
+    `model.tree.DEFAULT_MAX_CELLS`)."""
 
     name: ClassVar[str] = ""
+    unit: ClassVar[str] = "user"
+    pure: ClassVar[bool] = False  # only pure (Laplace) releases are made
+    max_cells_steps: ClassVar[tuple[str, ...] | None] = ()
+    """Labels of the steps whose questions depend on `max_cells`; None: any step's may."""
+    deals_ids: ClassVar[bool] = True  # its rows get their users after they were made
     may_choose_clip: ClassVar[bool] = False
     puts_rows_back: ClassVar[bool] = False  # that a given clip left out; a clip chosen in the run always does
 
@@ -64,8 +71,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     calibration: Calibration = "gdp"
     ids: Ids = Ids()
     outputs: bool = False
+    max_cells: int | None = None
 
     def __post_init__(self):
+        if self.max_cells is not None and self.max_cells < 1:
+            raise ValueError("max_cells must be at least 1")
         if isinstance(self.clip, str) and self.clip != PRIVATE:
             raise ValueError(f'clip is a number of rows or "{PRIVATE}", not "{self.clip}"')
         if isinstance(self.clip, int) and self.clip < 1:
@@ -82,6 +92,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The clip, where it is a number."""
         return self.clip if isinstance(self.clip, int) else None
 
+    def limits_used(self) -> dict[str, Any]:
+        """The limits that hold, as the statement records them; a resumed run may have others as long as no
+        step that was entered depended on them (`max_cells_steps`)."""
+        from ..model.tree import DEFAULT_MAX_CELLS
+
+        return {"max_cells": DEFAULT_MAX_CELLS if self.max_cells is None else self.max_cells}
+
+    @property
+    def fit_limit(self) -> int | None:
+        """Cells beyond which a fit is refused (None: the default of `fit`)."""
+        return self.max_cells
+
     def resolved(self, schema: Schema, epsilon: float, delta: float) -> Config:
         """The config with what depends on schema, epsilon and delta filled in, before anything is reserved or
         read."""
@@ -93,6 +115,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         """What a run would measure, from public facts alone."""
         raise NotImplementedError
+
+    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+        """The largest model that may come out, from public facts alone. Nothing is built to find out."""
+        from .parts.sizes import tree_size
+
+        return tree_size(domain, self.outline(domain, public=public is not None).cliques)
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> Sequence[Planned]:
         """The marginals by which a clip is clip_criteria: all that are planned, with stand-ins for those
@@ -152,6 +180,12 @@ class Public(Protocol):
 
     def habits(self, columns: Sequence[str]) -> Habits: ...
 
+    def check_habits(self) -> None:
+        """DataError or UsageError where `habits` could not be answered."""
+
+    def prior_cliques(self) -> Sequence[Clique]:
+        """Cliques of the public distribution that archetypes start from."""
+
     def choose_outer(self) -> list[Clique]:
         """Outer marginals by the associations seen in the public data."""
 
@@ -183,11 +217,14 @@ class Job:
 
 class Rows(Protocol):
     """Synthetic rows in shards: shard i holds rows i * shard_rows up to the next shard or `total`, and is the
-    same whether or not the others are ever drawn. `shard` may be called from several threads at once. Rows of
-    some columns only name them in an attribute `columns`."""
+    same whether or not the others are ever drawn. `shard` may be called from several threads at once.
+    `columns`: which of the schema's columns the rows have, None: all."""
 
     total: int
     shard_rows: int
+
+    @property
+    def columns(self) -> tuple[str, ...] | None: ...
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         """Codes of the schema's columns."""

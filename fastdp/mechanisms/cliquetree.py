@@ -11,15 +11,15 @@ tenfold from look to look; triples inside the model's own cliques, which cost no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..measurement import Measurement, Request
 from ..model.marginals import marginals
-from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts import limits
 from .parts.common import any_pair, measure_users, users_share
 from .parts.looks import (
@@ -33,6 +33,7 @@ from .parts.looks import (
     worthwhile,
 )
 from .parts.merged import PAIR_CELLS, Merged, all_pairs, averaged, crowding, merge
+from .parts.sizes import LargestModel, largest_forest
 from .parts.tree import MAX_PAIR_CELLS, estimate_total, measure_ones, part_mu
 from .parts.workload import Workload, WorkloadItem
 
@@ -92,6 +93,7 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: ClassVar[str] = "cliquetree"
     may_choose_clip: ClassVar[bool] = True
+    max_cells_steps: ClassVar[tuple[str, ...] | None] = None
 
     max_cells: int | None = None
     memory: int | None = None
@@ -109,6 +111,19 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("max_cells must be at least 1, looks between 1 and 10")
         if not self.rare >= 0:
             raise ValueError("rare must be >= 0 (in standard errors)")
+
+    def limits_used(self) -> dict[str, Any]:
+        return {"max_cells": self.limit, "memory": self.memory, "deadline": self.deadline}
+
+    @property
+    def fit_limit(self) -> int | None:
+        """`max_cells` guides the choice; what was chosen and charged is fitted."""
+        return None
+
+    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+        """The first look may choose any forest of pairs; the later ones keep within `max_cells`, or add nothing."""
+        forest = largest_forest(domain, min(MAX_PAIR_CELLS, self.limit))
+        return replace(forest, cells=max(forest.cells, self.limit))
 
     def check(self, schema: Schema) -> None:
         self.wanted(schema.domain)

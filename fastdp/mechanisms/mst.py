@@ -13,9 +13,10 @@ import numpy as np
 
 from ..domain import Domain
 from ..measurement import Request
-from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts.common import any_pair, measure_users, users_share
 from .parts.merged import merge
+from .parts.sizes import LargestModel, largest_forest
 from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu, spanning_tree
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             notes=merged.notes,
             details={"tree": [list(p) for p in tree]},
         )
+
+    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+        return largest_forest(domain, MAX_PAIR_CELLS)
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
         lines = self.outline(domain, public=public, user=user).measurements

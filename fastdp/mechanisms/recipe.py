@@ -29,7 +29,7 @@ AUTO, AUTO_MECHANISM = "auto", "cliquetree"
 @dataclass(frozen=True)
 class Recipe:
     """A mechanism with its fields, not yet resolved for an epsilon. `schema`: a name or path, if the recipe
-    has one."""
+    has one. `name` goes into released statements: of a recipe given by path, the file's name alone."""
 
     mechanism: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
             source = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"recipe {text}: cannot be read ({error})") from error
-        return _parse(_toml(source, text), text, path.parent)
+        return replace(_parse(_toml(source, text), text, path.parent), name=path.name)
     known = ", ".join((AUTO, *names(), *builtin()))
     raise UsageError(f"no mechanism or recipe {text!r}; there are {known}, or give the path of a .toml file")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -21,14 +22,16 @@ import numpy as np
 from ..domain import Clique, Domain
 from ..errors import SchemaError, UsageError
 from ..measurement import Measurement, Request
+from ..model.tree import DEFAULT_MAX_CELLS
 from ..queries import Binned
-from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts.choose import affordable, strongest
 from .parts.common import any_pair, measure_users, users_share
 from .parts.compress import Compression, Expansion, merge_outside, merge_rare
 from .parts.constraints import Constraint, Region, column_of, merged_masks
 from .parts.merged import ExpandedRows
-from .parts.tree import part_mu, spanning_tree
+from .parts.sizes import LargestModel, largest_forest, tree_size
+from .parts.tree import MAX_PAIR_CELLS, part_mu, spanning_tree
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
@@ -72,6 +75,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: ClassVar[str] = "tworound"
     may_choose_clip: ClassVar[bool] = True
+    max_cells_steps: ClassVar[tuple[str, ...] | None] = ("round 2",)
 
     round2: tuple[tuple[str, ...] | Marginal, ...] | None = None
     weights: dict[str, float] = msgspec.field(default_factory=dict)
@@ -83,7 +87,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     selection: float = 1 / 3
     extra: int = 50
     max_marginal: int = 1_000_000
-    max_cells: int = 20_000_000
+    max_cells: int | None = 20_000_000
     stop: Literal["noise", "tol"] = "noise"
 
     def __post_init__(self):
@@ -94,13 +98,32 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("threshold must be >= 0 (in standard errors)")
         if not 0 < self.selection < 1 or self.extra < 0:
             raise ValueError("selection must lie strictly between 0 and 1, extra must be >= 0")
-        if self.max_marginal < 1 or self.max_cells < 1:
-            raise ValueError("max_marginal and max_cells must be at least 1")
+        if self.max_marginal < 1:
+            raise ValueError("max_marginal must be at least 1")
         for m in self.listed:
             if loose := set(m.edges) - set(self.keep):
                 raise ValueError(
                     f"edges are over the schema's codes: put {', '.join(sorted(loose))} in `keep`"
                 )
+
+    @property
+    def limit(self) -> int:
+        """Cells that the model may have."""
+        return DEFAULT_MAX_CELLS if self.max_cells is None else self.max_cells
+
+    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+        """Codes are only ever merged, so sizes before that are bounds. What is measured is left out where it
+        would make the model too large; 1-ways and the columns of constraints stay whatever their size."""
+        kept = tree_size(domain, [*((a,) for a in domain), *(c.columns for c in self.constraints)])
+        if kept.cells > self.limit:
+            return kept
+        if self.round2 is not None:
+            wanted = tree_size(domain, [*kept.cliques, *(m.clique for m in self.listed)])
+        elif public is None:
+            wanted = tree_size(domain, [*kept.cliques, *largest_forest(domain, MAX_PAIR_CELLS).cliques])
+        else:
+            wanted = LargestModel(self.limit, False)
+        return replace(wanted.within(self.limit), exact=False)
 
     @property
     def listed(self) -> list[Marginal]:
@@ -124,12 +147,10 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         wanted, second = self.choose(session, job, compression, merged, second)
         weight = {m.clique: m.weight for m in wanted}
         kept, dropped = affordable(
-            compression.domain, list(weight), self.max_marginal, self.max_cells, list(zeros), weight
+            compression.domain, list(weight), self.max_marginal, self.limit, list(zeros), weight
         )
         pairs = self.measure_round2(session, compression, [m for m in wanted if m.clique in kept], second)
-        model = job.fit(
-            compression.domain, [*merged, *pairs], zeros=zeros, max_cells=self.max_cells, stop=self.stop
-        )
+        model = job.fit(compression.domain, [*merged, *pairs], zeros=zeros, stop=self.stop)
         frequencies = public_frequencies(job, compression)
         return Outcome(
             rows=ExpandedRows(
@@ -178,7 +199,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return self.listed, share
         if job.public is not None:
             strength = job.public.associations(compression.codes, self.max_marginal)
-            pairs = strongest(compression.domain, strength, self.extra, self.max_cells)
+            pairs = strongest(compression.domain, strength, self.extra, self.limit)
         else:
             pairs = spanning_tree(session, ones, share * self.selection, compression.codes)
             share *= 1 - self.selection
@@ -231,7 +252,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         lines = [Planned((a,), first * w, domain[a], note="round 1") for a, w in zip(domain, weights)]
         notes = [
             f"values under {self.threshold:g} standard errors in round 1 are merged before round 2; sizes are those before",
-            f"the model has at most {self.max_cells:,} cells: what would make it larger is left out",
+            f"the model has at most {self.limit:,} cells: what would make it larger is left out",
         ]
         for m, w in zip(self.listed, normalised([m.weight for m in self.listed])):
             query = m.query(domain) if m.edges else None

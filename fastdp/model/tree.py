@@ -16,6 +16,9 @@ from ..errors import ModelTooLargeError
 DEFAULT_MAX_CELLS = 250_000_000
 """Two float64 tables of this many cells are 4 GB; callers raise it where they have the memory."""
 
+NO_LIMIT = 1 << 200
+"""For those who want to know a tree's size, whatever it is."""
+
 
 @dataclass(frozen=True)
 class JunctionTree:

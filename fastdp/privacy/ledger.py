@@ -64,6 +64,11 @@ class Ledger:
                 work.append("open", {"dataset": LOCAL, "budget": {}, "time": _now()})
         return ledger
 
+    @property
+    def path(self) -> Path | None:
+        """The file; None for a ledger in memory."""
+        return self._store.path
+
     def __repr__(self) -> str:
         return f"Ledger({str(self._store.path)!r})" if self._store.path else "Ledger.local()"
 

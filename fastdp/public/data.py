@@ -47,12 +47,23 @@ class PublicTable:
         """See `choice.associations`."""
         return associations(self.table, recode, max_cells)
 
-    def habits(self, columns: Sequence[str]) -> Habits:
-        """What each public user does, over these columns."""
+    def check_habits(self) -> None:
+        """DataError where the public data has no users."""
+        self._users()
+
+    def _users(self) -> np.ndarray:
         if self.table.user is None:
             raise DataError("the public data has no user column, so no habits can be taken from it")
-        columns = self.schema.domain.check(columns)
-        return Habits.from_rows(columns, self.schema.domain.shape(columns), self.table.user, self.table.codes)
+        return self.table.user
+
+    def habits(self, columns: Sequence[str]) -> Habits:
+        """What each public user does, over these columns."""
+        users, columns = self._users(), self.schema.domain.check(columns)
+        return Habits.from_rows(columns, self.schema.domain.shape(columns), users, self.table.codes)
+
+    def prior_cliques(self) -> list[Clique]:
+        """What `archetypes` takes for the cliques of its prior where the recipe names none."""
+        return self.choose_outer()
 
     def choose_outer(self, ways: int = 3, max_cells: int = 200_000) -> list[Clique]:
         """Outer marginals of up to `ways` attributes; see `choice.grow`."""

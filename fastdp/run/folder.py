@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class RunFolder:
         self.state: dict[str, Any] = {}
         self._lock: int | None = None
         self._fresh = False
+        self._made: list[Path] = []
         self._staging: Path | None = None
 
     @property
@@ -58,6 +59,7 @@ class RunFolder:
             )
         if self.resume and not state.exists():
             raise RunError(f"nothing to resume: {state} is missing; start the run without --resume")
+        self._made = [p for p in self.out.parents if not p.exists()]
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
             self._fresh = not self.private.exists()
@@ -101,22 +103,41 @@ class RunFolder:
                 f"{path} was written by another version of fastdp; finish the run with that version"
             )
 
-    def agree(self, arguments: Mapping[str, Any], fresh: Mapping[str, Any]) -> Mapping[str, Any]:
+    def agree(
+        self, arguments: Mapping[str, Any], fresh: Mapping[str, Any], limits: Sequence[Mapping[str, Any]] = ()
+    ) -> Mapping[str, Any]:
         """Keeps arguments and what was drawn for the run (`fresh`: seeds, run ids), or, on resume, checks
-        that the arguments are the same and gives back what was drawn then."""
+        that the arguments are the same and gives back what was drawn then. `limits` may change from one to
+        the other; `limits_before` are those of the run that died."""
         arguments = json.loads(json.dumps(dict(arguments), sort_keys=True))
+        kept = json.loads(json.dumps(list(limits)))
         if self.resume:
             before = self.state.get("arguments", {})
             for key in sorted({*before, *arguments}):
                 if before.get(key) != arguments.get(key):
                     raise RunError(
-                        f"--resume: {key} differs from the run in {self.private}; a run continues with the arguments it "
-                        "started with"
+                        f"--resume: {key} differs from the run in {self.private}; a run continues with the "
+                        "arguments it started with"
                     )
             return self.state["fresh"]
-        self.state = {"version": STATE_VERSION, "arguments": arguments, "fresh": dict(fresh), "staging": []}
+        self.state = {
+            "version": STATE_VERSION,
+            "arguments": arguments,
+            "limits": kept,
+            "fresh": dict(fresh),
+            "staging": [],
+        }
         self.save_state()
         return fresh
+
+    @property
+    def limits_before(self) -> Sequence[Mapping[str, Any]]:
+        """The limits of each epsilon that the run that died was started, or last resumed, with."""
+        return self.state.get("limits", [])
+
+    def keep_limits(self, limits: Sequence[Mapping[str, Any]]) -> None:
+        self.state["limits"] = list(limits)
+        self.save_state()
 
     def save_state(self) -> None:
         write_atomic(self.private / "state.json", json.dumps(self.state, indent=1).encode())
@@ -158,10 +179,18 @@ class RunFolder:
             shutil.rmtree(self._staging, ignore_errors=True)
             self._staging = None
         if not keep and not self.resume:
-            (self.private / "state.json").unlink(missing_ok=True)
-            if self._fresh:
-                shutil.rmtree(self.private, ignore_errors=True)
+            self.remove_fresh()
         self.close()
+
+    def remove_fresh(self) -> None:
+        """Takes the private folder away if this run made it, else only its state; and the folders around it
+        that this run made, if nothing else is in them."""
+        (self.private / "state.json").unlink(missing_ok=True)
+        if self._fresh:
+            shutil.rmtree(self.private, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            for parent in self._made:
+                parent.rmdir()
 
     def close(self) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -70,8 +70,8 @@ class Output:
         return -(-self.rows.total // self.rows.shard_rows)
 
     def arrow_schema(self) -> pa.Schema:
-        names = getattr(self.rows, "columns", tuple(self.schema.domain))
-        empty = {name: np.empty(0, np.uint32) for name in names}
+        names = self.rows.columns
+        empty = {name: np.empty(0, np.uint32) for name in (self.schema.domain if names is None else names)}
         owner = np.empty(0, np.uint32) if self._has_user else None
         counts = None if self.outcome.counts is None else np.empty(0, np.int64)
         return self._decode(empty, owner, 0, 0, counts).schema
@@ -275,7 +275,4 @@ def write_measurements(folder: Path, measurements: Sequence[Measurement], privat
 
 def single_cells(m: Measurement) -> np.ndarray:
     """Flat cell numbers of the leading rows that are single cells of the marginal."""
-    if m.query is None or type(m.query).__name__ in ("Identity", "Weighted"):
-        return np.arange(m.values.size)
-    grid = getattr(m.query, "grid", None)
-    return np.empty(0, np.int64) if grid is None else grid.fine
+    return np.arange(m.values.size) if m.query is None else m.query.single_cells()

@@ -19,6 +19,7 @@ from ..privacy.clip import resolve as resolve_clip
 
 if TYPE_CHECKING:
     from ..mechanisms.base import Config, Outline
+    from ..mechanisms.parts.sizes import LargestModel
     from ..schema import Schema
     from ..tables.table import Table
 
@@ -59,7 +60,8 @@ class Plan:
     given, `clip_bias` is the share of its rows that the clip loses, and `clip_suggested` the clip of least
     error on it. A run that chooses its clip has some of its `clip_options`, in users the `clip_noise` of the
     histogram it will choose by, and in `clip` and in the lines' noise the bound, the most there can be.
-    `less_noise`: the share of noise that the calibration saves over "classic-rdp"."""
+    `model_cells`: of the model, or unless `model_exact` of the largest that may be chosen in the run;
+    `too_large`: why the run would be refused for that. `less_noise`: the share of noise that the calibration saves over "classic-rdp"."""
 
     mechanism: str
     epsilon: float
@@ -82,6 +84,7 @@ class Plan:
     clip_suggested: int | None = None
     clip_options: tuple[ClipOption, ...] = ()
     clip_noise: float | None = None
+    model_exact: bool = True
 
     @property
     def measurements(self) -> int:
@@ -100,18 +103,19 @@ def plan(
     rows: int = 10_000_000,
     public: Table | bool = False,
     threads: int | None = None,
+    max_cells: int | None = None,
 ) -> Plan:
     """The plan of a run on `rows` rows. `public`: whether public data would be given, or the public table
     itself, from which the clip's bias is told. Errors are those of the run itself."""
     from .._util.threads import resolve
 
-    recipe = recipes.load(mechanism)
+    recipe = recipes.load(mechanism).limited(max_cells=max_cells)
     schema = resolve_schema(schema, recipe)
     check_budget(epsilon, delta)
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)
     clip = resolve_clip(config.clip, schema)
     config.check(schema)
-    pure = getattr(config, "pure", False)
+    pure = config.pure
     mu = mu_of(epsilon, delta, "laplace" if pure else config.calibration)
     outline = config.outline(schema.domain, public=public is not False, user=schema.user is not None)
     lines = []
@@ -120,7 +124,8 @@ def plan(
         if p.cap is not None:
             sigma = users_sigma(p.cap, p.share, epsilon if pure else mu, pure)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
-    cells, too_large = _model_cells(schema, outline.cliques)
+    largest, too_large = _largest(config, schema, public, outline)
+    cells = largest.cells
     workers = resolve(threads)
     width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
     # Codes and user numbers of the data; then, after those are let go, the model's tables, a block of
@@ -139,7 +144,7 @@ def plan(
         config.calibration,
         mu,
         clip,
-        "event" if getattr(config, "unit", "user") == "event" else schema.user or "row",
+        "event" if config.unit == "event" else schema.user or "row",
         tuple(lines),
         outline.charges,
         outline.cliques,
@@ -151,6 +156,7 @@ def plan(
         outline.notes,
         0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / mu),
         *_clip(public, clip, mu, config, schema, outline, rows),
+        model_exact=largest.exact,
     )
 
 
@@ -159,40 +165,47 @@ def _clip(
 ) -> tuple[float | None, int | None, tuple[ClipOption, ...], float | None]:
     """(share of the public rows lost at this clip, the clip suggested, clips the run may choose, noise of
     what it chooses by)."""
-    known = {"public": public is not False, "user": schema.user is not None}
-    chosen = known["user"] and config.clip == PRIVATE
+    given = {"public": public is not False, "user": schema.user is not None}
+    chosen = given["user"] and config.clip == PRIVATE
     table = None if isinstance(public, bool) or public.user is None else public
     if table is None and not chosen:
         return None, None, (), None
-    clip_criteria = config.clip_criteria(schema.domain, **known)
+    clip_criteria = config.clip_criteria(schema.domain, **given)
     noise = unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
-    lost, suggested, told = None, None, {}
+    lost, suggested, costs = None, None, {}
     if table is not None and (clip_criteria or not outline.measurements):  # else only users are counted
         from ..public.data import PublicTable
 
         displaced = SHIFTED if chosen or config.puts_rows_back else 1.0
         bound = clip if chosen else None
         seen = PublicTable(table).choose_clip(noise, rows, bound=bound, displaced=displaced, also=(clip,))
-        told = {line.clip: (line.lost, line.error) for line in seen.lines}
-        lost, suggested = told[clip][0], seen.clip if clip_criteria else None
+        costs = {line.clip: (line.lost, line.error) for line in seen.lines}
+        lost, suggested = costs[clip][0], seen.clip if clip_criteria else None
     if not chosen:
         return lost, suggested, (), None
     cell = float(np.median([1 / (mu * math.sqrt(p.weight)) for p in clip_criteria]))
     grid = candidates(clip)
     some = {*grid[:: max(1, len(grid) // 7)], clip} | ({suggested} if suggested else set())
-    lines = tuple(ClipOption(c, c * cell, *told.get(c, ())) for c in sorted(some))
-    return lost, suggested, lines, users_sigma(1, users_share(config, **known), mu, pure=False)
+    lines = tuple(ClipOption(c, c * cell, *costs.get(c, ())) for c in sorted(some))
+    return lost, suggested, lines, users_sigma(1, users_share(config, **given), mu, pure=False)
 
 
-def _model_cells(schema: Schema, cliques) -> tuple[int, str]:
-    from ..model.tree import junction_tree
+def _largest(
+    config: Config, schema: Schema, public: Table | bool, outline: Outline
+) -> tuple[LargestModel, str]:
+    """(the largest model that may come out, why the run would be refused for it)."""
+    from ..mechanisms.parts.sizes import check_size, tree_size
+    from ..public.data import PublicTable
 
-    if not cliques:
-        return 0, ""
+    if public is True:  # what public data would choose is not known without it
+        largest = tree_size(schema.domain, outline.cliques)
+    else:
+        largest = config.largest_model(schema.domain, None if public is False else PublicTable(public))
     try:
-        return junction_tree(schema.domain, cliques).cells, ""
+        check_size(largest, schema.domain, config.fit_limit)
     except ModelTooLargeError as error:
-        return 0, str(error)
+        return largest, str(error)
+    return largest, ""
 
 
 def public_table(

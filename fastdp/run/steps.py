@@ -17,20 +17,25 @@ import numpy as np
 
 from .._util.files import synthetic_path
 from .._util.progress import STAGES, Reporter
-from ..errors import UsageError
+from ..errors import RunError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Job, Outcome
+from ..mechanisms.parts.sizes import check_size
 from ..privacy.statement import statement_hashes
 from ..privacy.statement import write as write_statement
 from .folder import RunFolder
 from .output import IdSource, Output, stamped, write_measurements
 from .result import Run, load_run
+from .standing import Standing
 
 if TYPE_CHECKING:
     from ..model import Model
     from ..public.archetypes.store import Saved
     from ..public.data import PublicTable
     from ..schema import Schema
+
+LIMITS = ("max_cells", "memory", "deadline")
+"""Fields of recipes that limit what a run may need, and may differ when it is resumed."""
 
 
 @dataclass
@@ -51,23 +56,28 @@ class Work:
     reporter: Reporter
     several: bool
     report: bool
-    drew: bool = False
+    standing: Standing = field(default_factory=Standing)
+    entered: bool = False
     reading: dict[str, int] = field(default_factory=dict)
 
     def go(self, source: Any, public: Any, folder: RunFolder | None) -> Run | list[Run]:
+        """`entered` says afterwards whether a step of the run was charged."""
         from ..release.reserve import BudgetRequest, reserve
 
+        self.standing.follow(self.reporter)
         fresh: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": self._new_seed()}
         if folder is not None:
-            fresh = folder.agree(self.arguments(public), fresh)
+            fresh = folder.agree(self.arguments(public), fresh, self.limits())
+            self.standing.opened(folder)
+        public_data = self._prepare(public)
         asks = [
             BudgetRequest(
                 epsilon=e,
                 delta=self.delta,
                 clip=c.clip,
                 method=c.calibration,
-                pure=getattr(c, "pure", False),
-                unit=getattr(c, "unit", "user"),
+                pure=c.pure,
+                unit=c.unit,
             )
             for e, c in zip(self.epsilons, self.configs)
         ]
@@ -85,16 +95,26 @@ class Work:
                 "folder": None if folder is None else str(folder.out),
             },
         )
+        asked = ", ".join(f"{e:g}" for e in self.epsilons)
+        where = "" if self.dataset is None else f" of data set {self.dataset!r}"
+        self.standing.reserved(self.ledger, fresh["run"], f"epsilon {asked} at delta {self.delta:g}", where)
         try:
-            runs = self._measure_and_make(reserved, source, public, folder, int(fresh["sample_seed"]))
+            if folder is not None and folder.resume:
+                self._resume_limits(folder)
+            runs = self._measure_and_make(
+                reserved, source, public, public_data, folder, int(fresh["sample_seed"])
+            )
         except BaseException:
             # Without a folder, or before anything was asked, nobody can carry on: what no step entered goes
             # back.
-            if folder is None or not (self.drew or folder.resume):
+            self.entered = bool(reserved.reservation.describe()["entry"]["steps"])
+            if folder is None or not (self.entered or folder.resume):
                 reserved.finish()
             raise
+        self.entered = True
         if folder is not None:
             folder.publish()
+            self.standing.published()
         reserved.finish(() if folder is None else statement_hashes(folder.out))
         if folder is not None:
             folder.forget()
@@ -115,28 +135,47 @@ class Work:
         places = [folder.out / self._label(i) for i in range(len(self.epsilons))]
         return [load_run(p) for p in places] if self.several else load_run(folder.out)
 
-    def _measure_and_make(self, reserved, source, public, folder, sample_seed) -> list[Run]:
+    def _prepare(self, public: Any) -> PublicTable | Saved | None:
+        """Reads the public data and raises all that can be known to be wrong without the private data."""
+        if public is None:
+            public_data = None
+        else:
+            with self.reporter.stage("read", "reading and encoding"):
+                public_data = self._public(public)
+        for config in self.configs:
+            if self.delta == 0 and not config.pure:
+                raise UsageError(f"{config.name} adds Gaussian noise and needs a delta above 0")
+            config.ready(self.schema, public_data)
+            if self.schema.user is not None and config.deals_ids:
+                if public_data is None and config.ids.source == "public":
+                    raise UsageError(
+                        "ids from public data need public=; give it, or set the recipe's ids.source"
+                    )
+                if public_data is not None and config.ids.source in ("auto", "public"):
+                    public_data.check_habits()
+            check_size(
+                config.largest_model(self.schema.domain, public_data), self.schema.domain, config.fit_limit
+            )
+        return public_data
+
+    def _measure_and_make(self, reserved, source, public, public_data, folder, sample_seed) -> list[Run]:
         from ..engines.local import local
 
         with self.reporter.stage("read", "reading and encoding"):
-            table, mine = self._table(source)
-            known = self._public(public)
-        for config in self.configs:
-            config.ready(self.schema, known)
+            table, opened_here = self._table(source)
         sessions = reserved.sessions(local(table, self.threads))
         seeds = np.random.SeedSequence(sample_seed).generate_state(len(sessions), np.uint64) >> np.uint64(1)
         outcomes, outputs = [], []
         for i, (session, config) in enumerate(zip(sessions, self.configs)):
             self.reporter.begin(i, self._label(i) if self.several else "")
-            self.drew = True
             with self.reporter.stage("measure", "measuring"):
-                outcome = config.run(session, self._job(i, int(seeds[i]), known, folder))
+                outcome = config.run(session, self._job(i, int(seeds[i]), public_data, folder))
             outcomes.append(outcome)
             outputs.append(
                 Output(
                     self.schema,
                     outcome,
-                    self._ids(outcome, config, known),
+                    self._ids(outcome, config, public_data),
                     int(seeds[i]),
                     self.threads,
                     config.outputs,
@@ -146,7 +185,7 @@ class Work:
             if outcome.model is not None:
                 outcome.model.private = session.private
         truth = table.as_truth() if self.report else None
-        if mine and truth is None:
+        if opened_here and truth is None:
             table.close()
         return [self._make(i, o, reserved, outputs[i], public, folder, truth) for i, o in enumerate(outcomes)]
 
@@ -156,6 +195,7 @@ class Work:
             "name": self.recipe.mechanism,
             "recipe": self.recipe.name,
             "config": msgspec.to_builtins(self.configs[i]),
+            "limits": self.configs[i].limits_used(),
             **outcome.details,
         }
         statement = reserved.statement(
@@ -214,6 +254,7 @@ class Work:
         cache = None if folder is None else folder.private / "state"
 
         def fit(domain, measurements, **options):
+            options.setdefault("max_cells", self.configs[i].fit_limit)
             return self._fit(domain, measurements, cache, options)
 
         return Job(
@@ -236,14 +277,16 @@ class Work:
         if path is not None and path.exists():
             return Model.load(path)
 
-        def told(*args, **kwargs) -> None:
-            self.reporter.check()
-            calls[0] += 1
-            self.reporter.update("fit", 1 - 0.97 ** calls[0], "fitting the model")
+        calls = 0
 
-        calls = [0]
+        def report_progress(*args, **kwargs) -> None:
+            nonlocal calls
+            self.reporter.check()
+            calls += 1
+            self.reporter.update("fit", 1 - 0.97**calls, "fitting the model")
+
         with self.reporter.stage("fit", "fitting the model"):
-            model = fit(domain, measurements, threads=self.threads, callback=told, **options)
+            model = fit(domain, measurements, threads=self.threads, callback=report_progress, **options)
         if path is not None:
             path.parent.mkdir(exist_ok=True)
             model.save(path)
@@ -285,8 +328,6 @@ class Work:
         bound = self.schema.max_rows_per_user
         if public is not None and config.ids.source != "private":
             return IdSource(habits=public.habits(outcome.id_columns), bound=bound)
-        if config.ids.source == "public":
-            raise UsageError("ids from public data need public=; give it, or set the recipe's ids.source")
         if outcome.users is None or bound is None:
             return None
         from ..mechanisms.parts.common import size_edges
@@ -297,10 +338,11 @@ class Work:
 
     def arguments(self, public: Any) -> dict:
         """What decides a run's measurements and output; a resumed run must have the same."""
+        fields = {key: value for key, value in self.recipe.fields.items() if key not in LIMITS}
         return {
             "schema": self.schema.digest(),
             "mechanism": self.recipe.mechanism,
-            "fields": json.loads(json.dumps(self.recipe.fields, default=str)),
+            "fields": json.loads(json.dumps(fields, default=str)),
             "epsilon": [float(e) for e in self.epsilons],
             "delta": self.delta,
             "rows": self.rows,
@@ -310,6 +352,28 @@ class Work:
             "sample_seed": self.sample_seed,
         }
 
+    def limits(self) -> list[dict]:
+        """What a resumed run may have otherwise, as long as no step that was entered depended on it."""
+        return [config.limits_used() for config in self.configs]
+
+    def _resume_limits(self, folder: RunFolder) -> None:
+        """RunError where a limit was changed that decided the question of a step that was entered."""
+        before, charge = folder.limits_before, self.standing.charge()
+        for i, (config, limits) in enumerate(zip(self.configs, self.limits(), strict=True)):
+            fixed = [
+                label
+                for part, label in (() if charge is None else charge.steps)
+                if part == i and (config.max_cells_steps is None or label in config.max_cells_steps)
+            ]
+            used = before[i] if i < len(before) else {}
+            changed = [name for name in limits if limits[name] != used.get(name)]
+            if changed and fixed:
+                raise RunError(
+                    f"--resume: {', '.join(changed)} differs from the run in {folder.private}, whose step "
+                    f"{fixed[0]!r} is charged and may have been chosen by it; that run used {used}"
+                )
+        folder.keep_limits(self.limits())
+
     def _new_seed(self) -> int:
         return secrets.randbits(62) if self.sample_seed is None else int(self.sample_seed)
 
@@ -318,15 +382,15 @@ class Work:
 
     def _timings(self, i: int) -> dict[str, float]:
         label = self._label(i) if self.several else ""
-        found: dict[str, float] = {}
+        spent: dict[str, float] = {}
         for run, stage, seconds in self.reporter.timings:
             if run in ("", label):
-                found[stage] = found.get(stage, 0.0) + seconds
+                spent[stage] = spent.get(stage, 0.0) + seconds
         # Some stages happen inside others; each second is shown once.
         for outer, inner in (("measure", ("fit",)), ("write", ("sample", "ids"))):
-            if outer in found:
-                found[outer] = max(0.0, found[outer] - sum(found.get(name, 0.0) for name in inner))
-        return {name: found[name] for name in STAGES if name in found}
+            if outer in spent:
+                spent[outer] = max(0.0, spent[outer] - sum(spent.get(name, 0.0) for name in inner))
+        return {name: spent[name] for name in STAGES if name in spent}
 
     def _write_timings(self, folder: RunFolder) -> None:
         stages = {self._label(i): self._timings(i) for i in range(len(self.epsilons))}
@@ -355,8 +419,9 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def _digest(domain, measurements, options: dict) -> str:
+    """Of all that decides what `fit` finds; a limit only decides whether it does."""
     zeros = options.get("zeros") or {}
-    plain = {key: value for key, value in options.items() if key != "zeros"}
+    plain = {key: value for key, value in options.items() if key not in ("zeros", "max_cells")}
     h = hashlib.sha256(json.dumps([dict(domain), plain], default=str).encode())
     for clique, mask in zeros.items():
         h.update(repr(clique).encode() + np.packbits(mask).tobytes())

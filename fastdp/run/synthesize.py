@@ -11,13 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._util.progress import Progress, Reporter
-from ..errors import UsageError
+from .._util.threads import resolve
+from ..errors import Cancelled, UsageError
 from ..mechanisms import recipe as recipes
 from ..privacy.clip import resolve as resolve_clip
 from ..public.archetypes.store import schema_of
 from .folder import RunFolder
 from .plan import check_budget, resolve_schema
 from .result import Run
+from .standing import Standing
 from .steps import Work, is_table
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ def synthesize(
     out: str | os.PathLike | None = None,
     resume: bool = False,
     report: bool = False,
+    max_cells: int | None = None,
+    _standing: Standing | None = None,
 ) -> Run | list[Run]:
     """Private synthetic rows like those of `table`.
 
@@ -90,7 +94,8 @@ def synthesize(
         raise UsageError("resume and report need out=, the run's folder")
     if ledger is not None and seed is not None:
         raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
-    recipe = recipes.load(mechanism).limited(memory=memory, deadline=deadline)
+    resolve(threads)
+    recipe = recipes.load(mechanism).limited(max_cells=max_cells, memory=memory, deadline=deadline)
     if is_table(table):
         schema = table.schema
     elif schema is None and recipe.schema is None:
@@ -115,17 +120,21 @@ def synthesize(
         reporter=Reporter(progress, cancel, len(epsilons)),
         several=several,
         report=report,
+        standing=_standing or Standing(),
     )
-    if out is None:
-        return work.go(table, public, None)
-    folder = RunFolder(out, resume=resume)
-    folder.open()
+    folder = None if out is None else RunFolder(out, resume=resume)
+    if folder is not None:
+        folder.open()
     try:
-        if folder.finished:
+        if folder is not None and folder.finished:
             return work.already_done(folder, public)
         return work.go(table, public, folder)
-    except BaseException:
-        folder.abandon(keep=work.drew)
+    except BaseException as error:
+        if folder is not None:
+            folder.abandon(keep=work.entered)
+        if isinstance(error, Cancelled):
+            text = work.standing.text("the same call", "the same call and resume=True")
+            raise Cancelled(f"cancelled by the caller; {text}") from None
         raise
 
 

@@ -135,8 +135,7 @@ def wait_for(path, process, seconds=60):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_killed_run_leaves_no_folder_and_can_be_resumed(place, kind, tmp_path):
+def test_a_killed_run_leaves_no_folder_and_can_be_resumed(place, tmp_path):
     """The run is stopped while it is measuring (its state is on disk), then resumed."""
     out = tmp_path / "run"
     command = [sys.executable, "-c", SLOW, *SYNTH, "--out", str(out)]
@@ -145,9 +144,9 @@ def test_a_killed_run_leaves_no_folder_and_can_be_resumed(place, kind, tmp_path)
         command, cwd=place, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     wait_for(tmp_path / "fitting", process)
-    process.send_signal(kind)
+    process.kill()
     process.communicate(timeout=60)
-    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[kind]
+    assert process.returncode == -signal.SIGKILL
     assert not out.exists() and not list(tmp_path.glob("*.tmp-*"))
     refused = fastdp_cli(*SYNTH, "--out", out, cwd=place, check=False)
     assert refused.returncode == 10 and "--resume" in refused.stderr

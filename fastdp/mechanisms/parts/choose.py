@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...domain import Clique, Domain
-from ...model.tree import JunctionTree, junction_tree
-
-_NO_LIMIT = 1 << 200
+from ...model.tree import NO_LIMIT, JunctionTree, junction_tree
 
 
 def affordable(
@@ -71,4 +69,4 @@ def strongest(
 
 
 def _tree(domain: Domain, cliques: Sequence[Clique]) -> JunctionTree:
-    return junction_tree(domain, cliques, _NO_LIMIT)
+    return junction_tree(domain, cliques, NO_LIMIT)

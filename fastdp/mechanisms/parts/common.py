@@ -91,6 +91,7 @@ class ModelRows:
     """Rows of a model in shards, each from its own part of one stream of randomness."""
 
     shard_rows = 1 << 20
+    columns: tuple[str, ...] | None = None
 
     def __init__(self, model: Model, total: int, seed: int):
         self.model, self.total, self._seed = model, total, seed

@@ -19,8 +19,9 @@ from ...domain import Domain
 from ...errors import UsageError
 from ...measurement import Measurement
 from ...userkeys import Groups, RowsPerUser
-from ..base import Config, Job, Outcome, Outline, Planned
+from ..base import Config, Job, Outcome, Outline, Planned, Public
 from ..parts.common import ids_share, size_edges
+from ..parts.sizes import LargestModel
 from .cells import Cells, codes_of, from_public, project, public_people, starts, whole_grid
 from .config import Total, resolve
 from .fit import Level, Noise, above, collapse, hierarchy, hold_back, nearest, round_to_total, to_total
@@ -59,7 +60,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     months: int = 3
     repeats: tuple[int, ...] = (1, 2)
     t_max: int | None = None
-    unit: Literal["user", "event"] = "user"
+    unit: Literal["user", "event"] = "user"  # type: ignore[misc]
     cap: int | None = None
     noise: Literal["auto", "laplace", "gaussian"] = "auto"
     method: Literal["clip", "threshold", "nonneg", "hierarchy"] = "clip"
@@ -87,7 +88,11 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("the shares of totals must leave something for the groups")
 
     @property
-    def pure(self) -> bool:
+    def deals_ids(self) -> bool:  # type: ignore[override]
+        return self.output == "events"
+
+    @property
+    def pure(self) -> bool:  # type: ignore[override]
         """Only pure releases will be made (known once `noise` is settled)."""
         return self.noise == "laplace"
 
@@ -208,6 +213,14 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             notes=tuple(notes),
             details={"cells": len(released[0].values), "groups": len(histogram.groups)},
         )
+
+    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+        """The largest histogram of users: one dense int64 array."""
+        columns = self.columns or tuple(domain)
+        if self.cells == "full" or (self.cells == "auto" and public is None):
+            t_max = 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
+            return LargestModel(domain.cells(columns) * t_max, True, (columns,))
+        return LargestModel()
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         columns = self.columns or tuple(domain)

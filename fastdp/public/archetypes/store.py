@@ -188,6 +188,12 @@ class Saved:
     def associations(self, recode=None, max_cells: int = 0) -> dict:
         raise UsageError(f"{self.folder} is an archetype model; this mechanism needs the public data itself")
 
+    def prior_cliques(self) -> list[Clique]:
+        return list(self.model.prior)
+
+    def check_habits(self) -> None:
+        raise UsageError(f"{self.folder} is an archetype model; this mechanism needs the public data itself")
+
     def habits(self, columns) -> Habits:
         raise UsageError(f"{self.folder} is an archetype model; this mechanism needs the public data itself")
 

@@ -85,6 +85,8 @@ def cast(
 class CastRows:
     """The users' rows: features from the archetype's public counts, the trait from the user, then the chain."""
 
+    columns: tuple[str, ...] | None = None
+
     def __init__(self, public: PublicModel, people: Cast, seed: int, shard_rows: int = 1 << 20):
         self.public, self.people, self._seed, self.shard_rows = public, people, seed, shard_rows
         self.total = int(people.ends[-1]) if people.ends.size else 0
@@ -116,6 +118,8 @@ class DealtRows:
     """Rows of a model, shard by shard, each dealt to users modelled on public ones: a row goes to a user of
     its own trait who wants a row in its cell of the habit columns, as far as there is one. Users never span
     two shards."""
+
+    columns: tuple[str, ...] | None = None
 
     def __init__(self, rows: Any, public: PublicModel, users: np.ndarray, bound: int | None, seed: int):
         self.total, self.shard_rows = rows.total, rows.shard_rows

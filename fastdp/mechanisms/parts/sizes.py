@@ -1,0 +1,78 @@
+"""How large the model of a run can become, from public facts alone: known before anything is reserved or
+built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from ...domain import Clique, Domain
+from ...errors import ModelTooLargeError
+from ...model.tree import DEFAULT_MAX_CELLS, NO_LIMIT, junction_tree
+
+
+@dataclass(frozen=True)
+class LargestModel:
+    """An upper bound on the `cells` of a run's largest table (the junction tree of its model, or its
+    histogram of users; 0: it has neither), `exact` where the structure is known beforehand, and the `cliques`
+    behind it."""
+
+    cells: int = 0
+    exact: bool = True
+    cliques: tuple[Clique, ...] = ()
+
+    def within(self, max_cells: int) -> LargestModel:
+        """The same where a mechanism leaves out what would make its model larger than `max_cells`."""
+        return self if self.cells <= max_cells else LargestModel(max_cells, False, self.cliques)
+
+
+def tree_size(domain: Domain, cliques: Sequence[Sequence[str]]) -> LargestModel:
+    """The junction tree of a structure that is known; 0 cells where there are no cliques."""
+    if not cliques:
+        return LargestModel()
+    asked = tuple(domain.check(c) for c in cliques)
+    return LargestModel(junction_tree(domain, asked, NO_LIMIT).cells, True, asked)
+
+
+def largest_forest(domain: Domain, max_pair: int) -> LargestModel:
+    """The largest model of a spanning forest of pairs of at most `max_pair` cells each, whichever are chosen.
+
+    A forest of pairs is its own junction tree, so its model has the sum of the pairs' cells (and of the
+    attributes no pair names). Forests are the independent sets of the graphic matroid, where Kruskal's greedy
+    choice of the largest pair first gives a basis of the largest sum.
+    """
+    group = {a: a for a in domain}
+
+    def root(a: str) -> str:
+        while group[a] != a:
+            group[a] = group[group[a]]
+            a = group[a]
+        return a
+
+    pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_pair]
+    chosen: list[Clique] = []
+    for a, b in sorted(pairs, key=domain.cells, reverse=True):
+        if root(a) != root(b):
+            group[root(a)] = root(b)
+            chosen.append((a, b))
+    joined = {a for p in chosen for a in p}
+    cliques = (*chosen, *((a,) for a in domain if a not in joined))
+    return LargestModel(sum(map(domain.cells, cliques)), False, cliques)
+
+
+def check_size(largest: LargestModel, domain: Domain, max_cells: int | None) -> None:
+    """ModelTooLargeError, before anything is reserved, where a run could end with a larger model than
+    `max_cells` (None: the default of `fit`)."""
+    limit = DEFAULT_MAX_CELLS if max_cells is None else max_cells
+    if largest.cells <= limit:
+        return
+    if largest.exact and len(largest.cliques) > 1:
+        junction_tree(domain, largest.cliques, limit)  # says which cliques brought the largest one together
+    worst = max(largest.cliques, key=domain.cells, default=())
+    of = f" (largest part: {' x '.join(worst)}, {domain.cells(worst):,} cells)" if worst else ""
+    would = "would have" if largest.exact else "is chosen in the run and could have up to"
+    raise ModelTooLargeError(
+        f"the model {would} {largest.cells:,} cells{of}, the limit is {limit:,}; nothing was charged. Leave a "
+        "column out, coarsen one, or raise max_cells (--max-cells)"
+    )

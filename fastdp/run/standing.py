@@ -1,0 +1,131 @@
+"""Where a run stands: what is charged, what is kept, how it goes on. For whoever interrupts it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import FastdpError
+from ..privacy.ledger import Ledger
+
+if TYPE_CHECKING:
+    from .._util.progress import Reporter
+    from .folder import RunFolder
+
+ASK_SECONDS = 0.5
+"""How long a question to the ledger may wait for its lock: a stopped run ends soon, whoever holds it."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What the ledger holds of a run: the steps entered, as (part, label), and how many of them have stored
+    answers."""
+
+    steps: tuple[tuple[int, str], ...] = ()
+    answered: int = 0
+
+
+class Standing:
+    """Filled in by a run as it goes. Its methods may be called from any thread, also while the run is stuck
+    in a long computation: they ask the ledger through a handle of their own."""
+
+    def __init__(self) -> None:
+        self._reporter: Reporter | None = None
+        self._folder: RunFolder | None = None
+        self._ledger: Any = None
+        self._run, self._promise = "", ""
+        self._over = False
+
+    @property
+    def stage(self) -> str:
+        """The stage that is going on, one of `_util.progress.STAGES`, or "" between them."""
+        return "" if self._reporter is None else self._reporter.current
+
+    def follow(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def opened(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    def reserved(self, ledger: Any, run: str, promise: str, where: str) -> None:
+        """The run's name in the ledger (a path, a `Ledger`, or None for the run's own), and for people what
+        was asked for and from which data set."""
+        self._ledger, self._run = ledger, run
+        self._promise = f"{promise}{where}"
+
+    def published(self) -> None:
+        """The folder has its name; nothing is left to lose."""
+        self._over = True
+
+    def charge(self) -> Charge | None:
+        """None where nothing was reserved, or the ledger cannot be asked now."""
+        book = self._book()
+        if book is None:
+            return None
+        with contextlib.suppress(FastdpError, OSError):
+            for entry in book.entries():
+                if entry["run"] == self._run:
+                    steps = entry["steps"]
+                    labels = tuple((step["part"], step["label"]) for step in steps)
+                    return Charge(labels, sum(step["answered"] for step in steps))
+            return Charge()
+        return None
+
+    def give_up(self) -> None:
+        """For a process that is about to end without unwinding: nothing half-written stays, and where no step
+        was entered, no reservation and no private folder either."""
+        if self._folder is None or self._over:
+            return
+        charge = self.charge()
+        for name in self._folder.state.get("staging", ()):
+            shutil.rmtree(self._folder.out.parent / name, ignore_errors=True)
+        if charge is not None and not charge.steps and not self._folder.resume:
+            book = self._book()
+            with contextlib.suppress(FastdpError, OSError):
+                if book is not None:
+                    book.release(self._run)
+            self._folder.remove_fresh()
+
+    def text(self, again: str, resume: str) -> str:
+        """One line: what is charged, what is kept, and what goes on. `again`, `resume`: the commands, or the
+        words, that start anew and carry on."""
+        folder = self._folder
+        if self._over and folder is not None:
+            return f"the run was finished: its results are in {folder.out}; end it with: {resume}"
+        if not self._run:
+            return f"nothing was charged and nothing is kept; start again with: {again}"
+        if folder is None:
+            return (
+                f"at most {self._promise} is charged and nothing is kept (no out=); start again with: {again}"
+            )
+        charge = self.charge()
+        if charge is None:
+            return (
+                f"the ledger cannot be asked now; at most {self._promise} is charged, and what was answered is "
+                f"kept in {folder.private}; go on with: {resume}"
+            )
+        if not charge.steps and not folder.resume:
+            return f"nothing was charged and nothing is kept; start again with: {again}"
+        return (
+            f"charged: {len(charge.steps)} steps of this run, together at most {self._promise}; kept: the noisy "
+            f"answers of {charge.answered} of them, in {folder.private}, and nothing half-written; go on, with "
+            f"the same noise, with: {resume}"
+        )
+
+    def _book(self) -> Ledger | None:
+        path: Any = self._ledger
+        if not self._run:
+            return None
+        if path is None and self._folder is not None:
+            path = self._folder.private / "ledger.db"
+        if isinstance(path, Ledger):
+            path = path.path
+        if not isinstance(path, str | os.PathLike):
+            return None
+        if not str(path).startswith("sqlite:") and not Path(path).exists():
+            return None
+        return Ledger(path, timeout=ASK_SECONDS)

@@ -1,0 +1,110 @@
+"""Real processes, really signalled, in every stage: they end soon, say where the run stands, and the command
+they name carries on."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import fastdp
+from fastdp.cli import app
+from tests.cli.test_app import ROOT, SYNTH, fastdp_cli, place, wait_for  # noqa: F401  (a fixture)
+
+# The stage is entered, then hangs in compiled code that no signal interrupts; it would take many minutes.
+STUCK = """
+import hashlib, pathlib, sys
+from fastdp.cli.app import main
+import fastdp.engines.local, fastdp.model, fastdp.run.output, fastdp.tables.ingest
+
+def hang(*arguments, **options):
+    pathlib.Path(sys.argv[sys.argv.index("--out") + 1]).with_name("there").touch()
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 1 << 30)
+
+def after_the_first(real):
+    calls = []
+    def call(*arguments, **options):
+        calls.append(1)
+        return real(*arguments, **options) if len(calls) == 1 else hang()
+    return call
+
+def half(self, folder, reporter=None):
+    (folder / "synthetic.parquet").write_bytes(b"half")
+    hang()
+
+stage = sys.argv.pop(1)
+if stage == "read":
+    fastdp.tables.ingest.read = hang
+elif stage == "measure":
+    local = fastdp.engines.local.LocalCounter
+    local.marginals = after_the_first(local.marginals)
+elif stage == "fit":
+    fastdp.model.fit = hang
+else:
+    fastdp.run.output.Output.write = half
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("stage", "kind"),
+    [
+        ("read", signal.SIGINT),
+        ("measure", signal.SIGINT),
+        ("fit", signal.SIGTERM),
+        ("write", signal.SIGINT),
+    ],
+)
+def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
+    place,  # noqa: F811
+    tmp_path,
+    monkeypatch,
+    stage,
+    kind,
+):
+    ledger = tmp_path / "b.db"
+    fastdp.Ledger(ledger).open("people", epsilon=6.0, delta=1e-6)
+    out = tmp_path / "new run"
+    asked = [*SYNTH, "--out", str(out), "--ledger", str(ledger), "--dataset", "people"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", STUCK, stage, *asked],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(tmp_path / "there", process)
+    process.send_signal(kind)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[kind]
+    line = told.splitlines()[-1]
+    command = shlex.split(line.rpartition("with: ")[2])
+    assert command[0] == "fastdp"
+    assert not out.exists() and not list(tmp_path.glob("*.tmp-*"))
+    private = tmp_path / "new run.private"
+    if stage == "read":
+        assert "nothing was charged and nothing is kept" in line
+        assert command[1:] == asked and not private.exists()
+        assert fastdp.Ledger(ledger).spent("people")["epsilon"] == 0
+    else:
+        steps = fastdp.Ledger(ledger).entries("people")[0]["steps"]
+        assert f"charged: {len(steps)} steps" in line and str(private) in line
+        assert f"answers of {sum(s['answered'] for s in steps)} of them" in line
+        assert command[1:] == [*asked, "--resume"]
+    monkeypatch.chdir(place)
+    app.app(command[1:], standalone_mode=False)
+    assert len(fastdp.Ledger(ledger).entries("people")) <= 2
+    assert fastdp.verify(out, ledger).ok
+
+
+def test_a_plan_that_is_too_large_exits_8_and_charges_nothing(place):  # noqa: F811
+    asked = ("-m", "recipe.toml", "-e", "5", "-d", "1e-6", "--max-cells", "5")
+    done = fastdp_cli("plan", *asked, cwd=place, check=False)
+    assert done.returncode == fastdp.errors.ModelTooLargeError.exit_code == 8
+    assert "the limit is 5" in done.stderr
+    done = fastdp_cli("synth", "data.parquet", *asked, "--out", "large", cwd=place, check=False)
+    assert done.returncode == 8
+    assert not (place / "large.private").exists()

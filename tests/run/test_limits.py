@@ -1,0 +1,182 @@
+"""Sizes are known before anything is charged; limits may change on resume; refused runs leave nothing."""
+
+import json
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp.domain import Domain
+from fastdp.errors import LedgerError, ModelTooLargeError, RunError, UsageError
+from fastdp.mechanisms.parts.sizes import largest_forest
+from fastdp.run import output
+from tests.run.test_synthesize import RECIPE, Unreadable, go, small_data, small_schema
+
+WIDE = {f"c{i}": n for i, n in enumerate((20, 18, 17, 16, 15, 17, 18, 16))}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = fastdp.Ledger(tmp_path / "b.db")
+    book.open("d", epsilon=20.0, delta=1e-6)
+    return book
+
+
+def refused(ledger, tmp_path, error, **options):
+    """The run is refused before anything is read or reserved, and leaves no trace but its error."""
+    before = {p.name for p in tmp_path.iterdir()}
+    with pytest.raises(error) as caught:
+        go(options.pop("table", Unreadable()), ledger=ledger, dataset="d", out=tmp_path / "run", **options)
+    assert ledger.entries() == []
+    assert {p.name for p in tmp_path.iterdir()} == before
+    return str(caught.value)
+
+
+def test_an_outer_marginal_of_7e9_cells_is_refused_before_anything_is_built(ledger, tmp_path):
+    schema = fastdp.Schema.from_domain(WIDE)
+    assert math.prod(WIDE.values()) > 7e9
+    recipe = {"mechanism": "adagrid", "outer": [list(WIDE)]}
+    text = refused(ledger, tmp_path, ModelTooLargeError, schema=schema, mechanism=recipe)
+    assert f"{math.prod(WIDE.values()):,} cells" in text
+    made = fastdp.plan(schema, recipe, 1.0, 1e-9)
+    assert made.too_large == text
+    assert made.model_cells == math.prod(WIDE.values())
+    assert made.memory_bytes > 8 * made.model_cells and made.seconds > 60
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        {"mechanism": "adagrid", "clip": 5, "max_cells": 17},
+        {"mechanism": "mst", "clip": 5, "max_cells": 17},
+        {"mechanism": "tworound", "clip": 5, "max_cells": 8},
+        {"mechanism": "usercounts", "cells": "full", "repeats": [1], "max_cells": 23},
+    ],
+)
+def test_the_largest_model_that_may_be_chosen_is_bounded_beforehand(ledger, tmp_path, mechanism):
+    text = refused(ledger, tmp_path, ModelTooLargeError, schema=small_schema(), mechanism=mechanism)
+    assert "max_cells" in text
+    assert fastdp.plan(small_schema(), mechanism, 5.0, 1e-6).too_large == text
+    more = mechanism | {"max_cells": mechanism["max_cells"] + 7}
+    assert go(small_data(), schema=small_schema(), mechanism=more).data.num_rows >= 0
+
+
+def test_no_forest_of_pairs_is_larger_than_the_bound():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        domain = Domain({f"a{i}": int(n) for i, n in enumerate(rng.integers(2, 9, 5))})
+        limit = int(rng.integers(10, 50))
+        pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= limit]
+        most = 0
+        for k in range(len(domain)):
+            for chosen in combinations(pairs, k):
+                if is_forest(chosen):
+                    alone = [a for a in domain if not any(a in p for p in chosen)]
+                    most = max(most, sum(map(domain.cells, chosen)) + sum(domain[a] for a in alone))
+        assert most <= largest_forest(domain, limit).cells
+
+
+def is_forest(pairs):
+    seen = []
+    for a, b in pairs:
+        joined = [g for g in seen if a in g or b in g]
+        if any(a in g and b in g for g in joined):
+            return False
+        seen = [g for g in seen if g not in joined] + [set().union({a, b}, *joined)]
+    return True
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"mechanism": RECIPE | {"ids": {"source": "public"}}}, "public"),
+        ({"mechanism": RECIPE | {"rounds": [1.0]}}, "rounds"),
+        ({"mechanism": RECIPE | {"copies": [{"clique": ["b", "c"], "times": 2}]}}, "copies"),
+        ({"delta": 0.0}, "delta"),
+        ({"threads": 0}, "threads"),
+        ({"mechanism": {"mechanism": "archetypes", "features": ["a"]}}, "public"),
+    ],
+)
+def test_a_run_refused_for_its_arguments_charges_and_leaves_nothing(ledger, tmp_path, options, match):
+    assert match in refused(ledger, tmp_path, UsageError, schema=small_schema(), **options)
+    with pytest.raises(UsageError):
+        go(small_data(), schema=small_schema(), out=tmp_path / "new" / "deep" / "run", **options)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_failure_before_the_first_step_gives_everything_back(ledger, tmp_path, monkeypatch):
+    """An error inside the mechanism that comes before it asks anything charges nothing."""
+    from fastdp.mechanisms.adagrid import AdaGrid
+
+    def fails(self, session, job):
+        raise UsageError("found out late")
+
+    monkeypatch.setattr(AdaGrid, "run", fails)
+    with pytest.raises(UsageError):
+        go(small_data(), schema=small_schema(), ledger=ledger, dataset="d", out=tmp_path / "run")
+    assert ledger.spent("d")["epsilon"] == 0
+    assert not (tmp_path / "run.private").exists()
+
+
+def dies_writing(monkeypatch):
+    real = output.Output.write
+
+    def dies(self, folder, reporter=None):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output.Output, "write", dies)
+    return lambda: monkeypatch.setattr(output.Output, "write", real)
+
+
+def test_a_resumed_run_may_have_other_threads_and_another_max_cells(ledger, tmp_path, monkeypatch):
+    heal = dies_writing(monkeypatch)
+    options = {"table": small_data(), "schema": small_schema(), "ledger": ledger, "dataset": "d"}
+    options["out"] = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        go(**options, threads=1, max_cells=1000)
+    heal()
+    run = go(**options, threads=2, max_cells=2000, resume=True)
+    assert run.privacy["mechanism"]["limits"] == {"max_cells": 2000}
+    assert fastdp.verify(tmp_path / "run", ledger).ok
+
+
+def test_a_max_cells_that_decided_a_charged_step_cannot_change(ledger, tmp_path, monkeypatch):
+    heal = dies_writing(monkeypatch)
+    recipe = {"mechanism": "tworound", "clip": 5, "round2": [["a", "b"], ["a", "c"]]}
+    options = {"schema": small_schema(), "ledger": ledger, "dataset": "d", "mechanism": recipe}
+    options["out"] = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        go(small_data(), **options, max_cells=1000)
+    heal()
+    with pytest.raises(RunError, match="round 2"):
+        go(Unreadable(), **options, max_cells=15, resume=True)
+    assert go(small_data(), **options, max_cells=1000, resume=True).data.count_rows() > 0
+
+
+def test_a_missing_ledger_leaves_no_private_folder(tmp_path):
+    with pytest.raises(LedgerError):
+        go(
+            Unreadable(),
+            schema=small_schema(),
+            ledger=tmp_path / "none.db",
+            dataset="d",
+            out=tmp_path / "run",
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_recipe_given_by_path_is_released_with_its_name_alone(tmp_path):
+    place = tmp_path / "secret-client"
+    place.mkdir()
+    small_schema().save(place / "people.toml")
+    (place / "mine.toml").write_text(
+        'mechanism = "adagrid"\nschema = "people.toml"\nouter = [["a", "b"]]\nclip = 5\n'
+    )
+    run = go(small_data(), mechanism=place / "mine.toml", out=tmp_path / "run")
+    assert run.privacy["mechanism"]["recipe"] == "mine.toml"
+    for path in (tmp_path / "run").rglob("*"):
+        if path.is_file():
+            assert b"secret-client" not in path.read_bytes(), path
+    assert json.loads((tmp_path / "run" / "privacy.json").read_text())["mechanism"]["recipe"] == "mine.toml"
