@@ -452,10 +452,9 @@ def fields(name):
     return {"mechanism": made.mechanism, "schema": made.schema, **made.fields}
 
 
-def test_the_verb(tmp_path, capsys, monkeypatch):
+def test_the_verb(tmp_path, capsys):
     from fastdp.cli.app import main
 
-    monkeypatch.setattr("fastdp.cli.app.signal.signal", lambda *_: None)
     pq.write_table(fastdp.simulate.taxi(5_000, seed=2), tmp_path / "public.parquet")
     out = tmp_path / "A"
     with pytest.raises(SystemExit) as ended:

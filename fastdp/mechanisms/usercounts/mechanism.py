@@ -219,7 +219,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         columns = self.columns or tuple(domain)
         if self.cells == "full" or (self.cells == "auto" and public is None):
             t_max = 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
-            return LargestModel(domain.cells(columns) * t_max, True, (columns,))
+            return LargestModel(whole_grid(columns, domain.shape(columns), t_max).grid, True, (columns,))
         return LargestModel()
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
