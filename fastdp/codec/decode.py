@@ -19,7 +19,7 @@ from .._util.threads import resolve
 from ..errors import UsageError
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
-from ..schema.derived import Derived, Timestamp, shift_parts
+from ..schema.derived import Derived, Timestamp, shift_parts, shifts_per_day
 from ..schema.epoch import since_1970
 from .bins import Bins, bins_of, digits
 
@@ -124,13 +124,13 @@ def _decode_rows(
                 shift, base = codes[extra.of], schema.columns[extra.of].base
                 values = _shift_values(schema.columns[extra.of])[np.minimum(shift, base - 1)]
                 u = _uniform(seed, extra.name, "hour", row, len(shift)) if extra.part == "hour" else None
-                drawn = shift_parts(values, extra.part, u)
+                drawn = shift_parts(values, extra.part, u, shifts_per_day(base) or 1)
                 add(extra.name, _array(drawn, shift >= base, extra.dtype))
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def _shift_values(column: Column) -> np.ndarray:
-    """The shift number 0..20 behind each code of a shift column."""
+    """The number of the shift in the week, from 0, behind each code of a shift column."""
     listed = column.values if isinstance(column, Categorical) else range(column.base)
     return np.array([int(v) for v in listed], dtype=np.int64)
 

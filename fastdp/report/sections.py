@@ -290,10 +290,8 @@ def areas(data: dict) -> str:
         drawn = "".join(_area(a, i) for a in data["areas"])
         return drawn if data["with_truth"] else f'<div class="halves">{drawn}</div>'
 
-    known = any(a["kind"] == "chicago" for a in data["areas"])
-    lead = "One tile per place, shaded by its share of rows (square-root scale)."
-    if known:
-        lead += " Tiles lie roughly where the community areas lie: north is up, the lake to the right."
+    notes = dict.fromkeys(a["note"] for a in data["areas"] if a["kind"] == "map")
+    lead = " ".join(["One tile per place, shaded by its share of rows (square-root scale).", *notes])
     return section("areas", "Places", lead, per_table(data, draw))
 
 

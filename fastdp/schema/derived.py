@@ -16,11 +16,14 @@ import numpy as np
 
 from . import dtypes
 from .columns import OWN_CODE, Part, Policy, fail
+from .transforms import TRANSFORMS, NamedTransform
 
 Uniform = Callable[[str], np.ndarray]
 Split = tuple[list[np.ndarray], np.ndarray]
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = 86_400
+SHIFTS_PER_DAY = 3
+_SHIFT_HOURS = 24 // SHIFTS_PER_DAY
 PARTS = ("shift", "hour", "day_of_week", "month", "year", "date")
 
 
@@ -81,13 +84,24 @@ class Derived:
         return {}
 
 
-def shift_parts(shift: np.ndarray, part: str, u: np.ndarray | None = None) -> np.ndarray:
-    """Day of the week (0..6) or hour of the day (0..23, drawn evenly within the 8 hours) of a shift."""
+def shifts_per_day(codes: int) -> int | None:
+    """How many shifts of whole hours a day has if `codes` are all equal shifts of a week; None where they
+    cannot be."""
+    per_day, rest = divmod(codes, 7)
+    return per_day if per_day and not rest and 24 % per_day == 0 else None
+
+
+def shift_parts(
+    shift: np.ndarray, part: str, u: np.ndarray | None = None, per_day: int = SHIFTS_PER_DAY
+) -> np.ndarray:
+    """Day of the week (0..6) or hour of the day (0..23, drawn evenly within the shift) of a week's shifts,
+    `per_day` of which make a day."""
     if part == "day_of_week":
-        return shift // 3
+        return shift // per_day
     if u is None:
         raise ValueError("the hour within a shift is drawn: it needs uniform numbers")
-    return shift % 3 * 8 + np.minimum((u * 8).astype(np.int64), 7)
+    hours = 24 // per_day
+    return shift % per_day * hours + np.minimum((u * hours).astype(np.int64), hours - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +151,9 @@ class Timestamp(Derived):
     def _make(self, part: str, name: str) -> Part:
         days = DAYS if self.week_start == "monday" else (DAYS[6], *DAYS[:6])
         if part == "shift":
-            texts = tuple(f"{d} {h:02d}-{h + 8:02d}h" for d in days for h in (0, 8, 16))
-            return self._part(name, part, 21, texts=texts)
+            hours = range(0, 24, _SHIFT_HOURS)
+            texts = tuple(f"{d} {h:02d}-{h + _SHIFT_HOURS:02d}h" for d in days for h in hours)
+            return self._part(name, part, len(texts), texts=texts)
         if part == "hour":
             return self._part(name, part, 24)
         if part == "day_of_week":
@@ -164,7 +179,7 @@ class Timestamp(Derived):
         out = []
         for part in self.names:
             if part == "shift":
-                out.append(self._weekday(day) * 3 + hour // 8)
+                out.append(self._weekday(day) * SHIFTS_PER_DAY + hour // _SHIFT_HOURS)
             elif part == "hour":
                 out.append(hour)
             elif part == "day_of_week":
@@ -218,7 +233,7 @@ class Timestamp(Derived):
             if "day_of_week" in have:
                 key = key * 7 + have["day_of_week"]
             elif "shift" in have:
-                key = key * 7 + have["shift"] // 3
+                key = key * 7 + have["shift"] // SHIFTS_PER_DAY
             key = np.broadcast_to(np.asarray(key, dtype=np.int64), len(parts[0]))
             n = lengths[key]
             day = days[starts[key] + np.minimum((uniform("day") * n).astype(np.int64), n - 1)]
@@ -242,25 +257,11 @@ class Timestamp(Derived):
         return plain
 
 
-_CLASS_STEPS = (100, 20, 50, 25, 10, 5, 2)
-
-
-def _wage_class(cents: np.ndarray) -> np.ndarray:
-    """The first of 100, 20, 50, 25, 10, 5, 2 that divides; 7 where none does."""
-    out = np.full(len(cents), 7, dtype=np.int64)
-    for code in reversed(range(len(_CLASS_STEPS))):
-        out[cents % _CLASS_STEPS[code] == 0] = code
-    return out
-
-
 @dataclass(frozen=True, kw_only=True)
 class Transform(Derived):
-    """A whole number split by a named public transform of the 1940 census, or by `divmod`.
+    """A whole number split by a transform of the table `transforms.TRANSFORMS`.
 
-    `incwage-classes`, `incwage-mod`: A = hundreds under 5000, 50 from there on, 51 for 999998 (missing);
-    B = the class of divisibility (8), or the value modulo 100. From 5000 on B is 0, and 50 is written
-    as `top`. `valueh`: fives under 25000, 5000 above (written as `top`), 5001 and 5002 for the missing codes
-    9999998 and 9999999. `divmod`: quotient and remainder by `by`, of 0..max.
+    `top` is written for a code that stands for all values above; `by` and `max` are options of `divmod`.
     """
 
     kind: ClassVar[str] = "derived"
@@ -272,71 +273,30 @@ class Transform(Derived):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes = self._sizes()
+        if self.transform not in TRANSFORMS:
+            raise fail(self.name, "transform", f"{self.transform!r} is none of {', '.join(TRANSFORMS)}")
+        sizes = self._rule.sizes(self)
         if len(self.names) != len(sizes):
             raise fail(self.name, "parts", f"{self.transform} makes {len(sizes)} parts, name each")
-        low = {"valueh": 25_000, "divmod": 0}.get(self.transform, 5_000)
-        if self.top is not None and self.top < low:
-            raise fail(self.name, "top", f"must be at least {low}")
+        if self.top is not None and self.top < self._rule.least_top:
+            raise fail(self.name, "top", f"must be at least {self._rule.least_top}")
         made = tuple(self._part(n, str(i), s) for i, (n, s) in enumerate(zip(self.names, sizes, strict=True)))
         object.__setattr__(self, "parts", made)
+
+    @property
+    def _rule(self) -> NamedTransform:
+        return TRANSFORMS[self.transform]
 
     @property
     def range(self) -> tuple[int, int]:
         """Largest value and divisor of `divmod`."""
         return self.max or 0, self.by or 1
 
-    def _sizes(self) -> tuple[int, ...]:
-        if self.transform == "incwage-classes":
-            return 52, 8
-        if self.transform == "incwage-mod":
-            return 52, 100
-        if self.transform == "valueh":
-            return (5003,)
-        if self.transform == "divmod":
-            if not self.by or self.by < 1 or self.max is None or self.max < 0:
-                raise fail(self.name, "by", "divmod needs by >= 1 and max >= 0")
-            return self.max // self.by + 1, self.by
-        known = "incwage-classes, incwage-mod, valueh, divmod"
-        raise fail(self.name, "transform", f"{self.transform!r} is none of {known}")
-
     def split(self, values: np.ndarray) -> Split:
-        v = values
-        if self.transform == "divmod":
-            good = (v >= 0) & (v <= self.range[0])
-            v = np.where(good, v, 0)
-            return list(np.divmod(v, self.range[1])), good
-        if self.transform == "valueh":
-            good = (v >= 0) & (v <= 9_999_999)
-            code = np.where(v < 25_000, v // 5, 5_000)
-            code = np.where(v >= 9_999_998, v - 9_999_998 + 5_001, code)
-            return [np.where(good, code, 0)], good
-        good = (v >= 0) & (v <= 999_998)
-        v = np.where(good, v, 0)
-        low = v < 5_000
-        a = np.where(low, v // 100, np.where(v == 999_998, 51, 50))
-        b = _wage_class(v) if self.transform == "incwage-classes" else v % 100
-        return [a, np.where(low, b, 0)], good
+        return self._rule.split(self, values)
 
     def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
-        parts = [np.asarray(p, dtype=np.int64) for p in parts]
-        if self.transform == "divmod":
-            return np.minimum(parts[0] * self.range[1] + parts[1], self.range[0])
-        if self.transform == "valueh":
-            code = parts[0]
-            top = 25_000 if self.top is None else self.top
-            value = np.where(code < 5_000, code * 5, top)
-            return np.where(code > 5_000, code - 5_001 + 9_999_998, value)
-        a, b = parts
-        if self.transform == "incwage-classes":
-            classes = _wage_class(np.arange(100))
-            order = np.argsort(classes, kind="stable")
-            lengths = np.bincount(classes, minlength=8)
-            starts = np.cumsum(lengths) - lengths
-            pick = np.minimum((uniform("class") * lengths[b]).astype(np.int64), lengths[b] - 1)
-            b = order[starts[b] + pick]
-        top = 5_001 if self.top is None else self.top
-        return np.where(a < 50, a * 100 + b, np.where(a == 51, 999_998, top))
+        return self._rule.join(self, [np.asarray(p, dtype=np.int64) for p in parts], uniform)
 
     def _own_plain(self) -> dict[str, Any]:
         plain: dict[str, Any] = {"transform": self.transform, "parts": list(self.names)}

@@ -21,7 +21,7 @@ from .toml_write import document
 
 Field = Column | Derived
 FORMAT = 1
-BUILTIN = Path(__file__).parent
+BUILTIN = Path(__file__).parent / "builtin"
 
 _COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "note")
 _OWN = {

@@ -1,5 +1,4 @@
-"""Schema documents from other people's files: the NIST challenges', mbi's domain.json; and a first draft from
-public data.
+"""Schema documents from numbers of codes (mbi's domain.json), and a first draft from public data.
 
 Everything here returns a plain document, as TOML would give it; `Schema.from_dict` makes the schema.
 """
@@ -15,26 +14,9 @@ from typing import Any
 from ..errors import SchemaError
 from . import dtypes
 
-# The scorer of sprint 3 bins money and miles by 10 and seconds by 200, with open ends.
-_TAXI_STEP = {"fare": 10, "tips": 10, "trip_total": 10, "trip_miles": 10, "trip_seconds": 200}
-# Mean distance beyond the last edge, from the City of Chicago's public trips of March and April 2022
-# (for tips and miles, where those hold hardly any, the width of a bin).
-_TAXI_TAIL = {"fare": 40, "tips": 10, "trip_total": 60, "trip_miles": 10, "trip_seconds": 1000}
-# The scorer of sprint 2, for the columns whose range its parameters leave open.
-_INCOME = ["-inf", *range(0, 105_000, 5_000), "inf"]
-_WEIGHT = ["-inf", *range(0, 520, 20), "inf"]
-_ACS_EDGES = {
-    "HHWT": _WEIGHT,
-    "PERWT": _WEIGHT,
-    "INCTOT": _INCOME,
-    "INCWAGE": _INCOME,
-    "INCWELFR": _INCOME,
-    "INCINVST": _INCOME,
-    "INCEARN": _INCOME,
-}
 
-
-def _read(path: str | Path) -> dict[str, Any]:
+def read_json(path: str | Path) -> dict[str, Any]:
+    """The object that a JSON file holds; SchemaError where it holds none."""
     try:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -46,118 +28,13 @@ def _read(path: str | Path) -> dict[str, Any]:
     return plain
 
 
-def open_bins(step: float, count: int) -> list[Any]:
-    """Edges -inf, 0, step, ..., count * step, inf."""
-    return ["-inf", *(i * step for i in range(count + 1)), "inf"]
-
-
-def from_deid2(path: str | Path) -> dict[str, Any]:
-    """From a parameters.json of the DeID2 challenge, sprint 1, 2 or 3.
-
-    The bound on rows per user is `max_records_per_individual`. Columns get exactly the codes of the file:
-    a null or a value outside it counts as -1 (unknown) where the list has that, else the row is dropped.
-    """
-    plain = _read(path)
-    columns, runs = plain.get("schema"), plain.get("runs")
-    if not isinstance(columns, dict) or not isinstance(runs, list) or not runs:
-        raise SchemaError(f"file {path}: no DeID2 parameters, 'schema' or 'runs' is missing")
-    try:
-        bound = min(int(run["max_records_per_individual"]) for run in runs)
-    except (KeyError, TypeError, ValueError):
-        raise SchemaError(f"file {path}: a run has no max_records_per_individual") from None
-    outputs: dict[str, Any] = {}
-    user: dict[str, Any] = {"max_rows": bound, "null": "drop"}
-    if "periods" in columns:
-        name, made = "incidents-deid2", _sprint1(path, columns)
-        user["column"] = "sim_resident"
-    elif "PUMA" in columns:
-        name, made = "acs-deid2", {k: _deid2_column(path, k, c) for k, c in columns.items()}
-        user["column"] = "sim_individual_id"
-    else:
-        name, made = "taxi-deid2", {}
-        for key, column in columns.items():
-            if key in ("trip_day_of_week", "trip_hour_of_day") and "shift" in columns:
-                part = "day_of_week" if key == "trip_day_of_week" else "hour"
-                outputs[key] = {"from": "shift", "part": part, "dtype": column.get("dtype", "int8")}
-            elif column.get("kind") == "id":
-                user.update(column=key, dtype=column.get("dtype", "int64"))
-            else:
-                made[key] = _deid2_column(path, key, column)
-    if "column" not in user:
-        raise SchemaError(f"file {path}: no column of kind 'id'")
-    return {
-        "name": name,
-        "provenance": f"NIST DeID2 challenge, {Path(path).name}",
-        "user": user,
-        "columns": made,
-        "outputs": outputs,
-    }
-
-
-def _sprint1(path: str | Path, columns: Mapping[str, Any]) -> dict[str, Any]:
-    drop = {"null": "drop", "overflow": "drop"}
-    made: dict[str, Any] = {}
-    try:
-        for key in ("neighborhood", "incident_type"):
-            listed = columns[key]
-            made[key] = {
-                "kind": "categorical",
-                "dtype": "int16",
-                "values": [int(v["code"]) for v in listed],
-                "names": [str(v["name"]) for v in listed],
-                **drop,
-            }
-        for key in ("year", "month"):
-            values = sorted({int(p[key]) for p in columns["periods"]})
-            made[key] = {"kind": "categorical", "dtype": "int16", "values": values, **drop}
-    except (KeyError, TypeError, ValueError):
-        raise SchemaError(f"file {path}: sprint 1 needs periods, neighborhood, incident_type") from None
-    made["neighborhood"]["role"] = "area"
-    return made
-
-
-def _deid2_column(path: str | Path, name: str, column: Any) -> dict[str, Any]:
-    if not isinstance(column, dict) or "dtype" not in column:
-        raise SchemaError(f"file {path}: column {name!r}, field 'dtype' is missing")
-    dtype = dtypes.canonical(str(column["dtype"])) or str(column["dtype"])
-    made: dict[str, Any] = {"dtype": dtype, "null": "drop", "overflow": "drop"}
-    if "values" in column:
-        made.update(kind="categorical", values=column["values"])
-        if "names" in column:
-            made["names"] = column["names"]
-        unknown = column.get("null_value", -1)
-        if unknown in column["values"]:
-            made.update(null={"value": unknown}, overflow={"value": unknown})
-        if name.endswith("community_area") or name == "PUMA":
-            made["role"] = "area"
-    elif name in _TAXI_STEP:
-        step = _TAXI_STEP[name]
-        made.update(
-            kind="numeric",
-            edges=open_bins(step, 9),
-            min=min(-1, column.get("min", -1)),
-            max=column.get("max"),
-            tail={"mean": _TAXI_TAIL[name]},
-            null={"value": -1},
-        )
-        if made["max"] is None:
-            del made["max"]
-    elif "min" in column and "max" in column:
-        made.update(kind="integer", min=column["min"], max=column["max"])
-    elif name in _ACS_EDGES:
-        made.update(kind="numeric", edges=_ACS_EDGES[name])
-    else:
-        raise SchemaError(f"file {path}: column {name!r} has neither values nor min and max")
-    return made
-
-
 def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None) -> dict[str, Any]:
     """For data already coded 0..n-1, a mapping of sizes or a file that holds one (mbi's domain.json).
     Rows with nulls or codes outside are dropped."""
     name, origin = "", "numbers of codes"
     if isinstance(domain, str | Path):
         name, origin = Path(domain).stem, f"numbers of codes in {Path(domain).name}"
-        domain = _read(domain)
+        domain = read_json(domain)
     made = {}
     for key, size in domain.items():
         if isinstance(size, bool) or not isinstance(size, int | float) or size % 1 or size < 1:
@@ -174,35 +51,6 @@ def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None)
     if user is not None:
         document["user"] = {"column": user}
     return document
-
-
-def from_census2018(
-    specs: str | Path, values: str | Path | None = None, *, wage: str = "incwage-classes"
-) -> dict[str, Any]:
-    """From the specs of the 2018 challenge's 1940 census (a maximum per column) and its value lists.
-
-    A column without a list takes all whole numbers up to its maximum. INCWAGE becomes INCWAGE_A and
-    INCWAGE_B (`wage`: incwage-classes or incwage-mod), VALUEH its 5003 classes.
-    """
-    limits = _read(specs)
-    lists = {} if values is None else _read(values)
-    made: dict[str, Any] = {}
-    for key, spec in limits.items():
-        drop = {"null": "drop", "overflow": "drop"}
-        if not isinstance(spec, dict) or not isinstance(spec.get("maxval"), int):
-            raise SchemaError(f"file {specs}: column {key!r}, field 'maxval' is missing")
-        if key == "INCWAGE":
-            parts = ["INCWAGE_A", "INCWAGE_B"]
-            made[key] = {"kind": "derived", "dtype": "int32", "transform": wage, "parts": parts}
-        elif key == "VALUEH":
-            made[key] = {"kind": "derived", "dtype": "int32", "transform": "valueh", "parts": [key]}
-        elif key in lists:
-            made[key] = {"kind": "categorical", "dtype": "int32", "values": lists[key]}
-        else:
-            made[key] = {"kind": "integer", "dtype": "int32", "min": 0, "max": spec["maxval"]}
-        made[key].update(drop)
-    origin = "NIST 2018 synthetic data challenge, match 3 (IPUMS USA, 1940 census), specs and value lists"
-    return {"name": "census1940", "provenance": origin, "columns": made}
 
 
 def draft(public_frame: Any, *, user: str | None = None, bins: int = 20) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from typing import Any
 from ..domain import Domain
 from ..errors import SchemaError
 from . import document, importers
+from .builtin import nist
 from .columns import Column
-from .derived import Derived
+from .derived import Derived, shifts_per_day
 from .dialect import Dialect
 from .document import FORMAT, Field, Output
 
@@ -59,8 +60,11 @@ class Schema:
             if clash is not None:
                 raise SchemaError(f"column {clash!r}, field 'source': it is the user column too")
         for extra in self.outputs.values():
-            if extra.of not in self.columns or self.columns[extra.of].base != 21:
-                raise SchemaError(f"output {extra.name!r}, field 'from': no shift column {extra.of!r}")
+            if extra.of not in self.columns or shifts_per_day(self.columns[extra.of].base) is None:
+                raise SchemaError(
+                    f"output {extra.name!r}, field 'from': no shift column {extra.of!r} (its codes are the "
+                    "equal shifts of a week, so 7 times a divisor of 24)"
+                )
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -189,7 +193,7 @@ class Schema:
     @classmethod
     def from_deid2(cls, path: str | Path) -> Schema:
         """From a parameters.json of the NIST DeID2 challenge, any of its three sprints."""
-        return cls.from_dict(importers.from_deid2(path))
+        return cls.from_dict(nist.from_deid2(path))
 
     @classmethod
     def from_domain(cls, domain: Mapping[str, int] | str | Path, user: str | None = None) -> Schema:
@@ -201,7 +205,7 @@ class Schema:
         cls, specs: str | Path, values: str | Path | None = None, *, wage: str = "incwage-classes"
     ) -> Schema:
         """From the specs and value lists of the 2018 challenge (1940 census)."""
-        return cls.from_dict(importers.from_census2018(specs, values, wage=wage))
+        return cls.from_dict(nist.from_census2018(specs, values, wage=wage))
 
     @classmethod
     def draft(cls, public_frame: Any, *, user: str | None = None, bins: int = 20) -> Schema:

@@ -434,9 +434,10 @@ def test_noise_comes_from_the_statement_where_measurements_are_absent():
 
 
 def test_chicago_has_every_area_once():
-    assert sorted(places.CHICAGO_TILES) == list(range(1, 78))
-    assert len(set(places.CHICAGO_TILES.values())) == 77 and len(places.CHICAGO_NAMES) == 77
-    loop, ohare, hegewisch = (places.CHICAGO_TILES[n] for n in (32, 76, 55))
+    (chicago,) = places.place_maps()
+    assert sorted(chicago.tiles) == list(range(1, 78))
+    assert len(set(chicago.tiles.values())) == 77 and len(chicago.names) == 77
+    loop, ohare, hegewisch = (chicago.tiles[n] for n in (32, 76, 55))
     assert ohare[0] < loop[0] and loop[1] < hegewisch[1]
 
 
@@ -454,7 +455,8 @@ def test_chicago_has_every_area_once():
     ],
 )
 def test_areas_in_many_spellings(label, number):
-    assert places.chicago_number(label) == number
+    (chicago,) = places.place_maps()
+    assert chicago.number(label) == number
 
 
 def test_generic_grid_keeps_the_largest():

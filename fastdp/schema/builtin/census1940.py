@@ -1,0 +1,78 @@
+"""Transforms of the 1940 census of the NIST 2018 challenge: wages and house values as few codes (McKenna 2018).
+
+999998 (INCWAGE) and 9999998, 9999999 (VALUEH) are the census' codes for missing values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+_CLASS_STEPS = (100, 20, 50, 25, 10, 5, 2)
+_WAGE_TOP, _WAGE_MISSING = 5_000, 999_998
+_VALUE_TOP, _VALUE_MISSING, _VALUE_LAST = 25_000, 9_999_998, 9_999_999
+
+
+def _wage_class(cents: np.ndarray) -> np.ndarray:
+    """The first of 100, 20, 50, 25, 10, 5, 2 that divides; 7 where none does."""
+    out = np.full(len(cents), 7, dtype=np.int64)
+    for code in reversed(range(len(_CLASS_STEPS))):
+        out[cents % _CLASS_STEPS[code] == 0] = code
+    return out
+
+
+class Wage:
+    """A = hundreds under 5000, 50 from there on, 51 where missing. B = the value modulo 100, or with `classes`
+    its class of divisibility (8); from 5000 on B is 0. Code 50 is written as `top`."""
+
+    least_top = _WAGE_TOP
+
+    def __init__(self, classes: bool):
+        self.classes = classes
+
+    def sizes(self, field) -> tuple[int, ...]:
+        return 52, 8 if self.classes else 100
+
+    def split(self, field, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        good = (values >= 0) & (values <= _WAGE_MISSING)
+        values = np.where(good, values, 0)
+        low = values < _WAGE_TOP
+        a = np.where(low, values // 100, np.where(values == _WAGE_MISSING, 51, 50))
+        b = _wage_class(values) if self.classes else values % 100
+        return [a, np.where(low, b, 0)], good
+
+    def join(self, field, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]) -> np.ndarray:
+        a, b = parts
+        if self.classes:
+            classes = _wage_class(np.arange(100))
+            order = np.argsort(classes, kind="stable")
+            lengths = np.bincount(classes, minlength=8)
+            starts = np.cumsum(lengths) - lengths
+            pick = np.minimum((uniform("class") * lengths[b]).astype(np.int64), lengths[b] - 1)
+            b = order[starts[b] + pick]
+        top = _WAGE_TOP + 1 if field.top is None else field.top
+        return np.where(a < 50, a * 100 + b, np.where(a == 51, _WAGE_MISSING, top))
+
+
+class HouseValue:
+    """Fives under 25000, 5000 above (written as `top`), 5001 and 5002 for the two missing codes."""
+
+    least_top = _VALUE_TOP
+
+    def sizes(self, field) -> tuple[int, ...]:
+        return (_VALUE_TOP // 5 + 3,)
+
+    def split(self, field, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        good = (values >= 0) & (values <= _VALUE_LAST)
+        code = np.where(values < _VALUE_TOP, values // 5, 5_000)
+        code = np.where(values >= _VALUE_MISSING, values - _VALUE_MISSING + 5_001, code)
+        return [np.where(good, code, 0)], good
+
+    def join(self, field, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]) -> np.ndarray:
+        (code,) = parts
+        value = np.where(code < 5_000, code * 5, _VALUE_TOP if field.top is None else field.top)
+        return np.where(code > 5_000, code - 5_001 + _VALUE_MISSING, value)
+
+
+TRANSFORMS = {"incwage-classes": Wage(True), "incwage-mod": Wage(False), "valueh": HouseValue()}

@@ -1,0 +1,61 @@
+"""Named transforms of whole numbers: the table that a schema's `transform = "NAME"` is looked up in.
+
+A transform is a pair of plain functions on arrays (`split`, `join`) and the sizes of its parts. `divmod` is general;
+those of particular data are in `builtin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from .builtin import census1940
+from .columns import fail
+
+if TYPE_CHECKING:
+    from .derived import Transform
+
+
+class NamedTransform(Protocol):
+    """`field` is the schema's entry: its name, `top`, `by` and `max`."""
+
+    least_top: int
+    """The least value that may be written for a code that stands for all above."""
+
+    def sizes(self, field: Transform) -> tuple[int, ...]:
+        """Number of codes of each part; SchemaError where the entry's options make no sense."""
+
+    def split(self, field: Transform, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        """(int64 codes by part, which values lie in the domain) of int64 values."""
+
+    def join(
+        self, field: Transform, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
+    ) -> np.ndarray:
+        """int64 values that `split` maps to these parts; `uniform(purpose)` draws from [0, 1), one per row."""
+
+
+class Divmod:
+    """Quotient and remainder by `by`, of 0..max."""
+
+    least_top = 0
+
+    def sizes(self, field: Transform) -> tuple[int, ...]:
+        if not field.by or field.by < 1 or field.max is None or field.max < 0:
+            raise fail(field.name, "by", "divmod needs by >= 1 and max >= 0")
+        return field.max // field.by + 1, field.by
+
+    def split(self, field: Transform, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        high, by = field.range
+        good = (values >= 0) & (values <= high)
+        return list(np.divmod(np.where(good, values, 0), by)), good
+
+    def join(
+        self, field: Transform, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
+    ) -> np.ndarray:
+        high, by = field.range
+        return np.minimum(parts[0] * by + parts[1], high)
+
+
+TRANSFORMS: Mapping[str, NamedTransform] = {**census1940.TRANSFORMS, "divmod": Divmod()}
