@@ -25,6 +25,12 @@ class Counter(Protocol):
 
     schema: Schema
 
+    @property
+    def has_users(self) -> bool:
+        """Whether it knows which rows belong to one user; else each row counts as a user of its own. A run
+        that protects users is refused without."""
+        ...
+
     def marginals(
         self,
         cliques: Sequence[Clique],

@@ -58,6 +58,10 @@ class LocalCounter:
         self.schema: Schema = table.schema
         self.threads = _threads.resolve(threads)
 
+    @property
+    def has_users(self) -> bool:
+        return self.table.user is not None
+
     def marginals(
         self,
         cliques: Sequence[Clique],

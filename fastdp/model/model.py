@@ -323,12 +323,11 @@ def _squared(query):
     """The query's matrix with entries squared, as something that can multiply a vector of cell variances."""
     import scipy.sparse as sp
 
-    from ..queries import Sparse
+    from ..queries import Identity, Sparse
 
     if isinstance(query, Sparse):
         return query.matrix.power(2)
-    identity = sp.identity(query.cells, format="csr") if query.cells == query.rows else None
-    if identity is not None and type(query).__name__ in ("Identity", "Weighted"):
-        return identity
+    if isinstance(query, Identity):
+        return sp.identity(query.cells, format="csr")
     columns = [query.product(np.eye(1, query.cells, i).reshape(-1)) for i in range(query.cells)]
     return sp.csr_array(np.array(columns).T ** 2)

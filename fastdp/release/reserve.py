@@ -177,9 +177,8 @@ class Reserved:
         for."""
         if engine.schema.digest() != self.schema.digest():
             raise PrivacyError("the engine counts by another schema than the run was reserved for")
-        table = getattr(engine, "table", None)
         by_user = self.schema.user is not None and self.asks[0].unit == "user"
-        if by_user and table is not None and table.user is None:
+        if by_user and not engine.has_users:
             raise PrivacyError(
                 f"the schema's user column is {self.schema.user!r}, but the table knows no users; nothing was "
                 "read"

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import RunError
+from ..queries import Identity
 from .charts import amounts, versus
 from .collect import Released
 from .svg import big, percent, text
@@ -151,7 +152,7 @@ def _error(measurement: Any) -> float | None:
 def _plain(measurement: Any) -> bool:
     """Whether every cell was measured by itself, with one error for all."""
     query = get(measurement, "query")
-    return (query is None or type(query).__name__ == "Identity") and np.ndim(get(measurement, "sigma")) == 0
+    return (query is None or type(query) is Identity) and np.ndim(get(measurement, "sigma")) == 0
 
 
 def noise_html(entries: Sequence[dict], rows: int | None) -> str:

@@ -31,6 +31,7 @@ class Swap:
     """An engine onto whichever table was set last."""
 
     schema = SCHEMA
+    has_users = True
 
     def __init__(self, content=None):
         self.content = content
