@@ -285,9 +285,10 @@ def test_who_is_a_user(engine):
     nobody = local(Table(SCHEMA, codes, rows=300), 1)
     with pytest.raises(PrivacyError, match="knows no users"):
         reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=5)]).sessions(nobody)
-    engine.has_users = False  # an engine of any kind is asked, not only one with a table
+    stranger = copy.copy(engine)  # an engine of any kind is asked, not only one with a table
+    stranger.has_users = False
     with pytest.raises(PrivacyError, match="knows no users"):
-        reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=5)]).sessions(engine)
+        reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=5)]).sessions(stranger)
     with pytest.raises(PrivacyError, match="another schema"):
         reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=5)]).sessions(rows)
 
