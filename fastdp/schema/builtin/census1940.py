@@ -75,4 +75,8 @@ class HouseValue:
         return np.where(code > 5_000, code - 5_001 + _VALUE_MISSING, value)
 
 
-TRANSFORMS = {"incwage-classes": Wage(True), "incwage-mod": Wage(False), "valueh": HouseValue()}
+TRANSFORMS: dict[str, Wage | HouseValue] = {
+    "incwage-classes": Wage(True),
+    "incwage-mod": Wage(False),
+    "valueh": HouseValue(),
+}

@@ -1,0 +1,57 @@
+"""Synthesis, planning, verification and scores where numba and autodp cannot be imported.
+
+Both are required by the package, but heavy (compiler and plotting come with them), and some environments leave
+them out. Each test runs in a process of its own whose imports of both fail.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import fastdp
+
+BLOCKED = ("numba", "llvmlite", "autodp", "matplotlib")
+BLOCK = f"""
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {BLOCKED!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}} (blocked)", name=name)
+sys.meta_path.insert(0, Block())
+"""
+WORK = """
+import json, fastdp
+schema = fastdp.Schema.load("taxi-deid2")
+truth, other = fastdp.simulate.taxi(1500, seed=1), fastdp.simulate.taxi(1500, seed=2)
+plan = fastdp.plan(schema, "taxi-adagrid", epsilon=1.0, delta=1e-6)
+run = fastdp.synthesize(truth, "taxi-adagrid", epsilon=1.0, delta=1e-6, schema=schema, out=sys.argv[1])
+fastdp.verify(sys.argv[1])  # raises where something is wrong
+accountant = json.load(open(sys.argv[1] + "/privacy.json"))["accountant"]["second"]
+score = fastdp.evaluate(truth, other, schema, metrics=["deid2"])["deid2"]
+loaded = [m for m in %r if m in sys.modules]
+print(json.dumps([run.data.count_rows() > 0, len(plan.lines) > 0, accountant, score["higher_order_conjunction"], loaded]))
+"""
+
+
+def run(code, *arguments):
+    out = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr[-2000:]
+    return json.loads(out.stdout.splitlines()[-1])
+
+
+def test_everything_works_without_numba_and_autodp(tmp_path):
+    made, planned, accountant, score, loaded = run(BLOCK + WORK % (BLOCKED,), str(tmp_path / "run"))
+    assert made and planned and loaded == []
+    assert accountant.startswith("mpmath"), "the statement says which accountant agreed"
+    pytest.importorskip("numba")
+    truth, other = fastdp.simulate.taxi(1500, seed=1), fastdp.simulate.taxi(1500, seed=2)
+    schema = fastdp.Schema.load("taxi-deid2")
+    compiled = fastdp.evaluate(truth, other, schema, metrics=["deid2"])["deid2"]
+    assert score == compiled["higher_order_conjunction"], "numpy counts what numba counts"
+
+
+def test_the_hook_blocks():
+    code = BLOCK + "\ntry:\n    import numba\n    print('1')\nexcept ImportError:\n    print('0')"
+    assert run(code) == 0
