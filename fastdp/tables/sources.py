@@ -89,10 +89,13 @@ def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
                 part = _parquet(path)
             elif magic == b"ARROW1":
                 part = _ipc(path)
+            elif dialect.delimiter is not None:
+                part = textlines.delimited(path, dialect)
             else:
                 raise DataError(
                     f"file {path!r}: unknown kind; known endings are .parquet, .arrow, .csv, .tsv, .jsonl, "
-                    "and of text also .gz, .zst, .bz2"
+                    "and of text also .gz, .zst, .bz2; text of any other name needs a dialect with a "
+                    "delimiter"
                 )
     except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
         raise _broken(path, error) from None
@@ -106,7 +109,7 @@ def _broken(where: str, error: BaseException) -> DataError:
 
 
 def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; an error while reading them becomes a DataError that names the source and quotes no row."""
+    """The batches; an error while reading them becomes a DataError that names the source, no row."""
     import pyarrow as pa
 
     try:

@@ -298,6 +298,16 @@ def test_broken_files_name_the_file_and_quote_nothing(frame, schema, tmp_path):
         fastdp.read(42, schema)
 
 
+def test_text_by_any_name_where_its_delimiter_is_declared(tmp_path):
+    path = tmp_path / "rows.psv"
+    path.write_text("who|a\n1|2\n'3|4'|1\n")
+    schema = fastdp.Schema.from_domain({"a": 5}, user="who")
+    with pytest.raises(DataError, match="needs a dialect"):
+        fastdp.read(path, schema)
+    table = fastdp.read(path, schema, dialect=fastdp.Dialect(delimiter="|", quote="'"))
+    assert table.codes["a"].tolist() == [2, 1] and table.schema.dialect.delimiter == "|"
+
+
 def test_odd_values_never_raise(tmp_path):
     path = tmp_path / "odd.csv"
     path.write_bytes(
