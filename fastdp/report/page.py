@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -133,13 +134,7 @@ def render(data: ReportData) -> str:
         "js": _page_file("report.js"),
         "main": main,
     }
-    page = _page_file("report.html")
-    head, *rest = page.split("{{")
-    out = [head]
-    for piece in rest:
-        key, tail = piece.split("}}", 1)
-        out += [fields[key], tail]
-    return "".join(out)
+    return Template(_page_file("report.html")).substitute(fields)
 
 
 def write(
