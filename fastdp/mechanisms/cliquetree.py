@@ -11,7 +11,7 @@ tenfold from look to look; triples inside the model's own cliques, which cost no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -33,7 +33,7 @@ from .parts.looks import (
     worthwhile,
 )
 from .parts.merged import PAIR_CELLS, Merged, all_pairs, averaged, crowding, merge
-from .parts.sizes import LargestModel, largest_forest
+from .parts.sizes import LargestModel
 from .parts.tree import MAX_PAIR_CELLS, estimate_total, measure_ones, part_mu
 from .parts.workload import Workload, WorkloadItem
 
@@ -121,12 +121,8 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return None
 
     def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
-        """The first look may choose any forest of pairs; the later ones keep within `max_cells`, or add nothing."""
-        forest = largest_forest(domain, min(MAX_PAIR_CELLS, self.limit))
-        return replace(forest, cells=max(forest.cells, self.limit))
-
-    def check(self, schema: Schema) -> None:
-        self.wanted(schema.domain)
+        """What is chosen keeps within `max_cells`, or adds nothing to the 1-ways, which are always there."""
+        return LargestModel(max(self.limit, sum(domain.values())), False)
 
     @property
     def limit(self) -> int:
@@ -256,14 +252,12 @@ class _Growing:
         scored = candidates(cliques, estimates, look.values.tolist(), sigma, merged.total, weight)
         noise = float(look.sigma[0]) * weights[0]  # the same for all: sigma_i w_i
         good = worthwhile(scored, sigma, (LATER_GAIN if number else FIRST_GAIN) * noise)
-        if number == 0:
-            batch = forest(good, domain)
-        else:
-            structure = Structure(domain, [m.clique for m in self.measured])
-            for clique in self.model.cliques if self.model is not None else ():
-                structure.add(clique)
-            limit = self.config.limit // GROWTH ** (looks - 1 - number)
-            batch = fitting(good, structure, max(limit, structure.cells()))
+        structure = Structure(domain, [m.clique for m in self.measured])
+        for clique in self.model.cliques if self.model is not None else ():
+            structure.add(clique)
+        limit = self.config.limit if number == 0 else self.config.limit // GROWTH ** (looks - 1 - number)
+        ordered = forest(good, domain) if number == 0 else good
+        batch = fitting(ordered, structure, max(limit, structure.cells()))
         fresh = [c for c in batch if c.clique not in self.held]
         return affordable_batch(
             fresh, list(self.held.values()), math.fsum(self.precision.values()) * unit, precision
