@@ -1,21 +1,44 @@
 """`fastdp verify DIR`: does a released folder hold what its statement says, and nothing else?
 
-It recomputes epsilon from the statement's own figures, checks the hash of every file, and refuses files that
-are not for release: anything the statement does not list, and anything that is not one of the kinds a run
-releases.
+It recomputes epsilon from the statement's own figures; checks the hash of every file; refuses files that are
+not for release; compares measurements, schema and model with the statement. With the run's ledger it also
+compares the hash of every noisy answer, and of the statement itself, with what the ledger holds. Without one, a
+folder that was forged consistently cannot be told from a true one, and the verdict says so.
+
+A folder may be hostile: no content of it ends in another exception than RunError.
 """
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from ..errors import LedgerError, RunError
 from ..privacy import statement as statements
 from ..privacy.ledger import Ledger
+from .released import (
+    Answered,
+    choice_problems,
+    guarded,
+    ledger_answer_problems,
+    measurements_of,
+    model_problems,
+    read_json,
+    schema_problems,
+)
+
+WITHOUT_LEDGER = (
+    "no ledger was given: a folder that was forged consistently (true counts in place of noisy ones, private "
+    "rows in place of synthetic ones, hashes made anew) cannot be told from a true one; give the run's ledger "
+    "(--ledger)"
+)
+UNSEEN = "the ledger holds no hash of this folder's statement; its noisy answers were compared, its other files not"
+MOST_TEXT = 600
+ROWS = ("synthetic", "synthetic.parquet")
 
 # The first part of a released file's path. Everything else belongs in DIR.private.
 RELEASABLE = (
@@ -46,8 +69,8 @@ PRIVATE = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `verify` found: the recomputed promise, the files checked, and what is wrong (empty if nothing
-    is)."""
+    """What `verify` found: the recomputed promise, the files checked, what is wrong (empty if nothing is),
+    and what the check could not show."""
 
     folder: Path
     epsilon: float
@@ -55,6 +78,7 @@ class Verdict:
     private: bool
     files: int
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -70,7 +94,7 @@ def verify(folder: str | os.PathLike, ledger: Ledger | str | os.PathLike | None 
     verdict = inspect(folder, ledger)
     if verdict.problems:
         listed = "".join(f"\n  - {p}" for p in verdict.problems)
-        raise RunError(f"{verdict.folder} does not verify:{listed}")
+        raise RunError(f"{_plain(str(verdict.folder))} does not verify:{listed}")
     return verdict
 
 
@@ -79,93 +103,150 @@ def inspect(folder: str | os.PathLike, ledger: Ledger | str | os.PathLike | None
     folder = Path(folder)
     if not folder.is_dir():
         raise RunError(f"{folder} is not a folder")
-    if not (folder / statements.NAME).is_file():
-        return _inspect_parts(folder, ledger)
+    book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger(ledger)
+    verdict = _inspect(folder, book, inner=False)
+    notes = verdict.notes if book is not None else (WITHOUT_LEDGER,)
+    return Verdict(
+        folder,
+        verdict.epsilon,
+        verdict.delta,
+        verdict.private,
+        verdict.files,
+        tuple(_plain(text) for text in verdict.problems),
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
+    """`inner`: the folder of one epsilon, in which no further ones are looked for."""
+    parts = [] if inner else sorted(p for p in folder.glob("eps-*") if p.is_dir() and not p.is_symlink())
+    if not os.path.lexists(folder / statements.NAME):
+        if not parts:
+            raise RunError(f"{folder} has no {statements.NAME}; it is not a run's folder")
+        return _inspect_parts(folder, parts, ledger)
     statement = read_statement(folder)
-    found = list(statements.problems(statement))
-    found += _schema_problems(statement)
-    found += _file_problems(folder, statement.get("files"))
-    found += _choice_problems(folder, statement)
-    for part in sorted(folder.glob("eps-*")):
-        if part.is_dir():
-            found += [f"{part.name}: {p}" for p in inspect(part).problems]
-            found += _part_problems(statement, part)
+    problems = list(statements.problems(statement))
+    problems += guarded("the list of files", lambda: _file_problems(folder, statement.get("files")))
+    problems += guarded("the statement", lambda: _required_problems(statement))
+    problems += _content_problems(folder, statement, ledger)
+    notes: list[str] = []
+    for part in parts:
+        verdict = _inspect(part, ledger, inner=True)
+        problems += [f"{part.name}: {p}" for p in verdict.problems]
+        problems += _part_problems(statement, part)
+        notes += verdict.notes
     if ledger is not None:
-        found += _ledger_problems(ledger, statement)
+        problems += guarded("the ledger's entry", lambda: _ledger_problems(folder, statement, ledger, notes))
+    files = statement.get("files")
     return Verdict(
         folder,
         _number(statement.get("epsilon")),
         _number(statement.get("delta")),
         statement.get("private") is True,
-        len(statement.get("files") or ()),
-        tuple(found),
+        len(files) if isinstance(files, dict) else 0,
+        tuple(problems),
+        tuple(notes),
     )
 
 
 def read_statement(folder: str | os.PathLike) -> dict:
     """The folder's `privacy.json`; RunError if it cannot be read."""
     path = Path(folder, statements.NAME)
-    try:
-        statement = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise RunError(f"{path} is not JSON") from None
+    statement = read_json(path)
     if not isinstance(statement, dict):
         raise RunError(f"{path} is not a statement")
     return statement
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict:
-    """A JSON object whose names are all different: of two numbers of one name, readers see different ones."""
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a name is there twice")
-    return dict(pairs)
-
-
 def _part_problems(joint: dict, part: Path) -> list[str]:
     """Where the statement of one epsilon's folder says anything else than the joint one about what was
     promised."""
-    mine = read_statement(part)
-    told = [k for k in ("epsilon", "delta", "mu", "private", "unit", "parts") if mine.get(k) != joint.get(k)]
-    return [f"{part.name}: its statement and the joint one differ in {', '.join(told)}"] if told else []
+    own = read_statement(part)
+    names = [k for k in ("epsilon", "delta", "mu", "private", "unit", "parts") if own.get(k) != joint.get(k)]
+    return [f"{part.name}: its statement and the joint one differ in {', '.join(names)}"] if names else []
 
 
-def _inspect_parts(folder: Path, ledger) -> Verdict:
-    parts = sorted(p for p in folder.glob("eps-*") if p.is_dir())
+def _inspect_parts(folder: Path, parts: list[Path], ledger: Ledger | None) -> Verdict:
     others = sorted(p.name for p in folder.iterdir() if p not in parts)
-    if not parts:
-        raise RunError(f"{folder} has no {statements.NAME}; it is not a run's folder")
-    verdicts = [inspect(p, ledger) for p in parts]
-    found = [f"{v.folder.name}: {p}" for v in verdicts for p in v.problems]
-    found += [f"{name} is not for release" for name in others]
+    verdicts = [_inspect(p, ledger, inner=True) for p in parts]
+    problems = [f"{v.folder.name}: {p}" for v in verdicts for p in v.problems]
+    problems += [f"{name} is not for release" for name in others]
     first = verdicts[0]
     if any((v.epsilon, v.delta) != (first.epsilon, first.delta) for v in verdicts):
-        found.append("the parts' statements disagree about the joint epsilon")
-    private = all(v.private for v in verdicts)
-    return Verdict(folder, first.epsilon, first.delta, private, sum(v.files for v in verdicts), tuple(found))
+        problems.append("the parts' statements disagree about the joint epsilon")
+    return Verdict(
+        folder,
+        first.epsilon,
+        first.delta,
+        all(v.private for v in verdicts),
+        sum(v.files for v in verdicts),
+        tuple(problems),
+        tuple(note for v in verdicts for note in v.notes),
+    )
 
 
-def _file_problems(folder: Path, listed) -> list[str]:
+def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:
+    """(number, part) of the statement whose data lies in its folder; None in the joint folder of several."""
+    parts = statement["parts"]
+    if len(parts) != 1 and "part" not in statement:
+        return None
+    number = statement.get("part", 0)
+    if not isinstance(number, int) or not 0 <= number < len(parts):
+        raise RunError("the statement names a part that it does not have")
+    return number, parts[number]
+
+
+def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -> list[str]:
+    """Measurements, schema and model against the statement and, for the answers, against the ledger."""
+    entries: list[Answered] = []
+
+    def answers() -> Iterator[str]:
+        own = _own_part(statement)
+        if own is None:
+            return
+        releases = own[1]["releases"]
+        if not releases and any(os.path.lexists(folder / name) for name in (*ROWS, "model.fastdp")):
+            yield "there are rows or a model, but the statement lists no release that they could come from"
+        measured, texts = measurements_of(folder, releases)
+        entries.extend(measured)
+        yield from texts
+        if not texts:
+            yield from choice_problems(own[1], entries)
+            if ledger is not None:
+                entry = _entry(ledger, statement)
+                yield from ledger_answer_problems(entry, own[0], releases, entries)
+
+    def model() -> Iterator[str]:
+        own = _own_part(statement)
+        yield from () if own is None else model_problems(folder, statement, own[1]["releases"])
+
+    problems = guarded("the measurements", answers)
+    problems += guarded("schema.json", lambda: schema_problems(folder, statement))
+    return problems + guarded("model.fastdp", model)
+
+
+def _file_problems(folder: Path, listed: Any) -> Iterator[str]:
     if not isinstance(listed, dict):
-        return ["the statement lists no files"]
-    found, seen = [], set()
+        yield "the statement lists no files"
+        return
+    seen = set()
     for name, path in statements.files_of(folder):
         seen.add(name)
         if path.is_symlink() or not path.is_file():
-            found.append(f"{name} is not a plain file")
-            continue
-        if not releasable(name):
-            found.append(f"{name} is not for release; it belongs in {folder.name}.private")
+            yield f"{name} is not a plain file"
+        elif not releasable(name):
+            yield f"{name} is not for release; it belongs in {folder.name}.private"
         elif name not in listed:
-            found.append(f"{name} is not in the statement")
+            yield f"{name} is not in the statement"
         elif statements.file_hash(path) != listed[name]:
-            found.append(f"{name} was changed: its hash is not the stated one")
-    found += [f"{name} is in the statement but not in the folder" for name in listed if name not in seen]
-    for path in sorted(folder.rglob("*")):
-        if path.is_symlink() and path.is_dir():
-            found.append(f"{path.relative_to(folder)} is a link")
-    return found
+            yield f"{name} was changed: its hash is not the stated one"
+    for name in listed:
+        if name not in seen:
+            yield f"{name} is in the statement but not in the folder"
+    for base, folders, _ in os.walk(folder):
+        for name in sorted(folders):
+            if os.path.islink(os.path.join(base, name)):
+                yield f"{os.path.relpath(os.path.join(base, name), folder)} is a link"
 
 
 def releasable(name: str) -> bool:
@@ -180,43 +261,41 @@ def releasable(name: str) -> bool:
     return any(fnmatch(parts[0], pattern) for pattern in RELEASABLE)
 
 
-def _schema_problems(statement: dict) -> list[str]:
+def _required_problems(statement: Mapping) -> Iterator[str]:
     """The fields that the published schema requires; a full check needs a JSON-schema validator."""
-    required = statements.load_schema()["required"]
-    return [f"the statement lacks {name!r}" for name in required if name not in statement]
+    for name in statements.load_schema()["required"]:
+        if name not in statement:
+            yield f"the statement lacks {name!r}"
 
 
-def _choice_problems(folder: Path, statement: dict) -> list[str]:
-    """Where a clip was chosen from another histogram than the one that lies among the released measurements."""
+def _ledger_problems(folder: Path, statement: Mapping, ledger: Ledger, notes: list[str]) -> list[str]:
+    """Where the ledger does not hold this run, its charges, or the hash of this statement."""
     try:
-        parts = statement["parts"]
-        mine = parts[statement.get("part", 0)] if len(parts) == 1 or "part" in statement else {}
-        if "clip_choice" not in mine or not (folder / "measurements.json").is_file():
-            return []
-        label, told = mine["clip_choice"]["release"], mine["clip_choice"]["users"]
-        entries = json.loads((folder / "measurements.json").read_text(encoding="utf-8"))["measurements"]
-        numbers = [m["measurement"] for m in entries if m["label"] == label]
-        same = len(numbers) == 1 and _values(folder / "measurements.parquet", numbers[0]) == told
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        return [f"the histogram that the clip was chosen from cannot be read ({type(error).__name__})"]
-    return [] if same else ["the clip was chosen from another histogram than the measurements hold"]
-
-
-def _values(path: Path, number: int) -> list[float]:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path, columns=["measurement", "value"], filters=[("measurement", "=", number)])
-    return table["value"].to_pylist()
-
-
-def _ledger_problems(ledger, statement: dict) -> list[str]:
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    try:
-        book.verify(statement)
+        ledger.verify(statement)
+        published = _entry(ledger, statement)["published"]
     except LedgerError as error:
         return [f"ledger: {error}"]
+    if not published:
+        notes.append(UNSEEN)
+    elif statements.file_hash(folder / statements.NAME) not in published:
+        return [f"ledger: {statements.NAME} is not the statement that the run published"]
     return []
 
 
-def _number(value) -> float:
+def _entry(ledger: Ledger, statement: Mapping) -> Mapping:
+    name = statement["ledger"]["run"]
+    entries = [entry for entry in ledger.entries() if entry["run"] == name]
+    if not entries:
+        raise LedgerError(f"the ledger knows no run {name!r}")
+    return entries[0]
+
+
+def _plain(text: str) -> str:
+    """A text that a terminal shows as it is: no control characters, no broken letters, not endless."""
+    shown = text.encode("utf-8", "backslashreplace").decode()
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    return shown if len(shown) <= MOST_TEXT else shown[:MOST_TEXT] + " ..."
+
+
+def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else float("nan")

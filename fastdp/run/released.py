@@ -1,0 +1,299 @@
+"""What `verify` reads of a released folder besides its statement: measurements, schema and model.
+
+The folder may be anything. JSON is read strictly (finite numbers, each name once, a limit of bytes), Parquet
+batch by batch with its sizes compared first, models by `model.store`, which allocates no more than the file
+is long; links are not followed. Whatever is wrong is a text, never an exception.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import RunError
+from ..measurement import SCALE
+from ..privacy.unit import Unit
+
+MOST_JSON = 256 << 20
+"""Bytes of a JSON file that is read at all."""
+MOST_ROWS = 1 << 33
+KEPT_ROWS = 1 << 12
+"""Answers of a measurement that are kept as numbers: enough for a histogram of rows per user."""
+UNPACKED = 1 << 30
+"""Bytes that a row group of measurements may unpack to; a run writes far smaller ones."""
+
+
+def guarded(what: str, check: Callable[[], Iterable[str]]) -> list[str]:
+    """The problems that a check finds; one of its own where what it reads makes it fail."""
+    texts: list[str] = []
+    try:
+        texts.extend(check())
+    except Exception as error:
+        texts.append(f"{what} cannot be checked ({type(error).__name__}: {error})")
+    return texts
+
+
+def read_json(path: Path) -> Any:
+    """The file's content; RunError if it is a link, too large, or not strict JSON."""
+    if path.is_symlink() or not path.is_file():
+        raise RunError(f"{path} is not a plain file")
+    try:
+        if path.stat().st_size > MOST_JSON:
+            raise RunError(f"{path} is larger than {MOST_JSON >> 20} MB; a run writes no such file")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise RunError(f"{path} is not JSON (not UTF-8)") from None
+    try:
+        return json.loads(
+            text, object_pairs_hook=_once, parse_constant=_no, parse_float=_finite, parse_int=_whole
+        )
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise RunError(f"{path} is not JSON that a run writes ({reason})") from None
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict:
+    """A JSON object whose names are all different: of two numbers of one name, readers see different ones."""
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a name is there twice")
+    return dict(pairs)
+
+
+def _no(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _whole(text: str) -> int:
+    number = int(text) if len(text) <= 20 else 1 << 64
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError("a whole number is too large")
+    return number
+
+
+@dataclass
+class Answered:
+    """One measurement of a folder, as its description and its rows say; `release` is that of the statement.
+
+    `sha256` is over the answers as int64 grid units, as the ledger hashes them; None where one of them is not
+    on the grid.
+    """
+
+    number: int
+    label: str
+    clique: tuple[str, ...]
+    rows: int
+    release: int | None = None
+    low: float = math.inf
+    high: float = 0.0
+    sha256: str | None = None
+    values: list[float] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"measurement {self.number} ({self.label!r} of {', '.join(self.clique)})"
+
+
+def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Answered], list[str]]:
+    """The folder's measurements, each with the release that it answers, and what is wrong with them."""
+    description, data = folder / "measurements.json", folder / "measurements.parquet"
+    there = [path for path in (description, data) if path.is_file() or path.is_symlink()]
+    if not there:
+        return [], []
+    if len(there) == 1:
+        return [], [f"{there[0].name} is there, but not its other half"]
+    entries = [
+        Answered(int(m["measurement"]), str(m["label"]), tuple(map(str, m["clique"])), int(m["rows"]))
+        for m in read_json(description)["measurements"]
+    ]
+    if [m.number for m in entries] != list(range(len(entries))) or any(m.rows < 0 for m in entries):
+        return [], ["measurements.json does not number its measurements 0, 1, ..."]
+    candidates: dict[tuple, list[int]] = {}
+    for i, release in enumerate(releases):
+        candidates.setdefault(release_key(release), []).append(i)
+    texts = []
+    for m in entries:
+        same = candidates.get((m.label, m.clique, m.rows))
+        if not same:
+            texts.append(f"{m} is no release that the statement lists")
+        else:
+            m.release = same.pop(0)
+    if texts:
+        return entries, texts
+    _scan(data, entries, releases)
+    return entries, [text for m in entries for text in _answer_problems(m, releases)]
+
+
+def release_key(release: Mapping) -> tuple:
+    """(label, clique, answers) of a release, as the measurement that answers it is described."""
+    about = tuple(release["attributes"])
+    clique = (f"users by {about[0]}",) if release["kind"] == "user_histogram" else about
+    return release["label"], clique, release["count"]
+
+
+def _answer_problems(m: Answered, releases: Sequence[Mapping]) -> Iterator[str]:
+    release = releases[m.release or 0]
+    if m.sha256 is None:
+        yield f"{m}: its answers are not whole numbers of grid units, as noisy counts are"
+    smallest, largest = release["sigma"], release.get("sigma_max", release["sigma"])
+    if m.rows and not (math.isclose(m.low, smallest) and math.isclose(m.high, largest)):
+        yield f"{m}: its standard errors are not those of the release in the statement"
+
+
+def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) -> None:
+    """Reads the answers once, in batches: hash, standard errors, and the numbers of small ones. RunError
+    where the file is not what a run writes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.is_symlink():
+        raise RunError("measurements.parquet is a link")
+    expected = sum(m.rows for m in entries)
+    with pq.ParquetFile(path) as file:
+        about = file.metadata
+        unpacked = [about.row_group(i).total_byte_size for i in range(about.num_row_groups)]
+        types = {"measurement": pa.int32(), "value": pa.float64(), "standard_error": pa.float64()}
+        stated = {name: file.schema_arrow.field(name).type for name in types}
+        if about.num_rows != expected or expected > MOST_ROWS or stated != types:
+            raise RunError("measurements.parquet has other rows or columns than measurements.json says")
+        if not all(0 <= size <= UNPACKED for size in unpacked):
+            raise RunError("measurements.parquet unpacks to more than a run writes")
+        place = _Place(entries, releases)
+        for batch in file.iter_batches(1 << 16, columns=list(types)):
+            place.take(*(batch.column(i).to_numpy(zero_copy_only=False) for i in range(3)))
+        place.end()
+
+
+class _Place:
+    """Where a scan is among the measurements, which follow each other in the file."""
+
+    def __init__(self, entries: Sequence[Answered], releases: Sequence[Mapping]):
+        self._entries, self._releases = entries, releases
+        self._at, self._row = -1, 0
+        self._next()
+
+    def _next(self) -> None:
+        self._at, self._row = self._at + 1, 0
+        self._hash, self._exact = hashlib.sha256(), True
+
+    def _close(self) -> None:
+        m = self._entries[self._at]
+        m.sha256 = self._hash.hexdigest() if self._exact else None
+        self._next()
+
+    def take(self, numbers: np.ndarray, values: np.ndarray, errors: np.ndarray) -> None:
+        start = 0
+        while start < len(numbers):
+            while self._at < len(self._entries) and self._row == self._entries[self._at].rows:
+                self._close()
+            m = self._entries[self._at]
+            stop = min(len(numbers), start + m.rows - self._row)
+            if not (numbers[start:stop] == m.number).all():
+                raise RunError("measurements.parquet is not in the order of measurements.json")
+            self._add(m, values[start:stop], errors[start:stop])
+            self._row += stop - start
+            start = stop
+
+    def _add(self, m: Answered, values: np.ndarray, errors: np.ndarray) -> None:
+        law = self._releases[m.release or 0]["law"]
+        units = values * (1 if law == "discrete-laplace" else SCALE)
+        if np.isfinite(units).all() and (np.abs(units) < 2.0**62).all() and (np.rint(units) == units).all():
+            self._hash.update(units.astype(np.int64).tobytes())
+        else:
+            self._exact = False
+        if not np.isfinite(errors).all():
+            raise RunError("measurements.parquet has standard errors that are no numbers")
+        m.low, m.high = min(m.low, float(errors.min())), max(m.high, float(errors.max()))
+        if m.rows <= KEPT_ROWS:
+            m.values += values.tolist()
+
+    def end(self) -> None:
+        while self._at < len(self._entries):
+            self._close()
+
+
+def choice_problems(part: Mapping, entries: Sequence[Answered]) -> Iterator[str]:
+    """Where a clip was chosen from another histogram than the one among the released measurements."""
+    choice = part.get("clip_choice")
+    if choice is None or not entries:
+        return
+    values = [m.values for m in entries if m.label == choice["release"]]
+    if values != [choice["users"]]:
+        yield "the clip was chosen from another histogram than the measurements hold"
+
+
+def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
+    """Where `schema.json` is not the schema of the statement, or protects another unit."""
+    from ..schema import Schema
+
+    path = folder / "schema.json"
+    if not path.is_file() and not path.is_symlink():
+        return
+    read_json(path)  # refuses links, bombs and numbers that are none
+    schema = Schema.load(path.absolute())
+    if schema.digest() != statement["schema"]["sha256"]:
+        yield "schema.json is not the schema of the statement: its digest differs"
+    unit = Unit.of(schema, statement["unit"]["kind"])
+    if any(statement["unit"].get(k, v) != v for k, v in unit.to_dict().items()):
+        yield "the statement's unit is not one of schema.json"
+
+
+def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]) -> Iterator[str]:
+    """Where `model.fastdp` cannot be read, names marginals that no release measured, or says another thing
+    about its noise than the statement."""
+    from ..model import Model
+
+    path = folder / "model.fastdp"
+    if not path.is_file() and not path.is_symlink():
+        return
+    if path.is_symlink():
+        raise RunError("model.fastdp is a link")
+    model = Model.load(path)
+    measured = {frozenset(r["attributes"]) for r in releases if r["kind"] == "marginal"}
+    for clique in model.errors:
+        if frozenset(clique) not in measured:
+            yield f"model.fastdp names a measurement of {', '.join(clique)}, which no release is"
+    if model.private is not (statement["private"] is True):
+        yield "model.fastdp and the statement differ in whether a known seed fixed the noise"
+
+
+def ledger_answer_problems(
+    entry: Mapping, part: int, releases: Sequence[Mapping], entries: Sequence[Answered]
+) -> Iterator[str]:
+    """Where the folder's answers are not those whose hashes the ledger holds for the run `entry`."""
+    hashes: list[str | None] = []
+    for step in entry["steps"]:
+        if step["part"] != part:
+            continue
+        answers = step["answers"]
+        for i in range(len(step["events"])):
+            release = releases[len(hashes)]
+            if release["label"] != step["label"]:
+                yield f"ledger: release {release['label']!r} was entered as {step['label']!r}"
+            stored = answers[i] if len(answers) == len(step["events"]) else None
+            if stored is not None and math.prod(stored["shape"]) != release["count"]:
+                yield f"ledger: release {release['label']!r} has another number of answers than were drawn"
+            hashes.append(None if stored is None else stored["sha256"])
+    drawn: dict[tuple, Counter] = {}
+    for release, digest in zip(releases, hashes, strict=True):
+        drawn.setdefault(release_key(release), Counter())[digest] += 1
+    for m in entries:
+        left = drawn.get((m.label, m.clique, m.rows), Counter())
+        if not left[m.sha256]:
+            yield f"ledger: {m}: its answers are not those that were drawn"
+        left[m.sha256] -= 1

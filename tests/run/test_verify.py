@@ -1,0 +1,364 @@
+"""`fastdp verify` against forged and hostile folders: what it sees, and what it says it cannot see."""
+
+import copy
+import json
+import os
+import shutil
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import fastdp
+from fastdp.errors import RunError
+from fastdp.privacy import statement
+from fastdp.run.verify import UNSEEN, WITHOUT_LEDGER, inspect, verify
+
+from .test_synthesize import RECIPE, small_data, small_schema
+
+SAFE = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder of one run, one of two epsilons, and the ledger that both are in."""
+    place = tmp_path_factory.mktemp("verify")
+    ledger = fastdp.Ledger(place / "budget.db")
+    ledger.open("d", epsilon=15.0, delta=1e-6)
+    table = fastdp.read(small_data(800), small_schema())
+    given = {"mechanism": RECIPE, "delta": 1e-6, "ledger": ledger, "dataset": "d"}
+    fastdp.synthesize(table, epsilon=2.0, out=place / "run", **given)
+    fastdp.synthesize(table, epsilon=[1.0, 3.0], out=place / "both", **given)
+    return place, ledger, table
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """(a copy of the folder that a test may spoil, the ledger)"""
+    return shutil.copytree(finished[0] / "run", tmp_path / "run"), finished[1]
+
+
+def read(folder):
+    return json.loads((folder / "privacy.json").read_text())
+
+
+def rehash(folder, change=lambda s: None):
+    """The statement with the hashes of what the folder now holds, as a forger would write it."""
+    made = read(folder)
+    change(made)
+    statement.write(folder, made)
+
+
+def true_counts(folder, table):
+    """The measurements replaced by the true counts, on the grid, everything else as it was."""
+    entries = json.loads((folder / "measurements.json").read_text())["measurements"]
+    content = pq.read_table(folder / "measurements.parquet")
+    values = content["value"].to_numpy().copy()
+    numbers = content["measurement"].to_numpy()
+    for m in entries:
+        clique = tuple(m["clique"])
+        if m["query"] == "each cell" and set(clique) <= set("abc"):
+            exact = fastdp.marginals(table, [clique])[clique]
+            values[numbers == m["measurement"]] = np.asarray(exact, np.float64).reshape(-1)
+        else:
+            values[numbers == m["measurement"]] = np.rint(values[numbers == m["measurement"]])
+    content = content.set_column(content.column_names.index("value"), "value", pa.array(values))
+    pq.write_table(content, folder / "measurements.parquet")
+
+
+def test_an_honest_folder_verifies_with_and_without_its_ledger(finished):
+    place, ledger, _ = finished
+    for name in ("run", "both"):
+        alone = verify(place / name)
+        assert alone.notes == (WITHOUT_LEDGER,)
+        assert verify(place / name, ledger).notes == ()
+    assert verify(place / "both" / "eps-3", ledger).ok
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"mechanism": "mst", "clip": 5},
+        {"mechanism": "cliquetree", "clip": 5},
+        {"mechanism": "tworound", "clip": 5},
+        {"mechanism": "usercounts", "noise": "laplace", "cap": 2},
+    ],
+    ids=lambda recipe: recipe["mechanism"],
+)
+def test_honest_folders_of_other_mechanisms_verify(finished, tmp_path, recipe):
+    _, _, table = finished
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=3.0, delta=1e-6)
+    options = {"delta": 1e-6, "ledger": ledger, "dataset": "d"}
+    fastdp.synthesize(table, recipe, 3.0, out=tmp_path / "run", **options)
+    assert verify(tmp_path / "run", ledger).notes == ()
+
+
+def test_true_counts_and_private_rows_are_seen_through_by_the_ledger(finished, run):
+    """The attack: measurements are the true counts, rows the private ones, all hashes made anew."""
+    folder, ledger = run
+    true_counts(folder, finished[2])
+    pq.write_table(small_data(800), folder / "synthetic.parquet")
+    rehash(folder)
+    problems = inspect(folder, ledger).problems
+    assert any("not those that were drawn" in p for p in problems)
+    assert any("not the statement that the run published" in p for p in problems)
+    assert WITHOUT_LEDGER in inspect(folder).notes
+
+
+def test_private_rows_alone_are_seen_through_by_the_ledger(run):
+    folder, ledger = run
+    pq.write_table(small_data(800), folder / "synthetic.parquet")
+    rehash(folder)
+    assert inspect(folder).ok
+    assert inspect(folder, ledger).problems == (
+        "ledger: privacy.json is not the statement that the run published",
+    )
+
+
+def test_answers_are_compared_where_the_ledger_never_saw_the_folder(finished, tmp_path):
+    """A run that ended without its statement's hash (by an earlier version, or by `ledger release`)."""
+    _, _, table = finished
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=2.0, delta=1e-6)
+    real = fastdp.privacy.ledger.Ledger.release
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fastdp.Ledger, "release", lambda self, name, published=(): real(self, name))
+        options = {"delta": 1e-6, "ledger": ledger, "dataset": "d", "out": tmp_path / "run"}
+        fastdp.synthesize(table, RECIPE, 2.0, **options)
+    assert verify(tmp_path / "run", ledger).notes == (UNSEEN,)
+    true_counts(tmp_path / "run", table)
+    rehash(tmp_path / "run")
+    assert any("not those that were drawn" in p for p in inspect(tmp_path / "run", ledger).problems)
+
+
+def replaced(folder, name, change):
+    path = folder / name
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+FORGERIES = {
+    "a measurement more": lambda f: replaced(
+        f, "measurements.json", lambda c: c["measurements"][0].update(label="another")
+    ),
+    "a clique renamed": lambda f: replaced(
+        f, "measurements.json", lambda c: c["measurements"][-1].update(clique=["b", "c"])
+    ),
+    "no description": lambda f: (f / "measurements.json").unlink(),
+    "no answers": lambda f: (f / "measurements.parquet").unlink(),
+    "another schema": lambda f: fastdp.Schema.from_domain({"a": 4, "b": 3, "c": 2}, user="u").save(
+        f / "schema.json"
+    ),
+    "another unit": lambda f: rehash(f, lambda s: s["unit"].update(column="v")),
+    "null ids as users": lambda f: rehash(f, lambda s: s["unit"].update(null="own")),
+    "no releases": lambda f: rehash(f, no_releases),
+    "one release less": lambda f: rehash(f, lambda s: s["parts"][0]["releases"].pop()),
+    "a model of something else": lambda f: other_model(f),
+    "a part that is not there": lambda f: rehash(f, lambda s: s.update(part=7)),
+}
+
+
+def no_releases(made):
+    made["parts"][0]["releases"] = []
+    made["parts"][0]["spent"] = {"epsilon": 0.0, "mu": 0.0}
+    made["noise"]["draws"] = 0
+
+
+def other_model(folder):
+    from fastdp.domain import Domain
+    from fastdp.measurement import Measurement
+
+    domain = Domain({"a": 4, "b": 3, "c": 2})
+    fastdp.model.fit(domain, [Measurement(("b", "c"), np.ones(6), 1.0)]).save(folder / "model.fastdp")
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_what_does_not_fit_the_statement_is_seen_without_a_ledger(run, name):
+    folder, _ = run
+    FORGERIES[name](folder)
+    rehash(folder)
+    assert not inspect(folder).ok
+
+
+def test_links_and_escapes_are_not_followed(finished, tmp_path):
+    place = finished[0]
+    both = shutil.copytree(place / "both", tmp_path / "both")
+    shutil.rmtree(both / "eps-1")
+    (both / "eps-1").symlink_to(place / "both" / "eps-1")
+    assert not inspect(both).ok
+    for name in ("privacy.json", "schema.json", "measurements.json", "measurements.parquet", "model.fastdp"):
+        folder = shutil.copytree(place / "run", tmp_path / f"with {name}")
+        (folder / name).unlink()
+        (folder / name).symlink_to(place / "run" / name)
+        with pytest.raises(RunError, match=r"plain file|link"):
+            verify(folder)
+    folder = shutil.copytree(place / "run", tmp_path / "escape")
+    rehash(folder)
+    made = read(folder)
+    made["files"]["../run/privacy.json"] = statement.file_hash(place / "run" / "privacy.json")
+    (folder / "privacy.json").write_text(json.dumps(made))
+    assert any("not in the folder" in p for p in inspect(folder).problems)
+
+
+def test_folders_within_folders_end(finished, tmp_path):
+    folder = shutil.copytree(finished[0] / "both", tmp_path / "x")
+    deep = folder / "eps-1"
+    for _ in range(300):
+        deep = deep / "eps-1"
+    deep.mkdir(parents=True)
+    shutil.copy(folder / "privacy.json", deep / "privacy.json")
+    assert not inspect(folder).ok
+
+
+def test_names_that_a_terminal_would_obey_are_shown_plainly(run):
+    folder, _ = run
+    with open(os.fsencode(folder) + b"/\xff\x1b[2J.log", "wb"):
+        pass
+    (text,) = inspect(folder).problems
+    assert "\x1b" not in text and text.isprintable()
+    text.encode()
+
+
+HOSTILE_JSON = [
+    "[" * 100_000,
+    '{"a": ' * 50_000,
+    '{"format": 1e999}',
+    '{"format": NaN}',
+    '{"epsilon": ' + "9" * 4000 + "}",
+    '{"a": 1, "a": 2}',
+    "\x00",
+    "null",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE_JSON, ids=range(len(HOSTILE_JSON)))
+@pytest.mark.parametrize("name", ["privacy.json", "measurements.json", "schema.json"])
+def test_hostile_json_is_a_problem_and_no_traceback(run, name, text):
+    folder, ledger = run
+    (folder / name).write_text(text)
+    with pytest.raises(RunError):
+        verify(folder, ledger)
+
+
+def test_bombs_are_not_unpacked(run, monkeypatch):
+    folder, _ = run
+    with zipfile.ZipFile(folder / "model.fastdp", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", b" " * (1 << 24))
+    assert any("model.fastdp" in p for p in inspect(folder).problems)
+    rows = 1 << 22
+    content = pa.table(
+        {
+            "measurement": pa.array(np.zeros(rows, np.int32)),
+            "row": pa.array(np.zeros(rows, np.int32)),
+            "cell": pa.array(np.zeros(rows, np.int64)),
+            "value": pa.array(np.zeros(rows)),
+            "standard_error": pa.array(np.zeros(rows)),
+        }
+    )
+    pq.write_table(content, folder / "measurements.parquet", compression="zstd")
+    read_rows = []
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *a, **k: read_rows.append(1) or iter(()))
+    assert any("other rows or columns" in p for p in inspect(folder).problems)
+    assert not read_rows
+
+
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from(
+        [0, -1, 0.0, -0.0, 5e-324, 1e308, -1e308, 1e-300, 2**62, "", "x", "\udc80", "gaussian", "../../x"]
+    ),
+    st.lists(st.integers(-2, 2), max_size=3),
+    st.dictionaries(st.sampled_from(["law", "mu", "epsilon", "delta", "run", "x"]), st.floats(), max_size=3),
+)
+
+
+def places(value, path=()):
+    """Every path into a JSON value."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inside:
+        yield from places(item, (*path, key))
+
+
+def put(value, path, action, odd):
+    """The value with one place replaced, dropped, or doubled."""
+    if not path:
+        return odd
+    target = value
+    for key in path[:-1]:
+        target = target[key]
+    key = path[-1]
+    if action == "drop":
+        del target[key]
+    elif action == "double" and isinstance(target, list):
+        target.append(copy.deepcopy(target[key]))
+    else:
+        target[key] = odd
+    return value
+
+
+@settings(max_examples=100, **SAFE)
+@given(st.data())
+def test_no_mutated_json_ends_in_a_traceback(finished, tmp_path, data):
+    """One to three places of the statement, the measurements or the schema replaced, dropped or doubled: a verdict,
+    or RunError; never another exception."""
+    place, ledger, _ = finished
+    folder = tmp_path / "fuzz"
+    if not folder.exists():
+        shutil.copytree(place / "run", folder)
+    name = data.draw(st.sampled_from(["privacy.json", "privacy.json", "measurements.json", "schema.json"]))
+    original = (place / "run" / name).read_bytes()
+    value = json.loads(original)
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from(list(places(value))))
+        value = put(value, path, data.draw(st.sampled_from(["replace", "drop", "double"])), data.draw(ODD))
+    try:
+        (folder / name).write_bytes(json.dumps(value).encode("utf-8", "surrogatepass"))
+        for book in (None, ledger):
+            for text in inspect(folder, book).problems:
+                text.encode()
+    except RunError as error:
+        str(error).encode()
+    finally:
+        (folder / name).write_bytes(original)
+
+
+@settings(max_examples=60, **SAFE)
+@given(st.sampled_from(["model.fastdp", "measurements.parquet"]), st.data())
+@example("model.fastdp", None)
+def test_no_mutated_bytes_end_in_a_traceback(finished, tmp_path, name, data):
+    place, ledger, _ = finished
+    folder = tmp_path / "bytes"
+    if not folder.exists():
+        shutil.copytree(place / "run", folder)
+    original = (place / "run" / name).read_bytes()
+    content = bytearray(original if data is not None else b"")
+    for _ in range(0 if data is None else data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, max(0, len(content) - 1)))
+        what = data.draw(st.sampled_from(["flip", "cut", "insert"]))
+        if what == "cut":
+            del content[at:]
+        elif what == "insert":
+            content[at:at] = data.draw(st.binary(min_size=1, max_size=8))
+        elif content:
+            content[at] ^= data.draw(st.integers(1, 255))
+    try:
+        (folder / name).write_bytes(bytes(content))
+        rehash(folder)
+        inspect(folder, ledger)
+    finally:
+        (folder / name).write_bytes(original)
+        shutil.copy(place / "run" / "privacy.json", folder / "privacy.json")
