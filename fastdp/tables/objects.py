@@ -42,6 +42,11 @@ def open_object(source: Any) -> Part:
             ),
         )
     if module == "pyarrow" and hasattr(source, "get_fragments"):
+        if type(getattr(source, "format", None)).__name__ in ("CsvFileFormat", "JsonFileFormat"):
+            raise UsageError(
+                "an Arrow dataset of text files: in Arrow's reader one line can swallow others; "
+                "give the files' paths, and a dialect where they need one"
+            )
         return Part(
             where,
             source.schema,

@@ -83,6 +83,16 @@ def test_a_value_that_is_no_utf8_does_not_stop_anybody(tmp_path):
         assert fastdp.read(source, SCHEMA).users == 2
 
 
+def test_text_files_are_not_read_by_another_reader(tmp_path):
+    """Arrow's own reader lets an open quote swallow the lines behind it."""
+    (tmp_path / "x.csv").write_bytes(b'who,a\n1,"1\n2,2\n')
+    (tmp_path / "x.json").write_bytes(b'{"who": 1, "a": 1}\n')
+    for form in ("csv", "json"):
+        with pytest.raises(UsageError, match="give the files' paths"):
+            fastdp.read(pads.dataset(tmp_path / f"x.{form}", format=form), SCHEMA)
+    assert fastdp.read(tmp_path / "x.csv", SCHEMA).rows == 1
+
+
 PANIC = """
 import sys, polars as pl, fastdp
 moment = pl.col("t").cast(pl.Datetime("ms")).dt.to_string("%Y")
