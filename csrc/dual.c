@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "infer_exp.h"
-#include "team.h"
 
 #define BLOCK 512       /* columns worked on at a time */
 #define FLAT 0.03       /* below this z the series of (1 - exp(-z)) / z is used; its error there is 1e-12 */
@@ -216,10 +215,10 @@ static void evaluate_member(fdp_team *team, int number, void *argument) {
     }
 }
 
-int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, const double *kappa, int threads,
+int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, const double *kappa, fdp_team *team,
                       const fdp_dual_work *work, double *g, double *diagonal, double *sums, double *cells) {
     task t = {.dual = dual, .work = work, .x = x, .tau = tau, .kappa = kappa, .g = g, .out = diagonal, .cells = cells};
-    fdp_team_run(threads, evaluate_member, &t);
+    fdp_team_do(team, team ? team->most : 1, evaluate_member, &t);
     memset(sums, 0, (size_t)dual->n_regions * 2 * sizeof(double));
     for (int64_t i = 0; i < dual->n_items; i++)
         for (int k = 0; k < 2; k++) sums[2 * dual->item_region[i] + k] += work->sums[2 * i + k];
@@ -287,10 +286,10 @@ static void solve_member(fdp_team *team, int number, void *argument) {
     if (number == 0) t->products = products;
 }
 
-int fdp_dual_solve(const fdp_dual *dual, const double *b, const double *diagonal, double tol, int64_t most, int threads,
+int fdp_dual_solve(const fdp_dual *dual, const double *b, const double *diagonal, double tol, int64_t most, fdp_team *team,
                    const fdp_dual_work *work, double *out, int64_t *products) {
     task t = {.dual = dual, .work = work, .b = b, .diagonal = diagonal, .out = out, .tol = tol, .most = most};
-    fdp_team_run(threads, solve_member, &t);
+    fdp_team_do(team, team ? team->most : 1, solve_member, &t);
     *products = t.products;
     return FDP_OK;
 }
@@ -304,9 +303,9 @@ static void probe_member(fdp_team *team, int number, void *argument) {
         collect(t->dual, &t->dual->pieces[i], t->work->edge_d, 0, t->g);
 }
 
-int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, int threads, const fdp_dual_work *work, double *b) {
+int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fdp_dual_work *work, double *b) {
     task t = {.dual = dual, .work = work, .seed = seed, .g = b};
-    fdp_team_run(threads, probe_member, &t);
+    fdp_team_do(team, team ? team->most : 1, probe_member, &t);
     return FDP_OK;
 }
 

@@ -18,6 +18,7 @@
 #define FDP_DUAL_H
 
 #include "fdp.h"
+#include "team.h"
 
 enum { FDP_LINK_ROW = 0, FDP_LINK_CELL = 1, FDP_LINK_MAP = 2 };
 
@@ -72,17 +73,17 @@ typedef struct {
 
 /* At multipliers x[P], strengths tau[regions] (time) and kappa[regions] (factor of the centres): gradient g[P], the diagonal of the
  * Hessian, and per region sums[regions, 2] = (|u / sigma - y|^2, sum of phi'). cells: u, in rows, or NULL. */
-int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, const double *kappa, int threads,
+int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, const double *kappa, fdp_team *team,
                       const fdp_dual_work *work, double *g, double *diagonal, double *sums, double *cells);
 
 /* Conjugate gradients on H out = b at the last evaluation, preconditioned by the diagonal, until the preconditioned
  * residual is tol of its first or after `most` products; *products counts them. */
-int fdp_dual_solve(const fdp_dual *dual, const double *b, const double *diagonal, double tol, int64_t most, int threads,
+int fdp_dual_solve(const fdp_dual *dual, const double *b, const double *diagonal, double tol, int64_t most, fdp_team *team,
                    const fdp_dual_work *work, double *out, int64_t *products);
 
 /* The derivative of the gradient in the direction of random signs times sigma on all answers: b[P]; the signs follow from
  * `seed` and the cell's number. The work's edges keep the regions' parts of it for fdp_dual_answer. */
-int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, int threads, const fdp_dual_work *work, double *b);
+int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fdp_dual_work *work, double *b);
 
 /* With x = -H^-1 b of the probe: out[regions] = signs * (change of u / sigma through the multipliers), summed. */
 int fdp_dual_answer(const fdp_dual *dual, const double *x, const fdp_dual_work *work, double *out);

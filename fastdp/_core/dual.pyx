@@ -5,6 +5,9 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
+from fastdp._core.status cimport check
+from fastdp._core.team cimport Team, fdp_team, team_of
+
 cdef extern from "dual.h" nogil:
     ctypedef struct fdp_dual_link:
         int64_t at
@@ -50,11 +53,11 @@ cdef extern from "dual.h" nogil:
         double *sums
         double *vectors
         double *dots
-    int fdp_dual_evaluate(const fdp_dual *, const double *, const double *, const double *, int, const fdp_dual_work *,
-                          double *, double *, double *, double *)
-    int fdp_dual_solve(const fdp_dual *, const double *, const double *, double, int64_t, int, const fdp_dual_work *,
-                       double *, int64_t *)
-    int fdp_dual_probe(const fdp_dual *, uint64_t, int, const fdp_dual_work *, double *)
+    int fdp_dual_evaluate(const fdp_dual *, const double *, const double *, const double *, fdp_team *,
+                          const fdp_dual_work *, double *, double *, double *, double *)
+    int fdp_dual_solve(const fdp_dual *, const double *, const double *, double, int64_t, fdp_team *,
+                       const fdp_dual_work *, double *, int64_t *)
+    int fdp_dual_probe(const fdp_dual *, uint64_t, fdp_team *, const fdp_dual_work *, double *)
     int fdp_dual_answer(const fdp_dual *, const double *, const fdp_dual_work *, double *)
 
 LANE_CELLS = 16384
@@ -83,14 +86,14 @@ cdef class Dual:
     cdef fdp_dual_piece *pieces
     cdef fdp_dual_work work
     cdef list keep
-    cdef int threads
+    cdef readonly Team team
     cdef readonly int64_t size, cells, products
     cdef readonly int n_regions
-    cdef readonly object inverse, y, offsets, diagonal, slope
+    cdef readonly object inverse, y, offsets, diagonal
 
-    def __cinit__(self, regions, rhs, int threads):
+    def __cinit__(self, regions, rhs, threads):
         cdef int64_t k, l = 0, cell = 0, edge = 0, lane
-        self.keep, self.threads, self.products = [], threads, 0
+        self.keep, self.team, self.products = [], team_of(threads), 0
         self.n_regions, self.size = len(regions), len(rhs)
         n_links = sum(len(region[4]) for region in regions)
         self.regions = <fdp_dual_region *> calloc(max(1, self.n_regions), sizeof(fdp_dual_region))
@@ -148,8 +151,7 @@ cdef class Dual:
         self.inverse = np.ones(self.cells)
         self.at.y = <const double *> self._ptr(self.y, np.float64)
         self.at.inverse = <const double *> self._ptr(self.inverse, np.float64)
-        self.slope = np.zeros(self.cells)
-        self.work.slope = <double *> self._ptr(self.slope, np.float64)
+        self.work.slope = <double *> self._ptr(np.zeros(self.cells), np.float64)
         self.work.edge_u = <double *> self._ptr(np.zeros(edge), np.float64)
         self.work.edge_d = <double *> self._ptr(np.zeros(edge), np.float64)
         self.work.sums = <double *> self._ptr(np.zeros(2 * len(items)), np.float64)
@@ -175,9 +177,11 @@ cdef class Dual:
         cdef double[::1] gradient = g, diagonal = self.diagonal
         cdef double[:, ::1] totals = sums
         cdef double *u = <double *> _address(cells) if cells is not None else NULL
+        cdef int code
         with nogil:
-            fdp_dual_evaluate(&self.at, &x[0], &tau[0], &kappa[0], self.threads, &self.work, &gradient[0], &diagonal[0],
-                              &totals[0, 0], u)
+            code = fdp_dual_evaluate(&self.at, &x[0], &tau[0], &kappa[0], &self.team.c, &self.work, &gradient[0],
+                                     &diagonal[0], &totals[0, 0], u)
+        check(code, "the dual")
         return g[: self.size], sums
 
     def solve(self, const double[::1] b, double tol, int64_t most):
@@ -185,8 +189,10 @@ cdef class Dual:
         out = np.zeros(max(1, self.size))
         cdef double[::1] found = out, diagonal = self.diagonal
         cdef int64_t products = 0
+        cdef int code
         with nogil:
-            fdp_dual_solve(&self.at, &b[0], &diagonal[0], tol, most, self.threads, &self.work, &found[0], &products)
+            code = fdp_dual_solve(&self.at, &b[0], &diagonal[0], tol, most, &self.team.c, &self.work, &found[0], &products)
+        check(code, "a step of the dual")
         self.products += products
         return out[: self.size]
 
@@ -195,13 +201,13 @@ cdef class Dual:
         vector of random signs and one solve."""
         b, out = np.zeros(max(1, self.size)), np.zeros(max(1, self.n_regions))
         cdef double[::1] right = b, found = out
+        cdef int code
         with nogil:
-            fdp_dual_probe(&self.at, seed, self.threads, &self.work, &right[0])
+            code = fdp_dual_probe(&self.at, seed, &self.team.c, &self.work, &right[0])
+        check(code, "the divergence of the dual")
         cdef const double[::1] x = np.ascontiguousarray(-self.solve(b, tol, most))
         if self.size:
             with nogil:
-                fdp_dual_answer(&self.at, &x[0], &self.work, &found[0])
+                code = fdp_dual_answer(&self.at, &x[0], &self.work, &found[0])
+            check(code, "the divergence of the dual")
         return out[: self.n_regions]
-
-    def slope_view(self):
-        return self.slope

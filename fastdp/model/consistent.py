@@ -15,7 +15,7 @@ import numpy as np
 
 from ..domain import Domain
 from ..errors import MeasurementError
-from .dual import Dual, Tick, least_risk, least_squares, noise_level
+from .dual import Dual, Tick, denoised, least_squares
 from .rake import CliqueTables, Target, merged
 from .regions import Region, Regions, restricted
 from .tree import JunctionTree
@@ -88,14 +88,14 @@ def estimate(
     zeros: Mapping[Sequence[str], np.ndarray] | None = None,
     start: CliqueTables | None = None,
 ) -> Estimate:
-    """`rule`: "risk", "noise" (squares down to `bound`) or "tol" (least squares). `start`: the model to stay near, if not
-    independence of the attributes; it decides the centres, and what is not measured."""
-    solver = _Solver(domain, problem, total, rule, bound, threads, tick, _possible(domain, problem, zeros or {}))
+    """`rule`: "risk", "noise" (squares at `bound`; where the tables are only targets of raking, which adds to the squares, those
+    of least risk) or "tol" (least squares). `start`: the model to stay near, if not independence of the attributes; it
+    decides the centres, and what is not measured."""
     chosen = None if start is not None else closed_form(tree, problem)
-    if start is not None and not problem.partitions.plain and chosen is None:
-        pass
+    rule = "risk" if rule == "noise" and chosen is None else rule
+    solver = _Solver(domain, problem, total, rule, bound, threads, tick, _possible(domain, problem, zeros or {}))
     top = max(r.order for r in problem.regions)
-    if chosen is not None and (top <= 2 or rule != "risk"):
+    if chosen is not None and (top <= 2 or rule == "tol"):
         tables = solver.all_at_once()
         return Estimate(_product(domain, tree, problem, chosen, tables, total), solver.passes, solver.reached, True)
     cliques = start if start is not None else CliqueTables.independent(domain, tree, solver.shares_of(domain), total)
@@ -113,6 +113,7 @@ class _Solver:
         self.threads, self._tick, self.possible = threads, tick, possible
         self.passes, self.reached = 0, True
         self.shares = first_shares(problem)
+        self.rows = sum(r.rows for r in problem.regions)
 
     def shares_of(self, domain: Domain) -> dict[str, np.ndarray]:
         return {a: self.shares.get(a, np.full(n, 1 / n)) for a, n in domain.items()}
@@ -135,13 +136,10 @@ class _Solver:
         return dual
 
     def all_at_once(self) -> list[np.ndarray]:
+        if self.rule != "tol":
+            return list(self._settle(range(len(self.problem.regions)), {}).values())
         dual = self.dual(self.problem, range(len(self.problem.regions)), {})
-        if self.rule == "tol":
-            tables, _ = least_squares(dual)
-        elif self.rule == "noise":
-            tables, _, self.reached = noise_level(dual, self.bound)
-        else:
-            tables = least_risk(dual)
+        tables, _ = least_squares(dual)
         self.passes += dual.passes
         return tables
 
@@ -158,13 +156,13 @@ class _Solver:
             cliques.rake(self._targets(tables), 1, floor=0.0)
         for k in orders:
             new = [i for i, r in enumerate(regions) if r.order == k]
-            numbers += new
+            numbers = [i for i, r in enumerate(regions) if r.order <= k]
             if k == 2 and not from_start:
                 tables = self._settle(numbers, centres)
                 tree = strongest_tree(regions, tables)
                 cliques.rake(self._targets({i: tables[i] for i in tree}), 2, floor=0.0)
                 new = [i for i in new if i not in tree]
-            if new and (numbers != singles + new or from_start):
+            if new and (len(numbers) > len(singles) + len(new) or from_start):
                 for i in new:
                     centres[i] = merged(cliques.marginal(regions[i].clique), self._bins(regions[i]))
             if new or k > 2:
@@ -173,8 +171,10 @@ class _Solver:
         return [tables[i] for i in range(len(regions))]
 
     def _settle(self, numbers: Sequence[int], centres: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-        dual = self.dual(restricted(self.problem, numbers), numbers, centres)
-        tables = least_risk(dual)
+        whole = len(numbers) == len(self.problem.regions)
+        dual = self.dual(self.problem if whole else restricted(self.problem, numbers), numbers, centres)
+        bound = self.bound * sum(r.rows for r in dual.problem.regions) / self.rows
+        tables, self.reached = denoised(dual, bound if self.rule == "noise" else 0.0)
         share = dual.cells / sum(r.cells for r in self.problem.regions)
         self.passes += round(dual.passes * share)
         return dict(zip(numbers, tables))

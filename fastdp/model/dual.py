@@ -9,7 +9,7 @@ cells are expected to be empty). Tables are in rows; multipliers in 1 / rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -42,6 +42,10 @@ PROBE = 0.03
 
 SHORTER, ENOUGH, SHORTEST = 0.4, 0.7, 1e-3
 """A step along which the slope of the dual has turned to more than ENOUGH of what it was is made SHORTER, down to SHORTEST."""
+
+BELOW = 0.99
+"""How much of the squares that the noise explains a fit to the noise level leaves: the last solve, which makes tables agree,
+moves them by less than the rest."""
 
 Tick = Callable[[int, float], None]
 
@@ -133,73 +137,59 @@ def least_squares(dual: Dual) -> tuple[list[np.ndarray], np.ndarray]:
     return dual.tables(np.full(n, math.inf), ones), sums[:, 0]
 
 
-def noise_level(dual: Dual, bound: float) -> tuple[list[np.ndarray], np.ndarray, bool]:
-    """Tables of one tau for all regions at which the squares add up to `bound` (to 1 %), and whether that can be reached."""
-    n = len(dual.problem.regions)
-    ones = np.ones(n)
-
-    def squares(log_tau: float) -> np.ndarray:
-        return dual.solve(np.full(n, math.exp(log_tau)), ones, ROUGH)[:, 0]
-
-    low, high = math.log(0.01), math.log(50.0)
-    at, sums = high, squares(high)
-    reached = float(sums.sum()) <= bound
-    if reached:
-        left, right = squares(low), sums  # log of the squares is nearly linear in log tau
-        for _ in range(12):
-            a, b = float(left.sum()), float(right.sum())
-            if a <= bound:
-                at, sums = low, left
-                break
-            share = math.log(a / bound) / math.log(a / b)
-            at = low + min(0.9, max(0.1, share)) * (high - low)
-            sums = squares(at)
-            if abs(float(sums.sum()) / bound - 1) < 0.01:
-                break
-            if float(sums.sum()) > bound:
-                low, left = at, sums
-            else:
-                high, right = at, sums
-    tau = np.full(n, math.exp(at))
-    sums = dual.solve(tau, ones, CLOSE)[:, 0]
-    return dual.tables(tau, ones), sums, reached
-
-
-def least_risk(dual: Dual, settled: Mapping[int, np.ndarray] | None = None) -> list[np.ndarray]:
+def denoised(dual: Dual, bound: float = 0.0) -> tuple[list[np.ndarray], bool]:
     """Tables of least estimated risk: per region the convex mixture of the candidates' tables for which Stein's estimate
 
         |sum of w u - y|^2 / sigma^2 - cells + 2 sum of w (divergence of u)
 
-    is least, all made to agree by a last solve. Regions in `settled` have their tables already, and only agree."""
-    settled = settled or {}
-    n = len(dual.problem.regions)
-    fixed = np.array([i in settled for i in range(n)])
-    single = dual.orders == 1
-    for i, table in settled.items():
-        dual.aim(i, table)
-        dual.centre(i, table, dual.core.inverse[dual.spans[i]] > 0)
-    seen, freedom = [], []
-    for tau, kappa in CANDIDATES:
-        taus = np.where(fixed, AGREE, np.where(single, ONES, tau))
-        kappas = np.where(fixed | single, 1.0, kappa)
-        freedom.append(dual.freedom(dual.solve(taus, kappas, ROUGH)))
-        cells = np.empty(dual.core.cells)
-        dual.core.evaluate(dual.x, taus, kappas, cells)
-        seen.append(cells.astype(np.float32))
-    gram, gain = np.empty((n, len(seen), len(seen))), np.array(freedom).T
-    for i, (span, r) in enumerate(zip(dual.spans, dual.problem.regions)):
-        gaps = np.array([cells[span] for cells in seen]) / r.sigma - dual.core.y[span]
+    is least, all made to agree by a last solve. With a `bound`, the tables that all regions' squares say are at the noise
+    level: from there back towards the smoothest candidate until the squares add up to `bound` (on towards the closest one
+    where they exceed it), and whether that could be reached. All candidates agree, so that their mixtures do, nearly."""
+    seen, freedom = _candidates(dual)
+    gram = np.empty((len(dual.spans), len(seen), len(seen)))
+    for i, span in enumerate(dual.spans):
+        gaps = np.array([cells[span] for cells in seen]) - dual.core.y[span]
         gram[i] = gaps @ gaps.T
-    weights = mixture(gram, gain)
+    weights = mixture(gram, freedom)
+    if bound:
+        weights = _blend(gram, weights, BELOW * bound)
+    squares = float(np.einsum("ni,nij,nj->", weights, gram, weights))
+    n = len(dual.spans)
     for i, (span, r) in enumerate(zip(dual.spans, dual.problem.regions)):
-        table = sum(w * cells[span].astype(np.float64) for w, cells in zip(weights[i], seen) if w > 0)
-        table = settled[i].reshape(-1) if i in settled else table
+        table = r.sigma * sum(w * cells[span].astype(np.float64) for w, cells in zip(weights[i], seen) if w > 0)
         dual.centre(i, table, dual.core.inverse[span] > 0)
         dual.aim(i, table)
     tau, ones = np.full(n, AGREE), np.ones(n)
     dual.x[:] = 0
     dual.solve(tau, ones, CLOSE)
-    return dual.tables(tau, ones)
+    return dual.tables(tau, ones), not bound or squares <= bound
+
+
+def _candidates(dual: Dual) -> tuple[list[np.ndarray], np.ndarray]:
+    """The cells of every candidate, in sigma (float32: they are mixed, not solved for), and the divergence of each region."""
+    single, freedom, seen = dual.orders == 1, [], []
+    scale = np.concatenate([np.broadcast_to(r.sigma, r.y.shape) for r in dual.problem.regions])
+    cells = np.empty(dual.core.cells)
+    for tau, kappa in CANDIDATES:
+        taus, kappas = np.where(single, ONES, tau), np.where(single, 1.0, kappa)
+        freedom.append(dual.freedom(dual.solve(taus, kappas, ROUGH)))
+        dual.core.evaluate(dual.x, taus, kappas, cells)
+        seen.append((cells / scale).astype(np.float32))
+    return seen, np.array(freedom).T
+
+
+def _blend(gram: np.ndarray, weights: np.ndarray, bound: float) -> np.ndarray:
+    """Weights moved towards the first candidate, or the last, until the squares of all regions are at the bound."""
+    squares = float(np.einsum("ni,nij,nj->", weights, gram, weights))
+    end = np.zeros(weights.shape)
+    end[:, 0 if squares < bound else -1] = 1.0
+    way = end - weights
+    a, b = np.einsum("ni,nij,nj->", way, gram, way), np.einsum("ni,nij,nj->", way, gram, weights)
+    root = b * b - a * (squares - bound)
+    if a <= 0 or root < 0:
+        return weights + min(1.0, max(0.0, -b / a)) * way if a > 0 else weights
+    share = (-b + math.sqrt(root)) / a if squares < bound else (-b - math.sqrt(root)) / a
+    return weights + min(1.0, max(0.0, share)) * way
 
 
 def mixture(gram: np.ndarray, gain: np.ndarray) -> np.ndarray:
@@ -207,7 +197,7 @@ def mixture(gram: np.ndarray, gain: np.ndarray) -> np.ndarray:
     stationary points on all faces of the simplex."""
     n, k = gain.shape
     faces = np.array([face for face in product((False, True), repeat=k) if any(face)])
-    scale = np.trace(gram, axis1=1, axis2=2)[:, None, None] + 1e-300
+    scale = np.trace(gram, axis1=1, axis2=2)[:, None, None] + 1.0
     q = gram / scale + 1e-9 * np.eye(k)
     b = gain / scale[:, :, 0]
     best, value = np.zeros((n, k)), np.full(n, np.inf)

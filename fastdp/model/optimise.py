@@ -55,18 +55,19 @@ class Fitted:
     loss: float
     iterations: int
     ended: str
-    trace: list[tuple[int, float, float]]
 
 
 class Clock:
-    """Keeps (oracle calls, loss, seconds) and tells the caller."""
+    """Keeps (oracle calls, loss, seconds) of a fit through all its stages, and tells the caller, who may cancel by raising."""
 
-    def __init__(self, callback: Callback | None):
+    def __init__(self, callback: Callback | None = None):
         self.trace: list[tuple[int, float, float]] = []
+        self.calls = 0
         self._started, self._callback = time.perf_counter(), callback
 
     def tick(self, calls: int, loss: float) -> None:
         elapsed = time.perf_counter() - self._started
+        self.calls = calls
         self.trace.append((calls, loss, elapsed))
         if self._callback is not None:
             self._callback(calls, loss, elapsed)
@@ -236,8 +237,7 @@ class Stop:
         return all(loss <= n / 2 + 3 * math.sqrt(n / 2) for _, loss, n in self.quadratic.by_order(at))
 
 
-def accelerated(descent: DescentState, stop: Stop, callback: Callback | None) -> Fitted:
-    clock = Clock(callback)
+def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
     smooth, loss, t = descent.steepest, descent.loss, 1.0
     least = STEADY.get(stop.rule, 0.0)
     while True:
@@ -262,13 +262,13 @@ def accelerated(descent: DescentState, stop: Stop, callback: Callback | None) ->
             ended = "tolerance"
             break
         t = max(least, (math.sqrt(t**4 + 4 * t * t) - t * t) / 2) if loss <= previous else min(1.0, 2 * t)
-    return Fitted(descent.tables(), loss, descent.calls, ended, clock.trace)
+    clock.calls = descent.calls
+    return Fitted(descent.tables(), loss, descent.calls, ended)
 
 
-def mirror_descent(descent: DescentState, stop: Stop, callback: Callback | None) -> Fitted:
+def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
     """Plain mirror descent: the step doubles after a success and halves until the loss falls enough.
     Monotone."""
-    clock = Clock(callback)
     loss, step = descent.loss, 1 / descent.steepest
     while True:
         clock.tick(descent.calls, loss)
@@ -289,4 +289,5 @@ def mirror_descent(descent: DescentState, stop: Stop, callback: Callback | None)
             break
         loss = descent.accept(1.0)
         step *= 2
-    return Fitted(descent.tables(), loss, descent.calls, ended, clock.trace)
+    clock.calls = descent.calls
+    return Fitted(descent.tables(), loss, descent.calls, ended)

@@ -12,16 +12,18 @@ the way. What it brings: bench/stopping.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..domain import Domain
 from ..measurement import Measurement
 from .lower import as_query
 from .model import Model
-from .optimise import SPREAD
+from .optimise import Clock
+from .options import Options
+from .task import Task
 
 PAIRS = 2
 STEPS = 140
@@ -34,42 +36,35 @@ pickup-dropoff. Where it takes more, cells stand far above their noise and littl
 epsilon 10 on ten million, 0.0003 for three times the work."""
 
 
-def perturb(m: Any, number: int) -> Measurement:
-    """The measurement with random signs times SPREAD sigma added; the signs are fixed by its number. Nothing
-    private: it only probes how a fit answers to noise."""
-    signs = 2.0 * np.random.Generator(np.random.Philox(number)).integers(0, 2, m.values.size) - 1
-    return Measurement(m.clique, m.values + SPREAD * np.asarray(m.sigma) * signs, m.sigma, m.query)
-
-
-def two_stage(
-    fit: Callable[..., Model], domain: Domain, measurements: Sequence[Any], total: float, **options
-) -> Model:
-    """See above; `fit` is `model.fit`, and the loss is that of the measurements, as always."""
-    low = {frozenset(m.clique): m.clique for m in measurements if len(m.clique) <= PAIRS}
-    finer = any(len(m.clique) > PAIRS for m in measurements)
-    smooth = fit(domain, measurements, total, stop="noise", **options) if finer else None
-    if smooth is not None and not (low and SHORT <= smooth.iterations <= LONG):
+def two_stage(fit: Callable[[Task, Options, Clock], Model], task: Task, options: Options, clock: Clock) -> Model:
+    """See above; `fit` is `estimate.estimated`, and the loss is that of the measurements, as always."""
+    if options.method == "auto":  # of whole marginals too: one method for what is compared and moved
+        options = replace(options, method="accelerated")
+    low = {frozenset(m.clique): m.clique for m in task.measurements if len(m.clique) <= PAIRS}
+    if not any(len(m.clique) > PAIRS for m in task.measurements):
+        return fit(task, replace(options, stop="risk"), clock)
+    smooth = fit(task, replace(options, stop="noise"), clock)
+    calls = clock.calls
+    if not (low and SHORT <= calls <= LONG):
         return smooth
-    close = fit(domain, measurements, total, stop="risk", **options)
-    if smooth is None:
-        return close
+    close = fit(task, replace(options, stop="risk"), clock)
     sigma = {
-        key: min(float(np.min(m.sigma)) for m in measurements if frozenset(m.clique) == key) for key in low
+        key: min(float(np.min(m.sigma)) for m in task.measurements if frozenset(m.clique) == key) for key in low
     }
     pairs = [
         Measurement(clique, np.ascontiguousarray(close.marginal(clique)).reshape(-1), sigma[key])
         for key, clique in low.items()
     ]
-    options |= {"warm_start": smooth, "iters": STEPS, "tol": None}
-    moved = fit(domain, pairs, total, stop="iters", **options)
+    last = replace(options, stop="iters", iters=clock.calls + STEPS, tol=None)
+    moved = fit(task.with_only(pairs, smooth, options.max_cells), last, clock)
     return Model(
-        domain,
+        task.domain,
         moved.nodes,
-        total=total,
-        loss=sum(_loss(moved, m) for m in measurements),
-        iterations=close.iterations + smooth.iterations + moved.iterations,
+        total=task.total,
+        loss=sum(_loss(moved, m) for m in task.measurements),
+        iterations=clock.calls,
         ended="noise level, pairs at least risk",
-        trace=smooth.trace,
+        trace=clock.trace,
         measured=smooth.errors,
     )
 

@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp import Measurement
+from fastdp._core.team import Team
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain
 from fastdp.model import layout
-from fastdp.model.estimate import _start, fit
+from fastdp.model.estimate import fit
 from fastdp.model.lower import check, usage
+from fastdp.model.task import Task, single
 from fastdp.model.tree import junction_tree
 
 from .test_infer import IMPOSSIBLE, random_case
@@ -224,10 +226,10 @@ def test_float32_begins_with_everything_possible():
     warm.nodes[0].table.reshape(-1)[5] = 1e-80
     mask = np.zeros(100, bool)
     mask[6] = True
-    parts = check(domain, [Measurement(("a", "b"), np.full(100, 10.0), 1.0)])
-    tree = junction_tree(domain, [("a", "b")])
-    plan = layout.make_plan(domain, tree, usage(parts))
-    start = _start(plan, None, None, {("a", "b"): mask}, warm, 1000.0, 1, np.dtype(np.float32))
+    seen = [Measurement(("a", "b"), np.full(100, 10.0), 1.0)]
+    task = Task.of(domain, seen, 1000.0, {("a", "b"): mask}, warm, Team(1), None)
+    plan = layout.make_plan(domain, task.tree, task.used())
+    start = single(task.start(plan, None))
     cells = layout.permute_cells(domain, ("a", "b"), np.array([5, 6]), plan.nodes[0].axes)
     assert start[cells[0]] > 0 and start[cells[1]] == 0
 

@@ -7,6 +7,7 @@ from fastdp import Measurement
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.model import staged
+from fastdp.model.descend import perturb
 from fastdp.model.estimate import fit
 from fastdp.model.layout import make_plan
 from fastdp.model.lower import check, lower, usage
@@ -57,7 +58,7 @@ def test_sway_is_what_it_says():
     matrix = (rng.random((7, 120)) < 0.3).astype(float)
     seen.append(Measurement(("a", "b"), matrix @ marginal(joint, ("a", "b")), 3.0, matrix))
     seen.append(Measurement(("b", "a"), marginal(joint, ("b", "a")) + 5.0, rng.uniform(1, 2, 120)))
-    perturbed = [staged.perturb(m, i) for i, m in enumerate(seen)]
+    perturbed = [perturb(m, i) for i, m in enumerate(seen)]
     parts = check(DOMAIN, seen)
     plan = make_plan(DOMAIN, junction_tree(DOMAIN, [m.clique for m in seen]), usage(parts))
     here, there = lower(plan, parts), lower(plan, check(DOMAIN, perturbed))
@@ -81,7 +82,7 @@ def test_sway_is_what_it_says():
 
 def test_shaking_is_fixed_and_in_proportion():
     m = Measurement(("a",), np.zeros(12), np.arange(1.0, 13.0))
-    one, two, other = staged.perturb(m, 4), staged.perturb(m, 4), staged.perturb(m, 5)
+    one, two, other = perturb(m, 4), perturb(m, 4), perturb(m, 5)
     assert (one.values == two.values).all() and (one.values != other.values).any()
     assert np.allclose(np.abs(one.values), SPREAD * m.sigma)
 
@@ -107,7 +108,9 @@ def test_refined_takes_pairs_from_one_and_the_rest_from_the_other(monkeypatch):
     monkeypatch.setattr(staged, "SHORT", 0)
     joint = truth(1)
     seen = measured(joint, 1, sigma=120.0)
-    close, smooth, both = (fit(DOMAIN, seen, stop=stop) for stop in ("risk", "noise", "refined"))
+    close, smooth, both = (
+        fit(DOMAIN, seen, stop=stop, method="accelerated") for stop in ("risk", "noise", "refined")
+    )
     assert (
         both.ended == "noise level, pairs at least risk"
         and both.iterations > close.iterations + smooth.iterations
@@ -128,7 +131,8 @@ def test_refined_is_the_noise_level_where_that_is_very_near_or_far(monkeypatch, 
     monkeypatch.setattr(staged, "SHORT", 0)
     monkeypatch.setattr(staged, bound, calls)
     seen = measured(truth(1), 1)
-    assert fit(DOMAIN, seen, stop="refined").loss == fit(DOMAIN, seen, stop="noise").loss
+    noise = fit(DOMAIN, seen, stop="noise", method="accelerated")
+    assert fit(DOMAIN, seen, stop="refined").loss == noise.loss
 
 
 def test_refined_without_anything_finer_is_least_risk():

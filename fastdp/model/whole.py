@@ -1,0 +1,116 @@
+"""The dual as a strategy: for measurements of whole marginals (each cell by itself, or each bin of merged
+codes)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from .consistent import closed_form, estimate
+from .descend import descend_from
+from .layout import Plan, make_plan
+from .model import Model
+from .optimise import Clock
+from .options import Options
+from .rake import CliqueTables, merged
+from .regions import Regions, make_regions
+from .task import Task, single
+
+MEASURED_CELLS = 1 << 24
+"""Above so many measured cells the candidates' tables would outweigh the model's."""
+
+TREE_CELLS = 1 << 25
+"""Above so many cells a junction tree that has to be raked costs more memory than mirror descent does."""
+
+LAST_STEPS = 40
+"""Calls of mirror descent after raking, where the cliques are not measured themselves: they bring in what
+goes around loops, and after 80 the noise of adult's triples at epsilon 1 comes in too (bench.fits)."""
+
+
+def regions_of(task: Task, options: Options) -> Regions | None:
+    """The problem of the dual, where it applies: answers about whole marginals, a rule that says how closely
+    to follow them, no model to start from."""
+    if options.stop not in ("noise", "risk", "tol") or options.iters is not None or task.warm_start is not None:
+        return None
+    problem = make_regions(task.domain, task.measurements)
+    if problem is None or sum(r.cells for r in problem.regions) > MEASURED_CELLS:
+        return None
+    if task.tree.cells > TREE_CELLS or options.stop == "tol":
+        return problem if _closed(task, problem) else None
+    return problem
+
+
+def _closed(task: Task, problem: Regions) -> bool:
+    inside = all(any(set(c) <= set(r.clique) for r in problem.regions) for c in task.zeros)
+    return inside and closed_form(task.tree, problem) is not None
+
+
+def fit_whole(task: Task, options: Options, clock: Clock, problem: Regions) -> Model:
+    rows = sum(r.rows for r in problem.regions)
+    constant = sum(r.constant for r in problem.regions)
+    bound = rows + options.slack * math.sqrt(2 * rows) - 2 * constant
+    start = None
+    if task.zeros and not _closed(task, problem):
+        start = _cliques(task, make_plan(task.domain, task.tree, task.used()))
+    tick = lambda calls, loss: clock.tick(calls, loss + constant)  # noqa: E731
+    estimated = estimate(
+        task.domain, task.tree, problem, task.total, options.stop, bound, task.team, tick, task.zeros, start
+    )
+    plan = make_plan(task.domain, task.tree, {})
+    tables = estimated.cliques.lay(plan, task.total)
+    if not estimated.closed:
+        clock.calls = estimated.passes
+        last = replace(options, stop="iters", iters=clock.calls + LAST_STEPS)
+        last = options if options.stop == "noise" else last
+        model = descend_from(task, last, clock, tables)
+        ended = model.ended if options.stop == "noise" else "least risk"
+        facts = {"loss": model.loss, "iterations": model.iterations, "trace": model.trace}
+        return Model(
+            task.domain, model.nodes, total=task.total, ended=ended, measured=model.errors, **facts
+        )
+    loss = _loss(estimated.cliques, problem) + constant
+    clock.tick(estimated.passes, loss)
+    ended = {"risk": "least risk", "noise": "noise level", "tol": "tolerance"}[options.stop]
+    return Model.from_plan(
+        plan,
+        tables if options.tables == "float64" else single(tables),
+        total=task.total,
+        loss=loss,
+        iterations=estimated.passes,
+        ended=ended if estimated.reached else "tolerance",
+        trace=clock.trace,
+        measured=_errors(problem),
+    )
+
+
+def _cliques(task: Task, plan: Plan) -> CliqueTables:
+    """The start of a fit as tables of the cliques."""
+    laid = task.start(plan, None)
+    tables = []
+    for clique in task.tree.cliques:
+        node = next(n for n in plan.nodes if set(n.axes) == set(clique))
+        cube = laid[node.table : node.table + node.rows * node.cells].reshape(task.domain.shape(node.axes))
+        tables.append(np.ascontiguousarray(cube.transpose([node.axes.index(a) for a in clique])))
+    return CliqueTables(task.domain, task.tree, tables)
+
+
+def _loss(cliques: CliqueTables, problem: Regions) -> float:
+    """1/2 sum ((table - y) / sigma)^2 over the regions."""
+    loss = 0.0
+    for r in problem.regions:
+        numbers = dict(r.names)
+        bins = [problem.partitions.bins[a][numbers[a]] if numbers[a] else None for a in r.clique]
+        gap = (merged(cliques.marginal(r.clique), bins).reshape(-1) - r.y) / r.sigma
+        loss += 0.5 * float(gap @ gap)
+    return loss
+
+
+def _errors(problem: Regions) -> dict[tuple[str, ...], np.ndarray]:
+    """Standard error of every cell measured by itself, per measured clique."""
+    return {
+        r.clique: np.broadcast_to(r.sigma, r.y.shape)
+        for r in problem.regions
+        if all(p == 0 for _, p in r.names)
+    }
