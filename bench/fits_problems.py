@@ -116,7 +116,9 @@ def following(rows: int = 200_000, columns: int = 14, seed: int = 0) -> Table:
     for j in range(1, columns):
         parent = int(rng.integers(max(0, j - 3), j))
         image = rng.integers(0, sizes[j], sizes[parent])
-        codes[:, j] = np.where(rng.random(rows) < 0.97, image[codes[:, parent]], rng.integers(0, sizes[j], rows))
+        codes[:, j] = np.where(
+            rng.random(rows) < 0.97, image[codes[:, parent]], rng.integers(0, sizes[j], rows)
+        )
     return Table(Domain({f"c{j}": int(n) for j, n in enumerate(sizes)}), codes)
 
 
@@ -125,7 +127,10 @@ def binary(rows: int = 22_000, columns: int = 16, seed: int = 0) -> Table:
     rng = np.random.default_rng(seed)
     lean = rng.beta(0.4, 0.8, size=(8, columns))
     kind = rng.choice(8, rows, p=rng.dirichlet(np.ones(8)))
-    return Table(Domain({f"b{j}": 2 for j in range(columns)}), (rng.random((rows, columns)) < lean[kind]).astype(np.int64))
+    return Table(
+        Domain({f"b{j}": 2 for j in range(columns)}),
+        (rng.random((rows, columns)) < lean[kind]).astype(np.int64),
+    )
 
 
 def wide_column(rows: int = 136_000, seed: int = 0) -> Table:
@@ -194,7 +199,9 @@ def marginal_problem(name: str, table: Table, epsilon: float, seed: int, cliques
     rng = np.random.default_rng(1000 * seed + 29)
     mu, d = mu_from(epsilon, DELTA), len(table.domain)
     sigma_1, sigma_k = math.sqrt(d / 0.2) / mu, math.sqrt(len(cliques) / 0.8) / mu
-    seen = [fastdp.Measurement((a,), _noisy(rng, table.marginal((a,)), sigma_1), sigma_1) for a in table.domain]
+    seen = [
+        fastdp.Measurement((a,), _noisy(rng, table.marginal((a,)), sigma_1), sigma_1) for a in table.domain
+    ]
     seen += [fastdp.Measurement(c, _noisy(rng, table.marginal(c), sigma_k), sigma_k) for c in cliques]
     return Problem(f"{name}, epsilon {epsilon:g}", table, seen, list(cliques))
 

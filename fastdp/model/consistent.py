@@ -49,7 +49,11 @@ def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
     chosen: dict[int, int] = {}
     for k, clique in enumerate(tree.cliques):
         alike = [i for i, r in enumerate(problem.regions) if set(r.clique) == set(clique)]
-        finest = [i for i in alike if all(partitions.within(problem.regions[j].names, problem.regions[i].names) for j in alike)]
+        finest = [
+            i
+            for i in alike
+            if all(partitions.within(problem.regions[j].names, problem.regions[i].names) for j in alike)
+        ]
         if finest:
             chosen[k] = finest[0]
         elif len(clique) > 1 or clique[0] in measured:
@@ -93,15 +97,25 @@ def estimate(
     decides the centres, and what is not measured."""
     chosen = None if start is not None else closed_form(tree, problem)
     rule = "risk" if rule == "noise" and chosen is None else rule
-    solver = _Solver(domain, problem, total, rule, bound, threads, tick, _possible(domain, problem, zeros or {}))
+    solver = _Solver(
+        domain, problem, total, rule, bound, threads, tick, _possible(domain, problem, zeros or {})
+    )
     top = max(r.order for r in problem.regions)
     if chosen is not None and (top <= 2 or rule == "tol"):
         tables = solver.all_at_once()
-        return Estimate(_product(domain, tree, problem, chosen, tables, total), solver.passes, solver.reached, True)
-    cliques = start if start is not None else CliqueTables.independent(domain, tree, solver.shares_of(domain), total)
+        return Estimate(
+            _product(domain, tree, problem, chosen, tables, total), solver.passes, solver.reached, True
+        )
+    cliques = (
+        start
+        if start is not None
+        else CliqueTables.independent(domain, tree, solver.shares_of(domain), total)
+    )
     tables = solver.staged(cliques, from_start=start is not None)
     if chosen is not None:
-        return Estimate(_product(domain, tree, problem, chosen, tables, total), solver.passes, solver.reached, True)
+        return Estimate(
+            _product(domain, tree, problem, chosen, tables, total), solver.passes, solver.reached, True
+        )
     return Estimate(cliques, solver.passes, solver.reached, False)
 
 
@@ -191,7 +205,9 @@ class _Solver:
         for i, table in tables.items():
             r = regions[i]
             if not any(r.names != other and within(r.names, other) for other in names):
-                out.append(Target(r.clique, table, float(np.sqrt(np.mean(np.square(r.sigma)))), self._bins(r)))
+                out.append(
+                    Target(r.clique, table, float(np.sqrt(np.mean(np.square(r.sigma)))), self._bins(r))
+                )
         return out
 
 
@@ -200,7 +216,7 @@ def first_centre(problem: Regions, r: Region) -> np.ndarray:
     a tenth."""
     sigma = np.broadcast_to(r.sigma, r.y.shape)
     centre = np.maximum(r.y, 0.5 * sigma)
-    (a, fine), = r.names
+    ((a, fine),) = r.names
     for q in problem.regions:
         p = dict(q.names).get(a, fine)
         if q.order > 1 and p != fine and problem.partitions.join(a, fine, p) == p:
@@ -281,14 +297,18 @@ def _product(domain, tree, problem: Regions, chosen: Mapping[int, int], tables, 
             if dict(r.names)[a]:
                 inside = np.bincount(bins, split[a])[bins]
                 part = np.divide(split[a], inside, out=(1 / np.bincount(bins))[bins], where=inside > 0)
-                table = table.take(bins, axis) * part.reshape([-1 if i == axis else 1 for i in range(r.order)])
+                table = table.take(bins, axis) * part.reshape(
+                    [-1 if i == axis else 1 for i in range(r.order)]
+                )
         full.append(np.ascontiguousarray(table.transpose([r.clique.index(a) for a in clique])))
     out = CliqueTables(domain, tree, full)
     out.calibrate()
     return out
 
 
-def _possible(domain: Domain, problem: Regions, zeros: Mapping[Sequence[str], np.ndarray]) -> dict[int, np.ndarray]:
+def _possible(
+    domain: Domain, problem: Regions, zeros: Mapping[Sequence[str], np.ndarray]
+) -> dict[int, np.ndarray]:
     """Which cells of which regions are possible: not ruled out by `zeros`, and with a possible counterpart wherever regions must
     agree. Regions where all are possible are left out."""
     out: dict[int, np.ndarray] = {}
@@ -301,7 +321,9 @@ def _possible(domain: Domain, problem: Regions, zeros: Mapping[Sequence[str], np
                 cube = free.transpose([clique.index(a) for a in kept])
                 bins = [partitions.bins[a][dict(r.names)[a]] for a in kept]
                 any_free = merged(cube.astype(np.float64), bins) > 0
-                any_free = any_free.reshape([r.shape[k] if a in clique else 1 for k, a in enumerate(r.clique)])
+                any_free = any_free.reshape(
+                    [r.shape[k] if a in clique else 1 for k, a in enumerate(r.clique)]
+                )
                 out[i] = out.get(i, np.ones(r.shape, bool)) & any_free
     changed = bool(out)
     while changed:
@@ -313,7 +335,9 @@ def _possible(domain: Domain, problem: Regions, zeros: Mapping[Sequence[str], np
             both = sides[0] & sides[1]
             for i, side in zip((c.left, c.right), sides):
                 if (side & ~both).any():
-                    out[i] = out.get(i, np.ones(problem.regions[i].shape, bool)) & _back(problem, i, both, c.names)
+                    out[i] = out.get(i, np.ones(problem.regions[i].shape, bool)) & _back(
+                        problem, i, both, c.names
+                    )
                     changed = True
     if any(not mask.any() for mask in out.values()):
         raise MeasurementError("structural zeros leave no possible row: check `zeros` for a contradiction")
@@ -334,4 +358,6 @@ def _back(problem: Regions, i: int, mask: np.ndarray, names) -> np.ndarray:
     p, r, number = problem.partitions, problem.regions[i], dict(names)
     for axis, a in enumerate(p.axes(names)):
         mask = mask.take(p.lift(a, dict(r.names)[a], number[a]), axis)
-    return np.broadcast_to(mask.reshape([r.shape[k] if a in number else 1 for k, a in enumerate(r.clique)]), r.shape)
+    return np.broadcast_to(
+        mask.reshape([r.shape[k] if a in number else 1 for k, a in enumerate(r.clique)]), r.shape
+    )

@@ -60,7 +60,9 @@ def descend_from(task: Task, options: Options, clock: Clock, tables: np.ndarray 
     engine, probe = Engine(plan, task.team, dtype, targets), None
     if options.stop == "risk":
         answers = [perturb(m, i) for i, m in enumerate(task.measurements)]
-        quick = Engine(plan, task.team, np.float32)  # a probe needs no more, and shares the caches with the fit
+        quick = Engine(
+            plan, task.team, np.float32
+        )  # a probe needs no more, and shares the caches with the fit
         perturbed = lower(plan, check(task.domain, answers), dtype)
         probe = DescentState(quick, perturbed, single(tables), task.total, task.team, averages=False)
     descent = DescentState(engine, quadratic, tables, task.total, task.team, clock.calls, probe)

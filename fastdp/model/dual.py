@@ -67,7 +67,8 @@ class Dual:
             rhs.append(np.full(size, total if c.right is None else 0.0))
             at += size
         tables = [
-            (r.cells // r.shape[-1], r.shape[-1], r.y / r.sigma, r.sigma, own) for r, own in zip(problem.regions, links)
+            (r.cells // r.shape[-1], r.shape[-1], r.y / r.sigma, r.sigma, own)
+            for r, own in zip(problem.regions, links)
         ]
         self.core = Core(tables, np.concatenate(rhs), threads if self.cells >= PARALLEL else 1)
         self.x = np.zeros(at)
@@ -82,7 +83,9 @@ class Dual:
     def centre(self, i: int, table: np.ndarray, possible: np.ndarray | None = None) -> None:
         """The centre of region i, in rows; cells that are not possible stay zero."""
         inverse = np.minimum(self.problem.regions[i].sigma / np.maximum(table.reshape(-1), 1e-300), 1 / LEAST)
-        self.core.inverse[self.spans[i]] = inverse if possible is None else np.where(possible.reshape(-1), inverse, 0.0)
+        self.core.inverse[self.spans[i]] = (
+            inverse if possible is None else np.where(possible.reshape(-1), inverse, 0.0)
+        )
 
     def aim(self, i: int, table: np.ndarray) -> None:
         """Gives region i other answers, in rows."""
@@ -156,7 +159,9 @@ def denoised(dual: Dual, bound: float = 0.0) -> tuple[list[np.ndarray], bool]:
     squares = float(np.einsum("ni,nij,nj->", weights, gram, weights))
     n = len(dual.spans)
     for i, (span, r) in enumerate(zip(dual.spans, dual.problem.regions)):
-        table = r.sigma * sum(w * cells[span].astype(np.float64) for w, cells in zip(weights[i], seen) if w > 0)
+        table = r.sigma * sum(
+            w * cells[span].astype(np.float64) for w, cells in zip(weights[i], seen) if w > 0
+        )
         dual.centre(i, table, dual.core.inverse[span] > 0)
         dual.aim(i, table)
     tau, ones = np.full(n, AGREE), np.ones(n)

@@ -63,7 +63,9 @@ class CliqueTables:
                 shared = set(self.tree.cliques[i]) & set(here)
                 kept = [a for a in here if a in shared]
                 order = [a for a in self.tree.cliques[key[0]] if a in shared]
-                self._separator[key] = _sum(self.tables[j], here, shared).transpose([kept.index(a) for a in order])
+                self._separator[key] = _sum(self.tables[j], here, shared).transpose(
+                    [kept.index(a) for a in order]
+                )
                 self._tell(i, j)
 
     def home(self, attrs) -> int:
@@ -74,7 +76,9 @@ class CliqueTables:
     def marginal(self, clique: Clique) -> np.ndarray:
         k = self.home(clique)
         kept = [a for a in self.tree.cliques[k] if a in clique]
-        return _sum(self.tables[k], self.tree.cliques[k], set(clique)).transpose([kept.index(a) for a in clique])
+        return _sum(self.tables[k], self.tree.cliques[k], set(clique)).transpose(
+            [kept.index(a) for a in clique]
+        )
 
     def rake(self, targets: Sequence[Target], tours: int, floor: float = FLOOR) -> None:
         """Scales to the targets, so many times around the tree."""
@@ -121,7 +125,10 @@ class CliqueTables:
         there, here = self.tree.cliques[i], self.tree.cliques[j]
         shared = set(there) & set(here)
         new, old = _sum(self.tables[i], there, shared), self._separator[key]
-        first, second = [a for a in there if a in shared], [a for a in self.tree.cliques[key[0]] if a in shared]
+        first, second = (
+            [a for a in there if a in shared],
+            [a for a in self.tree.cliques[key[0]] if a in shared],
+        )
         new = new.transpose([first.index(a) for a in second])
         ratio = np.divide(new, old, out=np.zeros_like(new), where=old > 0)
         kept = [a for a in here if a in shared]
@@ -147,7 +154,9 @@ class CliqueTables:
         out = np.empty(plan.cells)
         for node in plan.nodes:
             table = self.marginal(node.axes)
-            out[node.table : node.table + node.rows * node.cells] = (table * (total / table.sum())).reshape(-1)
+            out[node.table : node.table + node.rows * node.cells] = (table * (total / table.sum())).reshape(
+                -1
+            )
         return out
 
 

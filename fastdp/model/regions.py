@@ -9,7 +9,7 @@ do along the covering pairs of the set of all meets. Each covering pair is a con
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -64,7 +64,9 @@ class Partitions:
         key = (a, min(p, q), max(p, q))
         if key not in self._joined:
             label = self.bins[a][p].copy()
-            while True:  # spread the least label through the bins of each partition in turn until nothing changes
+            while (
+                True
+            ):  # spread the least label through the bins of each partition in turn until nothing changes
                 before = label.copy()
                 for bins in (self.bins[a][q], self.bins[a][p]):
                     least = np.full(bins.max() + 1, label.size)
@@ -215,7 +217,9 @@ def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarr
             names.append((a, number))
     kept = frozenset(names)
     order = [a for a in m.clique if a in dict(kept)]
-    lone = tuple(i for i, a in enumerate(m.clique) if a not in dict(kept))  # merged into a single bin: no axis
+    lone = tuple(
+        i for i, a in enumerate(m.clique) if a not in dict(kept)
+    )  # merged into a single bin: no axis
     cube, spread = cube.squeeze(lone), spread.squeeze(lone)
     turn = [order.index(a) for a in partitions.axes(kept)]
     return kept, cube.transpose(turn).reshape(-1), spread.transpose(turn).reshape(-1), constant
@@ -275,8 +279,10 @@ def _constraints(partitions: Partitions, regions: list[Region], sets: list[Set])
 
     owner = {}
     for s in sets:
-        owner[s] = measured[s] if s in measured else min(
-            (measured[t] for t in above[s] if t in measured), key=lambda i: (spread(i, s), i)
+        owner[s] = (
+            measured[s]
+            if s in measured
+            else min((measured[t] for t in above[s] if t in measured), key=lambda i: (spread(i, s), i))
         )
     out: dict[Constraint, None] = {}
     least = set(sets)

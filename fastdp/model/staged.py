@@ -36,7 +36,9 @@ pickup-dropoff. Where it takes more, cells stand far above their noise and littl
 epsilon 10 on ten million, 0.0003 for three times the work."""
 
 
-def two_stage(fit: Callable[[Task, Options, Clock], Model], task: Task, options: Options, clock: Clock) -> Model:
+def two_stage(
+    fit: Callable[[Task, Options, Clock], Model], task: Task, options: Options, clock: Clock
+) -> Model:
     """See above; `fit` is `estimate.estimated`, and the loss is that of the measurements, as always."""
     if options.method == "auto":  # of whole marginals too: one method for what is compared and moved
         options = replace(options, method="accelerated")
@@ -49,7 +51,8 @@ def two_stage(fit: Callable[[Task, Options, Clock], Model], task: Task, options:
         return smooth
     close = fit(task, replace(options, stop="risk"), clock)
     sigma = {
-        key: min(float(np.min(m.sigma)) for m in task.measurements if frozenset(m.clique) == key) for key in low
+        key: min(float(np.min(m.sigma)) for m in task.measurements if frozenset(m.clique) == key)
+        for key in low
     }
     pairs = [
         Measurement(clique, np.ascontiguousarray(close.marginal(clique)).reshape(-1), sigma[key])

@@ -76,7 +76,9 @@ class Task:
     def start(self, plan: Plan, quadratic: Quadratic | None) -> np.ndarray:
         """The node tables a fit begins with: those of the given model, or of the independent fit of the
         measured single attributes (uniform where none was measured); without what is impossible."""
-        if self.warm_start is not None:  # the same nodes in order, with a potential for every cell of the model
+        if (
+            self.warm_start is not None
+        ):  # the same nodes in order, with a potential for every cell of the model
             held = {frozenset(node.axes): None for node in self.warm_start.nodes}
             plan = make_plan(self.domain, self.tree, held | {frozenset(c): None for c in self.zeros})
             theta = self.warm_start.potentials(plan)
@@ -94,11 +96,11 @@ class Task:
         tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
         log_z = Engine(plan, self.team).infer(theta, self.total, tables, m)
         if log_z is None:
-            raise MeasurementError("structural zeros leave no possible row: check `zeros` for a contradiction")
-        if not np.isfinite(log_z):
             raise MeasurementError(
-                "the fit cannot begin: potentials are not finite; check values and sigma"
+                "structural zeros leave no possible row: check `zeros` for a contradiction"
             )
+        if not np.isfinite(log_z):
+            raise MeasurementError("the fit cannot begin: potentials are not finite; check values and sigma")
         return tables
 
 
@@ -132,9 +134,7 @@ def _errors(plan: Plan, place: Place, w: np.ndarray) -> np.ndarray | None:
     precision = w[place.at : place.at + place.size]
     if not (precision > 0).any():
         return None
-    error = np.divide(
-        1.0, np.sqrt(precision), out=np.full(precision.shape, np.inf), where=precision > 0
-    )
+    error = np.divide(1.0, np.sqrt(precision), out=np.full(precision.shape, np.inf), where=precision > 0)
     if place.cells is None:
         return error
     full = np.full(plan.domain.cells(place.axes), np.inf)

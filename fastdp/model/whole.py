@@ -32,7 +32,11 @@ goes around loops, and after 80 the noise of adult's triples at epsilon 1 comes 
 def regions_of(task: Task, options: Options) -> Regions | None:
     """The problem of the dual, where it applies: answers about whole marginals, a rule that says how closely
     to follow them, no model to start from."""
-    if options.stop not in ("noise", "risk", "tol") or options.iters is not None or task.warm_start is not None:
+    if (
+        options.stop not in ("noise", "risk", "tol")
+        or options.iters is not None
+        or task.warm_start is not None
+    ):
         return None
     problem = make_regions(task.domain, task.measurements)
     if problem is None or sum(r.cells for r in problem.regions) > MEASURED_CELLS:
@@ -67,9 +71,7 @@ def fit_whole(task: Task, options: Options, clock: Clock, problem: Regions) -> M
         model = descend_from(task, last, clock, tables)
         ended = model.ended if options.stop == "noise" else "least risk"
         facts = {"loss": model.loss, "iterations": model.iterations, "trace": model.trace}
-        return Model(
-            task.domain, model.nodes, total=task.total, ended=ended, measured=model.errors, **facts
-        )
+        return Model(task.domain, model.nodes, total=task.total, ended=ended, measured=model.errors, **facts)
     loss = _loss(estimated.cliques, problem) + constant
     clock.tick(estimated.passes, loss)
     ended = {"risk": "least risk", "noise": "noise level", "tol": "tolerance"}[options.stop]
