@@ -25,7 +25,7 @@ from ..queries import Grid
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts.common import ModelRows, any_pair, measure_users, users_share
 from .parts.sizes import LargestModel, largest_forest, tree_size
-from .parts.tree import MAX_PAIR_CELLS, SPLIT, part_mu, private_pairs
+from .parts.tree import MAX_PAIR_CELLS, pair_shares, part_mu, private_pairs
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
@@ -116,8 +116,13 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         recipe or public data."""
         if known is not None:
             return known, [], left
-        pairs, ones = private_pairs(session, self.selection * left)
-        return pairs, ones, left * (1 - self.selection)
+        selection, rest = self.split(left, private=True)
+        pairs, ones = private_pairs(session, selection)
+        return pairs, ones, rest
+
+    def split(self, left: float, *, private: bool) -> tuple[float, float]:
+        """(choice of the outer marginals, their measurement) of `left` of mu^2; `private`: chosen so."""
+        return (left * self.selection, left * (1 - self.selection)) if private else (0.0, left)
 
     def check(self, schema: Schema) -> None:
         if self.outer is not None:
@@ -174,7 +179,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         outer = self.outer if outer is None else outer
         if outer is not None:
             return self.planned(domain, outer, left)
-        part = left * (1 if public else 1 - self.selection) / (2 * len(domain) - 1)
+        part = self.split(left, private=not public)[1] / (2 * len(domain) - 1)
         return [*(Planned((a,), part, domain[a]) for a in domain), *any_pair(domain, part)]
 
     def planned(self, domain: Domain, outer: Sequence[Clique], left: float) -> list[Planned]:
@@ -194,10 +199,12 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if public:
                 notes = ("outer marginals would be chosen from the public data",)
                 return Outline((), tuple(charges), (), notes)
-            charges.append(("private choice of pairs", left * self.selection * (1 - SPLIT)))
+            for_ones, for_choice = pair_shares(self.split(left, private=True)[0])
+            charges.append(("private choice of pairs", for_choice))
             notes = ("outer marginals: a spanning tree of pairs, chosen privately",)
-            part = left * self.selection * SPLIT / len(domain)
-            ones = tuple(Planned((a,), part, domain[a], note="judging pairs") for a in domain)
+            ones = tuple(
+                Planned((a,), for_ones / len(domain), domain[a], note="judging pairs") for a in domain
+            )
             return Outline(ones, tuple(charges), (), notes)
         lines = tuple(self.planned(domain, self.outer, 1 - taken))
         return Outline(lines, tuple(charges), tuple(maximal([p.clique for p in lines])))

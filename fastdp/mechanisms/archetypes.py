@@ -118,8 +118,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         from ..public.archetypes.prior import prior_model
         from ..public.archetypes.users import DealtRows
 
-        sets = refine_sets(session.domain, how, tuple(public.prior))
-        mu = part_mu(session, how.share / len(sets))
+        sets, share = refine_sets(session.domain, how, tuple(public.prior))
+        mu = part_mu(session, share)
         ways = session.measure([Request(s, mu) for s in sets], label="marginals to refine by")
         job.check()
         prior = prior_model(session.domain, public.prior, threads=job.threads)
@@ -154,12 +154,16 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def mus(self, session: Session, count: int) -> list[float]:
         """The Gaussian-DP parameter of each user count. As published ("classic-gaussian"): shares of epsilon
         and delta, added up, with epsilon below 1; otherwise shares of mu^2."""
-        shares = [self.share, 1 - self.share] if count == 2 else [1.0]
+        shares = self.user_shares(trait=count == 2)
         if self.calibration == "classic-gaussian":
             epsilon = min(session.epsilon, CLASSIC_EPSILON_MAX)
             return [mu_of_method(s * epsilon, s * session.delta, "classic-gaussian") for s in shares]
+        return [part_mu(session, s) for s in shares]
+
+    def user_shares(self, *, trait: bool) -> list[float]:
+        """Shares of mu^2 of the user counts: by archetype and, where there is one, by trait."""
         left = 1.0 if self.refine is None else 1 - self.refine.share
-        return [part_mu(session, s * left) for s in shares]
+        return [self.share * left, (1 - self.share) * left] if trait else [left]
 
     def users(self, answers: Sequence[Measurement], public: PublicModel) -> np.ndarray:
         """Users by archetype and trait: the public table moved to the two noisy margins, negatives at 0."""
@@ -195,19 +199,16 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return tree_size(domain, [*prior, *(self.refine.measured or ())])
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        left = 1.0 if self.refine is None else 1 - self.refine.share
-        first = left * (self.share if self.trait is not None else 1.0)
-        charges = [("users per archetype", first)]
-        if self.trait is not None:
-            charges.append((f"users per {self.trait}", left - first))
+        names = ["archetype"] if self.trait is None else ["archetype", self.trait]
+        shares = self.user_shares(trait=self.trait is not None)
+        charges = [(f"users per {name}", share) for name, share in zip(names, shares, strict=True)]
         notes = [f"{self.archetypes or DEFAULT_ARCHETYPES} archetypes, at most {self.max_rows} rows"]
         if not public:
             notes.append("public data is needed")
         lines: tuple[Planned, ...] = ()
         cliques = self.prior or (self.refine.measured if self.refine is not None else None)
         if self.refine is not None and cliques:
-            sets = refine_sets(domain, self.refine, cliques)
-            part = self.refine.share / len(sets)
+            sets, part = refine_sets(domain, self.refine, cliques)
             lines = tuple(Planned(s, part, domain.cells(s), note="refine") for s in sets)
         elif self.refine is not None:
             charges.append(("marginals to refine by", self.refine.share))
@@ -215,8 +216,10 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Outline(lines, tuple(charges), shown, tuple(notes))
 
 
-def refine_sets(domain: Domain, how: Refine, cliques: Sequence[Sequence[str]]) -> list[Clique]:
-    """The marginals that are measured."""
+def refine_sets(domain: Domain, how: Refine, cliques: Sequence[Sequence[str]]) -> tuple[list[Clique], float]:
+    """(the marginals that are measured, the share of mu^2 of each)."""
     if how.measured is not None:
-        return [domain.check(c) for c in how.measured]
-    return [s for s in downward_closure([domain.check(c) for c in cliques]) if len(s) <= how.ways]
+        sets = [domain.check(c) for c in how.measured]
+    else:
+        sets = [s for s in downward_closure([domain.check(c) for c in cliques]) if len(s) <= how.ways]
+    return sets, how.share / len(sets)

@@ -14,7 +14,7 @@ import numpy as np
 from ..domain import Domain
 from ..measurement import Request
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
-from .parts.common import any_pair, measure_users, users_share
+from .parts.common import any_pair, divided, measure_users, users_share
 from .parts.merged import merge
 from .parts.sizes import LargestModel, largest_forest
 from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu, spanning_tree
@@ -45,7 +45,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         users = measure_users(
             self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
         )
-        one, choice, pair = ((1 - users.share) * s / sum(self.shares) for s in self.shares)
+        one, choice, pair = divided(1 - users.share, self.shares)
 
         ones = measure_ones(session, one)
         merged = merge(session.domain, ones, self.rare)
@@ -76,7 +76,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)
-        one, choice, pair = ((1 - taken) * s / sum(self.shares) for s in self.shares)
+        one, choice, pair = divided(1 - taken, self.shares)
         charges = [("rows per user", taken)] if taken else []
         charges.append(("private choice of the tree", choice))
         ones = tuple(Planned((a,), one / len(domain), domain[a], note="1-ways") for a in domain)

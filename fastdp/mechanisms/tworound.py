@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -26,7 +26,7 @@ from ..model.tree import DEFAULT_MAX_CELLS
 from ..queries import Binned
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts.choose import affordable, strongest
-from .parts.common import any_pair, measure_users, users_share
+from .parts.common import any_pair, divided, measure_users, users_share
 from .parts.compress import Compression, Expansion, merge_outside, merge_rare
 from .parts.constraints import Constraint, Region, column_of, merged_masks
 from .parts.merged import ExpandedRows
@@ -64,6 +64,15 @@ class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             code = np.arange(domain[a])
             bins.append(None if edges is None else np.searchsorted(edges, code, side="right") - 1)
         return Binned(domain.shape(self.clique), bins)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of mu^2: `first` by column of round 1, `choice` of the marginals of round 2, `second` for these."""
+
+    first: Mapping[str, float]
+    choice: float
+    second: float
 
 
 class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,23 +142,24 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         users = measure_users(
             self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
         )
-        first, second = ((1 - users.share) * s / sum(self.shares) for s in self.shares)
+        shares = self.split(session.domain, users.share, public=job.public is not None)
 
-        weights = normalised([self.weights.get(a, 1.0) for a in session.domain])
         ones = session.measure(
-            [Request((a,), part_mu(session, first * w)) for a, w in zip(session.domain, weights)], "round 1"
+            [Request((a,), part_mu(session, share)) for a, share in shares.first.items()], "round 1"
         )
         compression, impossible, inferred = self.compress(session.schema, ones)
         merged = [compression.measurement(m) for m in ones]
         zeros = compression.zeros(impossible)
         job.check()
 
-        wanted, second = self.choose(session, job, compression, merged, second)
+        wanted = self.choose(session, job, compression, merged, shares.choice)
         weight = {m.clique: m.weight for m in wanted}
         kept, dropped = affordable(
             compression.domain, list(weight), self.max_marginal, self.limit, list(zeros), weight
         )
-        pairs = self.measure_round2(session, compression, [m for m in wanted if m.clique in kept], second)
+        pairs = self.measure_round2(
+            session, compression, [m for m in wanted if m.clique in kept], shares.second
+        )
         model = job.fit(compression.domain, [*merged, *pairs], zeros=zeros, stop=self.stop)
         frequencies = public_frequencies(job, compression)
         return Outcome(
@@ -191,26 +201,34 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 codes[name] = merge_rare(m, self.threshold)
         return Compression(schema.domain, codes), merged_masks(masks), inferred
 
+    def split(self, domain: Domain, users: float, *, public: bool) -> Shares:
+        """What is left beside `users` of mu^2, divided among the rounds."""
+        first, second = divided(1 - users, self.shares)
+        weights = normalised([self.weights.get(a, 1.0) for a in domain])
+        ones = {a: first * w for a, w in zip(domain, weights)}
+        if self.round2 is None and not public:
+            return Shares(ones, second * self.selection, second * (1 - self.selection))
+        return Shares(ones, 0.0, second)
+
     def choose(
         self, session: Session, job: Job, compression: Compression, ones: Sequence[Measurement], share: float
-    ) -> tuple[list[Marginal], float]:
-        """(marginals of round 2, the share of mu^2 left to measure them)."""
+    ) -> list[Marginal]:
+        """Marginals of round 2; `share` of mu^2 pays for a private choice."""
         if self.round2 is not None:
-            return self.listed, share
+            return self.listed
         if job.public is not None:
             strength = job.public.associations(compression.codes, self.max_marginal)
             pairs = strongest(compression.domain, strength, self.extra, self.limit)
         else:
-            pairs = spanning_tree(session, ones, share * self.selection, compression.codes)
-            share *= 1 - self.selection
-        return [Marginal(clique=p) for p in pairs if len(p) == 2], share
+            pairs = spanning_tree(session, ones, share, compression.codes)
+        return [Marginal(clique=p) for p in pairs if len(p) == 2]
 
     def measure_round2(
         self, session: Session, compression: Compression, marginals: Sequence[Marginal], share: float
     ) -> list[Measurement]:
         requests = [
-            Request(m.clique, part_mu(session, share * w), m.query(compression.domain))
-            for m, w in zip(marginals, normalised([m.weight for m in marginals]))
+            Request(m.clique, part_mu(session, part), m.query(compression.domain))
+            for m, part in marginal_shares(marginals, share)
         ]
         return session.measure(requests, "round 2", recode=compression.codes) if requests else []
 
@@ -239,30 +257,29 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """With pairs of all sizes in place of those that round 2 is going to choose."""
         lines = list(self.outline(domain, public=public, user=user).measurements)
         if self.round2 is None and len(domain) > 1:
-            second = (1 - users_share(self, public=public, user=user)) * self.shares[1] / sum(self.shares)
-            count = len(domain) - 1 + (self.extra if public else 0)
-            lines += any_pair(domain, second * (1 if public else 1 - self.selection) / count)
+            shares = self.split(domain, users_share(self, public=public, user=user), public=public)
+            lines += any_pair(domain, shares.second / (len(domain) - 1 + (self.extra if public else 0)))
         return lines
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)
-        first, second = ((1 - taken) * s / sum(self.shares) for s in self.shares)
+        shares = self.split(domain, taken, public=public)
         charges = [("rows per user", taken)] if taken else []
-        weights = normalised([self.weights.get(a, 1.0) for a in domain])
-        lines = [Planned((a,), first * w, domain[a], note="round 1") for a, w in zip(domain, weights)]
+        lines = [Planned((a,), share, domain[a], note="round 1") for a, share in shares.first.items()]
         notes = [
-            f"values under {self.threshold:g} standard errors in round 1 are merged before round 2; sizes are those before",
+            f"values under {self.threshold:g} standard errors in round 1 are merged before round 2; sizes are "
+            "those before",
             f"the model has at most {self.limit:,} cells: what would make it larger is left out",
         ]
-        for m, w in zip(self.listed, normalised([m.weight for m in self.listed])):
+        for m, share in marginal_shares(self.listed, shares.second):
             query = m.query(domain) if m.edges else None
             cells = domain.cells(domain.check(m.clique)) if query is None else query.rows
-            lines.append(Planned(m.clique, second * w, cells, note="round 2"))
+            lines.append(Planned(m.clique, share, cells, note="round 2"))
         if self.round2 is None and public:
-            charges.append(("round 2, chosen from the public data", second))
+            charges.append(("round 2, chosen from the public data", shares.second))
         elif self.round2 is None:
-            charges.append(("private choice of pairs", second * self.selection))
-            charges.append(("round 2, a spanning tree of pairs", second * (1 - self.selection)))
+            charges.append(("private choice of pairs", shares.choice))
+            charges.append(("round 2, a spanning tree of pairs", shares.second))
         return Outline(tuple(lines), tuple(charges), (), tuple(notes))
 
 
@@ -270,6 +287,11 @@ def normalised(weights: Sequence[float]) -> list[float]:
     """Each weight's square as a share of the sum of squares."""
     total = math.fsum(w * w for w in weights)
     return [w * w / total for w in weights]
+
+
+def marginal_shares(marginals: Sequence[Marginal], second: float) -> list[tuple[Marginal, float]]:
+    """Each marginal of round 2 with its share of mu^2."""
+    return [(m, second * w) for m, w in zip(marginals, normalised([m.weight for m in marginals]))]
 
 
 def public_frequencies(job: Job, compression: Compression) -> Mapping[str, np.ndarray]:

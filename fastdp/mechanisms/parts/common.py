@@ -42,6 +42,11 @@ def users_share(config: Config, *, public: bool, user: bool) -> float:
     return share
 
 
+def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
+    """`left` of mu^2 in the proportions of `shares`."""
+    return tuple(left * s / sum(shares) for s in shares)
+
+
 @dataclass(frozen=True)
 class Users:
     """The noisy histogram of rows per user, None where nothing needs one; the share of mu^2 it took; and how

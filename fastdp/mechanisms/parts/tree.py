@@ -52,10 +52,16 @@ def measure_ones(session: Session, share: float, label: str = "1-ways") -> list[
     return session.measure([Request((a,), mu) for a in session.domain], label=label)
 
 
+def pair_shares(share: float) -> tuple[float, float]:
+    """(1-ways to judge pairs by, choice of the tree): what `private_pairs` spends `share` of mu^2 on."""
+    return share * SPLIT, share * (1 - SPLIT)
+
+
 def private_pairs(session: Session, share: float) -> tuple[list[Clique], list[Measurement]]:
     """A spanning tree of pairs and the 1-ways it was clip_criteria by, for `share` of mu^2 in all."""
-    ones = measure_ones(session, share * SPLIT, label="1-ways to judge pairs by")
-    return spanning_tree(session, ones, share * (1 - SPLIT)), ones
+    for_ones, for_choice = pair_shares(share)
+    ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
+    return spanning_tree(session, ones, for_choice), ones
 
 
 def spanning_tree(
