@@ -9,10 +9,12 @@ import sys
 
 import numpy as np
 
-from fastdp._core import bound, count, draw, ids, infer, noise, sample, score, team
+import fastdp
+from fastdp._core import bound, count, draw, ids, infer, lines, noise, sample, score, team, treesize
 from fastdp.domain import Domain
 from fastdp.errors import PrivacyError
 from fastdp.model.layout import make_plan
+from fastdp.model.marginals import marginals
 from fastdp.model.tree import junction_tree
 from fastdp.privacy import noise as privacy
 
@@ -117,6 +119,31 @@ def dealing():
     return owner.tobytes(), drawn.tobytes()
 
 
+def reading():
+    text = b'1,"a"\n2,b\n"3\n4,\n' * 50
+    dialect = lines.Dialect(ord(","), ord('"'), -1, False, [b""])
+    columns, *told = lines.split(text, dialect, np.arange(2, dtype=np.int32), 2, 1 << 20)
+    objects, *also = lines.json(b'{"x": 1, "y": "two"}\nno\n' * 50, lines.Texts([b"x", b"y"]), 1 << 20)
+    texts = [
+        (offset.tobytes(), data[: offset[-1]].tobytes(), nulls)
+        for offset, data, _, nulls in columns + objects
+    ]
+    return texts, told, also
+
+
+MODEL = fastdp.fit(
+    {"a": 4, "b": 5, "c": 3},
+    [fastdp.Measurement(pair, np.ones(n), 1.0) for pair, n in ((("a", "b"), 20), (("b", "c"), 15))],
+)
+
+
+def many_marginals():
+    found = marginals(MODEL, [("a", "b"), ("a", "c"), ("b",)], 3)
+    graph = treesize.Graph([4, 5, 3])
+    graph.add((0, 1))
+    return [table.tobytes() for table in found.values()], graph.cells((1, 2))
+
+
 def random():
     out = np.zeros(70_000, np.int64)
     noise.gaussian(np.array([3.0]), np.arange(8, dtype=np.uint32), 3, out)
@@ -129,7 +156,20 @@ def one_team():
     return infer.blend(0.5, x, x, x.copy(), workers), workers.threads
 
 
-CASES = (inference, vectors, counting, sparse_counting, users, sampling, scoring, dealing, random, one_team)
+CASES = (
+    inference,
+    vectors,
+    counting,
+    sparse_counting,
+    users,
+    sampling,
+    scoring,
+    dealing,
+    reading,
+    many_marginals,
+    random,
+    one_team,
+)
 
 
 def main():
