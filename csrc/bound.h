@@ -20,39 +20,41 @@ static inline uint64_t fdp_mix2(uint64_t key, uint64_t x) {
     return fdp_mix(fdp_mix(key + 0x9e3779b97f4a7c15ULL) ^ (x + 0x632be59bd9b4e019ULL));
 }
 
-/* count[u] = rows of user u; count[users] is zero on entry. A user with more than 2^32-1 rows: FDP_ERR_OVERFLOW. */
+/* count[u] = rows of user u; count[users] is zero on entry. A user with more than 2^32-1 rows:
+ * FDP_ERR_OVERFLOW. */
 int fdp_rows_per_user(int64_t rows, const uint32_t *user, uint32_t *count);
 
-/* Stable counting sort by user: value[] of user u ends up in sorted[start[u] .. start[u+1]). start has users + 1
- * entries, filled here from count. value == NULL: the row numbers themselves. */
+/* Stable counting sort by user: value[] of user u ends up in sorted[start[u] .. start[u+1]). start has users
+ * + 1 entries, filled here from count. value == NULL: the row numbers themselves. */
 int fdp_group(int64_t rows, const uint32_t *user, int64_t users, const uint32_t *count, const uint64_t *value,
               int64_t *start, uint64_t *sorted);
 
 /* hash[i] = fdp_mix2 over one more column of codes (width 1, 2, 4); hash starts at zero. */
 int fdp_hash_column(int64_t rows, const void *column, int width, uint64_t *hash);
 
-/* keep[i] = 1 for at most k rows of each user: those of smallest mix2(user_hash, content, number among equals).
- * start/order: fdp_group of the row numbers; content: the rows' content hashes. */
+/* keep[i] = 1 for at most k rows of each user: those of smallest mix2(user_hash, content, number among
+ * equals). start/order: fdp_group of the row numbers; content: the rows' content hashes. */
 int fdp_cap(int64_t users, const int64_t *start, const uint64_t *order, const uint64_t *content,
             const uint64_t *user_hash, int64_t k, int threads, uint8_t *keep);
 
-/* Users by their most common key: out[key] += 1 for each user with a key below `keys` (others are not counted).
- * Ties by the smallest mix2(user_hash, key). sorted: keys grouped by user, reordered here. */
-int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, uint64_t keys,
-                    int threads, int64_t *out);
+/* Users by their most common key: out[key] += 1 for each user with a key below `keys` (others are not
+ * counted). Ties by the smallest mix2(user_hash, key). sorted: keys grouped by user, reordered here. */
+int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
+                    uint64_t keys, int threads, int64_t *out);
 
-/* Which cells of a grid have a place in a histogram: all (cells NULL), or cells[count], ascending. position, where it
- * is not NULL, is the same as a table over the whole grid: the place, or -1. */
+/* Which cells of a grid have a place in a histogram: all (cells NULL), or cells[count], ascending. position,
+ * where it is not NULL, is the same as a table over the whole grid: the place, or -1. */
 typedef struct {
     int64_t count;
     const int64_t *cells;
     const int32_t *position;
 } fdp_cellset;
 
-/* Users by group and number of rows in it. A user with T rows of key k is in cell k * t_max + min(T, t_max) - 1; of those of
- * its cells that have a place, the at most `cap` with the smallest mix2(user_hash, k) are counted: out[place] += 1. */
-int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, const fdp_cellset *set,
-               int64_t t_max, int64_t cap, int threads, int64_t *out);
+/* Users by group and number of rows in it. A user with T rows of key k is in cell k * t_max + min(T, t_max) -
+ * 1; of those of its cells that have a place, the at most `cap` with the smallest mix2(user_hash, k) are
+ * counted: out[place] += 1. */
+int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
+               const fdp_cellset *set, int64_t t_max, int64_t cap, int threads, int64_t *out);
 
 /* Dense numbers for user ids, in order of appearance. */
 typedef struct fdp_ids fdp_ids;
@@ -63,17 +65,18 @@ void fdp_ids_free(fdp_ids *ids);
 int64_t fdp_ids_count(const fdp_ids *ids);
 const uint64_t *fdp_ids_hash(const fdp_ids *ids);
 
-/* Numbers n ids: key has `words` words each; hash[i] is the value's public hash, kept for ids seen the first time.
- * valid == NULL or valid[i] != 0; else the row is a user of its own. FDP_ERR_OVERFLOW beyond 2^32-2 users. */
+/* Numbers n ids: key has `words` words each; hash[i] is the value's public hash, kept for ids seen the first
+ * time. valid == NULL or valid[i] != 0; else the row is a user of its own. FDP_ERR_OVERFLOW beyond 2^32-2
+ * users. */
 int fdp_ids_add(fdp_ids *ids, int64_t n, const uint64_t *key, const uint64_t *hash, const uint8_t *valid,
                 uint32_t *number);
 
 /* hash[i] = public hash of a 64-bit id. */
 int fdp_ids_hash_words(int64_t n, const uint64_t *id, uint64_t *hash);
 
-/* key[2i], key[2i+1] = SipHash-1-3-128 of string i under the secret key; hash[i] = a public hash of its content.
- * String i is data[offset[i] .. offset[i+1]). */
-int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, const uint64_t secret[2], uint64_t *key,
-                         uint64_t *hash);
+/* key[2i], key[2i+1] = SipHash-1-3-128 of string i under the secret key; hash[i] = a public hash of its
+ * content. String i is data[offset[i] .. offset[i+1]). */
+int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, const uint64_t secret[2],
+                         uint64_t *key, uint64_t *hash);
 
 #endif

@@ -1,12 +1,13 @@
 /* Dense numbers for user ids.
  *
- * 64-bit ids are compared exactly. Strings are compared by a 128-bit hash under a secret key drawn for each read:
- * two users fall together with probability below users^2 / 2^129 (1e8 users: 2e-23), whoever chose the ids; then and only
- * then would removing one change the other's weight. The public hash of an id's value, which only steers choices within that
- * user, may collide freely.
+ * 64-bit ids are compared exactly. Strings are compared by a 128-bit hash under a secret key drawn for each
+ * read: two users fall together with probability below users^2 / 2^129 (1e8 users: 2e-23), whoever chose the
+ * ids; then and only then would removing one change the other's weight. The public hash of an id's value,
+ * which only steers choices within that user, may collide freely.
  *
- * Open addressing with linear probes. A slot is (32 bits of the hash, number + 1), so that a probe rarely has to look at the
- * keys; slots are prefetched a batch ahead, since with millions of users each is a cache miss. */
+ * Open addressing with linear probes. A slot is (32 bits of the hash, number + 1), so that a probe rarely has
+ * to look at the keys; slots are prefetched a batch ahead, since with millions of users each is a cache
+ * miss. */
 #include "bound.h"
 
 #include <stdlib.h>
@@ -156,8 +157,8 @@ static inline uint64_t little_endian(const uint8_t *p) {
     return m;
 }
 
-int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, const uint64_t secret[2], uint64_t *key,
-                         uint64_t *hash) {
+int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, const uint64_t secret[2],
+                         uint64_t *key, uint64_t *hash) {
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *p = data + offset[i];
         uint64_t length = (uint64_t)(offset[i + 1] - offset[i]);

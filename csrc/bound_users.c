@@ -67,8 +67,8 @@ static void most_common_work(fdp_team *team, int number, void *ctx) {
         for (int64_t u = from; u < FDP_MIN(from + USERS_AT_ONCE, job->users); u++) most_common_user(job, u);
 }
 
-int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, uint64_t keys,
-                    int threads, int64_t *out) {
+int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
+                    uint64_t keys, int threads, int64_t *out) {
     if (threads < 1) return FDP_ERR_ARGUMENT;
     users_job job = {
         .users = users, .start = start, .sorted = sorted, .user_hash = user_hash, .keys = keys, .out = out};
@@ -144,8 +144,8 @@ static void groups_work(fdp_team *team, int number, void *ctx) {
     free(found);
 }
 
-int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, const fdp_cellset *set,
-               int64_t t_max, int64_t cap, int threads, int64_t *out) {
+int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
+               const fdp_cellset *set, int64_t t_max, int64_t cap, int threads, int64_t *out) {
     if (threads < 1 || t_max < 1 || cap < 1) return FDP_ERR_ARGUMENT;
     users_job job = {.users = users,
                      .start = start,

@@ -5,10 +5,10 @@
 
 #include "fdp.h"
 
-/* Sums a table over some of its axes. The table has `dims` axes of n[0] .. n[dims - 1] codes in C order; a cell
- * is added to the place of `out` that is the sum over axes of (code * stride), 0 for an axis that is summed
- * over. out[cells] is overwritten. With `row` > 0 each run of `row` cells of the result is divided by its sum (a
- * run that sums to 0 stays 0). */
+/* Sums a table over some of its axes. The table has `dims` axes of n[0] .. n[dims - 1] codes in C order; a
+ * cell is added to the place of `out` that is the sum over axes of (code * stride), 0 for an axis that is
+ * summed over. out[cells] is overwritten. With `row` > 0 each run of `row` cells of the result is divided by
+ * its sum (a run that sums to 0 stays 0). */
 typedef struct {
     int dims;
     const int64_t *n;
@@ -20,7 +20,8 @@ typedef struct {
 } fdp_sum_step;
 
 /* out[a, base[r] + offset[o]] = sum over the (r, o) that lead there of from[a, r] * step[r, o], for `lines`
- * values of a, `rows` of r, `row` of o; out is [lines, cells] and overwritten. With offset NULL, offset[o] is o. */
+ * values of a, `rows` of r, `row` of o; out is [lines, cells] and overwritten. With offset NULL, offset[o] is
+ * o. */
 typedef struct {
     int64_t lines;
     int64_t rows;

@@ -1,11 +1,12 @@
-/* Column encoding and decoding, in blocks that stay in the first-level cache: a block is mapped to 32-bit codes by
- * the rule and the element type, then nulls are laid over it, then it is narrowed. */
+/* Column encoding and decoding, in blocks that stay in the first-level cache: a block is mapped to 32-bit
+ * codes by the rule and the element type, then nulls are laid over it, then it is narrowed. */
 #include "codes.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A fused multiply-add would make draws depend on the machine: a seed must give the same values everywhere. */
+/* A fused multiply-add would make draws depend on the machine: a seed must give the same values
+ * everywhere. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("fp-contract=off")
 #else
@@ -97,8 +98,8 @@ INT_TYPES(DEFINE_INT)
             if (v >= lo && v <= hi) { \
                 const int64_t t = (int64_t)v; \
                 const uint64_t d = (uint64_t)t - (uint64_t)m->lo; \
-                out[i] = \
-                    (double)t == v && d < m->count ? (m->rule == FDP_TABLE ? m->table[d] : (uint32_t)d) : m->other; \
+                out[i] = (double)t == v && d < m->count ? (m->rule == FDP_TABLE ? m->table[d] : (uint32_t)d) \
+                                                        : m->other; \
             } else { \
                 out[i] = v != v ? m->nan : m->rule == FDP_TABLE ? m->other : v < lo ? m->below : m->above; \
             } \
@@ -203,8 +204,8 @@ static size_t type_size(int type) {
     return type < 0 || type > FDP_F64 ? 0 : sizes[type];
 }
 
-int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, const uint8_t *valid, int64_t bit0,
-               int width, void *out, uint8_t *keep) {
+int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, const uint8_t *valid,
+               int64_t bit0, int width, void *out, uint8_t *keep) {
     const size_t step = type_size(type);
     uint32_t codes[BLOCK];
     int64_t wide[BLOCK];
@@ -294,8 +295,8 @@ FDP_CLONES static void even(const uint32_t *codes, size_t n, const struct fdp_bi
     for (size_t i = 0; i < n; i++) v[i] = b->lo[codes[i]] + v[i] * (b->hi[codes[i]] - b->lo[codes[i]]);
 }
 
-FDP_CLONES static void settle(const uint32_t *codes, size_t n, const struct fdp_bins *b, int whole, double unit,
-                              double *v) {
+FDP_CLONES static void settle(const uint32_t *codes, size_t n, const struct fdp_bins *b, int whole,
+                              double unit, double *v) {
     if (whole)
         for (size_t i = 0; i < n; i++) v[i] = floor(v[i]);
     for (size_t i = 0; i < n; i++) {
@@ -307,8 +308,8 @@ FDP_CLONES static void settle(const uint32_t *codes, size_t n, const struct fdp_
         for (size_t i = 0; i < n; i++) v[i] /= unit;
 }
 
-int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *b, int whole, double unit, uint64_t key,
-             uint64_t row0, int type, void *out) {
+int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *b, int whole, double unit,
+             uint64_t key, uint64_t row0, int type, void *out) {
     uint32_t block[BLOCK];
     double u[BLOCK], v[BLOCK];
     if (width != 1 && width != 2 && width != 4) return FDP_ERR_ARGUMENT;

@@ -7,9 +7,9 @@
 /* Element types of a source or output column. */
 enum fdp_type { FDP_I8, FDP_U8, FDP_I16, FDP_U16, FDP_I32, FDP_U32, FDP_I64, FDP_U64, FDP_F32, FDP_F64 };
 
-/* How values become codes. AFFINE: value - lo, for lo <= value < lo + count. TABLE: table[value - lo] on the same
- * range. SORTED: the value's position among `count` sorted keys, then table[position]. EDGES: the number of edges
- * <= value, then table[number], which has count + 1 entries. */
+/* How values become codes. AFFINE: value - lo, for lo <= value < lo + count. TABLE: table[value - lo] on the
+ * same range. SORTED: the value's position among `count` sorted keys, then table[position]. EDGES: the number
+ * of edges <= value, then table[number], which has count + 1 entries. */
 enum fdp_rule { FDP_AFFINE, FDP_TABLE, FDP_SORTED, FDP_EDGES };
 
 #define FDP_DROP 0xFFFFFFFFu /* in place of a code: the row is left out */
@@ -27,10 +27,11 @@ struct fdp_map {
     uint32_t null;
 };
 
-/* Codes of n values. `valid` is an Arrow validity bitmap read from bit `bit0`, or NULL. Codes are written with
- * `width` 1, 2 or 4 bytes; a dropped row gets code 0 and keep[i] = 0 (keep may be NULL if nothing drops). */
-int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, const uint8_t *valid, int64_t bit0,
-               int width, void *out, uint8_t *keep);
+/* Codes of n values. `valid` is an Arrow validity bitmap read from bit `bit0`, or NULL. Codes are written
+ * with `width` 1, 2 or 4 bytes; a dropped row gets code 0 and keep[i] = 0 (keep may be NULL if nothing
+ * drops). */
+int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, const uint8_t *valid,
+               int64_t bit0, int width, void *out, uint8_t *keep);
 
 /* out[i] = table[codes[i]], elements of `size` bytes (1, 2, 4, 8). Codes must be < the table's length. */
 int fdp_lookup(const void *codes, int width, size_t n, const void *table, int size, void *out);
@@ -38,13 +39,14 @@ int fdp_lookup(const void *codes, int width, size_t n, const void *table, int si
 /* u[i] in [0, 1) with 53 bits, a fixed function of (key, row0 + i): SplitMix64 at any position. */
 int fdp_uniform(uint64_t key, uint64_t row0, size_t n, double *u);
 
-/* Values drawn within bins: even over [lo, hi) of the code's bin, or, where mean > 0, lo plus an exponential of that
- * mean cut off at hi - lo; mean < 0 mirrors it (hi minus). With `whole`, rounded down. Results are clamped to [low, high]
- * of their code, divided by `unit`, and depend on (key, row0 + i) and the code only. */
+/* Values drawn within bins: even over [lo, hi) of the code's bin, or, where mean > 0, lo plus an exponential
+ * of that mean cut off at hi - lo; mean < 0 mirrors it (hi minus). With `whole`, rounded down. Results are
+ * clamped to [low, high] of their code, divided by `unit`, and depend on (key, row0 + i) and the code
+ * only. */
 struct fdp_bins {
     const double *lo, *hi, *mean, *low, *high;
 };
-int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *bins, int whole, double unit, uint64_t key,
-             uint64_t row0, int type, void *out);
+int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *bins, int whole, double unit,
+             uint64_t key, uint64_t row0, int type, void *out);
 
 #endif

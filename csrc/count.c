@@ -1,46 +1,52 @@
 /* Dense counting.
  *
- * The floor. 10 million taxi rows have 10 one-byte codes and a 4-byte user number whose weight comes out of a table of the
- * size of L2: under 1 ns a row. Cell numbers of the 7 outer cliques take 27 steps on 32-bit lanes, 1 to 2 ns.
- * What costs is 7 read-modify-writes a row on 20 MB of tables: half a nanosecond each where the line is in L1, 1.5 where
- * it comes out of L2 and another goes back. So 6 to 12 ns a row, and nothing in the way of using all cores. Reached on 2
- * cores of a 2.1 GHz x86 server with 2 MB of L2 each, while nobody else used them: 12 ns a row on one thread and 6.2 on
- * two with simulated trips, whose cells are spread widely, 9 and 4.9 with real ones; 0.062 and 0.049 s for 10 million
- * rows with all projections. bench/counting.py measures it anew. Units of 131,072 to 524,288 rows differ by less than
- * the noise, of 16,384 are 4 to 15 % slower. Tables of 32-bit sums with a carry were no faster.
+ * The floor. 10 million taxi rows have 10 one-byte codes and a 4-byte user number whose weight comes out of a
+ * table of the size of L2: under 1 ns a row. Cell numbers of the 7 outer cliques take 27 steps on 32-bit
+ * lanes, 1 to 2 ns. What costs is 7 read-modify-writes a row on 20 MB of tables: half a nanosecond each where
+ * the line is in L1, 1.5 where it comes out of L2 and another goes back. So 6 to 12 ns a row, and nothing in
+ * the way of using all cores. Reached on 2 cores of a 2.1 GHz x86 server with 2 MB of L2 each, while nobody
+ * else used them: 12 ns a row on one thread and 6.2 on two with simulated trips, whose cells are spread
+ * widely, 9 and 4.9 with real ones; 0.062 and 0.049 s for 10 million rows with all projections.
+ * bench/counting.py measures it anew. Units of 131,072 to 524,288 rows differ by less than the noise, of
+ * 16,384 are 4 to 15 % slower. Tables of 32-bit sums with a carry were no faster.
  *
- * How. A unit of work is one clique over one chunk of rows, so that the clique's table (0.4 to 1.6 MB for most of AdaGrid's)
- * stays in L2 for 262,144 additions, and no thread needs tables of its own. Within a unit rows go in blocks whose
- * cell numbers stay in L1, one vector loop per column, then a loop of additions with as few instructions as it takes: two
- * cell numbers and two weights a load. Tables larger than L2 are fetched some additions ahead.
+ * How. A unit of work is one clique over one chunk of rows, so that the clique's table (0.4 to 1.6 MB for
+ * most of AdaGrid's) stays in L2 for 262,144 additions, and no thread needs tables of its own. Within a unit
+ * rows go in blocks whose cell numbers stay in L1, one vector loop per column, then a loop of additions with
+ * as few instructions as it takes: two cell numbers and two weights a load. Tables larger than L2 are fetched
+ * some additions ahead.
  *
- * Who. Units are handed out in the order of chunks, and within a chunk of cliques. A unit waits for the one before it on
- * the same table, handed out a whole round earlier: a table is only ever held by one thread, and as every unit waits for
- * earlier ones alone, nothing can lock up. Row weights are looked up once a chunk, by units of their own that go one round
- * ahead, into a ring of three rounds. All of this is told under one lock, a few hundred times for 10 million rows; the
- * lock is also what makes one thread's sums visible to the next. Where cliques are too few to keep the threads busy, a clique
- * has several lanes: each counts every n-th chunk into a table of its own, added up at the end, or where those would be
- * larger than the budget, a part of the cells. All sums are integers: no order can change a bit. */
+ * Who. Units are handed out in the order of chunks, and within a chunk of cliques. A unit waits for the one
+ * before it on the same table, handed out a whole round earlier: a table is only ever held by one thread, and
+ * as every unit waits for earlier ones alone, nothing can lock up. Row weights are looked up once a chunk, by
+ * units of their own that go one round ahead, into a ring of three rounds. All of this is told under one
+ * lock, a few hundred times for 10 million rows; the lock is also what makes one thread's sums visible to the
+ * next. Where cliques are too few to keep the threads busy, a clique has several lanes: each counts every
+ * n-th chunk into a table of its own, added up at the end, or where those would be larger than the budget, a
+ * part of the cells. All sums are integers: no order can change a bit. */
 #include "count.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define BLOCK 4096
-#define RING 3           /* rounds of row weights held at once */
-#define FAR (1 << 18)    /* a table of more cells (2 MB) does not stay in L2 */
-#define AHEAD 64         /* additions between fetching a cell and adding to it */
-#define COPY_SAVES 4     /* a copy of a table is cleared and added up: it must save so many times as many additions */
+#define RING 3        /* rounds of row weights held at once */
+#define FAR (1 << 18) /* a table of more cells (2 MB) does not stay in L2 */
+#define AHEAD 64      /* additions between fetching a cell and adding to it */
+#define COPY_SAVES \
+    4 /* a copy of a table is cleared and added up: it must save so many times as many additions */
 #define CHUNKS_A_LANE 16 /* at least, so that the last chunk is a small part of the work */
 
 #define COLUMN(NAME, TYPE) \
     FDP_CLONES static void first_##NAME(const TYPE *restrict code, int n, uint32_t *restrict cell) { \
         for (int i = 0; i < n; i++) cell[i] = code[i]; \
     } \
-    FDP_CLONES static void next_##NAME(const TYPE *restrict code, uint32_t size, int n, uint32_t *restrict cell) { \
+    FDP_CLONES static void next_##NAME(const TYPE *restrict code, uint32_t size, int n, \
+                                       uint32_t *restrict cell) { \
         for (int i = 0; i < n; i++) cell[i] = cell[i] * size + code[i]; \
     } \
-    static void column_##NAME(const void *codes, int64_t row, int first, uint32_t size, int n, uint32_t *cell) { \
+    static void column_##NAME(const void *codes, int64_t row, int first, uint32_t size, int n, \
+                              uint32_t *cell) { \
         if (first) \
             first_##NAME((const TYPE *)codes + row, n, cell); \
         else \
@@ -55,9 +61,10 @@ FDP_CLONES static void look_up(const uint32_t *restrict weight, const uint32_t *
     for (int64_t i = 0; i < n; i++) out[i] = weight[user[i]];
 }
 
+/* Two times two 32-bit numbers: which half is which does not matter, as long as cells and weights agree. */
 typedef struct {
     uint64_t a, b;
-} pair; /* of two times two 32-bit numbers: which half is which does not matter, as long as cells and weights agree */
+} pair;
 
 static inline pair four(const uint32_t *from) {
     pair p;
@@ -105,7 +112,8 @@ static void add_ones(const uint32_t *restrict cell, int n, int far, int64_t *res
     for (; i < n; i++) table[cell[i]] += 1;
 }
 
-/* Adds only to cells first <= cell < first + count; the others add nothing to the first of them (no branches). */
+/* Adds only to cells first <= cell < first + count; the others add nothing to the first of them (no
+ * branches). */
 static void add_range(const uint32_t *restrict cell, const uint32_t *restrict weight, int n, uint32_t first,
                       uint32_t count, int64_t *restrict table) {
     for (int i = 0; i < n; i++) {
@@ -119,9 +127,9 @@ FDP_CLONES static void add_up(const int64_t *restrict from, int64_t n, int64_t *
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
 
-/* Lanes are numbered clique * split + part; with `copies`, lane part of a clique takes chunks part, part + split, ...,
- * one a round, otherwise all lanes take one and the same chunk a round and differ in the cells they count. Looking up
- * weights has lookers lanes of its own, which come first in every round. */
+/* Lanes are numbered clique * split + part; with `copies`, lane part of a clique takes chunks part, part +
+ * split, ..., one a round, otherwise all lanes take one and the same chunk a round and differ in the cells
+ * they count. Looking up weights has lookers lanes of its own, which come first in every round. */
 typedef struct {
     const fdp_rows *rows;
     const fdp_plan *plan;
@@ -150,8 +158,10 @@ static void count_chunk(const count_job *job, int64_t lane, int64_t round) {
     const fdp_rows *rows = job->rows;
     const fdp_plan *plan = job->plan;
     const int64_t k = lane / job->split, part = lane % job->split, chunk = chunk_of(job, round, part);
-    const int64_t begin = chunk * job->chunk, end = FDP_MIN(rows->rows, begin + job->chunk), cells = plan->cells[k];
-    int64_t *table = (part && job->copies ? job->more + (part - 1) * job->total : job->tables) + plan->offset[k];
+    const int64_t begin = chunk * job->chunk, end = FDP_MIN(rows->rows, begin + job->chunk),
+                  cells = plan->cells[k];
+    int64_t *table =
+        (part && job->copies ? job->more + (part - 1) * job->total : job->tables) + plan->offset[k];
     const int64_t lo = cells * part / job->split, hi = cells * (part + 1) / job->split;
     if (!job->copies && lo == hi) return; /* a table of fewer cells than lanes */
     const uint32_t *weight = rows->weight ? (rows->user ? ring_of(job, chunk) : rows->weight + begin) : NULL;
@@ -161,7 +171,9 @@ static void count_chunk(const count_job *job, int64_t lane, int64_t round) {
         for (int s = plan->start[k]; s < plan->start[k + 1]; s++) {
             const void *codes = rows->column[plan->column[s]];
             const int width = rows->width[plan->column[s]], first = s == plan->start[k];
-            (width == 1 ? column_8 : width == 2 ? column_16 : column_32)(codes, row, first, plan->size[s], n, cell);
+            (width == 1   ? column_8
+             : width == 2 ? column_16
+                          : column_32)(codes, row, first, plan->size[s], n, cell);
         }
         const uint32_t *w = weight ? weight + (row - begin) : NULL;
         if (!job->copies && job->split > 1)
@@ -179,8 +191,8 @@ static void look_up_chunk(const count_job *job, int64_t looker, int64_t round) {
     if (n > 0) look_up(job->rows->weight, job->rows->user + begin, n, ring_of(job, chunk));
 }
 
-/* Units in turns of lookers + lanes: turn t looks weights up for round t and counts round t - 1, or round t where there is
- * nothing to look up. Called with the lock held. */
+/* Units in turns of lookers + lanes: turn t looks weights up for round t and counts round t - 1, or round t
+ * where there is nothing to look up. Called with the lock held. */
 static int ready(const count_job *job, int64_t turn, int64_t i) {
     if (i < job->lookers) {
         if (job->looked[i] < turn) return 0;
@@ -222,11 +234,12 @@ static void count_work(fdp_team *team, int number, void *ctx) {
     const int64_t total = job->total, slices = (total + BLOCK - 1) / BLOCK;
     for (int64_t s; (s = fdp_team_next(&job->slice)) < slices;)
         for (int64_t c = 0; c < job->split - 1; c++)
-            add_up(job->more + c * total + s * BLOCK, FDP_MIN(BLOCK, total - s * BLOCK), job->tables + s * BLOCK);
+            add_up(job->more + c * total + s * BLOCK, FDP_MIN(BLOCK, total - s * BLOCK),
+                   job->tables + s * BLOCK);
 }
 
-int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_t chunk, int64_t budget, int64_t total,
-              int64_t *tables) {
+int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_t chunk, int64_t budget,
+              int64_t total, int64_t *tables) {
     const int64_t cliques = plan->cliques, all = rows->rows;
     int status = FDP_ERR_MEMORY;
     if (chunk < 1 || cliques < 1) return FDP_ERR_ARGUMENT;

@@ -15,9 +15,9 @@ typedef struct {
     const uint32_t *weight;
 } fdp_rows;
 
-/* The cliques to count. Clique k has the columns column[start[k]] .. column[start[k + 1] - 1], at least one of them, with
- * size[...] codes each, and its table of cells[k] cells (the product of the sizes, below 2^32), in C order, begins at
- * tables[offset[k]]. */
+/* The cliques to count. Clique k has the columns column[start[k]] .. column[start[k + 1] - 1], at least one
+ * of them, with size[...] codes each, and its table of cells[k] cells (the product of the sizes, below 2^32),
+ * in C order, begins at tables[offset[k]]. */
 typedef struct {
     int cliques;
     const int32_t *start;
@@ -27,26 +27,26 @@ typedef struct {
     const int64_t *cells;
 } fdp_plan;
 
-/* Adds the weighted marginals of all cliques of the plan into tables[total], which the caller has set to zero.
- * chunk: at most so many rows are one unit of work. budget: bytes that further copies of the tables may take where there are
- * fewer cliques than threads. Codes must be below their size: checked one floor above. Bits depend on neither of the
- * three. */
-int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_t chunk, int64_t budget, int64_t total,
-              int64_t *tables);
+/* Adds the weighted marginals of all cliques of the plan into tables[total], which the caller has set to
+ * zero. chunk: at most so many rows are one unit of work. budget: bytes that further copies of the tables may
+ * take where there are fewer cliques than threads. Codes must be below their size: checked one floor above.
+ * Bits depend on neither of the three. */
+int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_t chunk, int64_t budget,
+              int64_t total, int64_t *tables);
 
 /* cell[i] = mixed-radix number of the row over the given columns; the product of sizes is at most 2^63. */
 int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, fdp_team *team, uint64_t *cell);
 
-/* Sums of weights by key, sorted by key. keys[rows] is overwritten with the distinct keys, sums[rows] with their
- * sums; *distinct says how many. bits: the keys are below 2^bits. */
+/* Sums of weights by key, sorted by key. keys[rows] is overwritten with the distinct keys, sums[rows] with
+ * their sums; *distinct says how many. bits: the keys are below 2^bits. */
 int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, fdp_team *team, int64_t *distinct);
 
 /* sums[i] = weight of row i, as in fdp_rows. */
 int fdp_row_weights(const fdp_rows *rows, int64_t *sums);
 
-/* Projections: step s sums the table in[s], of shape [outer, middle, inner], over its middle axis into out[s] of
- * [outer, inner], which is overwritten. Steps come in levels: those of first[l] .. first[l + 1] - 1 read nothing that another
- * step of the same level, or of a later one, writes. */
+/* Projections: step s sums the table in[s], of shape [outer, middle, inner], over its middle axis into out[s]
+ * of [outer, inner], which is overwritten. Steps come in levels: those of first[l] .. first[l + 1] - 1 read
+ * nothing that another step of the same level, or of a later one, writes. */
 typedef struct {
     int levels;
     const int32_t *first;

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELLS_A_THREAD (1 << 17) /* read by each, at least: 0.1 ms, a few times what it takes to make a thread */
+#define CELLS_A_THREAD \
+    (1 << 17) /* read by each, at least: 0.1 ms, a few times what it takes to make a thread */
 
 /* The last axis: short contiguous runs. Four at once hide the latency of the additions. */
-FDP_CLONES static void sum_runs(int64_t outer, int64_t middle, const int64_t *restrict in, int64_t *restrict out) {
+FDP_CLONES static void sum_runs(int64_t outer, int64_t middle, const int64_t *restrict in,
+                                int64_t *restrict out) {
     int64_t o = 0;
     for (; o + 4 <= outer; o += 4, in += 4 * middle) {
         int64_t a = 0, b = 0, c = 0, d = 0;
@@ -72,7 +74,8 @@ int fdp_project(const fdp_projections *steps, fdp_team *team) {
     if (next == NULL) return FDP_ERR_MEMORY;
     for (int l = 0; l < steps->levels; l++) atomic_init(&next[l], 0);
     project_job job = {.steps = steps, .next = next};
-    fdp_team_do(team, (int)FDP_MIN(FDP_TEAM_MAX, FDP_MIN(widest, 1 + cells / CELLS_A_THREAD)), project_work, &job);
+    fdp_team_do(team, (int)FDP_MIN(FDP_TEAM_MAX, FDP_MIN(widest, 1 + cells / CELLS_A_THREAD)), project_work,
+                &job);
     free(next);
     return FDP_OK;
 }

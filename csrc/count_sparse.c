@@ -1,8 +1,8 @@
 /* Sparse counting: 64-bit cell numbers of all rows, sorted with their weights, then summed by run.
  *
- * Least-significant-digit radix sort, 11 bits a pass, so a domain of 2^44 cells takes 4 passes of 16 bytes read and
- * 16 written a row. A pass whose digit is the same in all rows is skipped. The sort is stable and the sums are
- * integers: the result depends on the multiset of rows alone. */
+ * Least-significant-digit radix sort, 11 bits a pass, so a domain of 2^44 cells takes 4 passes of 16 bytes
+ * read and 16 written a row. A pass whose digit is the same in all rows is skipped. The sort is stable and
+ * the sums are integers: the result depends on the multiset of rows alone. */
 #include "count.h"
 
 #include <stdlib.h>
@@ -109,8 +109,8 @@ static void pass_work(fdp_team *team, int number, void *ctx) {
     }
 }
 
-/* One stable pass by the digit at `shift`, in contiguous shares. Returns 1 if all rows share the digit (nothing moved),
- * 0 otherwise. count: shares x BUCKETS. */
+/* One stable pass by the digit at `shift`, in contiguous shares. Returns 1 if all rows share the digit
+ * (nothing moved), 0 otherwise. count: shares x BUCKETS. */
 static int pass(int64_t n, const uint64_t *key, const int64_t *sum, int shift, int shares, fdp_team *team,
                 int64_t *count, uint64_t *key_out, int64_t *sum_out) {
     pass_job job = {.n = n,

@@ -8,7 +8,8 @@ static inline uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, uint32_t *order, int64_t *start) {
+int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, uint32_t *order,
+                  int64_t *start) {
     if (n < 0 || keys < 1 || n > (int64_t)UINT32_MAX) return FDP_ERR_ARGUMENT;
     for (int64_t g = 0; g <= keys; g++) start[g] = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -25,7 +26,8 @@ int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, u
         uint32_t *at = order + start[g];
         for (int64_t i = start[g + 1] - start[g] - 1; i > 0; i--) {
             uint64_t r = mix(base + (uint64_t)(start[g] + i));
-            /* Multiply-high maps 32 random bits to 0..i with a bias under (i + 1) / 2^32; no one's privacy rests on it. */
+            /* Multiply-high maps 32 random bits to 0..i with a bias under (i + 1) / 2^32; no one's privacy
+             * rests on it. */
             int64_t j = (int64_t)(((r >> 32) * (uint64_t)(i + 1)) >> 32);
             uint32_t t = at[i];
             at[i] = at[j];
@@ -37,7 +39,8 @@ int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, u
 
 int fdp_ids_deal(const uint32_t *row_order, const int64_t *row_start, const uint32_t *unit_order,
                  const int64_t *unit_start, int64_t keys, const uint32_t *row, const uint32_t *unit,
-                 const uint32_t *user, uint32_t *owner, uint32_t *rest_row, uint32_t *rest_unit, int64_t *rest) {
+                 const uint32_t *user, uint32_t *owner, uint32_t *rest_row, uint32_t *rest_unit,
+                 int64_t *rest) {
     int64_t left_rows = 0, left_units = 0;
     for (int64_t g = 0; g < keys; g++) {
         const uint32_t *r = row_order + row_start[g], *u = unit_order + unit_start[g];

@@ -5,13 +5,16 @@
 #include "fdp.h"
 
 /* Positions 0..n-1 ordered by key (each key < keys), those of one key in uniformly random order.
- * start[keys + 1]: group g is order[start[g] .. start[g + 1]). Random numbers are a hash of (seed, position). */
-int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, uint32_t *order, int64_t *start);
+ * start[keys + 1]: group g is order[start[g] .. start[g + 1]). Random numbers are a hash of (seed,
+ * position). */
+int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, uint32_t *order,
+                  int64_t *start);
 
-/* Pairs the first min(rows, units) of every group: owner[row] = user[unit]. What is left over is written to rest_row and
- * rest_unit (positions, in group order); rest[0], rest[1]: how many of each. */
+/* Pairs the first min(rows, units) of every group: owner[row] = user[unit]. What is left over is written to
+ * rest_row and rest_unit (positions, in group order); rest[0], rest[1]: how many of each. */
 int fdp_ids_deal(const uint32_t *row_order, const int64_t *row_start, const uint32_t *unit_order,
                  const int64_t *unit_start, int64_t keys, const uint32_t *row, const uint32_t *unit,
-                 const uint32_t *user, uint32_t *owner, uint32_t *rest_row, uint32_t *rest_unit, int64_t *rest);
+                 const uint32_t *user, uint32_t *owner, uint32_t *rest_row, uint32_t *rest_unit,
+                 int64_t *rest);
 
 #endif

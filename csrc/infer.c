@@ -57,10 +57,11 @@ FDP_CLONES static void shares(int64_t n, const double *restrict mass, const doub
     }
 }
 
-/* out[r] = log(rowsum[r] / mass[r]), 0 where either is 0. A mass below `least`, what a row of the smallest cells holds, counts
- * as that: those cells were raised when they were stored, which is no message to anybody. */
-FDP_CLONES static void log_shares(int64_t n, const double *restrict rowsum, const double *restrict mass, double least,
-                                  double *restrict out) {
+/* out[r] = log(rowsum[r] / mass[r]), 0 where either is 0. A mass below `least`, what a row of the smallest
+ * cells holds, counts as that: those cells were raised when they were stored, which is no message to
+ * anybody. */
+FDP_CLONES static void log_shares(int64_t n, const double *restrict rowsum, const double *restrict mass,
+                                  double least, double *restrict out) {
     for (int64_t r = 0; r < n; r++) {
         const int some = rowsum[r] > 0 && mass[r] > 0;
         const double before = mass[r] > least ? mass[r] : least;
@@ -68,9 +69,9 @@ FDP_CLONES static void log_shares(int64_t n, const double *restrict rowsum, cons
     }
 }
 
-/* Row kernels work in blocks of 64 bytes, made of PARTS vectors: of one on x86-64, where the compiler splits it as the registers
- * are; of four on ARM64, where gcc would keep anything longer than a NEON register in memory. fdp_sum holds in doubles
- * what the lanes of a vector of either kind add up to. */
+/* Row kernels work in blocks of 64 bytes, made of PARTS vectors: of one on x86-64, where the compiler splits
+ * it as the registers are; of four on ARM64, where gcc would keep anything longer than a NEON register in
+ * memory. fdp_sum holds in doubles what the lanes of a vector of either kind add up to. */
 #if defined(__aarch64__)
 enum { VECTOR = 16, PARTS = 4 };
 #else
@@ -129,7 +130,8 @@ static inline __attribute__((always_inline)) double fdp_across_f64(const fdp_sum
     return across(v);
 }
 
-/* TINY: where a cell that is not zero ends; FAR: the longest step, in nats, that cannot leave the number format. */
+/* TINY: where a cell that is not zero ends; FAR: the longest step, in nats, that cannot leave the number
+ * format. */
 #define REAL double
 #define EXP fdp_exp
 #define TINY 1e-280
@@ -223,8 +225,8 @@ static double vector_run(vector_job *job, fdp_team *team, double *second) {
     return sum;
 }
 
-FDP_CLONES static void step_loop(int64_t n, double a, double b, const double *restrict dx, const double *restrict dz,
-                                 const double *restrict w, double *restrict out) {
+FDP_CLONES static void step_loop(int64_t n, double a, double b, const double *restrict dx,
+                                 const double *restrict dz, const double *restrict w, double *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] = -w[i] * (a * dx[i] + b * dz[i]);
 }
 
@@ -233,16 +235,16 @@ static void step_kernel(const vector_job *job, int64_t n, int64_t at, double *pa
     step_loop(n, job->a, job->b, job->in[0] + at, job->in[1] + at, job->in[2] + at, (double *)job->out + at);
 }
 
-int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, const double *w, fdp_team *team,
-             double *out) {
+int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, const double *w,
+             fdp_team *team, double *out) {
     vector_job job = {.kernel = step_kernel, .n = n, .a = a, .b = b, .in = {dx, dz, w}, .out = out};
     vector_run(&job, team, NULL);
     return FDP_OK;
 }
 
 FDP_CLONES static double arrive_loop(int64_t n, const double *restrict m, const double *restrict t,
-                                     const double *restrict dz, const double *restrict w, const double *restrict delta,
-                                     double *restrict out, double *second) {
+                                     const double *restrict dz, const double *restrict w,
+                                     const double *restrict delta, double *restrict out, double *second) {
     double distance = 0, curvature = 0;
 #pragma omp simd reduction(+ : distance, curvature)
     for (int64_t i = 0; i < n; i++) {
@@ -256,12 +258,12 @@ FDP_CLONES static double arrive_loop(int64_t n, const double *restrict m, const 
 }
 
 static void arrive_kernel(const vector_job *job, int64_t n, int64_t at, double *part, double *second) {
-    *part = arrive_loop(n, job->in[0] + at, job->in[1] + at, job->in[2] + at, job->in[3] + at, job->in[4] + at,
-                        (double *)job->out + at, second);
+    *part = arrive_loop(n, job->in[0] + at, job->in[1] + at, job->in[2] + at, job->in[3] + at,
+                        job->in[4] + at, (double *)job->out + at, second);
 }
 
-int fdp_arrive(int64_t n, const double *m, const double *t, const double *dz, const double *w, const double *delta,
-               fdp_team *team, double *out, double *distance, double *curvature) {
+int fdp_arrive(int64_t n, const double *m, const double *t, const double *dz, const double *w,
+               const double *delta, fdp_team *team, double *out, double *distance, double *curvature) {
     vector_job job = {.kernel = arrive_kernel, .n = n, .in = {m, t, dz, w, delta}, .out = out};
     *distance = vector_run(&job, team, curvature);
     return FDP_OK;
@@ -284,7 +286,8 @@ static void blend_kernel(const vector_job *job, int64_t n, int64_t at, double *p
     *part = blend_loop(n, job->a, job->in[0] + at, job->in[1] + at, (double *)job->out + at);
 }
 
-int fdp_blend(int64_t n, double a, const double *new, const double *w, fdp_team *team, double *d, double *loss) {
+int fdp_blend(int64_t n, double a, const double *new, const double *w, fdp_team *team, double *d,
+              double *loss) {
     vector_job job = {.kernel = blend_kernel, .n = n, .a = a, .in = {new, w}, .out = d};
     *loss = vector_run(&job, team, NULL);
     return FDP_OK;

@@ -2,8 +2,8 @@
  *
  * exp(x) = 2^k * p(r) with k = round(x / ln 2), |r| <= ln(2)/2, p of degree 11 (Chebyshev fit, error 4e-18
  * before rounding). The rounding is done by adding 1.5 * 2^52, so that the loop is nothing but fused
- * multiply-adds and integer shifts and gcc vectorises it on SSE2, AVX2, AVX-512 and NEON alike. Anything below
- * FDP_EXP_MIN (also -inf) gives exactly 0, which is how structural zeros stay zero. */
+ * multiply-adds and integer shifts and gcc vectorises it on SSE2, AVX2, AVX-512 and NEON alike. Anything
+ * below FDP_EXP_MIN (also -inf) gives exactly 0, which is how structural zeros stay zero. */
 #ifndef FDP_INFER_EXP_H
 #define FDP_INFER_EXP_H
 
@@ -56,8 +56,8 @@ static inline float fdp_expf(float x) {
     return x < FDP_EXP_MIN_F ? 0.0f : p;
 }
 
-/* log of a positive normal number: 2^k * m with m in [1/sqrt 2, sqrt 2), log m = 2 atanh((m - 1) / (m + 1)); relative error
- * under 1e-15. No branches, so that a row of them vectorises. */
+/* log of a positive normal number: 2^k * m with m in [1/sqrt 2, sqrt 2), log m = 2 atanh((m - 1) / (m + 1));
+ * relative error under 1e-15. No branches, so that a row of them vectorises. */
 static inline double fdp_log(double x) {
     int64_t bits;
     memcpy(&bits, &x, sizeof bits);

@@ -1,5 +1,5 @@
-/* The passes over the tree, for REAL = double or float: lanes of a node, stages, the whole. Included by infer.c once for
- * each, after infer_tile.h. */
+/* The passes over the tree, for REAL = double or float: lanes of a node, stages, the whole. Included by
+ * infer.c once for each, after infer_tile.h. */
 
 /* Everything one call needs, shared by the team. */
 typedef struct {
@@ -22,8 +22,8 @@ static int64_t NAME(tile_rows)(const fdp_node *node) {
 }
 
 /* What the true rows [j, j + rows) of a node are to those of a state. */
-static void NAME(factors)(const NAME(job) * job, const fdp_node *node, const fdp_state *state, int64_t j, int64_t rows,
-                          double *factor) {
+static void NAME(factors)(const NAME(job) * job, const fdp_node *node, const fdp_state *state, int64_t j,
+                          int64_t rows, double *factor) {
     const double *mass = node->separator >= 0 ? state->m + node->separator + j : &job->total;
     shares(rows, mass, state->rowsum + node->row_at + j, factor);
 }
@@ -37,7 +37,8 @@ static void NAME(lane_infer)(const NAME(job) * job, const fdp_node *node, int64_
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
     const REAL *potential = job->work->ratio;
     const double *local = NAME(local_of)(job, node);
-    double *message = job->work->message + node->row_at, *rowsum = job->out->rowsum + node->row_at, top[MOST_ROWS];
+    double *message = job->work->message + node->row_at, *rowsum = job->out->rowsum + node->row_at,
+           top[MOST_ROWS];
     for (int64_t j = from; j < to; j += step) {
         const int64_t rows = FDP_MIN(step, to - j);
         REAL *block = (REAL *)job->out->cells + node->table + j * cells;
@@ -46,14 +47,16 @@ static void NAME(lane_infer)(const NAME(job) * job, const fdp_node *node, int64_
             NAME(tile_load)(rows * cells, local + j * cells, block);
         } else if (node->n_links && node->links[0].nd <= 2) {
             const fdp_link *link = node->links;
-            NAME(tile_set)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL, block);
+            NAME(tile_set)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL,
+                           block);
             l = 1;
         } else {
             memset(block, 0, (size_t)(rows * cells) * sizeof(REAL));
         }
         for (; l < node->n_links; l++) {
             const fdp_link *link = node->links + l;
-            NAME(tile_add)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL, block);
+            NAME(tile_add)(rows, cells, potential + link->at, link, link->base ? link->base + j : NULL,
+                           block);
         }
         if (node->local == FDP_LOCAL_SPARSE)
             for (int64_t r = 0; r < rows; r++)
@@ -83,9 +86,10 @@ static void NAME(lane_normalise)(const NAME(job) * job, const fdp_node *node, in
     }
 }
 
-/* The old rows times the exp of their change; item: sums of w (y^2, y h, h^2) with h the change before the rows' new
- * factors, and the largest exponent. */
-static void NAME(lane_move)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to, double *item) {
+/* The old rows times the exp of their change; item: sums of w (y^2, y h, h^2) with h the change before the
+ * rows' new factors, and the largest exponent. */
+static void NAME(lane_move)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to,
+                            double *item) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
     const REAL *ratio = job->work->ratio;
     const fdp_target *goal = node->local == FDP_LOCAL_DIRECT ? job->targets + node->direct : NULL;
@@ -133,8 +137,8 @@ static void NAME(lane_move)(const NAME(job) * job, const fdp_node *node, int64_t
     item[0] = squares, item[1] = flat[0], item[2] = flat[1], item[3] = most + reach;
 }
 
-/* Marginals that rows [from, to) of a node give; sums: what the direct rows' sums of w y g and w g^2 grow by, now that
- * factors are known: g = f e - z = h + (f - 1) e. */
+/* Marginals that rows [from, to) of a node give; sums: what the direct rows' sums of w y g and w g^2 grow by,
+ * now that factors are known: g = f e - z = h + (f - 1) e. */
 static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to,
                             double *private_buffer, double *sums) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
@@ -142,7 +146,8 @@ static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t
     double factor[MOST_ROWS], *m = job->out->m;
     sums[0] = sums[1] = 0;
     if (node->lane_buffer) memset(private_buffer, 0, (size_t)node->lane_buffer * sizeof(double));
-    if (!direct && node->local != FDP_LOCAL_DENSE && node->local != FDP_LOCAL_SPARSE && !node->n_links) return;
+    if (!direct && node->local != FDP_LOCAL_DENSE && node->local != FDP_LOCAL_SPARSE && !node->n_links)
+        return;
     for (int64_t j = from; j < to; j += step) {
         const int64_t rows = FDP_MIN(step, to - j);
         const REAL *block = (REAL *)job->out->cells + node->table + j * cells;
@@ -176,14 +181,15 @@ static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t
     }
 }
 
-/* The messages that arrived in a hosted table and in those inside it, as what its host is combined with: potentials to
- * add, or ratios to multiply by. */
+/* The messages that arrived in a hosted table and in those inside it, as what its host is combined with:
+ * potentials to add, or ratios to multiply by. */
 static void NAME(hosted_up)(const NAME(job) * job, int64_t number) {
     const fdp_work *work = job->work;
     const fdp_hosted *hosted = job->tree->hosted + number;
     const int64_t at = hosted->at;
     REAL *ratio = (REAL *)work->ratio + at;
-    for (int64_t f = 0; f < hosted->n_folds; f++) fold_up(job->tree->folds + hosted->first_fold + f, work->up);
+    for (int64_t f = 0; f < hosted->n_folds; f++)
+        fold_up(job->tree->folds + hosted->first_fold + f, work->up);
     if (hosted->n_pieces) return; /* the pieces follow */
     if (job->kind == INFER) {
         NAME(tile_load)(hosted->size, work->up + at, ratio);
@@ -242,7 +248,8 @@ static void NAME(slice_down)(const NAME(job) * job, int64_t number) {
     for (int64_t k; (k = fdp_team_next(counter)) < (run).count;) EACH((run).first + k)
 
 /* One member's part of a stage, upward. The loops' counters are next[0] .. next[4]. */
-static void NAME(stage_up)(fdp_team *team, const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
+static void NAME(stage_up)(fdp_team *team, const NAME(job) * job, const fdp_stage *stage,
+                           atomic_llong *next) {
 #define HOSTED(i) NAME(hosted_up)(job, i)
 #define RATIO(i) NAME(ratio_piece)(job, i)
 #define RESCALE(i) NAME(rescale_piece)(job, i)
@@ -271,7 +278,8 @@ static void NAME(stage_up)(fdp_team *team, const NAME(job) * job, const fdp_stag
 }
 
 /* One member's part of a stage, downward. The loops' counters are next[5] .. next[7]. */
-static void NAME(stage_down)(fdp_team *team, const NAME(job) * job, const fdp_stage *stage, atomic_llong *next) {
+static void NAME(stage_down)(fdp_team *team, const NAME(job) * job, const fdp_stage *stage,
+                             atomic_llong *next) {
 #define SLICE(i) NAME(slice_down)(job, i)
 #define GATHER(i) gather_lanes(job->tree, job->tree->gathers + (i), job->work->buffer, job->out->m)
 #define FOLDS(i) folds_down(job->tree, job->tree->hosted + (i), job->out->m)
@@ -290,7 +298,8 @@ static void NAME(stage_down)(fdp_team *team, const NAME(job) * job, const fdp_st
 }
 #undef SHARE
 
-/* One member's part of a call: up from the deepest stage, down from the roots. A small stage is one thread's. */
+/* One member's part of a call: up from the deepest stage, down from the roots. A small stage is one
+ * thread's. */
 static void NAME(work)(fdp_team *team, int number, void *ctx) {
     NAME(job) *job = ctx;
     const fdp_tree *tree = job->tree;
@@ -329,7 +338,8 @@ static void NAME(work)(fdp_team *team, int number, void *ctx) {
 
 static int NAME(run)(NAME(job) * job, fdp_team *team) {
     const fdp_tree *tree = job->tree;
-    memset((void *)job->work->next, 0, (size_t)(tree->n_stages * FDP_STAGE_LOOPS + 1) * sizeof *job->work->next);
+    memset((void *)job->work->next, 0,
+           (size_t)(tree->n_stages * FDP_STAGE_LOOPS + 1) * sizeof *job->work->next);
     fdp_team_do(team, tree->large && team ? team->most : 1, NAME(work), job);
     return job->code;
 }
@@ -342,20 +352,24 @@ int NAME(infer)(const fdp_tree *tree, const double *theta, double total, fdp_tea
     return code;
 }
 
-int NAME(adopt)(const fdp_tree *tree, double total, fdp_team *team, const fdp_work *work, const fdp_state *state) {
+int NAME(adopt)(const fdp_tree *tree, double total, fdp_team *team, const fdp_work *work,
+                const fdp_state *state) {
     NAME(job) job = {.kind = ADOPT, .tree = tree, .total = total, .work = work, .out = state};
     return NAME(run)(&job, team);
 }
 
-int NAME(normalise)(const fdp_tree *tree, double total, fdp_team *team, const fdp_work *work, const fdp_state *state) {
+int NAME(normalise)(const fdp_tree *tree, double total, fdp_team *team, const fdp_work *work,
+                    const fdp_state *state) {
     NAME(job) job = {.kind = NORMALISE, .tree = tree, .total = total, .work = work, .out = state};
     return NAME(run)(&job, team);
 }
 
-int NAME(move)(const fdp_tree *tree, const fdp_target *targets, int64_t n_targets, const double *delta, double size,
-               double mix, double total, fdp_team *team, const fdp_work *work, const fdp_state *z, double weight,
-               REAL *x, const fdp_state *out, double *sums, int *far, double *log_z) {
-    NAME(job) job = {.kind = MOVE, .tree = tree, .change = delta, .total = total, .work = work, .from = z, .out = out};
+int NAME(move)(const fdp_tree *tree, const fdp_target *targets, int64_t n_targets, const double *delta,
+               double size, double mix, double total, fdp_team *team, const fdp_work *work,
+               const fdp_state *z, double weight, REAL *x, const fdp_state *out, double *sums, int *far,
+               double *log_z) {
+    NAME(job)
+    job = {.kind = MOVE, .tree = tree, .change = delta, .total = total, .work = work, .from = z, .out = out};
     job.targets = targets, job.x = x;
     job.pace = (NAME(pace)){.size = (REAL)size, .mix = (REAL)mix, .average = (REAL)weight};
     const int code = NAME(run)(&job, team);

@@ -1,8 +1,9 @@
-/* The kernels of one tile (some rows of a node), for REAL = double or float. Included by infer.c once for each. */
+/* The kernels of one tile (some rows of a node), for REAL = double or float. Included by infer.c once for
+ * each. */
 
-/* Rows are short (11 cells is common) and their ends would cost more than their middles, so row kernels go by whole
- * blocks of `wide` numbers: past the end of a row they read what follows, which counts nothing, and write what the next row
- * overwrites. The last row is left to plain loops. */
+/* Rows are short (11 cells is common) and their ends would cost more than their middles, so row kernels go by
+ * whole blocks of `wide` numbers: past the end of a row they read what follows, which counts nothing, and
+ * write what the next row overwrites. The last row is left to plain loops. */
 typedef REAL NAME(vec) __attribute__((vector_size(VECTOR), aligned(sizeof(REAL)), may_alias));
 enum { NAME(lanes) = VECTOR / sizeof(REAL), NAME(wide) = PARTS * VECTOR / sizeof(REAL) };
 #define EACH_PART _Pragma("GCC unroll 4") for (int k = 0; k < PARTS; k++)
@@ -39,8 +40,8 @@ FDP_CLONES void NAME(tile_set)(int64_t rows, int64_t cells, const REAL *restrict
     }
 }
 
-/* Walks a link's dimensions but the last: RUN for every run of `inner` cells, with `far` the offset in the hosted table
- * and `near` that in the row. Two dimensions are the common case and need no counters. */
+/* Walks a link's dimensions but the last: RUN for every run of `inner` cells, with `far` the offset in the
+ * hosted table and `near` that in the row. Two dimensions are the common case and need no counters. */
 #define WALK(RUN) \
     if (nd <= 2) { \
         const int64_t outer = nd == 2 ? link->n[0] : 1, skip = nd == 2 ? link->ts[0] : 0; \
@@ -82,8 +83,8 @@ COMBINE(tile_mul, *=)
 
 /* dst[base[r] + pattern] += factor[r] * block[r, :] */
 FDP_CLONES void NAME(tile_project)(int64_t rows, int64_t cells, const REAL *restrict block,
-                                   const double *restrict factor, const fdp_link *link, const int32_t *restrict base,
-                                   double *restrict dst) {
+                                   const double *restrict factor, const fdp_link *link,
+                                   const int32_t *restrict base, double *restrict dst) {
     const int nd = link->nd;
     const int64_t inner = nd ? link->n[nd - 1] : 1, step = nd ? link->ts[nd - 1] : 0;
     for (int64_t r = 0; r < rows; r++, block += cells) {
@@ -105,9 +106,10 @@ FDP_CLONES void NAME(tile_project)(int64_t rows, int64_t cells, const REAL *rest
 #undef WALK
 
 /* rowsum[r] = sum of block[r, :] */
-static inline __attribute__((always_inline)) void NAME(sum_rows)(int64_t rows, int64_t cells,
-                                                                 const REAL *restrict block, double *restrict rowsum) {
-    const int64_t ahead = cells >= NAME(wide) / 2 ? rows - 1 : 0, full = (cells - 1) / NAME(wide) * NAME(wide);
+static inline __attribute__((always_inline)) void
+NAME(sum_rows)(int64_t rows, int64_t cells, const REAL *restrict block, double *restrict rowsum) {
+    const int64_t ahead = cells >= NAME(wide) / 2 ? rows - 1 : 0,
+                  full = (cells - 1) / NAME(wide) * NAME(wide);
     NAME(vec) end[PARTS];
     NAME(first)(cells - full, end);
     for (int64_t r = 0; r < rows; r++, block += cells) {
@@ -126,12 +128,13 @@ static inline __attribute__((always_inline)) void NAME(sum_rows)(int64_t rows, i
     }
 }
 
-FDP_CLONES void NAME(tile_sum)(int64_t rows, int64_t cells, const REAL *restrict block, double *restrict rowsum) {
+FDP_CLONES void NAME(tile_sum)(int64_t rows, int64_t cells, const REAL *restrict block,
+                               double *restrict rowsum) {
     NAME(sum_rows)(rows, cells, block, rowsum);
 }
 
-/* block = exp(block - rowmax) in place; rowsum[r]; message[r] += rowmax + log(rowsum). A row without a possible cell
- * becomes zeros and its message -inf. */
+/* block = exp(block - rowmax) in place; rowsum[r]; message[r] += rowmax + log(rowsum). A row without a
+ * possible cell becomes zeros and its message -inf. */
 FDP_CLONES void NAME(tile_exp)(int64_t rows, int64_t cells, REAL *restrict block, double *restrict rowsum,
                                double *restrict top) {
     REAL *b = block;
@@ -148,8 +151,8 @@ FDP_CLONES void NAME(tile_exp)(int64_t rows, int64_t cells, REAL *restrict block
 }
 
 /* to[r, :] = factor[r] * from[r, :] */
-FDP_CLONES void NAME(tile_scale)(int64_t rows, int64_t cells, const double *restrict factor, const REAL *restrict from,
-                                 REAL *restrict to) {
+FDP_CLONES void NAME(tile_scale)(int64_t rows, int64_t cells, const double *restrict factor,
+                                 const REAL *restrict from, REAL *restrict to) {
     const int64_t ahead = cells >= NAME(wide) / 2 ? rows - 1 : 0;
     int64_t r = 0;
     for (; r < ahead; r++, from += cells, to += cells) {
@@ -184,11 +187,12 @@ typedef struct {
     REAL precision, size, mix, average;
 } NAME(pace);
 
-/* block holds z; the average takes it in, and block becomes z exp(-size * w * y), above zero where z's cell `from` is. Adds
- * sum of w y^2 to *squares; returns the largest exponent. */
+/* block holds z; the average takes it in, and block becomes z exp(-size * w * y), above zero where z's cell
+ * `from` is. Adds sum of w y^2 to *squares; returns the largest exponent. */
 static inline __attribute__((always_inline)) double
 NAME(direct_loop)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *restrict target,
-                  const REAL *restrict weight, int weighted, REAL *restrict x, REAL *restrict block, double *squares) {
+                  const REAL *restrict weight, int weighted, REAL *restrict x, REAL *restrict block,
+                  double *squares) {
     const REAL keep = 1 - p.average, rest = 1 - p.mix;
     REAL most = -INFINITY, sum = 0;
 #pragma omp simd reduction(max : most) reduction(+ : sum)
@@ -205,9 +209,9 @@ NAME(direct_loop)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL
     return most;
 }
 
-FDP_CLONES double NAME(tile_direct)(int64_t n, NAME(pace) p, const REAL *restrict from, const REAL *restrict target,
-                                    const REAL *restrict weight, REAL *restrict x, REAL *restrict block,
-                                    double *squares) {
+FDP_CLONES double NAME(tile_direct)(int64_t n, NAME(pace) p, const REAL *restrict from,
+                                    const REAL *restrict target, const REAL *restrict weight,
+                                    REAL *restrict x, REAL *restrict block, double *squares) {
     return weight ? NAME(direct_loop)(n, p, from, target, weight, 1, x, block, squares)
                   : NAME(direct_loop)(n, p, from, target, NULL, 0, x, block, squares);
 }
@@ -220,13 +224,15 @@ FDP_CLONES void NAME(tile_floor)(int64_t n, const REAL *restrict from, REAL *res
     }
 }
 
-/* Of the rows of a direct tile, with e = block and h = e - z: rowsum[r], sums[r] of w (y e, h e, e e); over all rows, sums of
- * w (y h, h h) are added to flat[0] and flat[1]. */
+/* Of the rows of a direct tile, with e = block and h = e - z: rowsum[r], sums[r] of w (y e, h e, e e); over
+ * all rows, sums of w (y h, h h) are added to flat[0] and flat[1]. */
 static inline __attribute__((always_inline)) void
-NAME(weigh_loop)(int64_t rows, int64_t cells, NAME(pace) p, const double *restrict factor, const REAL *restrict from,
-                 const REAL *restrict target, const REAL *restrict weight, int weighted, const REAL *restrict x,
-                 const REAL *restrict block, double *restrict rowsum, double *restrict sums, double *restrict flat) {
-    const int64_t ahead = cells >= NAME(wide) / 2 ? rows - 1 : 0, full = (cells - 1) / NAME(wide) * NAME(wide);
+NAME(weigh_loop)(int64_t rows, int64_t cells, NAME(pace) p, const double *restrict factor,
+                 const REAL *restrict from, const REAL *restrict target, const REAL *restrict weight,
+                 int weighted, const REAL *restrict x, const REAL *restrict block, double *restrict rowsum,
+                 double *restrict sums, double *restrict flat) {
+    const int64_t ahead = cells >= NAME(wide) / 2 ? rows - 1 : 0,
+                  full = (cells - 1) / NAME(wide) * NAME(wide);
     NAME(vec) end[PARTS];
     NAME(first)(cells - full, end);
     const REAL rest = 1 - p.mix;
@@ -274,17 +280,18 @@ NAME(weigh_loop)(int64_t rows, int64_t cells, NAME(pace) p, const double *restri
 }
 
 FDP_CLONES void NAME(tile_weigh)(int64_t rows, int64_t cells, NAME(pace) p, const double *restrict factor,
-                                 const REAL *restrict from, const REAL *restrict target, const REAL *restrict weight,
-                                 const REAL *restrict x, const REAL *restrict block, double *restrict rowsum,
-                                 double *restrict sums, double *restrict flat) {
+                                 const REAL *restrict from, const REAL *restrict target,
+                                 const REAL *restrict weight, const REAL *restrict x,
+                                 const REAL *restrict block, double *restrict rowsum, double *restrict sums,
+                                 double *restrict flat) {
     if (weight)
         NAME(weigh_loop)(rows, cells, p, factor, from, target, weight, 1, x, block, rowsum, sums, flat);
     else
         NAME(weigh_loop)(rows, cells, p, factor, from, target, NULL, 0, x, block, rowsum, sums, flat);
 }
 
-/* ratio = exp(change) up to a scale; part: the log of that scale, what the mass m of the entries sums to, and what it would
- * sum to times ratio. */
+/* ratio = exp(change) up to a scale; part: the log of that scale, what the mass m of the entries sums to, and
+ * what it would sum to times ratio. */
 FDP_CLONES void NAME(tile_ratio)(int64_t n, const double *restrict change, const double *restrict m,
                                  REAL *restrict ratio, double *restrict part) {
     double peak = -INFINITY, before = 0, after = 0;
@@ -300,10 +307,10 @@ FDP_CLONES void NAME(tile_ratio)(int64_t n, const double *restrict change, const
     part[0] = peak, part[1] = before, part[2] = after;
 }
 
-/* The ratios of one part, scaled so that the mass of all n_parts parts together keeps its sum. Returns the log of the
- * largest ratio of all. */
-FDP_CLONES double NAME(tile_rescale)(int64_t n, int64_t n_parts, const double *restrict parts, const double *part,
-                                     REAL *restrict ratio) {
+/* The ratios of one part, scaled so that the mass of all n_parts parts together keeps its sum. Returns the
+ * log of the largest ratio of all. */
+FDP_CLONES double NAME(tile_rescale)(int64_t n, int64_t n_parts, const double *restrict parts,
+                                     const double *part, REAL *restrict ratio) {
     double peak = -INFINITY, before = 0, after = 0;
     for (int64_t k = 0; k < n_parts; k++) peak = parts[3 * k] > peak ? parts[3 * k] : peak;
     for (int64_t k = 0; k < n_parts; k++) {

@@ -25,7 +25,8 @@ static inline u128 multiply_high(u128 a, u128 b) {
     return (u128)a1 * b1 + ((u128)a1 * b0 >> 64) + ((u128)a0 * b1 >> 64) + (cross >> 64);
 }
 
-/* exp(-z) in units of 2^-128, off by less than 8 units; z < 7/8. Horner on 1 - z/1 (1 - z/2 (1 - z/3 ...)). */
+/* exp(-z) in units of 2^-128, off by less than 8 units; z < 7/8. Horner on 1 - z/1 (1 - z/2 (1 - z/3
+ * ...)). */
 static u128 exp_minus(u128 z) {
     const u128 one = ~(u128)0;
     u128 r = one;
@@ -77,8 +78,8 @@ static inline int accept(fdp_stream *stream, uint64_t z64, int strip, lazy_unifo
 
 /* The strip of a fresh uniform: the first whose cumulative weight exceeds it. The second 64 bits are drawn
  * only where the first tie with an entry. */
-static inline uint32_t draw_strip(fdp_stream *stream, const uint64_t *hi, const uint64_t *lo, const uint8_t *guide,
-                                  uint32_t last) {
+static inline uint32_t draw_strip(fdp_stream *stream, const uint64_t *hi, const uint64_t *lo,
+                                  const uint8_t *guide, uint32_t last) {
     uint64_t w = fdp_stream_next(stream);
     uint32_t strip = guide[w >> 54];
     while (w > hi[strip]) strip++;
@@ -125,7 +126,8 @@ static inline int64_t decide(fdp_stream *stream, exact_scale s, uint32_t strip, 
 
 static int64_t draw_gaussian(fdp_stream *stream, exact_scale s) {
     for (;;) {
-        uint32_t strip = draw_strip(stream, fdp_gauss_hi, fdp_gauss_lo, fdp_gauss_guide, FDP_GAUSS_STRIPS - 1);
+        uint32_t strip =
+            draw_strip(stream, fdp_gauss_hi, fdp_gauss_lo, fdp_gauss_guide, FDP_GAUSS_STRIPS - 1);
         lazy_uniform u = {fdp_stream_next(stream), 0, 0};
         uint64_t z64 = (uint64_t)(((u128)(2 * strip) * u.hi + ((u128)u.hi * u.hi >> 64)) >> 9);
         if (!accept(stream, z64, (int)strip, &u)) continue;
@@ -134,8 +136,8 @@ static int64_t draw_gaussian(fdp_stream *stream, exact_scale s) {
     }
 }
 
-/* The strip of an exponential variable: entry FDP_EXPO_STRIPS of the table means 8 or more, and by the lack of
- * memory the rest beyond 8 is drawn anew. */
+/* The strip of an exponential variable: entry FDP_EXPO_STRIPS of the table means 8 or more, and by the lack
+ * of memory the rest beyond 8 is drawn anew. */
 static uint32_t draw_lapped_strip(fdp_stream *stream) {
     for (uint32_t lap = 0; lap < LAPLACE_LAPS; lap++) {
         uint32_t part = draw_strip(stream, fdp_expo_hi, fdp_expo_lo, fdp_expo_guide, FDP_EXPO_STRIPS);
@@ -219,11 +221,13 @@ out:
     return code;
 }
 
-int fdp_noise_gaussian(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads, int64_t *out) {
+int fdp_noise_gaussian(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads,
+                       int64_t *out) {
     return run(DOMAIN_GAUSSIAN, scale, per_row, n, key, threads, out);
 }
 
-int fdp_noise_laplace(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads, int64_t *out) {
+int fdp_noise_laplace(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads,
+                      int64_t *out) {
     return run(DOMAIN_LAPLACE, scale, per_row, n, key, threads, out);
 }
 

@@ -6,7 +6,7 @@
 
 #define FDP_LANES 8                       /* ChaCha20 blocks computed side by side */
 #define FDP_STREAM_WORDS (16 * FDP_LANES) /* 32-bit words of one refill */
-#define FDP_NOISE_CHUNK 16384             /* samples that share one nonce; fixes seeded output for any thread count */
+#define FDP_NOISE_CHUNK 16384 /* samples that share one nonce; fixes seeded output for any thread count */
 
 typedef struct {
     uint32_t key[8];
@@ -47,11 +47,13 @@ static inline int fdp_stream_bit(fdp_stream *stream) {
     return bit;
 }
 
-/* n draws; `scale` holds one double (per_row 0) or n (per_row 1), each within [2^-10, 2^40]. key NULL: a fresh
- * key from the operating system, wiped on return. Gaussian: floor(|scale * N(0,1)| + 1/2) with its sign.
- * Laplace: P(k) proportional to exp(-|k| / scale). */
-int fdp_noise_gaussian(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads, int64_t *out);
-int fdp_noise_laplace(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads, int64_t *out);
+/* n draws; `scale` holds one double (per_row 0) or n (per_row 1), each within [2^-10, 2^40]. key NULL: a
+ * fresh key from the operating system, wiped on return. Gaussian: floor(|scale * N(0,1)| + 1/2) with its
+ * sign. Laplace: P(k) proportional to exp(-|k| / scale). */
+int fdp_noise_gaussian(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads,
+                       int64_t *out);
+int fdp_noise_laplace(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads,
+                      int64_t *out);
 int fdp_noise_bytes(const uint32_t *key, int64_t n, uint8_t *out);
 
 /* The deterministic parts, apart from the stream so that tests can reach their rare branches.

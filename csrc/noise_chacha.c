@@ -30,7 +30,8 @@
     QUARTER(x[2], x[7], x[8], x[13]) \
     QUARTER(x[3], x[4], x[9], x[14])
 
-static void initial_state(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t state[16]) {
+static void initial_state(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3],
+                          uint32_t state[16]) {
     state[0] = 0x61707865u;
     state[1] = 0x3320646eu;
     state[2] = 0x79622d32u;
@@ -60,7 +61,8 @@ void fdp_chacha20_lanes(const uint32_t key[8], uint32_t counter, const uint32_t 
     lanes_t x[16], start[16];
     initial_state(key, counter, nonce, state);
     for (int i = 0; i < 16; i++)
-        for (int lane = 0; lane < FDP_LANES; lane++) start[i][lane] = state[i] + (i == 12 ? (uint32_t)lane : 0u);
+        for (int lane = 0; lane < FDP_LANES; lane++)
+            start[i][lane] = state[i] + (i == 12 ? (uint32_t)lane : 0u);
     for (int i = 0; i < 16; i++) x[i] = start[i];
     for (int round = 0; round < 10; round++) {
         DOUBLE_ROUND(x)

@@ -1,13 +1,15 @@
 /* Rows from a directed junction tree, shard by shard.
  *
  * A shard is worked on in the order of its first node's cells, so that every later grouping by a separator is
- * nearly sorted and stays in cache; one random permutation at the end restores an exchangeable order. Per node:
- * number the separator's cell of each row, counting-sort the rows by it (or reuse the last sort), lay out one
- * value per row and group (whole counts in random order, or independent draws), scatter into the columns.
+ * nearly sorted and stays in cache; one random permutation at the end restores an exchangeable order. Per
+ * node: number the separator's cell of each row, counting-sort the rows by it (or reuse the last sort), lay
+ * out one value per row and group (whole counts in random order, or independent draws), scatter into the
+ * columns.
  *
- * The floor for AdaGrid's tree (8 nodes, 10 columns of u8) is 8 random swaps at 3 ns and 10 permuted byte moves at
- * 1 ns a row: 34 ns, or 0.17 s for 10M rows on 2 cores. Reached on 2 cores of a 2.1 GHz Xeon: 0.44 s by rounding
- * (0.76 s of processor time); independent draws (a binary search of 7 steps each) take 1.35 s of processor time. */
+ * The floor for AdaGrid's tree (8 nodes, 10 columns of u8) is 8 random swaps at 3 ns and 10 permuted byte
+ * moves at 1 ns a row: 34 ns, or 0.17 s for 10M rows on 2 cores. Reached on 2 cores of a 2.1 GHz Xeon: 0.44 s
+ * by rounding (0.76 s of processor time); independent draws (a binary search of 7 steps each) take 1.35 s of
+ * processor time. */
 #include "sample.h"
 #include "team.h"
 #include "sample_random.h"
@@ -52,8 +54,8 @@ static law law_of(const fdp_sample_node *node, int64_t group) {
     return l;
 }
 
-/* Whole counts with sum n: cell k gets floor or ceil of n p_k, with mean exactly n p_k (systematic rounding with
- * one random offset u). Written as runs of cell numbers. */
+/* Whole counts with sum n: cell k gets floor or ceil of n p_k, with mean exactly n p_k (systematic rounding
+ * with one random offset u). Written as runs of cell numbers. */
 static void round_runs(const law *l, uint32_t n, double u, uint32_t *out) {
     double scale = (double)n / l->total, c = u;
     uint32_t done = 0;
@@ -70,7 +72,8 @@ static inline uint32_t search(const double *cum, int64_t n, double x) /* first k
     const double *base = cum;
     while (n > 1) {
         int64_t half = n / 2;
-        base += half & -(int64_t)(base[half - 1] <= x); /* no branch: it would be mispredicted half the time */
+        base +=
+            half & -(int64_t)(base[half - 1] <= x); /* no branch: it would be mispredicted half the time */
         n -= half;
     }
     return (uint32_t)(base - cum);
@@ -85,13 +88,13 @@ static void independent(const law *l, uint32_t n, stream *s, double *cum, uint32
     }
 }
 
-/* Rounding of a node without separator over ALL rows: n equally spaced quantiles, each cell holds floor or ceil of
- * n p_k of them, and each shard takes its share so that its own counts are even too. Full shards take one
- * quantile of every S consecutive ones (a random rotation says which shard takes which), the short last shard
- * one of each of its strata; a random rotation of all quantiles makes every shard's mean exact.
- * Writes this shard's values as runs, cell numbers ascending. */
-static void global_runs(const fdp_sample_node *node, const fdp_sample_plan *plan, uint64_t shard, uint32_t rows,
-                        uint64_t *bound, uint32_t *count, uint32_t *out) {
+/* Rounding of a node without separator over ALL rows: n equally spaced quantiles, each cell holds floor or
+ * ceil of n p_k of them, and each shard takes its share so that its own counts are even too. Full shards take
+ * one quantile of every S consecutive ones (a random rotation says which shard takes which), the short last
+ * shard one of each of its strata; a random rotation of all quantiles makes every shard's mean exact. Writes
+ * this shard's values as runs, cell numbers ascending. */
+static void global_runs(const fdp_sample_node *node, const fdp_sample_plan *plan, uint64_t shard,
+                        uint32_t rows, uint64_t *bound, uint32_t *count, uint32_t *out) {
     uint64_t n = (uint64_t)plan->rows, m = (uint64_t)plan->shard_rows;
     uint64_t full = n / m, tail = n % m;
     stream offsets = {stream_key(plan->seed, GLOBAL, node->id, OFFSETS)};
@@ -172,7 +175,8 @@ FDP_CLONES static void add_digit(const void *column, int width, uint32_t size, u
                                                                   key[i] = key[i] * size + v[i];
                                                           })}
 
-/* column[order[i]] = decoded value i; order NULL: rows are in order already; decode NULL: the value is the code */
+/* column[order[i]] = decoded value i; order NULL: rows are in order already; decode NULL: the value is the
+ * code */
 FDP_CLONES static void store(const uint32_t *value, const uint32_t *order, const uint32_t *decode, int step,
                              uint32_t rows, int width, void *column) {
     FOR_WIDTH(width, {
@@ -232,7 +236,8 @@ static int scratch_make(const fdp_sample_plan *plan, scratch *w) {
     w->start = malloc((groups + 1) * sizeof *w->start);
     w->count = malloc(cells * sizeof *w->count);
     w->cum = malloc(cells * sizeof *w->cum);
-    if (!w->column || !w->key || !w->order || !w->value || !w->start || !w->count || !w->cum) return FDP_ERR_MEMORY;
+    if (!w->column || !w->key || !w->order || !w->value || !w->start || !w->count || !w->cum)
+        return FDP_ERR_MEMORY;
     for (int a = 0; a < plan->attributes; a++) {
         w->column[a] = malloc(rows * (size_t)plan->widths[a]);
         if (!w->column[a]) return FDP_ERR_MEMORY;
@@ -269,8 +274,8 @@ static int group_rows(const fdp_sample_node *node, const fdp_sample_plan *plan, 
     return sorted;
 }
 
-static void draw_values(const fdp_sample_node *node, const fdp_sample_plan *plan, uint64_t shard, uint32_t rows,
-                        scratch *w) {
+static void draw_values(const fdp_sample_node *node, const fdp_sample_plan *plan, uint64_t shard,
+                        uint32_t rows, scratch *w) {
     stream s = {stream_key(plan->seed, shard, node->id, VALUES)};
     if (node->sep_len == 0) {
         if (plan->method == FDP_SAMPLE_ROUND) {
@@ -311,8 +316,8 @@ static void sample_shard(const fdp_sample_plan *plan, uint64_t shard, uint32_t r
         draw_values(node, plan, shard, rows, w);
         for (int r = 0; r < node->res_len; r++) {
             int a = node->res[r];
-            store(w->value, node->sep_len == 0 || sorted ? NULL : w->order, node->decode ? node->decode + r : NULL,
-                  node->res_len, rows, plan->widths[a], w->column[a]);
+            store(w->value, node->sep_len == 0 || sorted ? NULL : w->order,
+                  node->decode ? node->decode + r : NULL, node->res_len, rows, plan->widths[a], w->column[a]);
         }
     }
     stream s = {stream_key(plan->seed, shard, 0, ORDER)};
@@ -341,7 +346,8 @@ static void sample_work(fdp_team *team, int number, void *ctx) {
         int64_t begin = (job->first + i) * plan->shard_rows;
         int64_t rows = FDP_MIN(plan->shard_rows, plan->rows - begin);
         if (rows > 0)
-            sample_shard(plan, (uint64_t)(job->first + i), (uint32_t)rows, i * plan->shard_rows, &w, job->out);
+            sample_shard(plan, (uint64_t)(job->first + i), (uint32_t)rows, i * plan->shard_rows, &w,
+                         job->out);
     }
     scratch_free(plan, &w);
 }

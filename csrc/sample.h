@@ -32,8 +32,8 @@ typedef struct {
     const fdp_sample_node *nodes; /* separators are sampled before they are used; the first has none */
 } fdp_sample_plan;
 
-/* Fills the rows of shards first .. first+count-1 into out[attribute], contiguous, from its beginning. The result
- * depends on the plan alone, not on threads, nor on which shards are asked for together. */
+/* Fills the rows of shards first .. first+count-1 into out[attribute], contiguous, from its beginning. The
+ * result depends on the plan alone, not on threads, nor on which shards are asked for together. */
 int fdp_sample(const fdp_sample_plan *plan, int64_t first, int64_t count, int threads, void *const *out);
 
 #endif

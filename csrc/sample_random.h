@@ -43,8 +43,8 @@ static inline uint64_t below(uint64_t bits, uint64_t n) /* uniform in 0..n-1 to 
     return (uint64_t)(((u128)bits * n) >> 64);
 }
 
-/* Fisher-Yates. Up to 1024 values one 64-bit number serves two swaps: 32 bits are uniform over so few to within a
- * relative 2^-22. */
+/* Fisher-Yates. Up to 1024 values one 64-bit number serves two swaps: 32 bits are uniform over so few to
+ * within a relative 2^-22. */
 static void shuffle(uint32_t *v, uint64_t n, stream *s) {
     uint64_t i = n;
     for (; i > (1u << 10); i--) {

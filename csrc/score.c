@@ -1,14 +1,15 @@
 /* Why integers: with A and B rows in the two groups, the L1 distance of the normalised counts is
- * sum |a*B - b*A| / (A*B). One int64 table of a*B - b*A per pair of columns is therefore enough; every row of the first
- * table adds B, every row of the second subtracts A, and nothing is rounded before the last division. */
+ * sum |a*B - b*A| / (A*B). One int64 table of a*B - b*A per pair of columns is therefore enough; every row of
+ * the first table adds B, every row of the second subtracts A, and nothing is rounded before the last
+ * division. */
 #include "score.h"
 #include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int fdp_score_group_rows(const uint32_t *group, const uint8_t *const *columns, int64_t rows, int32_t column_count,
-                         int64_t groups, int64_t *start, uint64_t *packed) {
+int fdp_score_group_rows(const uint32_t *group, const uint8_t *const *columns, int64_t rows,
+                         int32_t column_count, int64_t groups, int64_t *start, uint64_t *packed) {
     if (column_count < 1 || column_count > FDP_SCORE_COLUMNS) return FDP_ERR_ARGUMENT;
     int64_t *next = calloc((size_t)groups + 1, sizeof *next);
     if (next == NULL) return FDP_ERR_MEMORY;
@@ -42,9 +43,10 @@ static int32_t lay_out(const int32_t *sizes, int32_t columns, int32_t *offset) {
 }
 
 /* Inlined into callers that pass a constant number of columns, so that the loops over pairs unroll. */
-static inline __attribute__((always_inline)) void add_rows_of(const uint64_t *packed, int64_t rows, int64_t weight,
-                                                              const int32_t *sizes, int32_t columns,
-                                                              const int32_t *offset, int64_t *restrict cells) {
+static inline __attribute__((always_inline)) void add_rows_of(const uint64_t *packed, int64_t rows,
+                                                              int64_t weight, const int32_t *sizes,
+                                                              int32_t columns, const int32_t *offset,
+                                                              int64_t *restrict cells) {
     for (int64_t i = 0; i < rows; i++) {
         const uint64_t row = packed[i];
         int32_t pair = 0;
@@ -60,8 +62,8 @@ static inline __attribute__((always_inline)) void add_rows_of(const uint64_t *pa
     }
 }
 
-static void add_rows(const uint64_t *packed, int64_t rows, int64_t weight, const int32_t *sizes, int32_t columns,
-                     const int32_t *offset, int64_t *cells) {
+static void add_rows(const uint64_t *packed, int64_t rows, int64_t weight, const int32_t *sizes,
+                     int32_t columns, const int32_t *offset, int64_t *cells) {
     if (columns == FDP_SCORE_COLUMNS)
         add_rows_of(packed, rows, weight, sizes, FDP_SCORE_COLUMNS, offset, cells);
     else
@@ -113,7 +115,8 @@ typedef struct {
 static void score_group(const pairs_job *job, int64_t g, int64_t *cells) {
     const int32_t *sizes = job->sizes, *offset = job->offset, columns = job->columns, pairs = job->pairs;
     const uint64_t *a = job->packed[0] + job->start[0][g], *b = job->packed[1] + job->start[1][g];
-    const int64_t rows_a = job->start[0][g + 1] - job->start[0][g], rows_b = job->start[1][g + 1] - job->start[1][g];
+    const int64_t rows_a = job->start[0][g + 1] - job->start[0][g],
+                  rows_b = job->start[1][g + 1] - job->start[1][g];
     double *out = job->distance + g * pairs;
     if (rows_a == 0 || rows_b == 0) {
         for (int32_t p = 0; p < pairs; p++) out[p] = rows_a + rows_b ? 2.0 : 0.0;
@@ -142,13 +145,14 @@ static void pairs_work(fdp_team *team, int number, void *ctx) {
         return;
     }
     for (int64_t from; (from = GROUPS_AT_ONCE * fdp_team_next(&job->next)) < job->groups;)
-        for (int64_t g = from; g < FDP_MIN(from + GROUPS_AT_ONCE, job->groups); g++) score_group(job, g, cells);
+        for (int64_t g = from; g < FDP_MIN(from + GROUPS_AT_ONCE, job->groups); g++)
+            score_group(job, g, cells);
     free(cells);
 }
 
 int fdp_score_grouped_pairs(const uint64_t *packed_a, const int64_t *start_a, const uint64_t *packed_b,
-                            const int64_t *start_b, int64_t groups, const int32_t *sizes, int32_t column_count,
-                            int32_t threads, double *distance) {
+                            const int64_t *start_b, int64_t groups, const int32_t *sizes,
+                            int32_t column_count, int32_t threads, double *distance) {
     if (column_count < 2 || column_count > FDP_SCORE_COLUMNS) return FDP_ERR_ARGUMENT;
     pairs_job job = {.packed = {packed_a, packed_b},
                      .start = {start_a, start_b},
@@ -161,8 +165,8 @@ int fdp_score_grouped_pairs(const uint64_t *packed_a, const int64_t *start_a, co
     return atomic_load(&job.status);
 }
 
-int fdp_score_distance(const uint32_t *cells_a, int64_t rows_a, const uint32_t *cells_b, int64_t rows_b, int64_t cells,
-                       double *distance) {
+int fdp_score_distance(const uint32_t *cells_a, int64_t rows_a, const uint32_t *cells_b, int64_t rows_b,
+                       int64_t cells, double *distance) {
     if (rows_a == 0 || rows_b == 0) {
         *distance = rows_a + rows_b ? 2.0 : 0.0;
         return FDP_OK;

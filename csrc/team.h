@@ -1,16 +1,18 @@
-/* A team of threads: made when a job first needs them, kept for the jobs that follow, joined when the team is freed.
+/* A team of threads: made when a job first needs them, kept for the jobs that follow, joined when the team is
+ * freed.
  *
- * fdp_team_do calls fn(team, number, ctx) on up to `threads` threads, number 0 being the caller's own; on fewer where the
- * system gives fewer, on the caller's alone where the team is at work for somebody else. Inside, a loop is shared with
- * fdp_team_next on a counter of its own, and phases are separated by fdp_team_wait. Work must be divided by the data, never
- * by the number of threads: then no result depends on it.
+ * fdp_team_do calls fn(team, number, ctx) on up to `threads` threads, number 0 being the caller's own; on
+ * fewer where the system gives fewer, on the caller's alone where the team is at work for somebody else.
+ * Inside, a loop is shared with fdp_team_next on a counter of its own, and phases are separated by
+ * fdp_team_wait. Work must be divided by the data, never by the number of threads: then no result depends on
+ * it.
  *
- * Members that wait spin for FDP_TEAM_SPIN nanoseconds, giving way to whoever wants the processor, and then sleep: an idle
- * team costs nothing, and a busy machine is not kept busier. (OpenMP's pool spins on.)
+ * Members that wait spin for FDP_TEAM_SPIN nanoseconds, giving way to whoever wants the processor, and then
+ * sleep: an idle team costs nothing, and a busy machine is not kept busier. (OpenMP's pool spins on.)
  *
- * Fork. A child has a copy of the team but none of its threads. Every job begins by comparing the process with the one that
- * made the threads; in a child the team starts afresh and makes threads of its own when it needs them. (OpenMP's pool hangs.)
- * Members block all signals: those are for the threads of the program. */
+ * Fork. A child has a copy of the team but none of its threads. Every job begins by comparing the process
+ * with the one that made the threads; in a child the team starts afresh and makes threads of its own when it
+ * needs them. (OpenMP's pool hangs.) Members block all signals: those are for the threads of the program. */
 #ifndef FDP_TEAM_H
 #define FDP_TEAM_H
 
@@ -53,10 +55,11 @@ struct fdp_team {
     pid_t process; /* that made them */
     fdp_team_fn fn;
     void *ctx;
-    atomic_int user;    /* process of whoever has a job done; 0: nobody, another process than ours: nobody either */
-    atomic_int waiting; /* members that have come to the end of the phase */
-    fdp_bell phase;     /* phases ended */
-    fdp_bell job;       /* jobs given out << FDP_TEAM_BITS | width; width 0: go home */
+    atomic_int
+        user; /* process of whoever has a job done; 0: nobody, another process than ours: nobody either */
+    atomic_int waiting;      /* members that have come to the end of the phase */
+    fdp_bell phase;          /* phases ended */
+    fdp_bell job;            /* jobs given out << FDP_TEAM_BITS | width; width 0: go home */
     fdp_team_member *member; /* [most] */
 };
 #define FDP_TEAM_BITS 16
@@ -70,7 +73,8 @@ static inline void fdp_bell_make(fdp_bell *bell) {
 
 static inline void fdp_bell_ring(fdp_bell *bell, uint64_t value) {
     atomic_store(&bell->value, value);
-    if (atomic_load(&bell->asleep) == 0) return; /* who goes to sleep later looks at the value after saying so */
+    if (atomic_load(&bell->asleep) == 0)
+        return; /* who goes to sleep later looks at the value after saying so */
     pthread_mutex_lock(&bell->lock);
     pthread_cond_broadcast(&bell->changed);
     pthread_mutex_unlock(&bell->lock);
@@ -113,7 +117,8 @@ static inline int64_t fdp_team_next(atomic_llong *counter) {
 
 /* Wait for all; what any thread wrote before is seen by every thread after. */
 static inline void fdp_team_wait(fdp_team *team) {
-    const int width = team->threads; /* once counted as waiting, a member may look at nothing of the job any more */
+    const int width =
+        team->threads; /* once counted as waiting, a member may look at nothing of the job any more */
     if (width == 1) return;
     const uint64_t phase = atomic_load_explicit(&team->phase.value, memory_order_acquire);
     if (atomic_fetch_add_explicit(&team->waiting, 1, memory_order_acq_rel) == width - 1) {
@@ -131,13 +136,15 @@ static void *fdp_team_enter(void *argument) {
         job = fdp_bell_wait(&team->job, job);
         const int width = (int)(job & ((1u << FDP_TEAM_BITS) - 1));
         if (width == 0) return NULL;
-        if (member->number >= width) continue; /* the team may be at its next job already: look at nothing else */
+        if (member->number >= width)
+            continue; /* the team may be at its next job already: look at nothing else */
         team->fn(team, member->number, team->ctx);
         fdp_team_wait(team);
     }
 }
 
-/* A team for jobs of up to `threads` threads; *team is the caller's, as large as sizeof says. Returns 0 where there is no memory. */
+/* A team for jobs of up to `threads` threads; *team is the caller's, as large as sizeof says. Returns 0 where
+ * there is no memory. */
 static inline int fdp_team_make(fdp_team *team, int threads) {
     team->most = threads < 1 ? 1 : threads > FDP_TEAM_MAX ? FDP_TEAM_MAX : threads;
     team->made = 1;
@@ -153,7 +160,8 @@ static inline void fdp_team_call(fdp_team *team, int width) {
     fdp_bell_ring(&team->job, jobs << FDP_TEAM_BITS | (uint64_t)width);
 }
 
-/* Only its owner may end it, and not while a job is under way. In a forked child there is nobody to wait for. */
+/* Only its owner may end it, and not while a job is under way. In a forked child there is nobody to wait
+ * for. */
 static inline void fdp_team_end(fdp_team *team) {
     if (team->process == getpid()) {
         fdp_team_call(team, 0);
@@ -173,7 +181,8 @@ static inline void fdp_team_grow(fdp_team *team, int threads) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; team->made < threads; team->made++) {
         fdp_team_member *member = team->member + team->made;
-        *member = (fdp_team_member){.team = team, .number = team->made, .seen = atomic_load(&team->job.value)};
+        *member =
+            (fdp_team_member){.team = team, .number = team->made, .seen = atomic_load(&team->job.value)};
         if (pthread_create(&member->handle, NULL, fdp_team_enter, member) != 0) break;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -18,11 +18,11 @@ static uint64_t plus(uint64_t a, uint64_t b) {
 typedef struct {
     int n, words;
     const uint64_t *size;
-    uint64_t *graph; /* of what is left */
-    uint64_t *seen;  /* cliques so far that are not inside another */
-    uint64_t *first; /* cost: compared first, */
+    uint64_t *graph;  /* of what is left */
+    uint64_t *seen;   /* cliques so far that are not inside another */
+    uint64_t *first;  /* cost: compared first, */
     uint64_t *second; /* then this */
-    uint64_t *stale; /* set of attributes whose cost must be found anew */
+    uint64_t *stale;  /* set of attributes whose cost must be found anew */
 } elimination;
 
 static inline uint64_t *row(uint64_t *sets, int words, int i) {
