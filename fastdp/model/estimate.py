@@ -11,6 +11,7 @@ from .._core.team import Team
 from .._util.threads import resolve
 from ..errors import UsageError
 from .descend import descend
+from .flow import applies, follow
 from .model import Model
 from .optimise import Callback, Clock
 from .options import Options
@@ -31,7 +32,7 @@ def fit(
     threads: int | None = None,
     callback: Callback | None = None,
     max_cells: int | None = None,
-    method: Literal["auto", "dual", "accelerated", "mirror-descent"] = "auto",
+    method: Literal["auto", "dual", "flow", "accelerated", "mirror-descent"] = "auto",
     tables: Literal["float64", "float32"] = "float64",
     slack: float = 0.0,
 ) -> Model:
@@ -50,6 +51,7 @@ def fit(
         (10,000). "refined" takes the pairs from "risk" and everything finer from "noise" (see `staged`). With
         "noise", single attributes are fitted to their noise level first, then pairs with them, and so on:
         most measured rows are cells of high order, and behind their noise a pair could still be far off.
+        Of AdaGrid's rows "refined" ends a little below the noise level (see `flow`).
     zeros
         {clique: bool array, True where a combination is impossible}: public knowledge, exact in the model.
     warm_start
@@ -70,6 +72,12 @@ def fit(
 def estimated(task: Task, options: Options, clock: Clock) -> Model:
     """The model of a task by the strategy that its options and measurements call for; all strategies count
     their calls, tell of their progress and are cancelled through one clock."""
+    if options.method in ("auto", "flow") and applies(task, options):
+        return follow(task, options, clock)
+    if options.method == "flow":
+        raise UsageError(
+            'method="flow" takes AdaGrid\'s rows with stop="noise" or "refined"; use method="auto"'
+        )
     if options.stop == "refined":
         return two_stage(estimated, task, options, clock)
     problem = regions_of(task, options) if options.method in ("auto", "dual") else None

@@ -12,6 +12,7 @@ The same split is kept by the order (number of attributes) of the measured cliqu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -182,6 +183,10 @@ class Quadratic:
             loss += float(at.direct[order.targets].sum())
             out.append((order.k, loss, order.rows))
         return out
+
+    def orders_fit(self, at: Residual) -> bool:
+        """Whether every order is down to what its noise explains, with three standard deviations to spare."""
+        return all(loss <= n / 2 + 3 * math.sqrt(n / 2) for _, loss, n in self.by_order(at))
 
 
 def _form(gap: np.ndarray, weight: np.ndarray) -> float:

@@ -209,7 +209,7 @@ class Stop:
         if self.rule == "iters":
             return ""
         if self.rule == "noise" and loss <= self.noise and calls >= self._look_again:
-            if self._orders_fit(at):
+            if self.quadratic.orders_fit(at):
                 return "noise level"
             self._look_again = calls + self.WINDOW // 2  # the look costs as much as a step
         if self._shadow is not None:
@@ -232,9 +232,6 @@ class Stop:
         best = min(self.seen)
         since = len(self.seen) - self.seen.index(best)
         return loss <= best + small or since > max(10 * self.WINDOW, len(self.seen) // 2)
-
-    def _orders_fit(self, at: Residual) -> bool:
-        return all(loss <= n / 2 + 3 * math.sqrt(n / 2) for _, loss, n in self.quadratic.by_order(at))
 
 
 def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:

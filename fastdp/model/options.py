@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..errors import UsageError
 
 STOPS = ("noise", "risk", "refined", "tol", "iters")
-METHODS = ("auto", "dual", "accelerated", "mirror-descent")
+METHODS = ("auto", "dual", "flow", "accelerated", "mirror-descent")
 TABLES = ("float64", "float32")
 
 MOST_CALLS = 10_000

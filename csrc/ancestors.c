@@ -1,0 +1,103 @@
+#include "ancestors.h"
+
+#include <math.h>
+
+#define FDP_ANCESTORS_CHUNK 2048 /* rows that a thread takes at a time; no result depends on it */
+#define FDP_ANCESTORS_FLOOR 1e-9 /* least count, in rows, and least pivot relative to its diagonal */
+
+typedef struct {
+    const fdp_ancestors_shape *shape;
+    const double *m, *f, *variance;
+    double time, total;
+    double *values;
+    atomic_llong next;
+} fill_job;
+
+static void fill_row(const fill_job *job, int64_t i) {
+    const fdp_ancestors_shape *s = job->shape;
+    const int64_t from = s->first[i];
+    const int n = (int)(s->first[i + 1] - from);
+    double block[FDP_ANCESTORS_MOST][FDP_ANCESTORS_MOST], count[FDP_ANCESTORS_MOST];
+    const int64_t *place = s->place + s->parts[i] - 1;
+    for (int a = 0; a < n; a++) {
+        const int own = s->mask[from + a];
+        count[a] = fmax(own ? job->m[place[own]] : job->f[i], FDP_ANCESTORS_FLOOR);
+        for (int b = 0; b < a; b++) {
+            const int other = s->mask[from + b];
+            /* what is left of a cell lies inside all of the cell's parts */
+            const double both = own ? fmax(job->m[place[own | other]], 0) : count[a];
+            block[a][b] = both - count[a] * count[b] / job->total;
+        }
+        block[a][a] = count[a] * fmax(1 - count[a] / job->total, 0) + FDP_ANCESTORS_FLOOR * count[a]
+                      + job->variance[s->column[from + a]] / job->time;
+    }
+    for (int a = 0; a < n; a++) {
+        for (int b = 0; b < a; b++) {
+            double x = block[a][b];
+            for (int c = 0; c < b; c++) x -= block[a][c] * block[b][c];
+            block[a][b] = x / block[b][b];
+        }
+        double x = block[a][a];
+        for (int c = 0; c < a; c++) x -= block[a][c] * block[a][c];
+        block[a][a] = sqrt(fmax(x, FDP_ANCESTORS_FLOOR * block[a][a]));
+    }
+    double *out = job->values + from;
+    for (int a = n - 1; a >= 0; a--) {
+        double x = a == n - 1 ? 1 : 0;
+        for (int b = a + 1; b < n; b++) x -= block[b][a] * out[b];
+        out[a] = x / block[a][a];
+    }
+}
+
+static void fill_some(fdp_team *team, int number, void *ctx) {
+    fill_job *job = ctx;
+    for (;;) {
+        const int64_t from = fdp_team_next(&job->next) * FDP_ANCESTORS_CHUNK;
+        if (from >= job->shape->rows) return;
+        const int64_t to = FDP_MIN(from + FDP_ANCESTORS_CHUNK, job->shape->rows);
+        for (int64_t i = from; i < to; i++) fill_row(job, i);
+    }
+}
+
+int fdp_ancestors_fill(const fdp_ancestors_shape *shape, const double *m, const double *f, const double *variance,
+                       double time, double total, fdp_team *team, double *values) {
+    for (int64_t i = 0; i < shape->rows; i++) {
+        const int64_t n = shape->first[i + 1] - shape->first[i];
+        if (n < 1 || n > FDP_ANCESTORS_MOST) return FDP_ERR_ARGUMENT;
+    }
+    fill_job job = {shape, m, f, variance, time, total, values, 0};
+    fdp_team_do(team, shape->rows > 2 * FDP_ANCESTORS_CHUNK ? team->most : 1, fill_some, &job);
+    return FDP_OK;
+}
+
+typedef struct {
+    int64_t rows;
+    const int64_t *first;
+    const int32_t *column;
+    const int64_t *at;
+    const double *values, *x;
+    double *out;
+    atomic_llong next;
+} product_job;
+
+static void product_some(fdp_team *team, int number, void *ctx) {
+    product_job *job = ctx;
+    for (;;) {
+        const int64_t from = fdp_team_next(&job->next) * FDP_ANCESTORS_CHUNK;
+        if (from >= job->rows) return;
+        const int64_t to = FDP_MIN(from + FDP_ANCESTORS_CHUNK, job->rows);
+        for (int64_t i = from; i < to; i++) {
+            double sum = 0;
+            for (int64_t e = job->first[i]; e < job->first[i + 1]; e++)
+                sum += job->values[job->at ? job->at[e] : e] * job->x[job->column[e]];
+            job->out[i] = sum;
+        }
+    }
+}
+
+int fdp_ancestors_product(int64_t rows, const int64_t *first, const int32_t *column, const int64_t *at, const double *values,
+                          const double *x, fdp_team *team, double *out) {
+    product_job job = {rows, first, column, at, values, x, out, 0};
+    fdp_team_do(team, first[rows] > 65536 ? team->most : 1, product_some, &job);
+    return FDP_OK;
+}

@@ -1,0 +1,27 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from .team import Team
+
+MOST: int
+
+class Ancestors:
+    def __init__(
+        self,
+        first: NDArray[np.int64],
+        column: NDArray[np.int32],
+        mask: NDArray[np.uint8],
+        parts: NDArray[np.int64],
+        place: NDArray[np.int64],
+        threads: int | Team,
+    ) -> None: ...
+    def fill(
+        self,
+        m: NDArray[np.float64],
+        f: NDArray[np.float64],
+        variance: NDArray[np.float64],
+        time: float,
+        total: float,
+    ) -> NDArray[np.float64]: ...
+    def factor(self, x: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def solve(self, x: NDArray[np.float64]) -> NDArray[np.float64]: ...
