@@ -124,6 +124,9 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """What is chosen keeps within `max_cells`, or adds nothing to the 1-ways, which are always there."""
         return LargestModel(max(self.limit, sum(domain.values())), False)
 
+    def check(self, schema: Schema) -> None:
+        self.wanted(schema.domain)
+
     @property
     def limit(self) -> int:
         """Cells that the junction tree may have, from public facts."""
