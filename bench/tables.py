@@ -1,0 +1,240 @@
+"""Any table: error against seconds of `cliquetree`, `mst` and `aim`, beside the peers that install.
+
+`python -m bench.tables` runs adult and the Massachusetts table of the shared data where they are, and two
+generated tables on which nothing was chosen, at epsilon 0.1, 1 and 10 and delta 1e-9, with fresh seeds; it
+prints means, keeps them in bench/results/tables.json and draws bench/results/tables.svg. Errors are mean total
+variations of all pairs and of 50 triples. `--peers PYTHON` names an interpreter that has mbi, dpmm or
+smartnoise-synth; each run of a peer is a process of its own with a time limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+import fastdp
+
+from . import machine
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+DELTA = 1e-9
+OURS = ("cliquetree", "mst", "aim")
+PEERS = ("mbi MST", "mbi AIM", "dpmm MST", "dpmm AIM", "smartnoise MST", "smartnoise AIM")
+COLOURS = {"cliquetree": "#c0392b", "mst": "#e59866", "aim": "#b7950b"}
+
+
+def functional(rows=100_000, columns=20, seed=11):
+    """Columns that nearly follow from an earlier one: 1 to 30 % of the rows are redrawn."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([2, 5, 12, 40, 90], columns)
+    out = [rng.choice(sizes[0], rows, p=rng.dirichlet(np.full(sizes[0], 0.5)))]
+    for n in sizes[1:]:
+        parent = out[rng.integers(0, len(out))]
+        values = rng.integers(0, n, parent.max() + 1)[parent]
+        again = rng.random(rows) < rng.choice([0.01, 0.05, 0.3])
+        out.append(np.where(again, rng.choice(n, rows, p=rng.dirichlet(np.full(n, 0.3))), values))
+    return {f"c{i}": (int(n), codes) for i, (n, codes) in enumerate(zip(sizes, out))}
+
+
+def factors(rows=30_000, columns=32, seed=12):
+    """Small and wide: four hidden normal factors, cut into 2 to 120 unequal classes."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=(rows, 4))
+    out = {}
+    for i, n in enumerate(rng.choice([2, 3, 6, 15, 50, 120], columns)):
+        score = hidden @ (rng.normal(size=4) * rng.choice([0.2, 1.0], 4)) + rng.normal(size=rows)
+        rank = score.argsort().argsort() / rows
+        out[f"c{i}"] = (int(n), np.minimum((rank ** rng.choice([1, 3]) * n).astype(int), n - 1))
+    return out
+
+
+def adult():
+    import pyarrow.csv as csv
+
+    sizes = json.loads((SHARED / "adult" / "adult-domain.json").read_text())
+    frame = csv.read_csv(SHARED / "adult" / "adult.csv")
+    return {name: (n, frame[name].to_numpy()) for name, n in sizes.items()}
+
+
+def massachusetts(most=100, bins=64):
+    """ma2019 with every column of more than `most` values in equal-count bins (and one for what is not a
+    number)."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    options = csv.ConvertOptions(strings_can_be_null=False)
+    frame = csv.read_csv(SHARED / "acs-ma" / "ma2019.csv", convert_options=options)
+    out = {}
+    for name in frame.column_names:
+        text = frame[name].cast(pa.string()).fill_null("").to_pylist()
+        values, codes = np.unique(text, return_inverse=True)
+        if len(values) > most:
+            number = np.array([float(t) if t.replace(".", "", 1).lstrip("-").isdigit() else math.nan for t in text])
+            rank = np.argsort(np.argsort(number, kind="stable"), kind="stable")
+            codes = np.where(np.isnan(number), bins, rank * bins // len(text))
+            values = range(bins + 1)
+        out[name] = (len(values), codes)
+    return out
+
+
+TABLES = {"adult": adult, "ma2019": massachusetts, "functional": functional, "factors": factors}
+UNSEEN = ("functional", "factors")
+NEEDS = {"adult": "adult", "ma2019": "acs-ma"}
+
+
+class Scorer:
+    """Mean total variation of all pairs and of 50 triples from one truth."""
+
+    def __init__(self, columns):
+        self.domain = {name: n for name, (n, _) in columns.items()}
+        self.table = fastdp.Table.from_codes(self.domain, {a: c for a, (_, c) in columns.items()}, public=True)
+        triples = list(combinations(self.domain, 3))
+        chosen = np.random.default_rng(0).choice(len(triples), min(50, len(triples)), replace=False)
+        self.groups = [list(combinations(self.domain, 2)), [triples[i] for i in chosen]]
+        self.truth = [fastdp.marginals(self.table, g) for g in self.groups]
+
+    def __call__(self, codes) -> tuple[float, float]:
+        made = fastdp.Table.from_codes(self.domain, codes, public=True)
+        out = []
+        for cliques, truth in zip(self.groups, self.truth):
+            found = fastdp.marginals(made, cliques)
+            gaps = [
+                np.abs(truth[c] / self.table.rows - found[c] / max(1, made.rows)).sum() / 2 for c in cliques
+            ]
+            out.append(float(np.mean(gaps)))
+        return out[0], out[1]
+
+
+def ours(mechanism, columns, epsilon, seed):
+    """(codes, seconds): reading excluded, everything from the first measurement to rows in memory included."""
+    domain = {name: n for name, (n, _) in columns.items()}
+    table = fastdp.Table.from_codes(domain, {a: c for a, (_, c) in columns.items()})
+    start = time.perf_counter()
+    run = fastdp.synthesize(table, mechanism, epsilon, DELTA, seed=seed, sample_seed=seed)
+    data = run.data
+    seconds = time.perf_counter() - start
+    return {name: data[name].to_numpy() for name in domain}, seconds
+
+
+def peer(name, columns, epsilon, seed, python, limit):
+    """(codes, seconds) of a peer in a process of its own, or the reason why there are none."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = Path(folder, "in.npz"), Path(folder, "out.npz")
+        sizes = json.dumps({a: n for a, (n, _) in columns.items()})
+        np.savez(given, sizes=np.array(sizes), **{f"x_{a}": c for a, (_, c) in columns.items()})
+        script = Path(__file__).with_name("tables_peers.py")
+        command = [python, str(script), name, str(given), str(made), str(epsilon), str(DELTA), str(seed)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+        except subprocess.TimeoutExpired:
+            return None, f"not done in {limit:g} s"
+        if not made.exists():
+            return None, (done.stderr.strip().splitlines() or ["it failed"])[-1][:200]
+        with np.load(made) as found:
+            return {a: found[f"x_{a}"] for a in columns}, float(found["seconds"])
+
+
+def measure(options) -> list[dict]:
+    lines = []
+    names = [t for t in options.tables if t not in NEEDS or (SHARED / NEEDS[t]).exists()]
+    for name in names:
+        columns = TABLES[name]()
+        score = Scorer(columns)
+        for epsilon in options.epsilon:
+            for who in (*OURS, *(PEERS if options.peers else ())):
+                runs, why = [], None
+                seeds = options.seeds if who in OURS else min(options.seeds, options.peer_seeds)
+                for k in range(seeds):
+                    seed = options.first_seed + k
+                    if who in OURS:
+                        codes, seconds = ours(who, columns, epsilon, seed)
+                    else:
+                        codes, seconds = peer(who, columns, epsilon, seed, options.peers, options.limit)
+                    if codes is None:
+                        why = seconds
+                        break
+                    runs.append((*score(codes), seconds))
+                line = {"table": name, "epsilon": epsilon, "who": who, "runs": runs, "failed": why}
+                lines.append(line | ({} if not runs else dict(zip(("two", "three", "seconds"), np.mean(runs, 0)))))
+                show(lines[-1])
+    return lines
+
+
+def show(line) -> None:
+    head = f"{line['table']:10s} epsilon {line['epsilon']:<4g} {line['who']:15s}"
+    if not line["runs"]:
+        print(f"{head} {line['failed']}", flush=True)
+        return
+    spread = np.std([r[0] for r in line["runs"]]) / max(1, len(line["runs"]) - 1) ** 0.5
+    print(
+        f"{head} {line['two']:.4f} +- {spread:.4f}  {line['three']:.4f}  {line['seconds']:7.2f} s", flush=True
+    )
+
+
+def svg(lines, epsilon=1.0) -> str:
+    """Error of pairs against seconds, both logarithmic, one panel a table."""
+    lines = [line for line in lines if line["runs"] and line["epsilon"] == epsilon]
+    names = list(dict.fromkeys(line["table"] for line in lines))
+    wide, high, gap = 250, 210, 46
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {len(names) * (wide + gap) + 10} {high + 70}" '
+        'font-family="sans-serif" font-size="11">'
+    ]
+    for i, name in enumerate(names):
+        mine = [line for line in lines if line["table"] == name]
+        xs, ys = [line["seconds"] for line in mine], [line["two"] for line in mine]
+        left, right = math.log10(min(xs)) - 0.2, math.log10(max(xs)) + 0.9
+        low, top = math.log10(min(ys)) - 0.1, math.log10(max(ys)) + 0.1
+        x0, y0 = gap + i * (wide + gap), 30
+        parts.append(f'<text x="{x0}" y="18" font-weight="bold">{name}, epsilon {epsilon:g}</text>')
+        parts.append(f'<rect x="{x0}" y="{y0}" width="{wide}" height="{high}" fill="none" stroke="#999"/>')
+        for power in range(math.ceil(left), math.floor(right) + 1):
+            x = x0 + (power - left) / (right - left) * wide
+            parts.append(f'<text x="{x:.0f}" y="{y0 + high + 14}" text-anchor="middle">{10.0**power:g} s</text>')
+        for value in (min(ys), max(ys)):
+            y = y0 + (top - math.log10(value)) / (top - low) * high
+            parts.append(f'<text x="{x0 - 4}" y="{y:.0f}" text-anchor="end">{value:.3f}</text>')
+        for line in mine:
+            x = x0 + (math.log10(line["seconds"]) - left) / (right - left) * wide
+            y = y0 + (top - math.log10(line["two"])) / (top - low) * high
+            colour = COLOURS.get(line["who"], "#34495e")
+            label = f"fastdp {line['who']}" if line["who"] in OURS else line["who"]
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
+            parts.append(f'<text x="{x + 6:.1f}" y="{y + 4:.1f}" fill="{colour}">{label}</text>')
+    caption = "mean total variation of all pairs against seconds; down and left is better"
+    parts.append(f'<text x="{gap}" y="{high + 62}" fill="#555">{caption}</text></svg>')
+    return "\n".join(parts) + "\n"
+
+
+def main(arguments=None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--epsilon", nargs="+", type=float, default=[0.1, 1.0, 10.0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=1000, help="seeds nothing was chosen by")
+    parser.add_argument("--peers", default=os.environ.get("FASTDP_PEERS"), help="a Python that has the peers")
+    parser.add_argument("--peer-seeds", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds a run of a peer may take")
+    parser.add_argument("--no-save", action="store_true")
+    options = parser.parse_args(arguments)
+    lines = measure(options)
+    if options.no_save or not lines:
+        return
+    kept = {"machine": machine.describe(), "delta": DELTA, "unseen": UNSEEN, "lines": lines}
+    (machine.RESULTS / "tables.json").write_text(json.dumps(kept, indent=1) + "\n")
+    if any(line["epsilon"] == 1.0 for line in lines):
+        (machine.RESULTS / "tables.svg").write_text(svg(lines))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
