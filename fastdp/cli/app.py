@@ -50,6 +50,12 @@ DialectOption = Annotated[
         "--dialect", help='How text files are written: \'delimiter = ";", encoding = "latin-1"\', ...'
     ),
 ]
+Clip = Annotated[
+    str | None,
+    typer.Option(
+        "--clip", help="Rows of one user that count fully, or private: chosen in the run (the default)."
+    ),
+]
 MaxCells = Annotated[
     int | None,
     typer.Option(
@@ -100,6 +106,7 @@ def synth(
     ledger: Annotated[str | None, typer.Option(help="Budget ledger (see: fastdp ledger open).")] = None,
     dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None,
     rows: Annotated[int | None, typer.Option(help="Rows to make (default: the estimated total).")] = None,
+    clip: Clip = None,
     max_cells: MaxCells = None,
     threads: Threads = None,
     resume: Annotated[
@@ -155,6 +162,7 @@ def synth(
             out=out,
             resume=resume,
             report=report,
+            clip=clip_of(clip),
             max_cells=max_cells,
             _standing=standing,
         )
@@ -188,6 +196,7 @@ def plan(
         str | None, typer.Option(help="Public data the run would be given; tells the clip's bias.")
     ] = None,
     dialect: DialectOption = None,
+    clip: Clip = None,
     max_cells: MaxCells = None,
     threads: Threads = None,
     as_json: Json = False,
@@ -202,7 +211,17 @@ def plan(
 
     table = False if public is None else public_table(public, schema, mechanism, threads, _dialect(dialect))
     plans = [
-        make(schema, mechanism, e, delta, rows=rows, public=table, threads=threads, max_cells=max_cells)
+        make(
+            schema,
+            mechanism,
+            e,
+            delta,
+            rows=rows,
+            public=table,
+            threads=threads,
+            clip=clip_of(clip),
+            max_cells=max_cells,
+        )
         for e in epsilons(epsilon)
     ]
     if as_json:
@@ -247,24 +266,15 @@ def evaluate(
         return
     if synthetic is None:
         raise UsageError("evaluate needs the true data and the synthetic data")
-    from .._util.files import synthetic_path
     from ..report.evaluate import evaluate as score
-    from ..schema import Schema
     from .show import scores_table
 
-    place, known, run = Path(synthetic), None, None
-    if (place / "privacy.json").exists():
-        from ..report.runs import folder
-
-        known, run = Schema.load(place / "schema.json"), folder(place)
-        synthetic = str(synthetic_path(place))
-    known = Schema.load(schema) if schema else known
     page = None if out is None else str(out)
-    found = score(truth, synthetic, schema=known, metrics=metric, report=page, run=run)
+    scores = score(truth, synthetic, schema=schema, metrics=metric, report=page)
     if as_json:
-        emit(found)
+        emit(scores)
     else:
-        scores_table(found, out)
+        scores_table(scores, out)
 
 
 @app.command(epilog="Example:\n\n\b\n  fastdp simulate taxi --rows 1000000 --seed 1 --out trips.parquet")
@@ -378,10 +388,9 @@ def schema_draft(
     bins: Annotated[int, typer.Option(help="Bins of numeric columns.")] = 20,
 ) -> None:
     """A first schema from public data, to be edited by hand. Never draft from private data."""
-    from ..public.data import public_frame
     from ..schema import Schema
 
-    Schema.draft(public_frame(source), user=user, bins=bins).save(out)
+    Schema.draft(source, user=user, bins=bins).save(out)
 
 
 @archetypes_app.command(
@@ -491,6 +500,11 @@ def _dialect(text: str | None):
     from ..schema.dialect import Dialect
 
     return None if text is None else Dialect.from_text(text)
+
+
+def clip_of(text: str | None) -> int | str | None:
+    """`150` as a number; a word is for the recipe to understand."""
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def epsilons(text: str) -> list[float]:

@@ -30,6 +30,7 @@ def as_arrow(source: Any, what: str, columns: Iterable[str] | None = None) -> pa
     """Any source as a pyarrow.Table: path (Parquet, Arrow IPC, CSV), Arrow, polars, pandas, or an Arrow
     stream."""
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
     if isinstance(source, str | os.PathLike):
         source = _load(Path(source), what)
@@ -40,6 +41,8 @@ def as_arrow(source: Any, what: str, columns: Iterable[str] | None = None) -> pa
     if not isinstance(source, pa.Table):
         if hasattr(source, "__arrow_c_stream__"):
             source = pa.table(source)
+        elif isinstance(source, ds.Dataset):
+            source = source.to_table()
         elif hasattr(source, "to_arrow"):
             source = source.to_arrow()
         elif type(source).__module__.partition(".")[0] == "pandas":

@@ -51,8 +51,9 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields that every mechanism has. `clip`: rows per user that count fully (None: the schema's bound;
-    "private": chosen in the run from a noisy histogram of rows per user, which costs `clip_share` of mu^2).
+    """Fields that every mechanism has. `clip`: rows per user that count fully; "private": chosen in the run
+    from a noisy histogram of rows per user, which costs `clip_share` of mu^2. None: "private" where the
+    mechanism can choose (a bound on the data is not yet a clip), else the schema's bound.
     `outputs`: also write the schema's extra columns, such as the day of the week and an hour drawn within the
     shift. `max_cells`: of the largest model that may come out, checked before anything is reserved (None:
     `model.tree.DEFAULT_MAX_CELLS`)."""
@@ -82,7 +83,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("clip must be at least 1")
         if self.clip == PRIVATE and not self.may_choose_clip:
             raise ValueError(f"{self.name} cannot choose its clip: give a number")
-        if self.clip_share is not None and self.clip != PRIVATE:
+        if self.clip_share is not None and (isinstance(self.clip, int) or not self.may_choose_clip):
             raise ValueError('clip_share pays for choosing the clip: it needs clip = "private"')
         if self.clip_share is not None and not 0 < self.clip_share < 1:
             raise ValueError("clip_share must lie strictly between 0 and 1")
@@ -107,7 +108,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def resolved(self, schema: Schema, epsilon: float, delta: float) -> Config:
         """The config with what depends on schema, epsilon and delta filled in, before anything is reserved or
         read."""
-        return self
+        if self.clip is not None or schema.user is None or not self.may_choose_clip:
+            return self
+        return msgspec.structs.replace(self, clip=1 if schema.max_rows_per_user == 1 else PRIVATE)
 
     def check(self, schema: Schema) -> None:
         """UsageError where fields do not fit the schema; called before anything is reserved or read."""

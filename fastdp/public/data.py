@@ -88,18 +88,6 @@ class PublicTable:
         return choose_clip(self.table.rows_per_user(), noise, rows, **options)
 
 
-def public_frame(path: str):
-    """A file that the caller declares public, whole, as an Arrow table (Parquet, CSV, Arrow IPC)."""
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
-    form = "csv" if path.endswith((".csv", ".csv.gz")) else "parquet" if path.endswith(".parquet") else "ipc"
-    try:
-        return ds.dataset(path, format=form).to_table()
-    except (OSError, pa.ArrowInvalid) as error:
-        raise DataError(f"{path}: cannot be read as {form} ({type(error).__name__})") from error
-
-
 def choose_clip(
     rows_per_user: np.ndarray,
     noise: Sequence[float],

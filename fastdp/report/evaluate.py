@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
+from .._util.files import synthetic_path
 from ..evaluate.scores import fractions_of, score, several
+from ..schema import Schema
+from . import runs
 
-if TYPE_CHECKING:
-    from ..schema import Schema
+
+@runtime_checkable
+class FinishedRun(Protocol):
+    """What `fastdp.synthesize` gives back, as far as it is scored."""
+
+    privacy: dict
+    schema: Schema
+    out: Path | None
+
+    def reader(self) -> Any: ...
 
 
 def evaluate(
     truth: Any,
     synthetic: Any,
-    schema: Schema | None = None,
+    schema: Schema | str | os.PathLike[str] | None = None,
     metrics: str | Sequence[str] | None = None,
     report: Any = None,
     *,
@@ -69,6 +82,15 @@ def evaluate(
         "threads": threads,
     }
     fractions = fractions_of(baselines)
+    given_schema = None if schema is None else Schema.of(schema)
+    if several(synthetic):
+        opened = {name: _opened(table) for name, table in synthetic.items()}
+        synthetic = {name: table for name, (table, _, _) in opened.items()}
+        schemas = [own for _, own, _ in opened.values() if own is not None]
+        schema = given_schema or (schemas[0] if schemas else None)
+    else:
+        synthetic, own_schema, own_run = _opened(synthetic)
+        schema, run = given_schema or own_schema, own_run if run is None else run
     if several(synthetic):
         out: dict[str, Any] = {
             str(name): score(truth, table, schema, metrics, report is not None, fractions, options)
@@ -82,3 +104,14 @@ def evaluate(
 
         write(report, truth, synthetic, schema, scores, run, title=title)
     return out
+
+
+def _opened(synthetic: Any) -> tuple[Any, Schema | None, Any]:
+    """(rows, schema, facts of the run) of a run or run folder; rows as they are, None and None otherwise."""
+    if isinstance(synthetic, FinishedRun):
+        rows = synthetic.reader().read_all() if synthetic.out is None else synthetic_path(synthetic.out)
+        return rows, synthetic.schema, synthetic
+    if isinstance(synthetic, str | os.PathLike) and (Path(synthetic) / "privacy.json").is_file():
+        place = Path(synthetic)
+        return synthetic_path(place), Schema.load(place / "schema.json"), runs.folder(place)
+    return synthetic, None, None

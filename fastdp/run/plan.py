@@ -103,24 +103,25 @@ def plan(
     rows: int = 10_000_000,
     public: Table | bool = False,
     threads: int | None = None,
+    clip: int | str | None = None,
     max_cells: int | None = None,
 ) -> Plan:
     """The plan of a run on `rows` rows. `public`: whether public data would be given, or the public table
     itself, from which the clip's bias is told. Errors are those of the run itself."""
     from .._util.threads import resolve
 
-    recipe = recipes.load(mechanism).limited(max_cells=max_cells)
+    recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells)
     schema = resolve_schema(schema, recipe)
     check_budget(epsilon, delta)
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)
-    clip = resolve_clip(config.clip, schema)
+    bound = resolve_clip(config.clip, schema)
     config.check(schema)
     pure = config.pure
     mu = mu_of(epsilon, delta, "laplace" if pure else config.calibration)
     outline = config.outline(schema.domain, public=public is not False, user=schema.user is not None)
     lines = []
     for p in outline.measurements:
-        sigma = clip / (mu * math.sqrt(p.weight))
+        sigma = bound / (mu * math.sqrt(p.weight))
         if p.cap is not None:
             sigma = users_sigma(p.cap, p.share, epsilon if pure else mu, pure)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
@@ -143,7 +144,7 @@ def plan(
         float(delta),
         config.calibration,
         mu,
-        clip,
+        bound,
         "event" if config.unit == "event" else schema.user or "row",
         tuple(lines),
         outline.charges,
@@ -153,9 +154,9 @@ def plan(
         int(max(data, after) + 150e6),
         seconds,
         rows,
-        outline.notes,
+        (*outline.notes, *_drowned(config, schema, outline, mu, bound, rows)),
         0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / mu),
-        *_clip(public, clip, mu, config, schema, outline, rows),
+        *_clip(public, bound, mu, config, schema, outline, rows),
         model_exact=largest.exact,
     )
 
@@ -188,6 +189,31 @@ def _clip(
     some = {*grid[:: max(1, len(grid) // 7)], clip} | ({suggested} if suggested else set())
     lines = tuple(ClipOption(c, c * cell, *costs.get(c, ())) for c in sorted(some))
     return lost, suggested, lines, users_sigma(1, users_share(config, **given), mu, pure=False)
+
+
+def _drowned(
+    config: Config, schema: Schema, outline: Outline, mu: float, bound: int, rows: int
+) -> tuple[str, ...]:
+    """A sentence where most planned marginals of rows would be noise, even at the smallest clip that may be
+    chosen: the expected total variation distance that noise of s rows a cell makes of N rows in m cells is
+    s m sqrt(2 / pi) / (2 N) (see `privacy.clip`), and above 1 nothing is left to see."""
+    least = 1 if schema.user is not None and config.clip == PRIVATE else bound
+    counted = [p for p in outline.measurements if p.cap is None]
+    if not counted or rows < 1:
+        return ()
+    noise = unit_noise(mu, ((p.cells, p.weight) for p in counted))
+    distances = sorted((n * least / rows, least / (mu * math.sqrt(p.weight))) for n, p in zip(noise, counted))
+    distance, sigma = distances[len(distances) // 2]
+    if distance <= 1:
+        return ()
+    at = f"noise of {sigma:,.0f} rows a cell on about {rows:,} rows"
+    if least < bound:
+        at += " even at clip 1"
+    lower = "" if least == 1 else 'a lower clip (or clip = "private", which chooses one), '
+    return (
+        f"{at}: most of what is measured would be noise, and the synthetic rows with it; what helps is {lower}"
+        "fewer or coarser columns, more rows, or a larger epsilon",
+    )
 
 
 def _largest(

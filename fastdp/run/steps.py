@@ -21,6 +21,7 @@ from ..errors import RunError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Job, Outcome
 from ..mechanisms.parts.sizes import check_size
+from ..privacy.clip import PRIVATE, choice_bound
 from ..privacy.statement import statement_hashes
 from ..privacy.statement import write as write_statement
 from .folder import RunFolder
@@ -328,6 +329,8 @@ class Work:
         bound = self.schema.max_rows_per_user
         if public is not None and config.ids.source != "private":
             return IdSource(habits=public.habits(outcome.id_columns), bound=bound)
+        if bound is None and config.clip == PRIVATE:
+            bound = choice_bound(self.schema)  # of the histogram that the clip was chosen from
         if outcome.users is None or bound is None:
             return None
         from ..mechanisms.parts.common import size_edges

@@ -53,6 +53,7 @@ def synthesize(
     out: str | os.PathLike | None = None,
     resume: bool = False,
     report: bool = False,
+    clip: int | str | None = None,
     max_cells: int | None = None,
     _standing: Standing | None = None,
 ) -> Run | list[Run]:
@@ -95,7 +96,7 @@ def synthesize(
     if ledger is not None and seed is not None:
         raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
     resolve(threads)
-    recipe = recipes.load(mechanism).limited(max_cells=max_cells, memory=memory, deadline=deadline)
+    recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory, deadline=deadline)
     if is_table(table):
         schema = table.schema
     elif schema is None and recipe.schema is None:

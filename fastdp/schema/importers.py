@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import SchemaError
+from ..errors import DataError, SchemaError
 from . import dtypes
 
 
@@ -53,6 +54,29 @@ def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None)
     return document
 
 
+def _frame(source: Any) -> Any:
+    """A file or frame that the caller declares public, whole, as an Arrow table."""
+    import pyarrow as pa
+
+    if isinstance(source, pa.Table):
+        return source
+    if not isinstance(source, str | os.PathLike):
+        try:
+            return pa.table(source)
+        except (TypeError, ValueError):
+            raise SchemaError(
+                f"a draft needs public data as a path or frame, not {type(source).__name__}"
+            ) from None
+    import pyarrow.dataset as ds
+
+    path = os.fspath(source)
+    form = "csv" if path.endswith((".csv", ".csv.gz")) else "parquet" if path.endswith(".parquet") else "ipc"
+    try:
+        return ds.dataset(path, format=form).to_table()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise DataError(f"{path}: cannot be read as {form} ({type(error).__name__})") from error
+
+
 def draft(public_frame: Any, *, user: str | None = None, bins: int = 20) -> dict[str, Any]:
     """A first schema from data that the caller declares public: its values and ranges go into the schema.
 
@@ -62,7 +86,7 @@ def draft(public_frame: Any, *, user: str | None = None, bins: int = 20) -> dict
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    table = public_frame if isinstance(public_frame, pa.Table) else pa.table(public_frame)
+    table = _frame(public_frame)
     made: dict[str, Any] = {}
     for field in table.schema:
         if field.name == user:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..domain import Domain
-from ..errors import SchemaError
+from ..errors import SchemaError, UsageError
 from . import document, importers
 from .builtin import nist
 from .columns import Column
@@ -178,6 +179,17 @@ class Schema:
         return schema
 
     @classmethod
+    def of(cls, source: Schema | str | os.PathLike[str]) -> Schema:
+        """A schema as it is, or loaded from a path or a built-in name."""
+        if isinstance(source, Schema):
+            return source
+        if isinstance(source, str | os.PathLike):
+            return cls.load(os.fspath(source))
+        raise UsageError(
+            f"a schema is a fastdp.Schema, a path or a built-in name, not {type(source).__name__}"
+        )
+
+    @classmethod
     def load(cls, source: str | Path) -> Schema:
         """A schema from a .toml or .json file, or a built-in one by its bare name."""
         path, plain = document.load(source)
@@ -209,7 +221,17 @@ class Schema:
 
     @classmethod
     def draft(cls, public_frame: Any, *, user: str | None = None, bins: int = 20) -> Schema:
-        """A first schema from data that the caller declares public; its values end up in the schema."""
+        """A first schema from data that the caller declares public; its values end up in the schema.
+
+        Parameters
+        ----------
+        public_frame : path of a Parquet, CSV or Arrow file, or any frame or Arrow table
+            Public: never draft from private data.
+        user : str, optional
+            The column that says whose row it is.
+        bins : int
+            About how many bins numeric columns get.
+        """
         return cls.from_dict(importers.draft(public_frame, user=user, bins=bins))
 
 

@@ -7,6 +7,7 @@ what is resident.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,7 +82,7 @@ class _Column:
 
 def read(
     source: Any,
-    schema: Schema,
+    schema: Schema | str | os.PathLike[str],
     *,
     public: bool = False,
     columns: Sequence[str] | None = None,

@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -175,10 +176,13 @@ class Table:
         return f"<fastdp.Table {kind}: {', '.join(self.schema.domain)}; {user}>"
 
 
-def as_schema(schema: Schema | Domain | Mapping[str, int], user: str | None = None) -> Schema:
-    """A schema as it is; a domain (name -> number of codes) as the schema of columns already coded."""
-    if hasattr(schema, "domain"):
-        return schema  # type: ignore[return-value]
+def as_schema(
+    schema: Schema | Domain | Mapping[str, int] | str | os.PathLike[str], user: str | None = None
+) -> Schema:
+    """A schema as it is, or by path or built-in name; a domain (name -> number of codes) as the schema of
+    columns already coded."""
     from ..schema import Schema
 
+    if not isinstance(schema, Mapping):
+        return Schema.of(schema)
     return Schema.from_domain(schema, user=user)

@@ -286,9 +286,7 @@ def test_a_given_clip_cannot_be_chosen():
     assert session.clip == 3 and session.clip_choice is None
 
 
-def test_a_bound_is_needed_and_without_users_the_clip_is_one():
-    with pytest.raises(UsageError, match="max_rows"):
-        reserve.reserve(with_bound(None), [reserve.BudgetRequest(epsilon=1.0, delta=DELTA, clip="private")])
+def test_without_users_the_clip_is_one():
     with pytest.raises(UsageError, match="whole number"):
         reserve.BudgetRequest(epsilon=1.0, delta=DELTA, clip="public")
     plain = Schema.from_domain(SIZES)

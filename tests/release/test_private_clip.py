@@ -169,7 +169,8 @@ def test_without_a_user_column_each_row_is_its_own_user():
         ({"mechanism": "mst", "clip": "public"}, "private"),
         ({"mechanism": "mst", "clip": 0}, "at least 1"),
         ({"mechanism": "mst", "clip": 5, "clip_share": 0.1}, "needs clip"),
-        ({"mechanism": "mst", "clip_share": 0.1}, "needs clip"),
+        ({"mechanism": "mst", "clip": 5, "clip_share": 0.1}, "needs clip"),
+        ({"mechanism": "archetypes", "clip_share": 0.1}, "needs clip"),
         ({**MST, "clip_share": 0.0}, "strictly between"),
         ({**MST, "clip_share": 1.0}, "strictly between"),
         ({"mechanism": "archetypes", "clip": "private"}, "give a number"),
@@ -179,11 +180,6 @@ def test_without_a_user_column_each_row_is_its_own_user():
 def test_bad_recipes(fields, match):
     with pytest.raises(UsageError, match=match):
         recipes.load(fields).config(1.0)
-
-
-def test_a_public_bound_is_needed(trips):
-    with pytest.raises(UsageError, match="max_rows"):
-        fastdp.plan(Schema.from_domain({"a": 3}, user="u"), MST, 1.0, 1e-6)
 
 
 def test_a_config_comes_back_as_it_was():

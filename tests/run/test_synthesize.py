@@ -196,12 +196,6 @@ def test_bad_arguments_are_refused_before_anything_is_read(options, match):
         go(Unreadable(), **{"schema": small_schema()} | options)
 
 
-def test_a_schema_without_a_bound_needs_a_clip():
-    schema = fastdp.Schema.from_domain(SIZES, user="u")
-    with pytest.raises(UsageError, match="clip"):
-        go(Unreadable(), schema=schema, mechanism={k: v for k, v in RECIPE.items() if k != "clip"})
-
-
 def test_an_exhausted_budget_is_refused_before_data_is_read(table, schema, tmp_path):
     ledger = fastdp.Ledger(tmp_path / "b.db")
     ledger.open("d", epsilon=6.0, delta=1e-6)

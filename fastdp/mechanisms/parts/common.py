@@ -71,9 +71,9 @@ def measure_users(
     user = session.schema.user is not None
     share = users_share(config, public=job.public is not None, user=user)
     bound = session.schema.max_rows_per_user
-    if not share or bound is None:
+    if not share or (bound is None and config.clip != PRIVATE):
         return Users()
-    if config.clip == PRIVATE:
+    if bound is None or config.clip == PRIVATE:
         mu = part_mu(session, share)
         noise = unit_noise(part_mu(session, 1.0), ((p.cells, p.weight) for p in clip_criteria()))
         measured, choice = session.choose_clip(noise, mu=mu, label=LABEL)

@@ -1,0 +1,109 @@
+"""The first run of somebody with a table of their own: no recipe, no clip."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp.errors import UsageError
+from fastdp.privacy.clip import MAX_CHOSEN
+from tests.run.test_synthesize import SIZES, go
+
+SIZE = 40_000
+
+
+def flights(rows=SIZE, seed=0):
+    """Aircraft that fly very differently often, as in the table this was tried on."""
+    rng = np.random.default_rng(seed)
+    share = rng.lognormal(0, 1.2, rows // 60)
+    tail = rng.choice(len(share), rows, p=share / share.sum())
+    a = rng.integers(0, 4, rows)
+    return pa.table(
+        {"u": tail, "a": a, "b": (a + (rng.random(rows) < 0.2)) % 3, "c": (rng.random(rows) < 0.3) * 1}
+    )
+
+
+def schema(max_rows):
+    plain = fastdp.Schema.from_domain(SIZES, user="u").to_dict()
+    if max_rows is not None:
+        plain["user"]["max_rows"] = max_rows
+    return fastdp.Schema.from_dict(plain)
+
+
+def test_a_bound_on_the_data_is_not_yet_a_clip(tmp_path):
+    """Without a clip one is chosen in the run, charged and stated; the score is far from that of the bound."""
+    data, bounded = flights(), schema(600)
+    options = {"schema": bounded, "epsilon": 0.5, "delta": 1e-6, "mechanism": "mst", "seed": 5}
+    run = go(data, **options, out=tmp_path / "run")
+    part = run.privacy["parts"][0]
+    assert part["clip_choice"]["bound"] == 600
+    assert 1 <= part["clip"] < 600
+    assert part["releases"][0]["label"] == "rows per user"
+    assert run.privacy["mechanism"]["config"]["clip"] == "private"
+    assert fastdp.verify(tmp_path / "run").ok
+    fixed = go(data, **options, clip=600)
+    assert "clip_choice" not in fixed.privacy["parts"][0] and fixed.privacy["parts"][0]["clip"] == 600
+    scores = [
+        fastdp.evaluate(data, r.data, schema=bounded, metrics="kmarginal", baselines=())["kmarginal"]["score"]
+        for r in (run, fixed)
+    ]
+    assert scores[0] > scores[1] + 10
+
+
+def test_without_a_bound_the_clip_is_chosen_up_to_a_stated_constant():
+    run = go(flights(8000), schema=schema(None), mechanism="mst", epsilon=4.0, seed=5)
+    assert run.privacy["parts"][0]["clip_choice"]["bound"] == MAX_CHOSEN
+    assert "u" in run.data.column_names
+    made = fastdp.plan(schema(None), "mst", 4.0, 1e-6)
+    assert made.clip == MAX_CHOSEN and made.clip_options
+
+
+def test_counts_of_users_and_one_row_each_need_no_choice():
+    made = fastdp.plan(schema(1), "mst", 1.0, 1e-6)
+    assert made.clip == 1 and not made.clip_options
+    recipe = {"mechanism": "usercounts", "cells": "full", "repeats": [1]}
+    assert not fastdp.plan(schema(5), recipe, 1.0, 1e-6).clip_options
+    with pytest.raises(UsageError, match="clip"):
+        fastdp.plan(schema(None), {"mechanism": "archetypes", "features": ["a"]}, 1.0, 1e-6)
+
+
+def test_a_plan_says_when_the_noise_drowns_the_table():
+    wide = fastdp.Schema.from_domain({f"c{i}": 50 for i in range(30)}, user="u")
+    notes = fastdp.plan(wide, "mst", 0.1, 1e-9, rows=3000, clip=600).notes
+    (drowned,) = [n for n in notes if "noise of" in n]
+    assert "rows a cell on about 3,000 rows" in drowned and "lower clip" in drowned
+    assert any("even at clip 1" in n for n in fastdp.plan(wide, "mst", 0.01, 1e-9, rows=3000).notes)
+    assert not any("noise of" in n for n in fastdp.plan(wide, "mst", 1.0, 1e-9, rows=10_000_000).notes)
+
+
+def test_evaluate_takes_a_run_and_its_folder_and_uses_the_runs_schema(tmp_path):
+    """Whatever names a run is scored under its schema, in Python as on the command line; the id is no column."""
+    data, bounded = flights(4000), schema(600)
+    pq.write_table(data, tmp_path / "flights.parquet")
+    bounded.save(tmp_path / "flights.toml")
+    kept = go(data, schema=tmp_path / "flights.toml", mechanism="mst", out=tmp_path / "run", seed=5)
+    asked = {"metrics": "kmarginal", "baselines": ()}
+    wanted = fastdp.evaluate(data, kept.data.to_table(), schema=bounded, **asked)
+    assert set(wanted["columns"]) == set(SIZES)
+    truth = tmp_path / "flights.parquet"
+    for run in (kept, fastdp.load_run(tmp_path / "run"), tmp_path / "run", str(tmp_path / "run")):
+        scores = fastdp.evaluate(truth, run, **asked)
+        assert scores["kmarginal"] == wanted["kmarginal"] and scores["columns"] == wanted["columns"]
+    memory = go(data, schema=bounded, mechanism="mst", seed=5)
+    assert fastdp.evaluate(truth, memory, **asked)["kmarginal"] == wanted["kmarginal"]
+    both = fastdp.evaluate(truth, {"one": kept, "two": memory}, **asked)
+    assert both["one"]["kmarginal"] == both["two"]["kmarginal"] == wanted["kmarginal"]
+    paths = fastdp.evaluate(truth, tmp_path / "run" / "synthetic.parquet", tmp_path / "flights.toml", **asked)
+    assert paths["kmarginal"] == wanted["kmarginal"]
+
+
+def test_schema_paths_are_taken_everywhere(tmp_path):
+    pq.write_table(flights(500), tmp_path / "flights.parquet")
+    schema(600).save(tmp_path / "flights.toml")
+    assert fastdp.read(tmp_path / "flights.parquet", tmp_path / "flights.toml").schema.user == "u"
+    assert fastdp.read(tmp_path / "flights.parquet", str(tmp_path / "flights.toml")).schema.user == "u"
+    assert fastdp.plan(tmp_path / "flights.toml", "mst", 1.0, 1e-6).clip == 600
+    assert set(fastdp.Schema.draft(tmp_path / "flights.parquet", user="u").domain) == set(SIZES)
+    with pytest.raises(UsageError, match="not int"):
+        fastdp.read(tmp_path / "flights.parquet", 3)
