@@ -66,7 +66,8 @@ def speed(public_rows: int, private_rows: int, draw_rows: int, peer_rows: int) -
     peer = peer_assign(model, small)
     ratio = (peer / peer_rows) / (ours / private_rows)
     print(
-        f"scikit-learn's predict and a pandas mode, {peer_rows:,} trips: {peer:.1f} s; {ratio:.0f}x ours per trip"
+        f"scikit-learn's predict and a pandas mode, {peer_rows:,} trips: {peer:.1f} s; {ratio:.0f}x ours per "
+        "trip"
     )
     found |= {
         "assign_seconds": ours,
@@ -184,7 +185,8 @@ def number(rows: int) -> dict:
     seconds, model = timed(lambda: fit(public, plain_options(archetypes="auto")))
     for e in model.evidence:
         print(
-            f"{e['archetypes']:>3} archetypes: {e['log_likelihood']:.4f} (gap's error {e['error_of_gap_to_best']:.4f})"
+            f"{e['archetypes']:>3} archetypes: {e['log_likelihood']:.4f} (gap's error "
+            f"{e['error_of_gap_to_best']:.4f})"
         )
     print(f"chosen: {model.size}, in {seconds:.1f} s on {rows:,} trips")
     return {"evidence": list(model.evidence), "chosen": model.size, "seconds": seconds}

@@ -97,7 +97,8 @@ def scores(options: argparse.Namespace) -> dict:
                     f"epsilon {epsilon:g}, {calibration}",
                     run["nist2018"],
                     f"{run['seconds']:.1f} s, {run['peak_gb']:.2f} GB ({run['before_gb']:.2f} before), "
-                    f"{run['model_cells']:,} cells, {run['measured']} marginals, {len(run['left_out'])} left out; {stages}",
+                    f"{run['model_cells']:,} cells, {run['measured']} marginals, {len(run['left_out'])} left "
+                    f"out; {stages}",
                 )
     return found
 

@@ -77,8 +77,9 @@ def found(rows: int, epsilons: list[float], draws: int) -> list[dict]:
             "extra_error_at_200": error[200],
         }
         print(
-            f"{rows:>9,} rows, epsilon {epsilon:>4g}: best {best.clip:>3}, found {line['found']:.0%}, within a step of the grid "
-            f"{line['within_a_step']:.0%}; extra error {np.mean(extra):.2%} (at most {np.max(extra):.2%}; of clip 200 {error[200]:.1%})",
+            f"{rows:>9,} rows, epsilon {epsilon:>4g}: best {best.clip:>3}, found {line['found']:.0%}, "
+            f"within a step of the grid {line['within_a_step']:.0%}; extra error {np.mean(extra):.2%} (at "
+            f"most {np.max(extra):.2%}; of clip 200 {error[200]:.1%})",
             flush=True,
         )
         out.append(line)

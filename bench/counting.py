@@ -147,7 +147,8 @@ def compare(title: str, folder: Path, peers: list[str], repeat: int) -> dict:
     out: dict = {"title": title, "jobs": {}}
     for job in ("all 59", "7 outer"):
         print(
-            f"\n{title}, {job}\n  {'engine':<16}{'seconds':>9}{'ratio':>8}{'cpu':>9}{'peak MB':>9}{'for counting':>14}"
+            f"\n{title}, {job}\n  "
+            f"{'engine':<16}{'seconds':>9}{'ratio':>8}{'cpu':>9}{'peak MB':>9}{'for counting':>14}"
         )
         figures: dict[str, dict] = {}
         # Ours before and after the others: the better of the two, as for everyone who repeats.

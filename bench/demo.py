@@ -52,7 +52,8 @@ def simulated(rows: int, out: Path) -> Path:
 
 def chicago(out: Path) -> Path:
     console.print(
-        "\n[bold]2. The real Chicago trips of two days in 2022[/bold] (34,092 trips: little data for epsilon 1)"
+        "\n[bold]2. The real Chicago trips of two days in 2022[/bold] (34,092 trips: little data for epsilon "
+        "1)"
     )
     recipe = {
         "mechanism": "mst",

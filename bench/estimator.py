@@ -256,8 +256,9 @@ def report(name: str, records: dict[str, dict], ratios: dict) -> None:
         if "published" in r:
             p = r["published"]
             print(
-                f"{'':24}as published, {p['iterations']} iterations: {p['calls']} calls, loss {p['loss']:.5g}, "
-                f"{p['seconds']:.0f} s (calls times seconds a call); twins differ by {p['twins_differ_by']:.1e}"
+                f"{'':24}as published, {p['iterations']} iterations: {p['calls']} calls, loss "
+                f"{p['loss']:.5g}, {p['seconds']:.0f} s (calls times seconds a call); twins differ by "
+                f"{p['twins_differ_by']:.1e}"
             )
         if "to_noise" in r:
             p = r["to_noise"]

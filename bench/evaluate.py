@@ -75,7 +75,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     print(
-        f"{platform.machine()}, {available()} cores, Python {platform.python_version()}, numpy {np.__version__}"
+        f"{platform.machine()}, {available()} cores, Python {platform.python_version()}, numpy "
+        f"{np.__version__}"
     )
 
     def tables(rows: int) -> list[Any]:

@@ -115,7 +115,8 @@ def to_fastdp(problem: Problem) -> list:
 
 
 def taxi_codes(table) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Codes of a taxi table in the DeID2 columns (values as in `sprint3_parameters.json`), and its taxi ids."""
+    """Codes of a taxi table in the DeID2 columns (values as in `sprint3_parameters.json`), and its taxi
+    ids."""
     codes = {}
     for name, n in DOMAIN.items():
         v = table[name].to_numpy()

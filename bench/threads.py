@@ -1,13 +1,15 @@
-"""What threads can do for one call of the estimator: every piece of its work timed, and the forecast for many cores.
+"""What threads can do for one call of the estimator: every piece of its work timed, and the forecast for many
+cores.
 
     python -m bench.threads [--rows 1000000] [--threads 1 2]
 
-The inference kernels are built once more, in a folder of their own, with bench/trace_team.h put before them: it notes the
-time of every piece that a shared loop hands out. A call on one thread then gives, phase by phase, how long the pieces take that
-threads share, and everything that only one thread does. `forecast` deals the pieces out as the team does, the next one to
-whoever is free first, and waits for the last one at the end of a phase; it knows nothing of memory that cores share. Beside
-it: whole fits as they are shipped, measured with as many threads as asked for. On a machine that others use, run it before
-all others (`chrt -f 50 python -m bench.threads`, for seconds only).
+The inference kernels are built once more, in a folder of their own, with bench/trace_team.h put before them:
+it notes the time of every piece that a shared loop hands out. A call on one thread then gives, phase by
+phase, how long the pieces take that threads share, and everything that only one thread does. `forecast` deals
+the pieces out as the team does, the next one to whoever is free first, and waits for the last one at the end
+of a phase; it knows nothing of memory that cores share. Beside it: whole fits as they are shipped, measured
+with as many threads as asked for. On a machine that others use, run it before all others (`chrt -f 50 python
+-m bench.threads`, for seconds only).
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ def build(folder: Path):
 
 
 def phases(notes: np.ndarray) -> list[list[tuple[str, float]]]:
-    """(what, seconds) of every piece, by phase. What a thread does after the last index of a loop is its own: "alone"."""
+    """(what, seconds) of every piece, by phase. What a thread does after the last index of a loop is its own:
+    "alone"."""
     base = int(notes[0, 0])
     found: list[list[tuple[str, float]]] = [[]]
     for (counter, _, start), (_, _, end) in zip(notes[:-1].tolist(), notes[1:].tolist()):

@@ -1,5 +1,5 @@
-/* Put before the inference kernels by bench/threads.py: notes when a shared loop hands out its next index and when a phase
- * ends. Of a call on one thread that gives the time of every piece of work. */
+/* Put before the inference kernels by bench/threads.py: notes when a shared loop hands out its next index and
+ * when a phase ends. Of a call on one thread that gives the time of every piece of work. */
 #ifndef FDP_TRACE_TEAM_H
 #define FDP_TRACE_TEAM_H
 #include "team.h"

@@ -91,7 +91,8 @@ def scores(rows: int, seeds: int, part: float) -> dict:
                 [[rows_score(truth, m).mean(), false_share(truth, m)] for m in made]
             )
     print(
-        f"sprint 1 score, mean and half of its 95 % interval over {seeds} seeds; in brackets the share of false presences"
+        f"sprint 1 score, mean and half of its 95 % interval over {seeds} seeds; in brackets the share of "
+        "false presences"
     )
     print(f"{'':<32}" + "".join(f"{f'epsilon {e:g}':>26}" for e in EPSILONS))
     found = {}

@@ -59,7 +59,8 @@ class Measurement:
             sigma = float(sigma)
         elif sigma.size != values.size:
             raise MeasurementError(
-                f"measurement of {clique!r}: {sigma.size} sigmas for {values.size} values; give one, or one each"
+                f"measurement of {clique!r}: {sigma.size} sigmas for {values.size} values; give one, or one "
+                "each"
             )
         else:
             sigma = sigma.reshape(-1)
@@ -79,8 +80,8 @@ class Measurement:
         ours = isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")
         if array.dtype.kind in "iub" and ours and not (what == "sigma" and array.ndim == 0):
             raise MeasurementError(
-                f"measurement of {self.clique!r}: {what} are integers; noisy answers are float64 (convert them "
-                "yourself if these numbers may be released)"
+                f"measurement of {self.clique!r}: {what} are integers; noisy answers are float64 (convert "
+                "them yourself if these numbers may be released)"
             )
         if array.dtype.kind not in "iubf":
             raise MeasurementError(f"measurement of {self.clique!r}: {what} must be numbers")

@@ -200,7 +200,8 @@ class Sparse(_Base):
 
 
 class Binned(_Base):
-    """Aggregates: axis i of the marginal is grouped by `maps[i]` (code -> bin), None leaves an axis as it is."""
+    """Aggregates: axis i of the marginal is grouped by `maps[i]` (code -> bin), None leaves an axis as it
+    is."""
 
     def __init__(self, shape: Sequence[int], maps: Sequence[Sequence[int] | np.ndarray | None]):
         if len(maps) != len(shape):

@@ -46,7 +46,8 @@ class UserKey:
         raise NotImplementedError
 
     def bind(self, domain: Domain) -> UserKey:
-        """The key with the numbers of codes of its columns filled in; SchemaError where a column is unknown."""
+        """The key with the numbers of codes of its columns filled in; SchemaError where a column is
+        unknown."""
         return self
 
     def digest(self) -> str:
@@ -62,7 +63,8 @@ class UserKey:
 
 @dataclass(frozen=True, eq=False)
 class RowsPerUser(UserKey):
-    """Key i: users with edges[i] <= R < edges[i+1] rows; the last bin is open; R < edges[0] is not counted."""
+    """Key i: users with edges[i] <= R < edges[i+1] rows; the last bin is open; R < edges[0] is not
+    counted."""
 
     edges: tuple[int, ...]
 

@@ -41,7 +41,8 @@ def test_a_folder_appears_whole(tmp_path):
 
 
 def test_everything_is_on_the_disk_before_the_name_changes(tmp_path, monkeypatch):
-    """fsync of the file, then the rename, then fsync of the folder: another order could lose both contents."""
+    """fsync of the file, then the rename, then fsync of the folder: another order could lose both
+    contents."""
     done = []
     fsync, rename = os.fsync, os.replace
 

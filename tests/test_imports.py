@@ -103,7 +103,8 @@ def upward(paths):
 
 
 def forbidden(paths):
-    """Imports of private places by those that must not see them, and of noise by those that must not draw it."""
+    """Imports of private places by those that must not see them, and of noise by those that must not draw
+    it."""
     wrong = []
     for path in paths:
         me = name_of(path)

@@ -47,7 +47,8 @@ def rows_per_user(const uint32_t[::1] user, int64_t users):
 
 
 def group(const uint32_t[::1] user, const uint32_t[::1] count, const uint64_t[::1] value):
-    """(start int64[users+1], sorted uint64[rows]): values (None: row numbers) with those of one user together."""
+    """(start int64[users+1], sorted uint64[rows]): values (None: row numbers) with those of one user
+    together."""
     start = np.zeros(count.shape[0] + 1, np.int64)
     out = np.empty(user.shape[0], np.uint64)
     cdef int64_t[::1] start_view = start
@@ -155,7 +156,8 @@ def hash_words(const uint64_t[::1] ids):
 
 
 def hash_strings(const int64_t[::1] offset, const uint8_t[::1] data, const uint64_t[::1] secret):
-    """(uint64[2n] keyed 128-bit hashes, uint64[n] public hashes) of the strings data[offset[i]:offset[i+1]]."""
+    """(uint64[2n] keyed 128-bit hashes, uint64[n] public hashes) of the strings
+    data[offset[i]:offset[i+1]]."""
     cdef int64_t n = offset.shape[0] - 1
     key = np.empty(2 * n, np.uint64)
     out = np.empty(n, np.uint64)

@@ -35,9 +35,9 @@ cdef extern from "cliques.h" nogil:
 
 
 def run(list sums, list levels, int threads):
-    """sums: (table, n, stride, row, out); levels: lists of (from, step, base, offset or None, out). Tables are
-    flat, contiguous float64; n, stride, base and offset int64. Sizes are taken from the arrays: from is [lines,
-    rows], step [rows, row], out [lines, cells] with lines = from.size / base.size."""
+    """sums: (table, n, stride, row, out); levels: lists of (from, step, base, offset or None, out). Tables
+    are flat, contiguous float64; n, stride, base and offset int64. Sizes are taken from the arrays: from is
+    [lines, rows], step [rows, row], out [lines, cells] with lines = from.size / base.size."""
     cdef Py_ssize_t count = sum(map(len, levels)), i = 0
     cdef fdp_sum_step *s = <fdp_sum_step *>calloc(max(len(sums), 1), sizeof(fdp_sum_step))
     cdef fdp_carry_step *c = <fdp_carry_step *>calloc(max(count, 1), sizeof(fdp_carry_step))

@@ -31,5 +31,6 @@ def sparse(
     rows: Rows, keys: NDArray[np.uint64], bits: int, threads: int | Team
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]: ...
 def project(
-    levels: Sequence[Sequence[tuple[NDArray[np.int64], int, int, int, NDArray[np.int64]]]], threads: int | Team
+    levels: Sequence[Sequence[tuple[NDArray[np.int64], int, int, int, NDArray[np.int64]]]],
+    threads: int | Team,
 ) -> None: ...

@@ -1,4 +1,5 @@
-"""Thin Cython over csrc/count*.c: pointers in, return codes out. Arguments are checked in engines/local.py."""
+"""Thin Cython over csrc/count*.c: pointers in, return codes out. Arguments are checked in
+engines/local.py."""
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t

@@ -1,4 +1,5 @@
-"""Draws from groups of weighted values; see csrc/draw.h. Arguments are checked in fastdp/archetypes/conditional.py."""
+"""Draws from groups of weighted values; see csrc/draw.h. Arguments are checked in
+fastdp/archetypes/conditional.py."""
 
 from libc.stdint cimport int64_t, uint32_t
 

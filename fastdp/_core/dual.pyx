@@ -1,4 +1,5 @@
-"""The dual of estimation from whole marginals; see csrc/dual.h for the law. `Dual` owns the problem and its work space."""
+"""The dual of estimation from whole marginals; see csrc/dual.h for the law. `Dual` owns the problem and its
+work space."""
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -76,9 +77,10 @@ cdef void *_address(array) except? NULL:
 cdef class Dual:
     """Regions, their links, and the constraints' right sides.
 
-    regions: one tuple (rows, cols, y, sigma, links) each; y float64 of rows * cols, in units of sigma; sigma a number or an array
-    of the same size; links: tuples (at, size, sign, base, along): `base` int32 per row or None, `along` "row", "cell", or an
-    int32 map per column. rhs: float64 [P]. `inverse` (float64, all cells) may be written to between calls."""
+    regions: one tuple (rows, cols, y, sigma, links) each; y float64 of rows * cols, in units of sigma; sigma
+    a number or an array of the same size; links: tuples (at, size, sign, base, along): `base` int32 per row
+    or None, `along` "row", "cell", or an int32 map per column. rhs: float64 [P]. `inverse` (float64, all
+    cells) may be written to between calls."""
 
     cdef fdp_dual at
     cdef fdp_dual_region *regions
@@ -197,8 +199,8 @@ cdef class Dual:
         return out[: self.size]
 
     def probe(self, uint64_t seed, double tol, int64_t most):
-        """Per region: the part of the divergence of u / sigma by y that goes through the multipliers, estimated with one
-        vector of random signs and one solve."""
+        """Per region: the part of the divergence of u / sigma by y that goes through the multipliers,
+        estimated with one vector of random signs and one solve."""
         b, out = np.zeros(max(1, self.size)), np.zeros(max(1, self.n_regions))
         cdef double[::1] right = b, found = out
         cdef int code

@@ -1,4 +1,5 @@
-"""Belief propagation on a planned tree; see csrc/infer.h for the method. `Engine` owns the plan and work space."""
+"""Belief propagation on a planned tree; see csrc/infer.h for the method. `Engine` owns the plan and work
+space."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
@@ -124,7 +125,8 @@ cdef extern from "infer.h" nogil:
 cnp.import_array()
 
 SLICE_CELLS = 4096
-"""Cells of a slice, about: a tenth of a millisecond at most, so that the last of a stage do not keep the others waiting."""
+"""Cells of a slice, about: a tenth of a millisecond at most, so that the last of a stage do not keep the
+others waiting."""
 
 PIECE = 2048
 """Entries of a piece of a vector."""
@@ -140,8 +142,8 @@ def pieces(int64_t first, int64_t last, int64_t size):
 
 
 cdef class State:
-    """A distribution on the tree (csrc/infer.h): cells of all nodes, each row up to a factor, the rows' sums, and the
-    vector of marginals `m`. After `Engine.normalise` the cells are the tables."""
+    """A distribution on the tree (csrc/infer.h): cells of all nodes, each row up to a factor, the rows' sums,
+    and the vector of marginals `m`. After `Engine.normalise` the cells are the tables."""
 
     cdef readonly object cells, rowsum, m
     cdef fdp_state at
@@ -173,9 +175,10 @@ cdef double *_fill(cnp.ndarray array, int64_t n) except NULL:
 
 
 cdef class Engine:
-    """A planned tree, for tables of one dtype. `targets` holds, for each direct node of the plan in order, the targets of its
-    cells (dtype) and their precision (one number, or an array of the dtype). `threads`: a number, or a `Team`, which several
-    engines may share. The plan's arrays are kept alive here; tables and vectors belong to the caller."""
+    """A planned tree, for tables of one dtype. `targets` holds, for each direct node of the plan in order,
+    the targets of its cells (dtype) and their precision (one number, or an array of the dtype). `threads`: a
+    number, or a `Team`, which several engines may share. The plan's arrays are kept alive here; tables and
+    vectors belong to the caller."""
 
     cdef fdp_tree tree
     cdef fdp_node *nodes
@@ -290,7 +293,8 @@ cdef class Engine:
         return [(number, row, min(row + step, rows), 0) for row in range(0, rows, step)]
 
     cdef list _lanes(self, int64_t number, node):
-        """The node's rows as the plan cut them, so that no two lanes write to one cell but where they have sums of their own."""
+        """The node's rows as the plan cut them, so that no two lanes write to one cell but where they have
+        sums of their own."""
         cuts = node.lane_at.tolist()
         return [(number, cuts[lane], cuts[lane + 1], lane) for lane in range(len(cuts) - 1)]
 
@@ -347,7 +351,8 @@ cdef class Engine:
         return State(cells, np.empty(self.rows), np.empty(max(1, self.size)))
 
     def infer(self, theta, double total, tables, m):
-        """Fills `tables` and `m` with the marginals at potentials theta; returns log Z, or None where nothing is possible."""
+        """Fills `tables` and `m` with the marginals at potentials theta; returns log Z, or None where nothing
+        is possible."""
         cdef double log_z = 0
         cdef int code
         cdef State state = State(tables, np.empty(self.rows), m)
@@ -387,8 +392,8 @@ cdef class Engine:
         check(code, "scaling tables")
 
     def move(self, State z, x, double weight, delta, double size, double mix, double total, State out, sums):
-        """One step from z to `out`; x takes in z first, with `weight`. Returns (log of the change of Z, whether the step was
-        too long for the tables' precision). Laws and `sums` as in csrc/infer.h."""
+        """One step from z to `out`; x takes in z first, with `weight`. Returns (log of the change of Z,
+        whether the step was too long for the tables' precision). Laws and `sums` as in csrc/infer.h."""
         cdef double log_z = 0
         cdef int far = 0, code
         cdef double *totals = _fill(sums, self.n_targets * FDP_DIRECT_SUM)

@@ -18,7 +18,8 @@ cdef extern from "score.h" nogil:
 
 
 def group_rows(const uint32_t[::1] group, columns, int64_t groups):
-    """(start int64 [groups + 1], packed uint64 [rows]): the rows sorted by group, up to eight u8 codes in one word."""
+    """(start int64 [groups + 1], packed uint64 [rows]): the rows sorted by group, up to eight u8 codes in one
+    word."""
     cdef const uint8_t *pointers[8]
     cdef const uint8_t[::1] column
     cdef int64_t rows = group.shape[0]
@@ -46,7 +47,8 @@ def grouped_pairs(
     const int64_t[::1] start_a, const uint64_t[::1] packed_a, const int64_t[::1] start_b,
     const uint64_t[::1] packed_b, const int32_t[::1] sizes, int32_t threads
 ):
-    """float64 [groups, pairs]: L1 distance of the pair's normalised counts within each group (see score.h)."""
+    """float64 [groups, pairs]: L1 distance of the pair's normalised counts within each group (see
+    score.h)."""
     cdef int64_t groups = start_a.shape[0] - 1
     cdef int32_t columns = sizes.shape[0]
     out = np.empty((groups, columns * (columns - 1) // 2))

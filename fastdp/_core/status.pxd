@@ -1,4 +1,5 @@
-"""The one way from the kernels' return codes (csrc/fdp.h) to exceptions. Every wrapper hands every code to `check`."""
+"""The one way from the kernels' return codes (csrc/fdp.h) to exceptions. Every wrapper hands every code to
+`check`."""
 
 cdef extern from "fdp.h" nogil:
     enum:
@@ -11,7 +12,8 @@ cdef extern from "fdp.h" nogil:
 
 
 cdef inline int check(int code, str what, str limit="a sum leaves 64 bits") except -1:
-    """Raises where a kernel failed. `what` was to be done, as in "counting rows"; `limit`: what an overflow means there."""
+    """Raises where a kernel failed. `what` was to be done, as in "counting rows"; `limit`: what an overflow
+    means there."""
     if code == FDP_OK:
         return 0
     if code == FDP_ERR_MEMORY:

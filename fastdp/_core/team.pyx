@@ -4,9 +4,9 @@
 cdef class Team:
     """Up to `threads` threads, made when a call first needs them and kept until the team is let go.
 
-    Whoever makes several calls of the kernels (a fit, a count) makes one team and hands it to all of them in place of a
-    number of threads. It may be used after a fork, on both sides, and by several threads of the program: whoever
-    comes while it is at work is served by his own thread alone. No result depends on it.
+    Whoever makes several calls of the kernels (a fit, a count) makes one team and hands it to all of them in
+    place of a number of threads. It may be used after a fork, on both sides, and by several threads of the
+    program: whoever comes while it is at work is served by his own thread alone. No result depends on it.
     """
 
     def __cinit__(self, int threads):
@@ -29,5 +29,6 @@ cdef class Team:
 
 
 cdef Team team_of(threads):
-    """The team itself, or one of so many threads for this call alone (nothing is started before it is needed)."""
+    """The team itself, or one of so many threads for this call alone (nothing is started before it is
+    needed)."""
     return <Team> threads if isinstance(threads, Team) else Team(threads)

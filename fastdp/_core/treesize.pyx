@@ -38,8 +38,8 @@ cdef class Graph:
         self._graph = self._with(clique)
 
     def cells(self, clique=()):
-        """Cells of the junction tree of the graph, and of this clique too: what `model.tree.junction_tree` would
-        make. Exact below `TOO_LARGE`, which stands for anything above it."""
+        """Cells of the junction tree of the graph, and of this clique too: what `model.tree.junction_tree`
+        would make. Exact below `TOO_LARGE`, which stands for anything above it."""
         cdef uint64_t out = 0
         cdef const uint64_t[::1] size = self._size
         cdef const uint64_t[:, ::1] graph = self._with(clique)

@@ -1,4 +1,5 @@
-"""Files that survive a crash of the machine: written beside their place, flushed to the disk, then renamed."""
+"""Files that survive a crash of the machine: written beside their place, flushed to the disk, then
+renamed."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class Progress:
 class Reporter:
     """Tells `callback` about stages and collects their times; `check` raises Cancelled when `cancel` says so.
 
-    `cancel` is a function without arguments that returns true to stop, or a `threading.Event`. `current` is the
-    stage that is going on. Safe to share among threads.
+    `cancel` is a function without arguments that returns true to stop, or a `threading.Event`. `current` is
+    the stage that is going on. Safe to share among threads.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Ctrl-C and SIGTERM end any stage within two seconds, with one line that says where the run stands.
 
 Python runs signal handlers in the main thread between two instructions, which a long call into compiled
-code can delay. So a second thread hears of the signal too: it gives the main thread `GRACE` seconds to unwind, then
-tidies up in its place and ends the process. That is safe at any point: charges and answers are on disk
-before anybody sees them, as they must be for a process that is killed.
+code can delay. So a second thread hears of the signal too: it gives the main thread `GRACE` seconds to
+unwind, then tidies up in its place and ends the process. That is safe at any point: charges and answers are
+on disk before anybody sees them, as they must be for a process that is killed.
 """
 
 from __future__ import annotations

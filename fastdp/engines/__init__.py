@@ -45,5 +45,6 @@ class Counter(Protocol):
         ...
 
     def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:
-        """int64 [key.size]: number of users per key; each user adds at most 1 to each of at most `cap` keys."""
+        """int64 [key.size]: number of users per key; each user adds at most 1 to each of at most `cap`
+        keys."""
         ...

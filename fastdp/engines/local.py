@@ -1,4 +1,5 @@
-"""The engine of one machine: compiled kernels over a table's code columns, threads that cannot change a bit."""
+"""The engine of one machine: compiled kernels over a table's code columns, threads that cannot change a
+bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What to count: the maximal cliques in one pass as a prefix tree, the rest by projection. Touches no data."""
+"""What to count: the maximal cliques in one pass as a prefix tree, the rest by projection. Touches no
+data."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ class Projections:
         return table
 
     def run(self) -> None:
-        """Fills all tables promised so far. The largest of a level come first, so that threads end together."""
+        """Fills all tables promised so far. The largest of a level come first, so that threads end
+        together."""
         from .._core import count
 
         for level in self._levels:

@@ -1,4 +1,5 @@
-"""Histograms of users on one machine: rows of one user are brought together, then each user picks its keys."""
+"""Histograms of users on one machine: rows of one user are brought together, then each user picks its
+keys."""
 
 from __future__ import annotations
 

@@ -110,7 +110,8 @@ def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
 
 
 def codes_of_pair(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, list]:
-    """Both columns as codes on the ascending union of their values (null last): (truth, synthetic, values)."""
+    """Both columns as codes on the ascending union of their values (null last): (truth, synthetic,
+    values)."""
     a, b = numbers(truth), numbers(synthetic)
     if a is not None and b is not None and a.dtype.kind in "iu" and b.dtype.kind in "iu":
         fast = _codes_of_ints(a, b)

@@ -192,7 +192,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return options_of(self.wanted())
 
     def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
-        """Of the refined model: the public cliques, in the recipe or in a saved model, with what is measured."""
+        """Of the refined model: the public cliques, in the recipe or in a saved model, with what is
+        measured."""
         if self.refine is None:
             return LargestModel()
         prior = self.prior or (() if public is None else public.prior_cliques())

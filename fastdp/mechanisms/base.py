@@ -159,7 +159,8 @@ class Planned:
 
 @dataclass(frozen=True)
 class Outline:
-    """A mechanism's plan: measurements, other charges as (what, share of mu^2), and the cliques of its model."""
+    """A mechanism's plan: measurements, other charges as (what, share of mu^2), and the cliques of its
+    model."""
 
     measurements: tuple[Planned, ...]
     charges: tuple[tuple[str, float], ...] = ()

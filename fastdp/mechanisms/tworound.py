@@ -267,8 +267,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         charges = [("rows per user", taken)] if taken else []
         lines = [Planned((a,), share, domain[a], note="round 1") for a, share in shares.first.items()]
         notes = [
-            f"values under {self.threshold:g} standard errors in round 1 are merged before round 2; sizes are "
-            "those before",
+            f"values under {self.threshold:g} standard errors in round 1 are merged before round 2; sizes "
+            "are those before",
             f"the model has at most {self.limit:,} cells: what would make it larger is left out",
         ]
         for m, share in marginal_shares(self.listed, shares.second):

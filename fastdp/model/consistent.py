@@ -1,9 +1,11 @@
-"""The model from measurements of whole marginals: denoised tables that agree (`dual.py`), then the model that has them.
+"""The model from measurements of whole marginals: denoised tables that agree (`dual.py`), then the model that
+has them.
 
-Where the junction tree's cliques are measured themselves, the model is the product of their tables over the separators': nothing is
-left to fit. Elsewhere (pairs inside larger cliques) tables that agree pair by pair are the targets of `rake.py`, in stages: the
-strongest pairs, which form a tree, around independence; the other pairs around that tree's model; then every higher order around
-the model of those before it. A region's centre never depends on its own answers, so that Stein's estimate of its risk holds.
+Where the junction tree's cliques are measured themselves, the model is the product of their tables over the
+separators': nothing is left to fit. Elsewhere (pairs inside larger cliques) tables that agree pair by pair
+are the targets of `rake.py`, in stages: the strongest pairs, which form a tree, around independence; the
+other pairs around that tree's model; then every higher order around the model of those before it. A region's
+centre never depends on its own answers, so that Stein's estimate of its risk holds.
 """
 
 from __future__ import annotations
@@ -21,16 +23,16 @@ from .regions import Region, Regions, restricted
 from .tree import JunctionTree
 
 TOURS = 6
-"""Times around the tree for a stage. Adult's 58 pairs and its triples are within 0.5 and 0.1 sigma (root mean square) of their
-targets then, and their errors no longer move."""
+"""Times around the tree for a stage. Adult's 58 pairs and its triples are within 0.5 and 0.1 sigma (root mean
+square) of their targets then, and their errors no longer move."""
 
 Possible = Mapping[int, np.ndarray]
 
 
 @dataclass
 class Estimate:
-    """Clique tables of a model (`closed`: the fit itself; else where mirror descent may go on), passes over the measured cells,
-    and whether the noise level could be reached."""
+    """Clique tables of a model (`closed`: the fit itself; else where mirror descent may go on), passes over
+    the measured cells, and whether the noise level could be reached."""
 
     cliques: CliqueTables
     passes: int
@@ -39,11 +41,12 @@ class Estimate:
 
 
 def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
-    """For every clique of the tree the region that is its table, where the product of those is the model; else None.
+    """For every clique of the tree the region that is its table, where the product of those is the model;
+    else None.
 
-    It is where every clique of measured attributes is a region (codes may be merged), all other regions are marginals of those,
-    neighbours that share several attributes merge their codes alike, and each attribute has one region that is finer
-    than all others about it and says how merged codes are split."""
+    It is where every clique of measured attributes is a region (codes may be merged), all other regions are
+    marginals of those, neighbours that share several attributes merge their codes alike, and each attribute
+    has one region that is finer than all others about it and says how merged codes are split."""
     partitions = problem.partitions
     measured = {a for r in problem.regions for a in r.clique}
     chosen: dict[int, int] = {}
@@ -73,7 +76,8 @@ def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
 
 
 def finest_about(problem: Regions, a: str) -> int | None:
-    """The region whose codes of an attribute are finest: finer than or equal to every other's; the smallest of those."""
+    """The region whose codes of an attribute are finest: finer than or equal to every other's; the smallest
+    of those."""
     about = [(i, dict(r.names)[a]) for i, r in enumerate(problem.regions) if a in r.clique]
     join = problem.partitions.join
     best = [i for i, p in about if all(join(a, p, q) == q for _, q in about)]
@@ -92,9 +96,9 @@ def estimate(
     zeros: Mapping[Sequence[str], np.ndarray] | None = None,
     start: CliqueTables | None = None,
 ) -> Estimate:
-    """`rule`: "risk", "noise" (squares at `bound`; where the tables are only targets of raking, which adds to the squares, those
-    of least risk) or "tol" (least squares). `start`: the model to stay near, if not independence of the attributes; it
-    decides the centres, and what is not measured."""
+    """`rule`: "risk", "noise" (squares at `bound`; where the tables are only targets of raking, which adds to
+    the squares, those of least risk) or "tol" (least squares). `start`: the model to stay near, if not
+    independence of the attributes; it decides the centres, and what is not measured."""
     chosen = None if start is not None else closed_form(tree, problem)
     rule = "risk" if rule == "noise" and chosen is None else rule
     solver = _Solver(
@@ -212,8 +216,8 @@ class _Solver:
 
 
 def first_centre(problem: Regions, r: Region) -> np.ndarray:
-    """Of a single attribute: the answer, at least half a sigma; codes that pairs see merged: the mean of their answers, at least
-    a tenth."""
+    """Of a single attribute: the answer, at least half a sigma; codes that pairs see merged: the mean of
+    their answers, at least a tenth."""
     sigma = np.broadcast_to(r.sigma, r.y.shape)
     centre = np.maximum(r.y, 0.5 * sigma)
     ((a, fine),) = r.names
@@ -228,8 +232,8 @@ def first_centre(problem: Regions, r: Region) -> np.ndarray:
 
 
 def first_shares(problem: Regions) -> dict[str, np.ndarray]:
-    """The share of every code of the measured attributes: from the attribute by itself, or summed up from the region that
-    has it with the least noise."""
+    """The share of every code of the measured attributes: from the attribute by itself, or summed up from the
+    region that has it with the least noise."""
     out = {}
     for a in {a for r in problem.regions for a in r.clique}:
         about = [r for r in problem.regions if a in r.clique]
@@ -309,8 +313,8 @@ def _product(domain, tree, problem: Regions, chosen: Mapping[int, int], tables, 
 def _possible(
     domain: Domain, problem: Regions, zeros: Mapping[Sequence[str], np.ndarray]
 ) -> dict[int, np.ndarray]:
-    """Which cells of which regions are possible: not ruled out by `zeros`, and with a possible counterpart wherever regions must
-    agree. Regions where all are possible are left out."""
+    """Which cells of which regions are possible: not ruled out by `zeros`, and with a possible counterpart
+    wherever regions must agree. Regions where all are possible are left out."""
     out: dict[int, np.ndarray] = {}
     partitions = problem.partitions
     for clique, mask in zeros.items():

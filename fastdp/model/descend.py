@@ -18,10 +18,12 @@ from .options import Options
 from .task import Task, errors_of, single
 
 STAGED_CELLS = 1 << 25
-"""Up to this size a fit that stops at the noise level goes order by order; a start of its own costs memory."""
+"""Up to this size a fit that stops at the noise level goes order by order; a start of its own costs memory.
+"""
 
 STAGES = {"noise": None, "risk": 1}
-"""How many orders of marginals are fitted, to their noise level, before the next one joins them; None: all."""
+"""How many orders of marginals are fitted, to their noise level, before the next one joins them; None: all.
+"""
 
 OPTIMISERS = {"auto": accelerated, "dual": accelerated, "accelerated": accelerated}
 OPTIMISERS["mirror-descent"] = mirror_descent

@@ -85,7 +85,8 @@ def estimated(task: Task, options: Options, clock: Clock) -> Model:
         return fit_whole(task, options, clock, problem)
     if options.method == "dual":
         raise UsageError(
-            'method="dual" takes measurements of whole marginals with stop="noise", "risk" or (where the cliques '
+            'method="dual" takes measurements of whole marginals with stop="noise", "risk" or (where the '
+            "cliques "
             'are measured themselves) "tol", no iters and no warm_start; use method="auto"'
         )
     return descend(task, options, clock)

@@ -1,10 +1,10 @@
 """The plan of inference: where every table lies in memory and in which order passes visit them. Made once per
 tree.
 
-Vocabulary (see csrc/infer.h). A *node* is a table [separator | residual]. A *hosted* table is a marginal that lies
-inside a node: a separator, or a measured marginal. Potentials and marginals of all of them form one vector. Axes are ordered
-top-down so that a hosted table's axes follow its host's, and a node's separator axes follow the hosted separator's: no pass
-ever permutes anything.
+Vocabulary (see csrc/infer.h). A *node* is a table [separator | residual]. A *hosted* table is a marginal that
+lies inside a node: a separator, or a measured marginal. Potentials and marginals of all of them form one
+vector. Axes are ordered top-down so that a hosted table's axes follow its host's, and a node's separator axes
+follow the hosted separator's: no pass ever permutes anything.
 
 Two rules keep rows short and many, which is what threads and caches want: the tree is rooted at its smallest
 common separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a *prefix* node over its first
@@ -285,7 +285,8 @@ def _strides(domain: Domain, axes: Clique) -> dict[str, int]:
 def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
     if place.size >= HOSTED_CELLS:
         raise ModelTooLargeError(
-            f"the marginal {place.axes} inside a clique has {place.size} cells, and may have {HOSTED_CELLS - 1}: measure "
+            f"the marginal {place.axes} inside a clique has {place.size} cells, and may have "
+            f"{HOSTED_CELLS - 1}: measure "
             "smaller marginals, or merge codes"
         )
     stride = _strides(domain, place.axes)
@@ -309,8 +310,8 @@ def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
 
 def _lanes(domain: Domain, node: Node) -> None:
     """Splits the rows for threads, along the first axis where it is long enough, and marks links lanes share.
-    Where no cell is written by two lanes they cost nothing and there are many; shared cells cost sums of every
-    lane's own."""
+    Where no cell is written by two lanes they cost nothing and there are many; shared cells cost sums of
+    every lane's own."""
     unit = node.rows // domain[node.sep[0]] if node.sep and domain[node.sep[0]] >= 8 else 1
     cells = node.rows * node.cells
 

@@ -96,7 +96,8 @@ class Model:
         )
 
     def marginal(self, attrs: Sequence[str] | str) -> np.ndarray:
-        """Expected rows in every cell over `attrs`, axes in the order given; attrs need not share a clique."""
+        """Expected rows in every cell over `attrs`, axes in the order given; attrs need not share a
+        clique."""
         clique = self.domain.check(attrs)
         if not clique:
             return np.array(self.total)
@@ -281,8 +282,8 @@ class Model:
             a = min(hidden, key=lambda name: self._joined(factors, name, clique))
             if self._joined(factors, a, clique) > MARGINAL_CELLS:
                 raise ModelTooLargeError(
-                    f"marginal over {clique}: too many cells between its attributes ({MARGINAL_CELLS:,} is the limit); "
-                    "ask for fewer attributes at once"
+                    f"marginal over {clique}: too many cells between its attributes ({MARGINAL_CELLS:,} is "
+                    "the limit); ask for fewer attributes at once"
                 )
             touching = [f for f in factors if a in f[0]]
             factors = [f for f in factors if a not in f[0]]

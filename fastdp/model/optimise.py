@@ -58,7 +58,8 @@ class Fitted:
 
 
 class Clock:
-    """Keeps (oracle calls, loss, seconds) of a fit through all its stages, and tells the caller, who may cancel by raising."""
+    """Keeps (oracle calls, loss, seconds) of a fit through all its stages, and tells the caller, who may
+    cancel by raising."""
 
     def __init__(self, callback: Callback | None = None):
         self.trace: list[tuple[int, float, float]] = []
@@ -166,12 +167,13 @@ class DescentState:
 class Stop:
     """Decides when a fit is done, and says why.
 
-    "noise": the discrepancy principle. The loss of the truth itself is about half the number of measured rows; a fit that
-    is below fits noise. It ends when the loss is down to rows / 2 in all, and for every order k of marginals to
-    rows_k / 2 + 3 sqrt(rows_k / 2), so that many noise cells of high order cannot hide a wrong low-order
-    marginal; where that is not reachable, by tolerance. `slack`: the first bound is this many standard deviations of the
-    truth's loss, sqrt(rows / 2), higher; for starts that are good priors, which must not be bent to noise in half of all runs.
-    "risk": where Stein's unbiased estimate of the risk is least. The risk, expected |Q (x - truth) / sigma|^2, is estimated by
+    "noise": the discrepancy principle. The loss of the truth itself is about half the number of measured
+    rows; a fit that is below fits noise. It ends when the loss is down to rows / 2 in all, and for every
+    order k of marginals to rows_k / 2 + 3 sqrt(rows_k / 2), so that many noise cells of high order cannot
+    hide a wrong low-order marginal; where that is not reachable, by tolerance. `slack`: the first bound is
+    this many standard deviations of the truth's loss, sqrt(rows / 2), higher; for starts that are good
+    priors, which must not be bent to noise in half of all runs. "risk": where Stein's unbiased estimate of
+    the risk is least. The risk, expected |Q (x - truth) / sigma|^2, is estimated by
 
         |Q x - y|^2 / sigma^2 - rows + 2 degrees of freedom,
 

@@ -1,9 +1,10 @@
 """The model of a junction tree whose marginals are given tables: scaling (raking) along the tree.
 
-Every clique's table is held, calibrated with its neighbours. A visit to a clique scales its table to each of its targets in turn; walking
-from clique to clique along the tree, only the separator crossed has to be brought up to date, by the ratio of its new to its old
-marginal. This is iterative proportional fitting of the whole distribution (Jirousek and Preucil 1995), at the price of the cliques'
-tables: it converges to the model of largest entropy, relative to the start, that has the targets, where there is one.
+Every clique's table is held, calibrated with its neighbours. A visit to a clique scales its table to each of
+its targets in turn; walking from clique to clique along the tree, only the separator crossed has to be
+brought up to date, by the ratio of its new to its old marginal. This is iterative proportional fitting of the
+whole distribution (Jirousek and Preucil 1995), at the price of the cliques' tables: it converges to the model
+of largest entropy, relative to the start, that has the targets, where there is one.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from .layout import Plan
 from .tree import JunctionTree
 
 FLOOR = 0.05
-"""Sigmas added to target and marginal before their ratio is taken: what is below is noise, and a cell that is nearly empty should
-not be scaled by its noise."""
+"""Sigmas added to target and marginal before their ratio is taken: what is below is noise, and a cell that is
+nearly empty should not be scaled by its noise."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A table of bins over `clique`, axis by axis (bins[k]: code -> bin of attribute k), with its standard error."""
+    """A table of bins over `clique`, axis by axis (bins[k]: code -> bin of attribute k), with its standard
+    error."""
 
     clique: Clique
     table: np.ndarray

@@ -1,10 +1,12 @@
-"""Measured marginals as regions, and what it takes for them to agree: the constraints of the dual (`dual.py`).
+"""Measured marginals as regions, and what it takes for them to agree: the constraints of the dual
+(`dual.py`).
 
-A *region* is a measured marginal: every cell of a clique by itself, or of its codes merged into bins, attribute by attribute.
-With the bins of an attribute as a partition of its codes, a region is a choice of one partition per attribute (one block:
-the attribute is left out). The finest marginal that two regions both determine takes, per attribute, the finest partition
-that is coarser than both: their *meet*. Regions agree everywhere they can if they agree on all meets, and that holds if they
-do along the covering pairs of the set of all meets. Each covering pair is a constraint with one multiplier per cell of the meet.
+A *region* is a measured marginal: every cell of a clique by itself, or of its codes merged into bins,
+attribute by attribute. With the bins of an attribute as a partition of its codes, a region is a choice of one
+partition per attribute (one block: the attribute is left out). The finest marginal that two regions both
+determine takes, per attribute, the finest partition that is coarser than both: their *meet*. Regions agree
+everywhere they can if they agree on all meets, and that holds if they do along the covering pairs of the set
+of all meets. Each covering pair is a constraint with one multiplier per cell of the meet.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ from ..queries import Binned, Identity
 from .lower import as_query
 
 Set = frozenset[tuple[str, int]]
-"""A region's or meet's partitions: (attribute, number of the partition) of every attribute it does not leave out."""
+"""A region's or meet's partitions: (attribute, number of the partition) of every attribute it does not leave
+out."""
 
 MOST_SETS = 4000
-"""Beyond so many regions and meets their bookkeeping would outweigh the fit; such problems go to mirror descent."""
+"""Beyond so many regions and meets their bookkeeping would outweigh the fit; such problems go to mirror
+descent."""
 
 
 @dataclass
@@ -42,7 +46,8 @@ class Partitions:
             self.number(a, np.arange(n))
 
     def number(self, a: str, bins: np.ndarray) -> int | None:
-        """The number of a partition given as code -> bin, bins numbered by first code; None for a single bin."""
+        """The number of a partition given as code -> bin, bins numbered by first code; None for a single
+        bin."""
         if bins.size and bins.max() == 0 and self.domain[a] > 1:
             return None
         key = (a, bins.tobytes())
@@ -102,8 +107,8 @@ class Partitions:
         return x <= y if self.plain else self.meet(x, y) == x
 
     def axes(self, names: Set) -> Clique:
-        """The attributes by their number of codes, so that the longest axis is last; the same order everywhere, so that a
-        meet's cells lie side by side in its regions' rows."""
+        """The attributes by their number of codes, so that the longest axis is last; the same order
+        everywhere, so that a meet's cells lie side by side in its regions' rows."""
         order = list(self.domain)
         return tuple(sorted((a for a, _ in names), key=lambda a: (self.domain[a], order.index(a))))
 
@@ -123,9 +128,9 @@ def first_seen(labels: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Region:
-    """Every measurement of one marginal, fused: `y` with standard error `sigma` per cell (a number where all are alike), axes in
-    `clique` order (the longest last), bins numbered as in the partitions. `rows` answers lie behind it; `constant` is the loss
-    that no table can avoid."""
+    """Every measurement of one marginal, fused: `y` with standard error `sigma` per cell (a number where all
+    are alike), axes in `clique` order (the longest last), bins numbered as in the partitions. `rows` answers
+    lie behind it; `constant` is the loss that no table can avoid."""
 
     names: Set
     clique: Clique
@@ -146,7 +151,8 @@ class Region:
 
 @dataclass(frozen=True)
 class Constraint:
-    """Region `left` and region `right` agree on `names`; without a right region: `left` sums to the total there."""
+    """Region `left` and region `right` agree on `names`; without a right region: `left` sums to the total
+    there."""
 
     left: int
     right: int | None
@@ -166,8 +172,8 @@ def whole(measurement: Any, cells: int) -> bool:
 
 
 def make_regions(domain: Domain, measurements: Sequence[Any]) -> Regions | None:
-    """The regions and constraints of checked measurements; None where some measurement is not of a whole marginal, or
-    where the meets are too many."""
+    """The regions and constraints of checked measurements; None where some measurement is not of a whole
+    marginal, or where the meets are too many."""
     partitions = Partitions(domain)
     groups: dict[Set, list[tuple[np.ndarray, np.ndarray, int, float]]] = {}
     for m in measurements:
@@ -192,8 +198,8 @@ def restricted(problem: Regions, numbers: Sequence[int]) -> Regions:
 
 
 def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarray, np.ndarray, float]:
-    """A measurement's answers and variances as a table over its partitions, axes in the region's order, and the loss of
-    answers about bins that hold no code."""
+    """A measurement's answers and variances as a table over its partitions, axes in the region's order, and
+    the loss of answers about bins that hold no code."""
     query = as_query(m.query, domain.cells(m.clique))
     y, variance = np.asarray(m.values, np.float64), np.asarray(m.sigma, np.float64) ** 2
     shape = query.bins if isinstance(query, Binned) else domain.shape(m.clique)
@@ -300,7 +306,8 @@ def _constraints(partitions: Partitions, regions: list[Region], sets: list[Set])
 
 
 def expand(partitions: Partitions, region: Region, names: Set) -> tuple[np.ndarray | None, Any]:
-    """How the cells of a meet lie in a region: (offset per row or None, "row", "cell" or the offset per column)."""
+    """How the cells of a meet lie in a region: (offset per row or None, "row", "cell" or the offset per
+    column)."""
     number, order = dict(names), partitions.axes(names)
     stride, step = {}, 1
     for a in reversed(order):

@@ -133,7 +133,8 @@ def _head(path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipI
         raise DataError(f"{path}: not a fastdp model")
     if head.get("version") != VERSION:
         raise DataError(
-            f"{path}: format version {head.get('version')!r}, this fastdp reads {VERSION}; use the fastdp that wrote it"
+            f"{path}: format version {head.get('version')!r}, this fastdp reads {VERSION}; use the fastdp "
+            "that wrote it"
         )
     if not isinstance(head.get("arrays"), dict) or not isinstance(head.get("manifest"), dict):
         raise DataError(f"{path}: its manifest lacks the list of arrays")

@@ -4,15 +4,15 @@ Events keep their law (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Late
 earlier ones released, so "the composed epsilon is still small enough" is not a sound rule for mixed laws;
 three rules are, and an event is admitted if one of them holds (proofs in docs/privacy-ledger.md):
 
-* all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's mu^2;
-* pure: every event is pure and their epsilons add up to at most the budget's epsilon;
-* split: where the budget set a part `pure` aside when it was opened, the pure events fit in that part and the
+* all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's
+mu^2; * pure: every event is pure and their epsilons add up to at most the budget's epsilon; * split: where
+the budget set a part `pure` aside when it was opened, the pure events fit in that part and the
   Gaussian ones in the mu of what is left.
 
-Whether an event counts as pure or as Gaussian is fixed when its run reserves: what a Gaussian part pays for is
-Gaussian for ever. A `Threshold` event counts with its mu among the Gaussian ones; its delta must fit in the part `keys` of delta
-that the budget set aside when it was opened, and mu is that of the delta left. All sums are exact, so no
-rounding can let an event in.
+Whether an event counts as pure or as Gaussian is fixed when its run reserves: what a Gaussian part pays for
+is Gaussian for ever. A `Threshold` event counts with its mu among the Gaussian ones; its delta must fit in
+the part `keys` of delta that the budget set aside when it was opened, and mu is that of the delta left. All
+sums are exact, so no rounding can let an event in.
 """
 
 from __future__ import annotations

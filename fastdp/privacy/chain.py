@@ -2,14 +2,14 @@
 
 A record is (seq, kind, body); its hash is sha256(previous hash, canonical JSON of the three), so a record
 cannot be changed, dropped or moved without every later hash changing. Every body holds a random `nonce`, so a
-published hash commits to nothing that could be guessed, such as the time at which a run began. `State.append` is
-the only place that says what records mean; it refuses records that break the rules, so a replay of the chain is
-also its audit.
+published hash commits to nothing that could be guessed, such as the time at which a run began. `State.append`
+is the only place that says what records mean; it refuses records that break the rules, so a replay of the
+chain is also its audit.
 
-Kinds: `open` (a data set, its budget and perhaps its unit), `reserve` (a run's unit and parts: upper bounds on
-what each may spend, fixed before data is read), `step` (one call of the session: the events it spends and the
-numbers it draws, charged from then on), `answer` (hashes of the noisy answers of a step), `finish` (the run is
-over: what no step ever charged goes back to the data set; hashes of the statements it published).
+Kinds: `open` (a data set, its budget and perhaps its unit), `reserve` (a run's unit and parts: upper bounds
+on what each may spend, fixed before data is read), `step` (one call of the session: the events it spends and
+the numbers it draws, charged from then on), `answer` (hashes of the noisy answers of a step), `finish` (the
+run is over: what no step ever charged goes back to the data set; hashes of the statements it published).
 
 Records without a nonce were written by versions that knew neither units nor draws; they are replayed by the
 rules of their time (`Totals.of`), and count like all others for what comes after them.
@@ -193,15 +193,16 @@ class State:
             left = self.draws_left(dataset)
             if left < FEWEST:
                 raise BudgetError(
-                    f"data set {dataset!r}: {left:,} more random numbers would bring the noise sampler's own distance "
-                    "(times e^epsilon of the whole budget) near the budget's delta, so no run is admitted; open a "
-                    "data set with a smaller epsilon or a larger delta. Nothing was read or drawn"
+                    f"data set {dataset!r}: {left:,} more random numbers would bring the noise sampler's "
+                    "own distance (times e^epsilon of the whole budget) near the budget's delta, so no run "
+                    "is admitted; open a data set with a smaller epsilon or a larger delta. Nothing was "
+                    "read or drawn"
                 )
         spent = self.totals[dataset] if current else self._totals_by_law[dataset]
         if not budget.admits(spent.plus(Totals.of(parts))):
             raise BudgetError(
-                f"data set {dataset!r}: the budget does not cover this run; it asks for {_say(parts)}, left are "
-                f"{_left(budget.left(spent))}. Nothing was read or drawn"
+                f"data set {dataset!r}: the budget does not cover this run; it asks for {_say(parts)}, left "
+                f"are {_left(budget.left(spent))}. Nothing was read or drawn"
             )
 
     def check_unit(self, dataset: str, unit: Unit) -> None:
@@ -209,10 +210,10 @@ class State:
         fixed = self.units.get(dataset)
         if fixed is not None and fixed != unit:
             raise LedgerError(
-                f"data set {dataset!r}: its budget protects {fixed}, this run {unit}; epsilons of different units "
-                "do not add up. Run it with the schema and unit of the budget, or give it a data set of its own "
-                f"(`fastdp ledger open ... --unit`, or Ledger.open(..., unit={_unit_text(unit)!r})). "
-                "Nothing was read or drawn"
+                f"data set {dataset!r}: its budget protects {fixed}, this run {unit}; epsilons of different "
+                "units do not add up. Run it with the schema and unit of the budget, or give it a data set "
+                "of its own (`fastdp ledger open ... --unit`, or Ledger.open(..., "
+                f"unit={_unit_text(unit)!r})). Nothing was read or drawn"
             )
 
     def draws_left(self, dataset: str) -> int:
@@ -238,8 +239,8 @@ class State:
         if not part_admits(run.parts[part], before.plus(Totals.of(events))):
             left = part_left(run.parts[part], before)
             raise BudgetError(
-                f"step {body['label']!r}: the run's reservation does not cover it; it asks for {_say(events)}, "
-                f"left are {_left(left)}. Nothing was drawn"
+                f"step {body['label']!r}: the run's reservation does not cover it; it asks for "
+                f"{_say(events)}, left are {_left(left)}. Nothing was drawn"
             )
         if "nonce" in body:
             self._check_draws(run, body)
@@ -252,9 +253,9 @@ class State:
         allowed = MOST if run.most_draws is None else run.most_draws - run.draws
         if draws > min(allowed, self.draws_left(run.dataset)):
             raise BudgetError(
-                f"step {body['label']!r}: it draws {draws:,} random numbers; so many more would bring the noise "
-                "sampler's own distance (times e^epsilon) near delta. Measure fewer cells, or start a run with a "
-                "smaller epsilon. Nothing was drawn"
+                f"step {body['label']!r}: it draws {draws:,} random numbers; so many more would bring the "
+                "noise sampler's own distance (times e^epsilon) near delta. Measure fewer cells, or start a "
+                "run with a smaller epsilon. Nothing was drawn"
             )
 
     def _check_group(self, run: Run, body: Mapping) -> None:
@@ -262,7 +263,8 @@ class State:
         if group is not None and fixed is not None and tuple(group) != fixed:
             raise LedgerError(
                 f"step {body['label']!r}: data set {run.dataset!r} protects {_group_text(fixed)}, this step "
-                f"{_group_text(tuple(group))}; the two do not add up. Use a data set of its own. Nothing was drawn"
+                f"{_group_text(tuple(group))}; the two do not add up. Use a data set of its own. Nothing was "
+                "drawn"
             )
 
     def _take(self, seq: int, kind: str, body: Mapping) -> None:
@@ -331,12 +333,13 @@ class State:
         if dataset not in self.budgets:
             names = ", ".join(map(repr, self.budgets)) or "none"
             raise LedgerError(
-                f"data set {dataset!r} is not open in this ledger (open are: {names}); give it a budget first: "
-                f"`fastdp ledger open`, or Ledger.open({dataset!r}, epsilon=..., delta=...)"
+                f"data set {dataset!r} is not open in this ledger (open are: {names}); give it a budget "
+                f"first: `fastdp ledger open`, or Ledger.open({dataset!r}, epsilon=..., delta=...)"
             )
 
     def charged(self, dataset: str) -> list[Event]:
-        """All events the data set is charged for: reservations of open runs, entered steps of finished ones."""
+        """All events the data set is charged for: reservations of open runs, entered steps of finished
+        ones."""
         self.require_dataset(dataset)
         return [e for run in self.runs.values() if run.dataset == dataset for e in run.charge()]
 

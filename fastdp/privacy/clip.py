@@ -97,7 +97,8 @@ class ClipChoice:
 
 
 def size_edges(bound: int) -> tuple[int, ...]:
-    """Lower edges of the rows-per-user bins up to the bound: 1, 2, 3, 4, 6, 8, 12, 16, ... (two per octave)."""
+    """Lower edges of the rows-per-user bins up to the bound: 1, 2, 3, 4, 6, 8, 12, 16, ... (two per
+    octave)."""
     edges, step = [1, 2, 3], 4
     while step <= bound:
         edges += [step, step + step // 2]
@@ -106,7 +107,8 @@ def size_edges(bound: int) -> tuple[int, ...]:
 
 
 def candidates(bound: int) -> tuple[int, ...]:
-    """Clips to choose from: the rounded powers of 2^(1/4) below the bound (four per octave), and the bound."""
+    """Clips to choose from: the rounded powers of 2^(1/4) below the bound (four per octave), and the
+    bound."""
     steps = range(math.ceil(4 * math.log2(bound)) + 1)
     return (*sorted({c for c in (round(2 ** (i / 4)) for i in steps) if c < bound}), bound)
 
@@ -202,7 +204,8 @@ def problems(entry: dict[str, Any], clip: int, releases: Sequence[Any]) -> Itera
 
 
 def _nonnegative(values: Sequence[float]) -> list[float]:
-    """The nearest vector (least squares) of numbers >= 0 with the same sum, or zeros where that is negative."""
+    """The nearest vector (least squares) of numbers >= 0 with the same sum, or zeros where that is
+    negative."""
     array = [float(v) for v in np.asarray(values, np.float64)]
     total, top, excess = math.fsum(array), 0.0, 0.0
     if total <= 0:

@@ -5,10 +5,10 @@ within n eta of what the accountant assumes. For neighbours P and Q and any set 
 
     P'(S) - e^epsilon Q'(S) <= P(S) + n eta - e^epsilon (Q(S) - n eta) <= delta + (1 + e^epsilon) n eta.
 
-The last term is no figure of speech where epsilon is large: Gaussian noise is cut at 14 standard deviations, and
-at epsilon 100, delta 1e-5 an output beyond the cut has probability 29 delta. So the term is kept below
-`SHARE` of delta (below `PURE` where delta is 0): a run is given a number of draws that it may make, and one that
-could make fewer than `FEWEST` is refused before anything is charged.
+The last term is no figure of speech where epsilon is large: Gaussian noise is cut at 14 standard deviations,
+and at epsilon 100, delta 1e-5 an output beyond the cut has probability 29 delta. So the term is kept below
+`SHARE` of delta (below `PURE` where delta is 0): a run is given a number of draws that it may make, and one
+that could make fewer than `FEWEST` is refused before anything is charged.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def check_sampler(epsilon: float, delta: float, what: str = "this run") -> int:
         else f"ask for a larger delta (from about {(1 + math.exp(min(epsilon, 30.0))) * 1.1e-25:.0e})"
     )
     raise PrivacyError(
-        f"{what}: at epsilon {epsilon:.6g} the noise sampler's own distance from its law (2^{noise.LOG2_DISTANCE} a "
-        f"number, times e^epsilon) is not far below delta {delta:g}, so the promise would not hold; {advice}. "
-        "Nothing was read or drawn"
+        f"{what}: at epsilon {epsilon:.6g} the noise sampler's own distance from its law "
+        f"(2^{noise.LOG2_DISTANCE} a number, times e^epsilon) is not far below delta {delta:g}, so the "
+        f"promise would not hold; {advice}. Nothing was read or drawn"
     )
 
 

@@ -108,7 +108,8 @@ def mu_of_pure(epsilon: float) -> float:
 
 
 def mu_of_range(epsilon: float) -> float:
-    """mu = -2 Phi^-1(1 / (1 + e^(epsilon/2))): every epsilon-bounded-range mechanism is mu-GDP. Rounded up."""
+    """mu = -2 Phi^-1(1 / (1 + e^(epsilon/2))): every epsilon-bounded-range mechanism is mu-GDP. Rounded
+    up."""
     return mu_of_pure(0.5 * nonnegative("epsilon", epsilon))
 
 
@@ -217,7 +218,8 @@ def _settle(x: float, direction: float, holds: Callable[[float], bool]) -> float
 
 
 def least(x: float) -> Fraction:
-    """The smaller of a double and the shortest decimal that denotes it: noise is calibrated to this epsilon."""
+    """The smaller of a double and the shortest decimal that denotes it: noise is calibrated to this
+    epsilon."""
     return min(Fraction(x), Fraction(repr(float(x))))
 
 

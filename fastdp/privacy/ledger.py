@@ -142,8 +142,8 @@ class Ledger:
             return work.state.budgets[dataset].left(work.state.totals[dataset])
 
     def entries(self, dataset: str | None = None) -> list[dict]:
-        """The charges, oldest first: one per run, with its time, unit, parts (upper bounds) and steps; `answers`
-        of a step are type, shape and sha256 of its noisy answers."""
+        """The charges, oldest first: one per run, with its time, unit, parts (upper bounds) and steps;
+        `answers` of a step are type, shape and sha256 of its noisy answers."""
         with self._store.transaction() as work:
             if dataset is not None:
                 work.state.require_dataset(dataset)
@@ -180,18 +180,19 @@ class Ledger:
     ) -> Reservation:
         """One joint reservation of all the run's parts, or the one it made before it died.
 
-        BudgetError if the data set's budget does not cover the parts, LedgerError if it protects another unit;
-        nothing is charged then. A run that comes back must ask for the same parts by the same plan (a digest of
-        what it is going to do). draws: the most numbers it may draw (`distance.check_sampler`; None: a run that
-        protects nobody). about: for people who look at the ledger, such as mechanism and folder.
+        BudgetError if the data set's budget does not cover the parts, LedgerError if it protects another
+        unit; nothing is charged then. A run that comes back must ask for the same parts by the same plan (a
+        digest of what it is going to do). draws: the most numbers it may draw (`distance.check_sampler`;
+        None: a run that protects nobody). about: for people who look at the ledger, such as mechanism and
+        folder.
         """
         described = [to_dict(e) for e in parts]
         with self._store.transaction() as work:
             dataset = _the_dataset(work.state, dataset)
             if self.counts_other_runs and work.state.budgets[dataset].unlimited:
                 raise LedgerError(
-                    f"data set {dataset!r} has no budget: this is the ledger of a single run; open one of your "
-                    "own"
+                    f"data set {dataset!r} has no budget: this is the ledger of a single run; open one of "
+                    "your own"
                 )
             before = work.state.runs.get(run)
             if before is None:
@@ -207,7 +208,8 @@ class Ledger:
                 unit,
             ):
                 raise LedgerError(
-                    f"run {run!r} was reserved with other settings; resume with the same ones, or start a new run"
+                    f"run {run!r} was reserved with other settings; resume with the same ones, or start a "
+                    "new run"
                 )
         return Reservation(self, run)
 
@@ -245,8 +247,8 @@ class Reservation:
         """Charge step `number` of a part, before anything is counted.
 
         Returns None if its answers are to be drawn, or the stored answers if it has been through before. A
-        step that was entered with another digest fails closed: its charge was for another question. draws: how
-        many random numbers it takes. group: for events of users, the columns whose groups are counted.
+        step that was entered with another digest fails closed: its charge was for another question. draws:
+        how many random numbers it takes. group: for events of users, the columns whose groups are counted.
         """
         with self.ledger._store.transaction() as work:
             run = work.state.run(self.run)

@@ -36,7 +36,8 @@ def gaussian_sigma(sensitivity2: int, mu: float) -> float:
 
 
 def row_sigmas(sigma: float, coef2: Coef2 | None) -> float | np.ndarray:
-    """The noise on each unscaled row, sigma / c_i rounded up; one float where all rows have the same scalar."""
+    """The noise on each unscaled row, sigma / c_i rounded up; one float where all rows have the same
+    scalar."""
     if coef2 is None:
         return sigma
     known: dict[tuple[int, int], float] = {}
@@ -95,8 +96,8 @@ def check_range(scales: np.ndarray) -> None:
     low, high = np.min(scales, initial=np.inf), np.max(scales, initial=0.0)
     if low < noise.SCALE_MIN or high > min(noise.SCALE_MAX, MAX_SCALE):
         raise PrivacyError(
-            f"noise scales must lie within {noise.SCALE_MIN:g} and {min(noise.SCALE_MAX, MAX_SCALE):g} grid units; "
-            "the budget is too small or too large for this many measurements"
+            f"noise scales must lie within {noise.SCALE_MIN:g} and {min(noise.SCALE_MAX, MAX_SCALE):g} grid "
+            "units; the budget is too small or too large for this many measurements"
         )
 
 

@@ -153,13 +153,13 @@ def _remarks(epsilon: float, delta: float, reference: Mapping, schema: Schema, s
         yield "no ledger was used: other runs on the same data are not counted"
     if reference.get("runs_without_unit"):
         yield (
-            f"{reference['runs_without_unit']} earlier runs of this data set in the ledger did not record their "
-            "unit; that all runs together keep the budget assumes that it was the same"
+            f"{reference['runs_without_unit']} earlier runs of this data set in the ledger did not record "
+            "their unit; that all runs together keep the budget assumes that it was the same"
         )
     if KEYS_NOTE in (schema.provenance or ""):
         yield (
-            "values of the schema were selected from private data, which cost an epsilon and delta of its own: see "
-            "its provenance"
+            "values of the schema were selected from private data, which cost an epsilon and delta of its "
+            "own: see its provenance"
         )
     if schema.dialect.trusts_writer:
         yield WRITER_NOTE
@@ -172,13 +172,13 @@ def weak_promise(epsilon: float, delta: float) -> list[str]:
     texts = []
     if epsilon > WEAK_EPSILON:
         texts.append(
-            f"epsilon {epsilon:.6g} is above {WEAK_EPSILON:g}: whoever suspects that a person is in the data may "
-            "become all but certain of it; such a promise protects next to nothing"
+            f"epsilon {epsilon:.6g} is above {WEAK_EPSILON:g}: whoever suspects that a person is in the "
+            "data may become all but certain of it; such a promise protects next to nothing"
         )
     if delta > WEAK_DELTA:
         texts.append(
-            f"delta {delta:g} is above {WEAK_DELTA:g}: with that probability a person's rows may be published as "
-            "they are; delta should be far below 1 / number of people"
+            f"delta {delta:g} is above {WEAK_DELTA:g}: with that probability a person's rows may be "
+            "published as they are; delta should be far below 1 / number of people"
         )
     return texts
 
@@ -315,8 +315,9 @@ def _sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) 
     added = added_delta(epsilon, draws)
     if added > (delta * SHARE if delta > 0 else PURE) * (1 + 1e-6):
         yield (
-            f"the noise sampler's own distance adds {added:.3g} to delta at epsilon {epsilon:.6g} ({draws:,} numbers "
-            f"drawn), which is not far below the stated delta {delta:g}: the promise does not hold"
+            f"the noise sampler's own distance adds {added:.3g} to delta at epsilon {epsilon:.6g} "
+            f"({draws:,} numbers drawn), which is not far below the stated delta {delta:g}: the promise does "
+            "not hold"
         )
     if "draws" in about and about["draws"] != draws:
         yield f"{about['draws']!r} numbers are stated to be drawn, but the releases come to {draws}"

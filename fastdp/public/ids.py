@@ -126,7 +126,8 @@ def deal_by_size(rows: int, sizes: np.ndarray, users: np.ndarray, *, seed: int) 
 
 
 def _bounded(habits: Habits, bound: int | None, rng: np.random.Generator) -> np.ndarray:
-    """The habits' counts with every user's total at most `bound`: a random subset of the user's rows is kept."""
+    """The habits' counts with every user's total at most `bound`: a random subset of the user's rows is
+    kept."""
     counts = habits.counts.astype(np.int64)
     if bound is None:
         return counts

@@ -132,7 +132,8 @@ class Session:
 
     def __repr__(self) -> str:
         return (
-            f"<fastdp.Session epsilon={self.epsilon:g} delta={self.delta:g} clip={'to be chosen' if self.__choosing else self.__clip} "
+            f"<fastdp.Session epsilon={self.epsilon:g} delta={self.delta:g} "
+            f"clip={'to be chosen' if self.__choosing else self.__clip} "
             f"unit={self.unit}>"
         )
 
@@ -446,8 +447,8 @@ class Session:
         draw: Callable[[], list[np.ndarray]],
         draws: int,
     ) -> list[np.ndarray]:
-        """Charge, draw, store: the only place where private numbers turn into released ones. `draws`: how many
-        random numbers `draw` takes."""
+        """Charge, draw, store: the only place where private numbers turn into released ones. `draws`: how
+        many random numbers `draw` takes."""
         if not isinstance(label, str) or not label:
             raise UsageError("every step needs a label")
         if os.getpid() != self.__process:
@@ -478,8 +479,8 @@ class Session:
             self.__event = groups
         elif self.__event != groups:
             raise PrivacyError(
-                "a run with unit 'event' protects one row, or one user's rows of one group: it cannot release both, nor "
-                "histograms over different columns"
+                "a run with unit 'event' protects one row, or one user's rows of one group: it cannot "
+                "release both, nor histograms over different columns"
             )
 
     def __draw_seed(self, position: int) -> int | None:
@@ -495,7 +496,7 @@ class Session:
             call,
             "not enough memory to count; the step stays charged and can be resumed",
             lambda failed: PrivacyError(
-                f"counting failed inside the session ({failed}); nothing was released. The step stays charged and can be "
-                "resumed"
+                f"counting failed inside the session ({failed}); nothing was released. The step stays "
+                "charged and can be resumed"
             ),
         )

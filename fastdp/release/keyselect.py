@@ -114,9 +114,9 @@ def select_keys(
     bar = threshold(width, cap, lost)
     if seed is None and allowed_draws(epsilon, delta) < MOST_KEYS:
         raise PrivacyError(
-            f"key selection at epsilon {epsilon:g} and delta {delta:g}: the noise sampler's own distance from its "
-            "law, times e^epsilon, is not far below delta for a column of unknown size; ask for a smaller epsilon "
-            "or a larger delta. Nothing was read or drawn"
+            f"key selection at epsilon {epsilon:g} and delta {delta:g}: the noise sampler's own distance "
+            "from its law, times e^epsilon, is not far below delta for a column of unknown size; ask for a "
+            "smaller epsilon or a larger delta. Nothing was read or drawn"
         )
     agreed = crosscheck.agree([event], epsilon, delta)
     question = {

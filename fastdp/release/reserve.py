@@ -180,8 +180,8 @@ class Reserved:
         by_user = self.schema.user is not None and self.asks[0].unit == "user"
         if by_user and not engine.has_users:
             raise PrivacyError(
-                f"the schema's user column is {self.schema.user!r}, but the table knows no users; nothing was "
-                "read"
+                f"the schema's user column is {self.schema.user!r}, but the table knows no users; nothing "
+                "was read"
             )
         self._sessions = []
         for i, (ask, clip, cap) in enumerate(zip(self.asks, self.clips, self.caps, strict=True)):

@@ -114,7 +114,10 @@ def _rows(
             f'<svg class="bar" data-tip="{text(tip)}" aria-hidden="true">{marks}</svg>'
             f'<span class="value">{percent(mine if real is None else real)}</span>'
         )
-    return f'<div class="rows" role="img" aria-label="{text(name)}: shares of {len(labels)} values">{"".join(out)}</div>'
+    return (
+        f'<div class="rows" role="img" aria-label="{text(name)}: shares of {len(labels)} '
+        f'values">{"".join(out)}</div>'
+    )
 
 
 def score_axis(
@@ -189,7 +192,8 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Se
             tip = f"{names[i]} × {names[j]}\n{percent(value)} in the wrong cell"
             depth = value / high
             cells.append(
-                f'<rect class="cell" x="{num(100 * j / (n - 1))}%" y="{(i - 1) * h}" width="{num(100 / (n - 1))}%" '
+                f'<rect class="cell" x="{num(100 * j / (n - 1))}%" y="{(i - 1) * h}" '
+                f'width="{num(100 / (n - 1))}%" '
                 f'height="{h}" fill-opacity="{num(0.04 + 0.92 * depth)}" data-tip="{text(tip)}"/>'
             )
             if write:
@@ -199,14 +203,18 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Se
                     f"{100 * value:.{0 if value >= 0.1 else 1}f}</text>"
                 )
     left = "".join(
-        f'<span style="height:{h}px" title="{text(names[i])}"><b>{i + 1}</b><span>{text(shown[i])}</span></span>'
+        f'<span style="height:{h}px" '
+        f'title="{text(names[i])}"><b>{i + 1}</b><span>{text(shown[i])}</span></span>'
         for i in range(1, n)
     )
     step = 1 if n <= 16 else 5
     above = "".join(f"<span>{j + 1 if j % step == 0 else ''}</span>" for j in range(n - 1))
     return (
-        f'<div class="heat"><div class="corner" title="{text(names[0])}"><b>1</b><span>{text(shown[0])}</span></div><div class="heads">{above}</div>'
-        f'<div class="sides">{left}</div><svg class="cells" style="height:{(n - 1) * h}px" role="img" tabindex="0" '
+        '<div class="heat"><div class="corner" '
+        f'title="{text(names[0])}"><b>1</b><span>{text(shown[0])}</span></div><div '
+        f'class="heads">{above}</div>'
+        f'<div class="sides">{left}</div><svg class="cells" style="height:{(n - 1) * h}px" role="img" '
+        'tabindex="0" '
         f'aria-label="Error of every pair of columns">{"".join(cells)}</svg></div>'
     )
 
@@ -264,7 +272,10 @@ def _tile(tile: dict, depth: float, kind: str, what: str) -> str:
 
 def _tiles(area: dict, drawn: Sequence[str], name: str) -> str:
     w, h = 10 * area["width"], 10 * area["height"]
-    return f'<svg class="tiles" viewBox="0 0 {w} {h}" role="img" tabindex="0" aria-label="{text(name)}">{"".join(drawn)}</svg>'
+    return (
+        f'<svg class="tiles" viewBox="0 0 {w} {h}" role="img" tabindex="0" '
+        f'aria-label="{text(name)}">{"".join(drawn)}</svg>'
+    )
 
 
 def grid_map(
@@ -287,15 +298,20 @@ def grid_map(
             kind = ("up" if value > 0 else "down") if signed else "share"
             shown = f"{value:+.0f}".replace("-", "−") if signed else big(value)
             cells.append(
-                f'<rect class="tile {kind}" x="{num(100 * j / n)}%" y="{i * h}" width="{num(100 / n - 0.4)}%" height="{h - 1}" '
-                f'fill-opacity="{num(0.03 + 0.9 * depth)}" data-tip="{text(f"{rows[i]}, {columns[j]}")}&#10;{text(shown)} {unit}"/>'
+                f'<rect class="tile {kind}" x="{num(100 * j / n)}%" y="{i * h}" '
+                f'width="{num(100 / n - 0.4)}%" height="{h - 1}" '
+                f'fill-opacity="{num(0.03 + 0.9 * depth)}" '
+                f'data-tip="{text(f"{rows[i]}, {columns[j]}")}&#10;{text(shown)} {unit}"/>'
             )
     left = (
         "".join(f'<span style="height:{h}px" title="{text(r)}">{text(r)}</span>' for r in rows)
         if labels
         else ""
     )
-    svg = f'<svg class="cells" style="height:{len(rows) * h}px" role="img" tabindex="0" aria-label="{text(name)}">{"".join(cells)}</svg>'
+    svg = (
+        f'<svg class="cells" style="height:{len(rows) * h}px" role="img" tabindex="0" '
+        f'aria-label="{text(name)}">{"".join(cells)}</svg>'
+    )
     ends = axis_ends(columns)
     if not labels:
         return f'<div class="months bare">{svg}{ends}</div>'
@@ -339,7 +355,8 @@ def amounts(rows: Sequence[tuple[str, float, str, str]]) -> str:
     top = max((value for _, value, _, _ in rows), default=0.0) or 1.0
     out = [
         f'<span class="name" title="{text(label)}">{text(label)}</span>'
-        f'<svg class="bar" data-tip="{text(tip)}" aria-hidden="true"><rect class="n" y="5" height="10" rx="1" width="{num(100 * value / top)}%"/></svg>'
+        f'<svg class="bar" data-tip="{text(tip)}" aria-hidden="true"><rect class="n" y="5" height="10" '
+        f'rx="1" width="{num(100 * value / top)}%"/></svg>'
         f'<span class="value">{text(shown)}</span>'
         for label, value, shown, tip in rows
     ]
@@ -357,8 +374,10 @@ def versus(rows: Sequence[tuple[str, float | None, str, str]], span: tuple[float
             x = num(100 * min(1.0, max(0.0, (math.log10(ratio) - a) / (b - a))))
             dot = f'<circle class="{"n over" if ratio > 1 else "n"}" cx="{x}%" cy="10" r="5"/>'
         out.append(
-            f'<span class="name" title="{text(label)}">{text(label)}</span><svg class="bar" data-tip="{text(tip)}" aria-hidden="true">'
-            f'<line class="rule thin" x1="0" x2="100%" y1="10" y2="10"/><line class="unity" x1="{one}%" x2="{one}%" y1="0" y2="20"/>{dot}</svg>'
+            f'<span class="name" title="{text(label)}">{text(label)}</span><svg class="bar" '
+            f'data-tip="{text(tip)}" aria-hidden="true">'
+            f'<line class="rule thin" x1="0" x2="100%" y1="10" y2="10"/><line class="unity" x1="{one}%" '
+            f'x2="{one}%" y1="0" y2="20"/>{dot}</svg>'
             f'<span class="value">{text(shown)}</span>'
         )
     return f'<div class="rows wide flush">{"".join(out)}</div>'

@@ -1,4 +1,5 @@
-"""`fastdp.evaluate`: scores of synthetic tables against the truth, and the page that shows them. NOT private."""
+"""`fastdp.evaluate`: scores of synthetic tables against the truth, and the page that shows them. NOT
+private."""
 
 from __future__ import annotations
 

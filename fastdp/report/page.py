@@ -261,18 +261,28 @@ def _subtitle(data: ReportData) -> str:
 
 def _banner(data: ReportData) -> str:
     if data["with_truth"]:
-        return "<b>Not private.</b> This page was made with the true data. Keep it where the true data is kept; do not publish it."
-    return "<b>May be published.</b> Made without the true data, from the released table and its privacy statement alone."
+        return (
+            "<b>Not private.</b> This page was made with the true data. Keep it where the true data is kept; "
+            "do not publish it."
+        )
+    return (
+        "<b>May be published.</b> Made without the true data, from the released table and its privacy "
+        "statement alone."
+    )
 
 
 def _picker(data: ReportData) -> str:
     if len(data["tables"]) < 2:
         return ""
     buttons = "".join(
-        f'<button type="button" data-pick="{i}" aria-pressed="{"true" if i == 0 else "false"}">{text(t["name"])}</button>'
+        f'<button type="button" data-pick="{i}" '
+        f'aria-pressed="{"true" if i == 0 else "false"}">{text(t["name"])}</button>'
         for i, t in enumerate(data["tables"])
     )
-    return f'<div class="picker" role="group" aria-label="Synthetic table shown"><div><span>Showing</span>{buttons}</div></div>'
+    return (
+        '<div class="picker" role="group" aria-label="Synthetic table '
+        f'shown"><div><span>Showing</span>{buttons}</div></div>'
+    )
 
 
 def _footer(data: ReportData) -> str:
@@ -292,8 +302,9 @@ def _noise(data: ReportData) -> str:
         return running.noise_html(run["noise"], data["tables"][i]["rows"]) if run and run["noise"] else ""
 
     lead = (
-        "Standard deviation of the noise in one cell of each measured set, in rows. The dot compares it with the average cell: "
-        "left of the line cells stand clear of the noise, right of it a single cell drowns and only sums of cells are known."
+        "Standard deviation of the noise in one cell of each measured set, in rows. The dot compares it "
+        "with the average cell: left of the line cells stand clear of the noise, right of it a single cell "
+        "drowns and only sums of cells are known."
     )
     return sections.section("noise", "Noise per measurement", lead, sections.per_table(data, draw))
 

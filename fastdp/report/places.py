@@ -1,7 +1,7 @@
 """Where an area lies on the page: tile grids for columns that name places.
 
-Places of a map that ships with fastdp (schema/builtin/maps) have its layout. Any other column of places gets a
-plain grid in the schema's order.
+Places of a map that ships with fastdp (schema/builtin/maps) have its layout. Any other column of places gets
+a plain grid in the schema's order.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class PlaceMap:
         return self._by_name.get(self._plain(text))
 
     def fits(self, column: str, numbers: Sequence[int | None]) -> bool:
-        """Whether a column of this name, whose labels have these numbers, is of this map's places: nine in ten
-        of them occur, and at most four labels are none."""
+        """Whether a column of this name, whose labels have these numbers, is of this map's places: nine in
+        ten of them occur, and at most four labels are none."""
         placed = sum(n is not None for n in numbers)
         return self.column in column.lower() and placed >= max(0.9 * len(self.names), len(numbers) - 4)
 
@@ -103,9 +103,9 @@ def place_maps() -> tuple[PlaceMap, ...]:
 def layout(column: str, labels: list[str], weight: Sequence[float]) -> dict:
     """Tiles for a column of places: `{"kind", "width", "height", "tiles": [{x, y, code, text, label}]}`.
 
-    `code` is the position in `labels`. A map is used when column and labels fit it (`PlaceMap.fits`); its labels
-    that are no place (unknown, outside) sit in a free corner. A generic grid holds at most `MAX_TILES` tiles,
-    those of the largest `weight`, in the order of their codes; of many places only those that occur.
+    `code` is the position in `labels`. A map is used when column and labels fit it (`PlaceMap.fits`); its
+    labels that are no place (unknown, outside) sit in a free corner. A generic grid holds at most `MAX_TILES`
+    tiles, those of the largest `weight`, in the order of their codes; of many places only those that occur.
     """
     for place_map in place_maps():
         numbers = [place_map.number(label) for label in labels]

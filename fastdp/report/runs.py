@@ -156,7 +156,8 @@ def _plain(measurement: Any) -> bool:
 
 
 def noise_html(entries: Sequence[dict], rows: int | None) -> str:
-    """A dot per measured set: noise of a cell against the average cell; a group per order, long groups fold."""
+    """A dot per measured set: noise of a cell against the average cell; a group per order, long groups
+    fold."""
     ratios = {id(e): _ratio(e, rows) for e in entries}
     known = [r for r in ratios.values() if r is not None]
     span = (min([*known, 0.1]) / 1.5, max([*known, 10.0]) * 1.5)
@@ -178,7 +179,8 @@ def noise_html(entries: Sequence[dict], rows: int | None) -> str:
         if len(drawn) > 10:
             body += f"<details><summary>{len(drawn) - 10} more</summary>{versus(drawn[10:], span)}</details>"
         out.append(
-            f'<div class="card"><h3>{text(title)} <small>{len(group)} measured, {flat}</small></h3>{body}</div>'
+            f'<div class="card"><h3>{text(title)} <small>{len(group)} measured, '
+            f"{flat}</small></h3>{body}</div>"
         )
     return f'<div class="halves">{"".join(out)}</div>'
 

@@ -43,7 +43,8 @@ _SKIP = {"baselines", "rows", "columns", "seconds"}
 
 
 def flatten(scores: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, float]:
-    """Numeric leaves by dotted name; a part with one summary (`score`, `mean`, ...) takes its parent's name."""
+    """Numeric leaves by dotted name; a part with one summary (`score`, `mean`, ...) takes its parent's
+    name."""
     out: dict[str, float] = {}
     for key, value in scores.items():
         name = _SAME.get(str(key), str(key))

@@ -84,8 +84,9 @@ def _table_facts(data: dict, i: int) -> str:
     if table.get("users"):
         out.append(f'<p class="figure"><b>{big(table["users"])}</b> synthetic users, none of them real</p>')
     out.append(
-        "<p>The rows were made from noisy totals. One that equals a real record does so by chance, and everything on this page "
-        "was computed from what was released; the true data was not opened to make it.</p>"
+        "<p>The rows were made from noisy totals. One that equals a real record does so by chance, and "
+        "everything on this page was computed from what was released; the true data was not opened to make "
+        "it.</p>"
     )
     advice = words.advice(data, i)
     out.append("<ul>" + "".join(f"<li>{text(a)}</li>" for a in advice) + "</ul>")
@@ -97,8 +98,8 @@ def _promise(data: dict, i: int) -> str:
     promise = (run or {}).get("promise")
     if not promise:
         return (
-            '<p class="verdict none">No privacy statement</p><p>This table came without one. Treat it as if it carried '
-            "no guarantee until its maker shows the statement (<code>privacy.json</code>).</p>"
+            '<p class="verdict none">No privacy statement</p><p>This table came without one. Treat it as if '
+            "it carried no guarantee until its maker shows the statement (<code>privacy.json</code>).</p>"
         )
     eps, delta = promise.get("epsilon"), promise.get("delta")
     head = f"ε = {eps:.4g}" if eps is not None else "stated by μ"
@@ -148,13 +149,15 @@ def scores(data: dict) -> str:
             f'<td class="axis-cell">{axis}</td>{cells}</tr>'
         )
     table = (
-        f'<div class="scroll"><table class="scores"><thead><tr><th scope="col">score</th><th class="axis-cell"></th>{heads}</tr></thead>'
+        '<div class="scroll"><table class="scores"><thead><tr><th scope="col">score</th><th '
+        f'class="axis-cell"></th>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
     return section(
         "scores",
         "Scores beside samples of the truth",
-        "Diamonds show what a random sample of the true rows would score: the yardstick. Discs are the synthetic tables.",
+        "Diamonds show what a random sample of the true rows would score: the yardstick. Discs are the "
+        "synthetic tables.",
         table,
     )
 
@@ -174,13 +177,19 @@ def groups(data: dict) -> str:
         picture = score_map(plan, [value[t["code"]] for t in plan["tiles"]], name="score by pickup area")
         bars = score_bars(g["shifts"], g["by_shift"], name="score by shift")
         return (
-            f'<div class="split even"><div class="card"><h3>by pickup area</h3><div class="maps one">{picture}</div></div>'
+            '<div class="split even"><div class="card"><h3>by pickup area</h3><div class="maps '
+            f'one">{picture}</div></div>'
             f'<div class="card"><h3>by shift</h3>{bars}'
-            '<p class="note">21 shifts of eight hours, from the first of the week to the last. Places and shifts with few rows score low '
-            "for any method: their cells are smaller than the noise, and smaller than the luck of the draw in a sample.</p></div></div>"
+            '<p class="note">21 shifts of eight hours, from the first of the week to the last. Places and '
+            "shifts with few rows score low "
+            "for any method: their cells are smaller than the noise, and smaller than the luck of the draw "
+            "in a sample.</p></div></div>"
         )
 
-    lead = "The k-marginal score of the rows of each pickup area and of each shift: the stronger the shade, the closer to the truth."
+    lead = (
+        "The k-marginal score of the rows of each pickup area and of each shift: the stronger the shade, the "
+        "closer to the truth."
+    )
     return section("groups", "Where it is close", lead, per_table(data, draw))
 
 
@@ -211,7 +220,10 @@ def columns(data: dict) -> str:
         return f'<div class="multiples">{"".join(cards)}</div>'
 
     if data["with_truth"]:
-        lead = "Bars are the truth, strokes the synthetic table. “Off” is the share of rows that would have to move to another value."
+        lead = (
+            "Bars are the truth, strokes the synthetic table. “Off” is the share of rows that would have to "
+            "move to another value."
+        )
         return section("columns", "Every column", lead, KEY + per_table(data, draw))
     bars = any(one["error"] for c in data["columns"] for one in c["tables"])
     by_model = any(one["model"] for c in data["columns"] for one in c["tables"])
@@ -221,7 +233,10 @@ def columns(data: dict) -> str:
         else "Shares of rows in the released table."
     )
     if bars:
-        lead += " Thin lines span plus and minus two standard errors of the noise that was added; they do not cover the model’s own bias."
+        lead += (
+            " Thin lines span plus and minus two standard errors of the noise that was added; they do not "
+            "cover the model’s own bias."
+        )
     return section("columns", "Every column", lead, per_table(data, draw))
 
 
@@ -237,9 +252,15 @@ def pairs(data: dict) -> str:
             f"<li><span>{nice(a)} × {nice(b)}</span><b>{percent(tv)}</b></li>"
             for tv, a, b in ranked[::-1][:6]
         )
-        return f'<div class="split"><div class="card">{picture}</div><div class="card"><h3>Furthest off</h3><ol class="list">{worst}</ol></div></div>'
+        return (
+            f'<div class="split"><div class="card">{picture}</div><div class="card"><h3>Furthest off</h3><ol '
+            f'class="list">{worst}</ol></div></div>'
+        )
 
-    lead = "Share of rows, in per cent, that sit in a wrong cell when two columns are looked at together. A stronger colour is worse; columns carry the numbers of the rows."
+    lead = (
+        "Share of rows, in per cent, that sit in a wrong cell when two columns are looked at together. A "
+        "stronger colour is worse; columns carry the numbers of the rows."
+    )
     if found["left_out"]:
         lead += f" The {len(found['names'])} most varied columns are shown, {found['left_out']} are left out."
     if found["grouped"]:
@@ -266,16 +287,20 @@ def worst(data: dict) -> str:
             t, s = 100 * c["truth"] / top, 100 * c["table"] / top
             tip = f"truth {percent(c['truth'])}\nsynthetic {percent(c['table'])}"
             bar = (
-                f'<svg class="duo" data-tip="{text(tip)}" aria-hidden="true"><rect class="t" y="3" height="6" width="{t:.2f}%"/>'
+                f'<svg class="duo" data-tip="{text(tip)}" aria-hidden="true"><rect class="t" y="3" '
+                f'height="6" width="{t:.2f}%"/>'
                 f'<rect class="s" y="11" height="6" width="{s:.2f}%"/></svg>'
             )
             rows.append(
-                f'<tr><td class="what">{what}{flag}</td><td class="duo-cell">{bar}</td><td>{percent(c["truth"])}</td>'
+                f'<tr><td class="what">{what}{flag}</td><td '
+                f'class="duo-cell">{bar}</td><td>{percent(c["truth"])}</td>'
                 f"<td>{percent(c['table'])}</td><td><b>{points(c['table'] - c['truth'])}</b></td></tr>"
             )
         return (
-            '<div class="scroll"><table class="worst"><thead><tr><th scope="col">cell</th><th class="duo-cell"></th><th scope="col">truth</th>'
-            f'<th scope="col">synthetic</th><th scope="col">points</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+            '<div class="scroll"><table class="worst"><thead><tr><th scope="col">cell</th><th '
+            'class="duo-cell"></th><th scope="col">truth</th>'
+            '<th scope="col">synthetic</th><th '
+            f'scope="col">points</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         )
 
     lead = "Combinations of two values whose share of rows differs most; at most two of each pair of columns."
@@ -298,12 +323,16 @@ def areas(data: dict) -> str:
 def _area(a: dict, i: int) -> str:
     mine, title = a["tables"][i], f"<h3>{nice(a['column'])}</h3>"
     rest = (
-        f'<p class="note">The {len(a["tiles"])} largest places are shown, {a["left_out"]} smaller ones are left out.</p>'
+        f'<p class="note">The {len(a["tiles"])} largest places are shown, {a["left_out"]} smaller ones are '
+        "left out.</p>"
         if a["left_out"]
         else ""
     )
     if a["truth"] is None:
-        return f'<div class="card">{title}<div class="maps one">{tile_map(a, mine, None, difference=False, name=a["column"])}</div>{rest}</div>'
+        return (
+            f'<div class="card">{title}<div class="maps '
+            f'one">{tile_map(a, mine, None, difference=False, name=a["column"])}</div>{rest}</div>'
+        )
     gaps = sorted(
         ((m - t, tile["label"]) for m, t, tile in zip(mine, a["truth"], a["tiles"], strict=True)),
         key=lambda g: -abs(g[0]),
@@ -312,10 +341,14 @@ def _area(a: dict, i: int) -> str:
     maps = (
         f"<figure><figcaption>truth</figcaption>{tile_map(a, a['truth'], None, difference=False, name=a['column'] + ', truth')}</figure>"
         f"<figure><figcaption>synthetic</figcaption>{tile_map(a, mine, None, difference=False, name=a['column'] + ', synthetic')}</figure>"
-        '<figure><figcaption>difference <span class="few">too few</span> <span class="many">too many</span></figcaption>'
+        '<figure><figcaption>difference <span class="few">too few</span> <span class="many">too '
+        "many</span></figcaption>"
         f"{tile_map(a, mine, a['truth'], difference=True, name=a['column'] + ', difference')}</figure>"
     )
-    return f'<div class="card">{title}<div class="maps">{maps}</div><p class="note">Largest differences, in percentage points: {said}.</p>{rest}</div>'
+    return (
+        f'<div class="card">{title}<div class="maps">{maps}</div><p class="note">Largest differences, in '
+        f"percentage points: {said}.</p>{rest}</div>"
+    )
 
 
 def periods(data: dict) -> str:
@@ -344,7 +377,8 @@ def periods(data: dict) -> str:
             '<div class="card"><div class="trio">'
             f"<figure><figcaption>truth</figcaption>{grid_map(rows, cols, p['truth'], high, name='truth by place and month', unit='rows')}</figure>"
             f"<figure><figcaption>synthetic</figcaption>{grid_map(rows, cols, mine, high, name='synthetic by place and month', unit='rows')}</figure>"
-            '<figure><figcaption>difference <span class="few">too few</span> <span class="many">too many</span></figcaption>'
+            '<figure><figcaption>difference <span class="few">too few</span> <span class="many">too '
+            "many</span></figcaption>"
             f"{grid_map(rows, cols, gap, high, name='difference by place and month', unit='rows', signed=True)}</figure></div>{note}</div>"
         )
 
@@ -363,11 +397,15 @@ def users(data: dict) -> str:
             body = distribution(h["labels"], h["truth"], h["tables"][i], name=h["name"], ordered=True)
             aside = f"<span>{_means(u['mean'], i, data['with_truth'])}</span>" if h is u["rows"] else ""
             cards.append(
-                f'<figure class="card"><figcaption><b>{nice(h["name"])}</b>{aside}</figcaption>{body}</figure>'
+                "<figure "
+                f'class="card"><figcaption><b>{nice(h["name"])}</b>{aside}</figcaption>{body}</figure>'
             )
         return f'<div class="multiples">{"".join(cards)}</div>'
 
-    lead = f"Share of users ({nice(u['unit'])}) by how many rows they have, and by how settled their habits are (users with at least five rows)."
+    lead = (
+        f"Share of users ({nice(u['unit'])}) by how many rows they have, and by how settled their habits are "
+        "(users with at least five rows)."
+    )
     return section(
         "users", "Users and their habits", lead, (KEY if data["with_truth"] else "") + per_table(data, draw)
     )
@@ -406,6 +444,7 @@ def fit(data: dict) -> str:
     return section(
         "fit",
         "The fit",
-        "Distance of the model from the noisy measurements, in units of their noise (logarithmic). Going below the noise would fit the noise.",
+        "Distance of the model from the noisy measurements, in units of their noise (logarithmic). Going "
+        "below the noise would fit the noise.",
         body,
     )

@@ -38,7 +38,8 @@ def promise_words(promise: dict) -> list[str]:
     """The privacy statement as a few plain sentences."""
     rate = attacker(promise)
     out = [
-        f"Whoever studies the released table {_can_tell(rate)} whether {one_unit(promise)} was in the true data."
+        f"Whoever studies the released table {_can_tell(rate)} whether {one_unit(promise)} was in the true "
+        "data."
     ]
     if rate is not None:
         shown = f"{100 * rate:.0f}" if rate < 0.995 else f"{100 * rate:.2f}"
@@ -51,7 +52,8 @@ def promise_words(promise: dict) -> list[str]:
         out.append(f"No {_who(promise)} counts for more than {big(bound)} row{'s' if bound != 1 else ''}.")
     if promise.get("asked") is not None:
         out.append(
-            f"This table was made with ε = {promise['asked']:.4g}; the figures above cover all {promise['parts']} tables of the run together."
+            f"This table was made with ε = {promise['asked']:.4g}; the figures above cover all "
+            f"{promise['parts']} tables of the run together."
         )
     if promise.get("alone") is True:
         out.append("Other releases from the same data are not counted here; their losses add up.")
@@ -110,8 +112,8 @@ def verdict(data: dict, table: int = 0) -> tuple[str, str]:
         if 2 * won < compared:
             return (
                 f"About as close to the truth as a {_bare(beaten[-1])} of it",
-                f"Closer than a random {_bare(beaten[-1])} of the true rows on the leading score, but not on most others; such a "
-                "sample protects nobody.",
+                f"Closer than a random {_bare(beaten[-1])} of the true rows on the leading score, but not "
+                "on most others; such a sample protects nobody.",
             )
         return f"Closer to the truth than a {_bare(beaten[-1])} of it", _sample_words(
             beaten[-1], "better than"
@@ -169,7 +171,10 @@ def findings(data: dict, table: int = 0) -> list[str]:
         mean = sum(tv for tv, _ in ranked) / len(ranked)
         text = f"Single columns: {percent(mean)} of the rows sit in a wrong value on average"
         if len(ranked) > 1:
-            text += f"; {ranked[-1][1]} is worst ({percent(ranked[-1][0])}), {ranked[0][1]} best ({percent(ranked[0][0])})"
+            text += (
+                f"; {ranked[-1][1]} is worst ({percent(ranked[-1][0])}), {ranked[0][1]} best "
+                f"({percent(ranked[0][0])})"
+            )
         out.append(text + ".")
     flat = pair_list(data, table)
     if flat:
@@ -217,8 +222,8 @@ def advice(data: dict, table: int = 0) -> list[str]:
     if single:
         worst = max(n["sigma"] / math.sqrt(n["copies"]) for n in single)
         out.append(
-            f"Read with care: differences of less than about {big(round(2 * worst))} rows between values of one column may be "
-            "noise, and combinations of columns carry more."
+            f"Read with care: differences of less than about {big(round(2 * worst))} rows between values of "
+            "one column may be noise, and combinations of columns carry more."
         )
     out.append(
         "Not for: facts about one person, rare combinations, or linking with other data by the synthetic ids."

@@ -29,7 +29,8 @@ def private_path(out: Path) -> Path:
 
 
 class RunFolder:
-    """One run's place on the disk. `state` is what a resumed run must agree with (arguments, digests, seeds)."""
+    """One run's place on the disk. `state` is what a resumed run must agree with (arguments, digests,
+    seeds)."""
 
     def __init__(self, out: str | os.PathLike, *, resume: bool = False):
         self.out = Path(os.path.abspath(out))
@@ -55,7 +56,8 @@ class RunFolder:
         state = self.private / "state.json"
         if state.exists() and not self.resume:
             raise RunError(
-                f"{self.private} holds a run that did not finish; continue it with --resume, or remove that folder"
+                f"{self.private} holds a run that did not finish; continue it with --resume, or remove that "
+                "folder"
             )
         if self.resume and not state.exists():
             raise RunError(f"nothing to resume: {state} is missing; start the run without --resume")
@@ -153,7 +155,8 @@ class RunFolder:
         return self._staging
 
     def publish(self) -> None:
-        """Everything to the disk, then the name. All files get one time: those between them would be timings."""
+        """Everything to the disk, then the name. All files get one time: those between them would be
+        timings."""
         staging = self.staging()
         now = int(time.time())
         for folder, _, files in os.walk(staging, topdown=False):

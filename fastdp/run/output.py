@@ -77,7 +77,8 @@ class Output:
         return self._decode(empty, owner, 0, 0, counts).schema
 
     def tables(self, reporter: Reporter | None = None) -> Iterator[pa.Table]:
-        """One table per shard, in order; decoded ahead by the threads there are. Always at least one table."""
+        """One table per shard, in order; decoded ahead by the threads there are. Always at least one
+        table."""
         if self.rows.total == 0:
             yield self.arrow_schema().empty_table()
             return

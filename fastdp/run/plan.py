@@ -61,7 +61,8 @@ class Plan:
     error on it. A run that chooses its clip has some of its `clip_options`, in users the `clip_noise` of the
     histogram it will choose by, and in `clip` and in the lines' noise the bound, the most there can be.
     `model_cells`: of the model, or unless `model_exact` of the largest that may be chosen in the run;
-    `too_large`: why the run would be refused for that. `less_noise`: the share of noise that the calibration saves over "classic-rdp"."""
+    `too_large`: why the run would be refused for that. `less_noise`: the share of noise that the calibration
+    saves over "classic-rdp"."""
 
     mechanism: str
     epsilon: float
@@ -237,7 +238,8 @@ def _largest(
 def public_table(
     source: Any, schema: Any, mechanism: Any, threads: int | None = None, dialect: Any = None
 ) -> Table | bool:
-    """Public data read by the schema a run would use; True for a saved model, which has no rows to look at."""
+    """Public data read by the schema a run would use; True for a saved model, which has no rows to look
+    at."""
     from ..public.archetypes.store import is_folder
     from ..tables.ingest import read
 

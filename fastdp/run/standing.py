@@ -105,15 +105,15 @@ class Standing:
         charge = self.charge()
         if charge is None:
             return (
-                f"the ledger cannot be asked now; at most {self._promise} is charged, and what was answered is "
-                f"kept in {folder.private}; go on with: {resume}"
+                f"the ledger cannot be asked now; at most {self._promise} is charged, and what was answered "
+                f"is kept in {folder.private}; go on with: {resume}"
             )
         if not charge.steps and not folder.resume:
             return f"nothing was charged and nothing is kept; start again with: {again}"
         return (
-            f"charged: {len(charge.steps)} steps of this run, together at most {self._promise}; kept: the noisy "
-            f"answers of {charge.answered} of them, in {folder.private}, and nothing half-written; go on, with "
-            f"the same noise, with: {resume}"
+            f"charged: {len(charge.steps)} steps of this run, together at most {self._promise}; kept: the "
+            f"noisy answers of {charge.answered} of them, in {folder.private}, and nothing half-written; go "
+            f"on, with the same noise, with: {resume}"
         )
 
     def _book(self) -> Ledger | None:

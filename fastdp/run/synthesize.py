@@ -68,11 +68,11 @@ def synthesize(
     public: public data (a table read with public=True, or a source) for ids, and for mechanisms that use it.
     seed: fixes the noise; for tests only, refused with a ledger, stamps the statement private: false.
     sample_seed: fixes what comes after the noise (rows, values, ids).
-    memory, deadline: bytes and seconds that the model may take, as a limit on its size that is set before data
-    is read (mechanisms `cliquetree` and `aim`; nothing is timed in the run).
-    progress: called with a `Progress`; cancel: a function or Event that says stop. Both from any thread.
-    out: the run folder, which appears whole or not at all; resume: carry on a run that died there, with its
-    noise. report: write DIR.private/report.html, which sees the truth and is not for release.
+    memory, deadline: bytes and seconds that the model may take, as a limit on its size that is set before
+    data is read (mechanisms `cliquetree` and `aim`; nothing is timed in the run). progress: called with a
+    `Progress`; cancel: a function or Event that says stop. Both from any thread. out: the run folder, which
+    appears whole or not at all; resume: carry on a run that died there, with its noise. report: write
+    DIR.private/report.html, which sees the truth and is not for release.
     """
     if isinstance(epsilon, str | bytes):
         raise UsageError(f"epsilon must be a number or a list of them, got {epsilon!r}")

@@ -2,8 +2,8 @@
 
 It recomputes epsilon from the statement's own figures; checks the hash of every file; refuses files that are
 not for release; compares measurements, schema and model with the statement. With the run's ledger it also
-compares the hash of every noisy answer, and of the statement itself, with what the ledger holds. Without one, a
-folder that was forged consistently cannot be told from a true one, and the verdict says so.
+compares the hash of every noisy answer, and of the statement itself, with what the ledger holds. Without one,
+a folder that was forged consistently cannot be told from a true one, and the verdict says so.
 
 A folder may be hostile: no content of it ends in another exception than RunError.
 """
@@ -32,11 +32,14 @@ from .released import (
 )
 
 WITHOUT_LEDGER = (
-    "no ledger was given: a folder that was forged consistently (true counts in place of noisy ones, private "
-    "rows in place of synthetic ones, hashes made anew) cannot be told from a true one; give the run's ledger "
-    "(--ledger)"
+    "no ledger was given: a folder that was forged consistently (true counts in place of noisy ones, "
+    "private rows in place of synthetic ones, hashes made anew) cannot be told from a true one; give the "
+    "run's ledger (--ledger)"
 )
-UNSEEN = "the ledger holds no hash of this folder's statement; its noisy answers were compared, its other files not"
+UNSEEN = (
+    "the ledger holds no hash of this folder's statement; its noisy answers were compared, its other files "
+    "not"
+)
 MOST_TEXT = 600
 ROWS = ("synthetic", "synthetic.parquet")
 

@@ -1,7 +1,7 @@
 """Writes a schema's document as TOML that people can read: lists in filled lines, one table a column.
 
-The libraries that write TOML put every item of a long list on a line of its own; a column of 500 values would be
-500 lines.
+The libraries that write TOML put every item of a long list on a line of its own; a column of 500 values would
+be 500 lines.
 """
 
 from __future__ import annotations

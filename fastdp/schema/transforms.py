@@ -1,7 +1,7 @@
 """Named transforms of whole numbers: the table that a schema's `transform = "NAME"` is looked up in.
 
-A transform is a pair of plain functions on arrays (`split`, `join`) and the sizes of its parts. `divmod` is general;
-those of particular data are in `builtin`.
+A transform is a pair of plain functions on arrays (`split`, `join`) and the sizes of its parts. `divmod` is
+general; those of particular data are in `builtin`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class NamedTransform(Protocol):
     def join(
         self, field: Transform, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
     ) -> np.ndarray:
-        """int64 values that `split` maps to these parts; `uniform(purpose)` draws from [0, 1), one per row."""
+        """int64 values that `split` maps to these parts; `uniform(purpose)` draws from [0, 1), one per
+        row."""
 
 
 class Divmod:

@@ -82,7 +82,8 @@ def check_int(name: str, value: object, low: int, high: int) -> int:
 def owners(
     rows: int, rng: np.random.Generator, draw: Callable[[np.random.Generator, int], np.ndarray]
 ) -> np.ndarray:
-    """Rows per user, int64, summing to `rows`; `draw(rng, n)` gives n sizes >= 1, the last user is cut short."""
+    """Rows per user, int64, summing to `rows`; `draw(rng, n)` gives n sizes >= 1, the last user is cut
+    short."""
     parts, total = [], 0
     while total < rows:
         part = draw(rng, max(64, (rows - total) // 16))

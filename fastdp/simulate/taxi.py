@@ -125,7 +125,8 @@ class World:
         return out
 
     def _companies(self, fixed: np.random.Generator, this_year: np.random.Generator, t: float) -> None:
-        """Company weights (a few large fleets, many of one car), and each one's zones, rosters, card readers."""
+        """Company weights (a few large fleets, many of one car), and each one's zones, rosters, card
+        readers."""
         rank = fixed.permutation(COMPANIES)
         size = 1.0 / (rank + 1.6) ** 1.35 + 0.0008
         size[rank >= 1] *= np.exp(fixed.normal(0.0, 0.25, COMPANIES))[rank >= 1]

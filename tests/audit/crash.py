@@ -1,8 +1,8 @@
 """A driver of its own process that kills children at every point of a run, and lets 32 of them race for one
 budget.
 
-Run as `python -m tests.audit.crash kill|race FOLDER`; prints JSON. Children are forked before any thread exists, so that each
-is a process that dies by a real SIGKILL; nothing in it gets a chance to clean up.
+Run as `python -m tests.audit.crash kill|race FOLDER`; prints JSON. Children are forked before any thread
+exists, so that each is a process that dies by a real SIGKILL; nothing in it gets a chance to clean up.
 """
 
 import json
@@ -41,7 +41,8 @@ class Killer:
 
 
 def one_run(folder, trace, data=DATA):
-    """Two steps and an end, against a ledger on disk; what each step returned is shown to the world at once."""
+    """Two steps and an end, against a ledger on disk; what each step returned is shown to the world at
+    once."""
     reserved = reserve.reserve(
         SCHEMA,
         [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=2)],

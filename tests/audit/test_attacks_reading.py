@@ -105,7 +105,8 @@ def test_decimal_ids_of_another_scale_do_not_split_a_user():
 
 
 def test_errors_of_a_source_show_no_value():
-    """A source may compute its rows while they are read; what it says of a row that fails is not passed on."""
+    """A source may compute its rows while they are read; what it says of a row that fails is not passed
+    on."""
 
     def batches():
         yield pa.record_batch({"who": pa.array([1]), "a": pa.array([1])})
@@ -236,7 +237,8 @@ def extremes():
 
 @pytest.mark.parametrize("column", [*MIXED, "zoned", "day", "who"])
 def test_no_value_of_any_type_stops_the_reading(column):
-    """A source is refused by its types alone: where an empty one can be read, so can one that holds anything."""
+    """A source is refused by its types alone: where an empty one can be read, so can one that holds
+    anything."""
     more = {
         "zoned": {
             "kind": "categorical",

@@ -152,7 +152,8 @@ def test_two_epsilons_do_not_share_a_folder(tmp_path):
 
 
 def test_an_epsilon_in_text_is_not_taken_apart():
-    """Its characters were once read as several epsilons: "12" ran at 1 and at 2, and handed back the first."""
+    """Its characters were once read as several epsilons: "12" ran at 1 and at 2, and handed back the
+    first."""
     for wrong in ("12", "1", b"12"):
         with pytest.raises(UsageError, match="epsilon"):
             fastdp.synthesize(frame(), RECIPE, wrong, 1e-6, schema=KNOWN)

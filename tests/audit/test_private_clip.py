@@ -188,7 +188,8 @@ def test_planted_histogram_that_is_not_charged(tmp_path):
     real = Reservation.enter
 
     def charging(events_of):
-        """The program with the histogram charged by other events than it costs; by None, not entered at all."""
+        """The program with the histogram charged by other events than it costs; by None, not entered at
+        all."""
 
         def planted(self, part, number, digest, label, events, **facts):
             if label == "rows per user":

@@ -200,7 +200,8 @@ def test_draws_agree_with_the_twin(column, key, row):
 
 
 def test_bins_are_even_and_tails_follow_their_law():
-    """Each check fails by chance with probability under 1e-6; a uniform tail, or a bin off by one, fails it."""
+    """Each check fails by chance with probability under 1e-6; a uniform tail, or a bin off by one, fails
+    it."""
     schema = one({"kind": "numeric", "edges": [0, 10, "inf"], "dtype": "int32", "tail": {"mean": 4}})
     n = 200_000
     values = decode(schema, {"x": np.zeros(n, np.uint8)}, seed=1)["x"].to_numpy()

@@ -1,7 +1,8 @@
-/* Preloaded by test_failures.py: lets the n-th allocation made by fastdp's own compiled code fail, and no other.
+/* Preloaded by test_failures.py: lets the n-th allocation made by fastdp's own compiled code fail, and no
+ * other.
  *
- * Whose allocation it is, is told by the address it returns to: that of a library whose path holds a given text. So the
- * kernels that are tested are those that are shipped, without a hook in them. */
+ * Whose allocation it is, is told by the address it returns to: that of a library whose path holds a given
+ * text. So the kernels that are tested are those that are shipped, without a hook in them. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,7 +40,8 @@ static int note(struct dl_phdr_info *info, size_t size, void *data) {
     return 0;
 }
 
-/* The n-th allocation from now on by a library with `path` in its name fails; n = 0: none does. Returns the libraries. */
+/* The n-th allocation from now on by a library with `path` in its name fails; n = 0: none does. Returns the
+ * libraries. */
 int failing_arm(const char *path, long n) {
     libraries = 0;
     wanted = path;
@@ -91,15 +93,18 @@ void *realloc(void *old, size_t size) {
 }
 
 ssize_t getrandom(void *out, size_t size, unsigned flags) {
-    ssize_t (*real)(void *, size_t, unsigned) = (ssize_t (*)(void *, size_t, unsigned))dlsym(RTLD_NEXT, "getrandom");
+    ssize_t (*real)(void *, size_t, unsigned) =
+        (ssize_t (*)(void *, size_t, unsigned))dlsym(RTLD_NEXT, "getrandom");
     if (!no_random) return real(out, size, flags);
     errno = ENOSYS;
     return -1;
 }
 
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *argument) {
     int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
+        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT,
+                                                                                       "pthread_create");
     if (spare_threads == 0) return EAGAIN;
     if (spare_threads > 0) spare_threads--;
     return real(thread, attributes, start, argument);

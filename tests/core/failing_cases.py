@@ -1,7 +1,7 @@
 """Run with failing.c preloaded: every allocation of every kernel fails once, in turn.
 
-A failure must come out as MemoryError, and the call after it must work as if nothing had been. Likewise where the
-system gives no threads (one does the work) and no random bits (there is no noise then).
+A failure must come out as MemoryError, and the call after it must work as if nothing had been. Likewise where
+the system gives no threads (one does the work) and no random bits (there is no noise then).
 """
 
 import ctypes

@@ -1,4 +1,5 @@
-"""Tables of many merged dimensions: there is no number of binary columns that the kernels have no room for."""
+"""Tables of many merged dimensions: there is no number of binary columns that the kernels have no room
+for."""
 
 from dataclasses import replace
 
@@ -13,7 +14,8 @@ from fastdp.model.tree import JunctionTree, junction_tree
 
 
 def planned(names=14):
-    """A clique of binary columns in which every second one is measured, then every second one of those: folds that alternate."""
+    """A clique of binary columns in which every second one is measured, then every second one of those: folds
+    that alternate."""
     domain = Domain({f"c{i:02}": 2 for i in range(names)})
     every = tuple(domain)
     cliques = [every, every[::2], every[::4], every[1::2]]

@@ -1,4 +1,5 @@
-"""Every allocation of the compiled core, failing in turn: a MemoryError each time, never a wrong result or a crash."""
+"""Every allocation of the compiled core, failing in turn: a MemoryError each time, never a wrong result or a
+crash."""
 
 import os
 import shutil

@@ -1,4 +1,5 @@
-"""Teams of threads: kept between calls, asleep when idle, alive after a fork, and without any say in the results."""
+"""Teams of threads: kept between calls, asleep when idle, alive after a fork, and without any say in the
+results."""
 
 import os
 import signal
@@ -108,7 +109,8 @@ def test_a_team_works_on_both_sides_of_a_fork():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_while_the_team_is_at_work():
-    """Another thread of the program may be inside a call when the process forks; the child's copy starts afresh."""
+    """Another thread of the program may be inside a call when the process forks; the child's copy starts
+    afresh."""
     team = Team(3)
     x = np.linspace(0, 1, 3_000_000)
     expected = blend(0.5, x, x, x.copy(), team)

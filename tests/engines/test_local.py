@@ -140,7 +140,8 @@ def test_tables_passed_from_thread_to_thread(threads, outer, monkeypatch):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("pending", [0, 1 << 22])
 def test_projections_through_several_levels(threads, pending, monkeypatch):
-    """Runs of axes that are dropped, tables that nobody asked for in between, and results that serve others."""
+    """Runs of axes that are dropped, tables that nobody asked for in between, and results that serve
+    others."""
     monkeypatch.setattr(planning, "PENDING_CELLS", pending)
     domain = Domain({"a": 3, "b": 4, "c": 1, "d": 5, "e": 2, "f": 40, "g": 11})
     have = tuple(domain)

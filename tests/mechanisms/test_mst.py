@@ -113,7 +113,8 @@ def test_the_outline_adds_up():
 @pytest.mark.slow
 @pytest.mark.skipif(not ADULT.exists(), reason="../shared/data/adult is not here")
 def test_adult_is_not_worse_than_the_peers():
-    """Mean total variation over 5 seeds at epsilon 1, delta 1e-9: 2-way at most 0.044, 3-way at most 0.097."""
+    """Mean total variation over 5 seeds at epsilon 1, delta 1e-9: 2-way at most 0.044, 3-way at most
+    0.097."""
     from bench.adult import errors, load
 
     table, schema = load(ADULT)

@@ -167,7 +167,9 @@ def test_public_frequencies_expand_rare_values():
     sizes = {"a": 100, "b": 2}
     public = Table.from_codes(sizes, {"a": np.array([0, 5, 5]), "b": np.array([0, 1, 1])}, public=True)
     run = fastdp.synthesize(
-        Table.from_codes(sizes, codes), {"mechanism": "tworound", "round2": [["a", "b"]], "threshold": 6}, 0.5, 1e-9,
+        Table.from_codes(sizes, codes), {(
+            "mechanism"
+        ): "tworound", "round2": [["a", "b"]], "threshold": 6}, 0.5, 1e-9,
         public=public, seed=1, sample_seed=1,
     )  # fmt: skip
     assert set(np.unique(run.data["a"].to_numpy())) <= {0, 5}

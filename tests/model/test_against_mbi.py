@@ -1,4 +1,5 @@
-"""Equal to mbi 2.0 where it is installed: marginals of large random models, and the loss of converged fits."""
+"""Equal to mbi 2.0 where it is installed: marginals of large random models, and the loss of converged
+fits."""
 
 import importlib.util
 import json

@@ -1,4 +1,5 @@
-"""The estimator as a whole: the loss it states, gradients, convergence, stopping, totals, zeros, bad input."""
+"""The estimator as a whole: the loss it states, gradients, convergence, stopping, totals, zeros, bad
+input."""
 
 import itertools
 import math

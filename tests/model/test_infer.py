@@ -1,4 +1,5 @@
-"""Belief propagation against brute force, on trees, cycles, disconnected graphs, zeros and lone attributes."""
+"""Belief propagation against brute force, on trees, cycles, disconnected graphs, zeros and lone
+attributes."""
 
 import numpy as np
 import pytest

@@ -58,7 +58,8 @@ def test_threads_and_batches_change_no_bit(monkeypatch):
 
 
 def test_a_lost_link_would_be_seen():
-    """Carrying past a node without its conditional (as if independent) is far from the truth on this chain."""
+    """Carrying past a node without its conditional (as if independent) is far from the truth on this
+    chain."""
     model = chain()
     far = ("x0", "x3")
     independent = np.outer(model.marginal(("x0",)), model.marginal(("x3",))) / model.total

@@ -236,7 +236,8 @@ def test_float32_begins_with_everything_possible():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rows_that_are_almost_empty_do_not_make_a_step_look_long(dtype):
-    """Deep in a tree true cells fall below the least that is stored; standing still must stay possible there."""
+    """Deep in a tree true cells fall below the least that is stored; standing still must stay possible
+    there."""
     domain = Domain({"b": 4, "c": 5, "d": 12, "x": 12, "y": 12})
     plan = planned(domain, [("b", "x"), ("b", "c", "y"), ("b", "c", "d"), ("b", "c"), ("b",)])
     engine, z = inferred(plan, np.zeros(plan.size), dtype=dtype)

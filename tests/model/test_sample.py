@@ -135,7 +135,8 @@ def test_independent_rows_follow_the_joint_law(seed, shard_rows):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_one_rounded_row_follows_the_joint_law(seed):
-    """Rounding must leave each single row's law alone: row 0 of many seeds, all with 3 rows in shards of 2."""
+    """Rounding must leave each single row's law alone: row 0 of many seeds, all with 3 rows in shards of
+    2."""
     rng = np.random.default_rng(100 + seed)
     domain, nodes = random_tree(rng, most_attributes=4, most_codes=3)
     names = [a for _, res, _ in nodes for a in res]

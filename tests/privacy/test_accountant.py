@@ -144,7 +144,8 @@ def test_a_range_charged_as_half_would_be_seen():
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=6), st.floats(0.05, 4.0), st.data())
 def test_exponential_mechanisms_stay_inside_the_range_charge(scores, epsilon, data):
-    """Neighbouring score vectors (each score moves by at most D): every test of the two output laws obeys mu."""
+    """Neighbouring score vectors (each score moves by at most D): every test of the two output laws obeys
+    mu."""
     d = 7
     moves = data.draw(st.lists(st.integers(-d, d), min_size=len(scores), max_size=len(scores)))
     first = np.array(scores, dtype=float)

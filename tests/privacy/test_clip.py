@@ -1,4 +1,5 @@
-"""The clip's criterion: exact on known sizes, the same on any machine, and robust against a noisy histogram."""
+"""The clip's criterion: exact on known sizes, the same on any machine, and robust against a noisy
+histogram."""
 
 import math
 

@@ -49,7 +49,8 @@ def test_the_cut_tails_matter_at_large_epsilon():
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("epsilon", [1, 10, 20, 30, *EPSILONS])
 def test_what_is_admitted_keeps_its_delta(epsilon, delta):
-    """A run that is let in has a true delta within the allowed share of the stated one; others are refused."""
+    """A run that is let in has a true delta within the allowed share of the stated one; others are
+    refused."""
     draws = allowed_draws(epsilon, delta)
     if draws < FEWEST:
         assert epsilon > largest_epsilon(delta)

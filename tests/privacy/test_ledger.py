@@ -431,8 +431,8 @@ def test_a_ledger_made_before_units_and_nonces_opens_verifies_and_takes_runs(pat
 )
 @pytest.mark.parametrize("opened", [False, True])
 def test_a_budget_has_one_unit(path, other, opened):
-    """User-level, row-level, by another column, per event, null ids as users: epsilons of none of these add up
-    with those of another."""
+    """User-level, row-level, by another column, per event, null ids as users: epsilons of none of these add
+    up with those of another."""
     ledger = Ledger(path)
     ledger.open("trips", epsilon=1.0, delta=1e-5, unit="user:taxi" if opened else None)
     if not opened:
@@ -474,8 +474,8 @@ def test_events_of_users_are_rows_or_groups_of_the_same_columns(path):
 
 
 def test_published_hashes_commit_to_nothing_that_can_be_guessed(ledger, path):
-    """Whoever knows the ledger's id, the plan and the budget can try every second of a year; a random nonce in
-    every record leaves nothing to try."""
+    """Whoever knows the ledger's id, the plan and the budget can try every second of a year; a random nonce
+    in every record leaves nothing to try."""
     run_once(ledger).finish()
     rows = sqlite3.connect(path).execute("SELECT seq, kind, body, hash FROM chain ORDER BY seq").fetchall()
     nonces = {json.loads(body)["nonce"] for _, _, body, _ in rows}

@@ -100,7 +100,8 @@ def test_habits_count_what_pandas_counts():
 
 
 def test_the_public_rows_themselves_come_back_with_their_profiles():
-    """Dealing the public rows themselves meets every demand exactly: each user's counts are a public user's."""
+    """Dealing the public rows themselves meets every demand exactly: each user's counts are a public
+    user's."""
     rng = np.random.default_rng(3)
     codes, owner = random_case(rng, 3000, 60, (4, 6))
     habits = ids.Habits.from_rows(("c0", "c1"), (4, 6), owner, codes)

@@ -12,7 +12,8 @@ def pairs_left(row_key, unit_key):
 
 
 def join_heuristic(synthetic, public, public_user, columns, shape, seed):
-    """The published way: a synthetic row gets the id of a random public row with the same pickup and shift."""
+    """The published way: a synthetic row gets the id of a random public row with the same pickup and
+    shift."""
     rng = np.random.default_rng(seed)
     where = {}
     keys = np.ravel_multi_index([public[c].astype(int) for c in columns], shape)
@@ -32,7 +33,8 @@ def profiles(user, codes):
 
 
 def conjunction(truth_user, truth, user, synthetic):
-    """1 - mean absolute difference of the shares of users within tolerances of 50 random users of the truth."""
+    """1 - mean absolute difference of the shares of users within tolerances of 50 random users of the
+    truth."""
     a, b = profiles(truth_user, truth), profiles(user, synthetic)
     rng = np.random.RandomState(123456)  # the score is defined by this generator
     gaps = []

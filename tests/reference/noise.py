@@ -108,7 +108,8 @@ def _decide(stream: Stream, scale: float, strip: int, u: int, low: int | None, h
 
 
 def gaussian(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
-    """The first n draws of one chunk. Below 2^-7 no x < 14 rounds to anything but 0, and no bits are drawn."""
+    """The first n draws of one chunk. Below 2^-7 no x < 14 rounds to anything but 0, and no bits are
+    drawn."""
     if scale < 2**-7:
         return [0] * n
     stream, table, out = Stream(key, 1, chunk), gauss(), []

@@ -189,7 +189,9 @@ def test_bad_sources():
     assert "secret" not in str(error.value)
     text = pa.table({"city": ["secret"], "n": [0]})
     assert select_keys(text, schema(None, "int32", (1,)), "city", epsilon=1.0, delta=1e-6).values == ()
-    none = select_keys(pa.table({"who": pa.array([], pa.int64()), "city": pa.array([], pa.string())}), schema(),
+    none = select_keys(pa.table({(
+        "who"
+    ): pa.array([], pa.int64()), "city": pa.array([], pa.string())}), schema(),
                        "city", epsilon=1.0, delta=1e-6)  # fmt: skip
     assert none.values == ()
     with pytest.raises(UsageError, match="no value passed"):

@@ -1,4 +1,5 @@
-"""A headless Chromium spoken to over a pipe (the DevTools protocol), with nothing but the standard library."""
+"""A headless Chromium spoken to over a pipe (the DevTools protocol), with nothing but the standard
+library."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from typing import Any
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-extensions --hide-scrollbars --disable-dev-shm-usage "
-    "--remote-debugging-pipe"
+    "--disable-component-update --disable-sync --disable-extensions --hide-scrollbars "
+    "--disable-dev-shm-usage --remote-debugging-pipe"
 ).split()
 
 
@@ -28,7 +29,8 @@ def find() -> str | None:
 
 
 class Browser:
-    """One browser with one page. `complaints` gathers console errors, exceptions and blocked or failed loads."""
+    """One browser with one page. `complaints` gathers console errors, exceptions and blocked or failed
+    loads."""
 
     def __init__(self, executable: str, patience: float = 60.0):
         self.patience = patience

@@ -63,8 +63,8 @@ def test_a_run_per_user(table, mechanism, tmp_path):
 
 
 def test_the_sum_of_what_was_drawn_is_what_was_charged(table):
-    """Every Gaussian draw counted by its own sigma: together they cost what the statement says, and all of the
-    budget."""
+    """Every Gaussian draw counted by its own sigma: together they cost what the statement says, and all of
+    the budget."""
     costs = []
     real = noise.gaussian
 

@@ -313,8 +313,8 @@ def put(value, path, action, odd):
 @settings(max_examples=100, **SAFE)
 @given(st.data())
 def test_no_mutated_json_ends_in_a_traceback(finished, tmp_path, data):
-    """One to three places of the statement, the measurements or the schema replaced, dropped or doubled: a verdict,
-    or RunError; never another exception."""
+    """One to three places of the statement, the measurements or the schema replaced, dropped or doubled: a
+    verdict, or RunError; never another exception."""
     place, ledger, _ = finished
     folder = tmp_path / "fuzz"
     if not folder.exists():

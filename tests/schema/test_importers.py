@@ -105,7 +105,10 @@ def test_from_domain():
             "column 'a' has neither values nor min and max",
         ),
         (
-            '{"schema": {"a": {"dtype": "int8", "values": [1]}}, "runs": [{"max_records_per_individual": 1}]}',
+            (
+                '{"schema": {"a": {"dtype": "int8", "values": [1]}}, "runs": [{"max_records_per_individual": '
+                "1}]}"
+            ),
             "no column of kind 'id'",
         ),
         ('{"schema": {"periods": []}, "runs": [{"max_records_per_individual": 1}]}', "sprint 1 needs"),

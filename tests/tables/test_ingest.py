@@ -1,4 +1,5 @@
-"""Every source gives the same table; user ids of any type; broken sources are DataErrors that quote nothing."""
+"""Every source gives the same table; user ids of any type; broken sources are DataErrors that quote
+nothing."""
 
 from __future__ import annotations
 

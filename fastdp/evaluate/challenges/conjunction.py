@@ -85,7 +85,8 @@ def habits(taxi: np.ndarray, shift: np.ndarray, area: np.ndarray, shifts: list, 
 
 
 def score(truth: np.ndarray, synthetic: np.ndarray, threads: int = 1) -> float:
-    """1 - mean |share of alike taxis in the truth - in the synthetic|; 0 where one side has no taxi, 1 where neither."""
+    """1 - mean |share of alike taxis in the truth - in the synthetic|; 0 where one side has no taxi, 1 where
+    neither."""
     if len(truth) == 0 or len(synthetic) == 0:
         return float(len(truth) == len(synthetic))
     rng = np.random.RandomState(SEED)

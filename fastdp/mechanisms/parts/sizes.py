@@ -73,6 +73,6 @@ def check_size(largest: LargestModel, domain: Domain, max_cells: int | None) -> 
     of = f" (largest part: {' x '.join(worst)}, {domain.cells(worst):,} cells)" if worst else ""
     would = "would have" if largest.exact else "is chosen in the run and could have up to"
     raise ModelTooLargeError(
-        f"the model {would} {largest.cells:,} cells{of}, the limit is {limit:,}; nothing was charged. Leave a "
-        "column out, coarsen one, or raise max_cells (--max-cells)"
+        f"the model {would} {largest.cells:,} cells{of}, the limit is {limit:,}; nothing was charged. Leave "
+        "a column out, coarsen one, or raise max_cells (--max-cells)"
     )

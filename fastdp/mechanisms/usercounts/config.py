@@ -45,7 +45,8 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
         cap = 1
     if cap is None:
         raise UsageError(
-            "in how many groups may one user count? Give the recipe a `cap`, or the schema's user a `max_rows`"
+            "in how many groups may one user count? Give the recipe a `cap`, or the schema's user a "
+            "`max_rows`"
         )
     clip = config.fixed_clip if config.fixed_clip is not None else schema.max_rows_per_user or cap
     config = msgspec.structs.replace(

@@ -180,7 +180,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return seen if seen.any() else None
 
     def counts_of(self, people, variance, block, rows: float | None) -> np.ndarray:
-        """Whole counts of rows from numbers of people, `block` (ascending) being what differs in kind alone."""
+        """Whole counts of rows from numbers of people, `block` (ascending) being what differs in kind
+        alone."""
         factor = 1.0 if rows is None else rows / max(1.0, float(people.sum()))
         counts, variance = people * factor, variance * factor**2
         block = np.cumsum(starts(block)) - 1
@@ -196,8 +197,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         notes = [f"{law} noise; a user counts in at most {self.cap} groups"]
         if self.unit == "event":
             notes = [
-                f"{law} noise; unit is event: one user's rows of one group are protected; for a user with rows in "
-                "n groups the epsilon is n times as large"
+                f"{law} noise; unit is event: one user's rows of one group are protected; for a user with "
+                "rows in n groups the epsilon is n times as large"
             ]
         places = tuple(c for c in histogram.columns[:-1] if c not in (self.year, self.month))
         tidy = TidyRows(histogram)

@@ -1,4 +1,5 @@
-"""Public conditionals: p(column | some columns) as counts of what public data saw, with coarser ones to fall back on."""
+"""Public conditionals: p(column | some columns) as counts of what public data saw, with coarser ones to fall
+back on."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         features = domain.check(self.features)
         if domain.cells(features) > MAX_CELLS:
             raise UsageError(
-                f"features {', '.join(features)} have {domain.cells(features)} cells together; at most {MAX_CELLS}: name fewer"
+                f"features {', '.join(features)} have {domain.cells(features)} cells together; at most "
+                f"{MAX_CELLS}: name fewer"
             )
         known = [*features]
         if self.trait is not None:

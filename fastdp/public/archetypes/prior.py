@@ -1,8 +1,9 @@
 """The public distribution as a graphical model: what `refine` starts from.
 
-Each node of a junction tree over the public cliques is p(res | sep) by public counts, smoothed after Witten and Bell: a
-condition seen n times with t different outcomes gives t / (n + t) to the same node with one condition less, the one that
-tells least about the outcome. So nothing the schema allows is impossible, and rare conditions speak softly.
+Each node of a junction tree over the public cliques is p(res | sep) by public counts, smoothed after Witten
+and Bell: a condition seen n times with t different outcomes gives t / (n + t) to the same node with one
+condition less, the one that tells least about the outcome. So nothing the schema allows is impossible, and
+rare conditions speak softly.
 """
 
 from __future__ import annotations

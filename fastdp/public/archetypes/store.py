@@ -175,7 +175,8 @@ class Saved:
         wrong = [name for name in wanted if asked[name] != fitted[name]]
         if wrong:
             raise UsageError(
-                f"{self.folder} was fitted with other {', '.join(wrong)} than the recipe's; fit it again with the recipe"
+                f"{self.folder} was fitted with other {', '.join(wrong)} than the recipe's; fit it again "
+                "with the recipe"
             )
 
     def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:

@@ -83,7 +83,8 @@ def cast(
 
 
 class CastRows:
-    """The users' rows: features from the archetype's public counts, the trait from the user, then the chain."""
+    """The users' rows: features from the archetype's public counts, the trait from the user, then the
+    chain."""
 
     columns: tuple[str, ...] | None = None
 

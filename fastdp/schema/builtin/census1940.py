@@ -1,4 +1,5 @@
-"""Transforms of the 1940 census of the NIST 2018 challenge: wages and house values as few codes (McKenna 2018).
+"""Transforms of the 1940 census of the NIST 2018 challenge: wages and house values as few codes (McKenna
+2018).
 
 999998 (INCWAGE) and 9999998, 9999999 (VALUEH) are the census' codes for missing values.
 """
@@ -23,8 +24,8 @@ def _wage_class(cents: np.ndarray) -> np.ndarray:
 
 
 class Wage:
-    """A = hundreds under 5000, 50 from there on, 51 where missing. B = the value modulo 100, or with `classes`
-    its class of divisibility (8); from 5000 on B is 0. Code 50 is written as `top`."""
+    """A = hundreds under 5000, 50 from there on, 51 where missing. B = the value modulo 100, or with
+    `classes` its class of divisibility (8); from 5000 on B is 0. Code 50 is written as `top`."""
 
     least_top = _WAGE_TOP
 

@@ -1,4 +1,5 @@
-"""Schema documents from the files of the NIST challenges: 2018 (1940 census) and 2020-21 (DeID2, three sprints).
+"""Schema documents from the files of the NIST challenges: 2018 (1940 census) and 2020-21 (DeID2, three
+sprints).
 
 Everything here returns a plain document, as TOML would give it; `Schema.from_dict` makes the schema.
 """

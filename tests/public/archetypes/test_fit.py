@@ -26,7 +26,8 @@ OPTIONS = Options(
 
 
 def people(users=400, seed=0, lone=20):
-    """Two kinds of users: early in the low places, late in the high ones; the last `lone` users have one row."""
+    """Two kinds of users: early in the low places, late in the high ones; the last `lone` users have one
+    row."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(0, 2, users)
     rows = np.where(np.arange(users) < users - lone, rng.integers(2, 9, users), 1)
