@@ -38,6 +38,7 @@ ATTACKS = {
     "an open quote": b'5555,"hi',
     "the backslash dialect": b'5555,"5\'10\\""',
     "an even number of quotes": b'a"b,"c',
+    "text after a closing quote": b'"5555"6,1',
     "a lone quote as id": b'",1',
     "too few fields": b"5555",
     "too many fields": b"5555,1,2,3",

@@ -78,6 +78,28 @@ DIALECTS = [
 ]
 
 
+# Lines that are almost right: fields in and out of quotes, joined by what joins them.
+FIELDS = [
+    "",
+    "a",
+    '"a"',
+    '""',
+    '"a""b"',
+    '"a"b',
+    '"a" ',
+    '"a,b"',
+    '"',
+    'a"b',
+    '"a""',
+    "\\",
+    "a\\,b",
+    '"a\\"b"',
+    "é",
+]
+almost = st.lists(st.lists(st.sampled_from(FIELDS), min_size=1, max_size=4).map(",".join), max_size=6)
+texts = texts | almost.map("\n".join).map(str.encode)
+
+
 @settings(max_examples=400, deadline=None)
 @given(
     text=texts,
@@ -89,6 +111,7 @@ DIALECTS = [
 @example(text=b'"5\'10\\"",x\nb,c\n', count=2, options={}, limit=LIMIT)
 @example(text=b'1,"open', count=2, options={}, limit=LIMIT)
 @example(text=b'5555\t"hi\n1\t2\n', count=2, options=DIALECTS[1], limit=LIMIT)
+@example(text=b'"a"b\n', count=2, options={}, limit=LIMIT)
 def test_the_kernel_does_what_its_twin_does(text, count, options, limit):
     check(text, count, limit=limit, **options)
 
