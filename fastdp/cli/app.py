@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ..errors import FastdpError, ModelTooLargeError, UsageError
 from . import interrupt
+from .common import Json, Yes, ask_first, emit, weak_promises
+from .ledger import ledger_app
 
 app = typer.Typer(
     name="fastdp",
@@ -24,12 +25,10 @@ app = typer.Typer(
 )
 schema_app = typer.Typer(help="Schemas: show, import, check, draft.", no_args_is_help=True)
 archetypes_app = typer.Typer(help="Archetypes of users, from public data.", no_args_is_help=True)
-ledger_app = typer.Typer(help="Budget ledgers: open, show, verify.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.add_typer(archetypes_app, name="archetypes")
 app.add_typer(ledger_app, name="ledger")
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 SchemaOption = Annotated[
     str | None, typer.Option("--schema", "-s", help="Schema: a .toml or .json file, or a built-in name.")
@@ -120,6 +119,7 @@ def synth(
     seed: Annotated[
         int | None, typer.Option(help="Tests only: fixes the noise; the result protects nobody.", hidden=True)
     ] = None,
+    yes: Yes = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -135,6 +135,7 @@ def synth(
     from .show import progress_for, run_summary
 
     numbers = epsilons(epsilon)
+    ask_first(numbers, delta, yes)
     out = beside(data[0], ".synthetic") if out is None else out
     if schema is None and load(mechanism).schema is None:
         schema = next(
@@ -224,6 +225,8 @@ def plan(
         )
         for e in epsilons(epsilon)
     ]
+    for text in weak_promises(epsilons(epsilon), delta):
+        typer.echo(f"fastdp: warning: {text}", err=True)
     if as_json:
         emit([p.to_dict() for p in plans])
     else:
@@ -425,74 +428,28 @@ def archetypes_fit(
         archetypes_table(out, found)
 
 
-@ledger_app.command(
-    "open", epilog="Example:\n\n\b\n  fastdp ledger open budget.db trips-2020 --epsilon 2 --delta 1e-5"
-)
-def ledger_open(
-    path: Annotated[str, typer.Argument(help="Ledger file (made if missing) or sqlite: URL.")],
-    dataset: Annotated[str, typer.Argument(help="Name of the data set.")],
-    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", "-d")] = None,
-    mu: Annotated[float | None, typer.Option(help="Instead of epsilon and delta.")] = None,
-    pure: Annotated[float, typer.Option(help="Part of epsilon set aside for pure releases.")] = 0.0,
-    keys: Annotated[float, typer.Option(help="Part of delta set aside for key selection.")] = 0.0,
-) -> None:
-    """Open a data set with a budget that can never be changed."""
-    from ..privacy.ledger import Ledger
-
-    Ledger(path).open(dataset, epsilon=epsilon, delta=delta, mu=mu, pure=pure, keys=keys)
-
-
-@ledger_app.command("show", epilog="Example:\n\n\b\n  fastdp ledger show budget.db trips-2020")
-def ledger_show(
-    path: Annotated[str, typer.Argument(help="Ledger file.")],
-    dataset: Annotated[str | None, typer.Argument(help="Only this data set.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Budgets, what was spent, what is left, and every run."""
-    from ..privacy.ledger import Ledger
-    from .show import ledger_tables
-
-    ledger = Ledger(path)
-    names = [dataset] if dataset is not None else list(ledger.datasets())
-    found = {
-        n: {
-            "budget": ledger.datasets().get(n),
-            "spent": ledger.spent(n),
-            "left": ledger.remaining(n),
-            "runs": ledger.entries(n),
-        }
-        for n in names
-    }
-    emit(found) if as_json else ledger_tables(found)
-
-
-@ledger_app.command("verify", epilog="Example:\n\n\b\n  fastdp ledger verify budget.db")
-def ledger_verify(path: Annotated[str, typer.Argument(help="Ledger file.")], as_json: Json = False) -> None:
-    """Replay the whole chain; an error says what was tampered with."""
-    from ..privacy.ledger import Ledger
-
-    found = Ledger(path).verify()
-    emit(found) if as_json else typer.echo(f"intact: {found['seq']} records, last hash {found['hash']}")
-
-
 @app.command("verify", epilog="Example:\n\n\b\n  fastdp verify run")
 def verify_run(
     folder: Annotated[Path, typer.Argument(help="A run folder.")],
-    ledger: Annotated[str | None, typer.Option(help="Also find the run in this ledger.")] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="The run's ledger: only with it can a forgery be told.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute a run's epsilon from its statement, check every hash, and that nothing private lies in the
-    folder."""
+    """Recompute a run's epsilon from its statement, check every hash, compare measurements, schema and model with
+    the statement and, with --ledger, with what was drawn; fail if something private lies in the folder."""
     from ..run.verify import verify
 
-    found = verify(folder, ledger=ledger)
+    verdict = verify(folder, ledger=ledger)
     if as_json:
-        emit({"ok": found.ok, "epsilon": found.epsilon, "delta": found.delta, "private": found.private})
-    else:
-        typer.echo(f"{folder}: the statement holds, epsilon {found.epsilon:.6g} at delta {found.delta:g}")
-        if not found.private:
-            typer.echo("NOT PRIVATE: the noise was drawn from a known seed")
+        facts = {"epsilon": verdict.epsilon, "delta": verdict.delta, "private": verdict.private}
+        emit({"ok": verdict.ok, **facts, "notes": list(verdict.notes)})
+        return
+    typer.echo(f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}")
+    if not verdict.private:
+        typer.echo("NOT PRIVATE: the noise was drawn from a known seed")
+    for note in verdict.notes:
+        typer.echo(f"Note: {note}.")
 
 
 def _dialect(text: str | None):
@@ -513,10 +470,6 @@ def epsilons(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"--epsilon: a number, or several separated by commas, got {text!r}") from None
-
-
-def emit(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=1, default=str))
 
 
 def main(arguments: list[str] | None = None) -> None:

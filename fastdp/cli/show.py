@@ -243,31 +243,3 @@ def archetypes_table(out: Path, found: Mapping[str, Any]) -> None:
             gap, error = best - e["log_likelihood"], e["error_of_gap_to_best"]
             console.print(f"  {e['archetypes']:>3} archetypes  {gap:.4f} ({error:.4f})")
     console.print(f"{out}: {len(found['archetypes'])} archetypes, sha256 {found['sha256']}")
-
-
-def ledger_tables(found: Mapping[str, Mapping]) -> None:
-    """Each data set's budget and runs."""
-    for name, entry in found.items():
-        console.print(f"[bold]{name}[/bold]  budget: {_figures(entry['budget'])}")
-        console.print(f"  spent: {_figures(entry['spent'])}")
-        console.print(f"  left:  {_figures(entry['left'])}")
-        for run in entry["runs"]:
-            state = "finished" if run["finished"] else "open"
-            console.print(
-                f"  run {run['run']}: {state}, {len(run['steps'])} steps, {_charges(run['charged'])}"
-            )
-
-
-def _figures(values: Mapping | None) -> str:
-    shown = {
-        k: v for k, v in (values or {}).items() if isinstance(v, int | float) and not isinstance(v, bool)
-    }
-    return ", ".join(f"{k} {v:.6g}" for k, v in shown.items()) or "no limit"
-
-
-def _charges(events: Sequence[Mapping]) -> str:
-    mu2 = sum(e["mu"] ** 2 for e in events if "mu" in e)
-    other = [e for e in events if "mu" not in e]
-    parts = [f"mu {mu2**0.5:.6g}"] if mu2 else []
-    parts += [f"{e['law']} epsilon {e['epsilon']:.6g}" for e in other[:3]]
-    return ", ".join(parts) + (" ..." if len(other) > 3 else "") or "nothing charged"

@@ -92,7 +92,8 @@ class Work:
             seed=self.seed,
             work=None if folder is None else folder.private,
             about={
-                "mechanism": self.recipe.name or self.recipe.mechanism,
+                "mechanism": self.recipe.mechanism,
+                "recipe": self.recipe.name,
                 "folder": None if folder is None else str(folder.out),
             },
         )

@@ -1,0 +1,35 @@
+"""What several commands share: options, JSON on standard output, and the question about a weak promise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import UsageError
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Go on although epsilon or delta are so large that little is protected.")
+]
+
+
+def emit(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1, default=str))
+
+
+def weak_promises(epsilons: Sequence[float | None], delta: float | None) -> list[str]:
+    """What is weak about these epsilons, each at this delta; nothing where they are reasonable."""
+    from ..privacy.statement import weak_promise
+
+    return list(dict.fromkeys(text for e in epsilons for text in weak_promise(e or 0.0, delta or 0.0)))
+
+
+def ask_first(epsilons: Sequence[float | None], delta: float | None, yes: bool) -> None:
+    """UsageError where the promise would be weak and nobody said --yes; with it, a warning."""
+    for text in weak_promises(epsilons, delta):
+        if not yes:
+            raise UsageError(f"{text}. Choose smaller numbers, or say --yes if this is meant")
+        typer.echo(f"fastdp: warning: {text}", err=True)
