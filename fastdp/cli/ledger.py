@@ -149,7 +149,8 @@ def composition_words(budget: Mapping, spent: Mapping, left: Mapping) -> list[st
     whole2, rest2 = budget["mu"] ** 2, left["mu"] ** 2
     return [
         f"(Epsilons of runs do not add up; mu^2 does. The budget's epsilon {total:.4g} is mu^2 {whole2:.4g}:",
-        f"{whole2 - rest2:.4g} of it is spent, alone epsilon {used:.4g}; {rest2:.4g} is left, alone {rest:.4g}.",
+        f"{whole2 - rest2:.4g} of it is spent, alone epsilon {used:.4g}; {rest2:.4g} is left, alone "
+        f"{rest:.4g}.",
         f"Both together are {total:.4g} again: {used:.4g} spent of {total:.4g} leaves {rest:.4g}, not "
         f"{total - used:.4g}.)",
     ]

@@ -20,13 +20,14 @@ from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..measurement import Measurement, Request
 from ..model.marginals import marginals
+from ..privacy.gdp import range_epsilon_from
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts import limits
 from .parts.common import any_pair, measure_users, users_share
 from .parts.looks import NOISE, Structure
 from .parts.merged import Merged, merge
 from .parts.sizes import LargestModel
-from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu, selection_epsilon
+from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu
 from .parts.workload import Workload, WorkloadItem
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class _Rounds:
         k = session.select_l1(
             cliques,
             estimates,
-            epsilon=selection_epsilon(part_mu(session, self.step * self.config.selection)),
+            epsilon=range_epsilon_from(part_mu(session, self.step * self.config.selection)),
             label=f"choice {number}",
             weights=[self.weights[c] / largest for c in cliques],
             penalties=[noise * domain.cells(c) for c in cliques],

@@ -1,7 +1,7 @@
 """Privacy events and what they cost together.
 
 An event is the law of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)`, `BoundedRange(epsilon)`
-(a selection) or `Threshold(mu, delta)` (keys found in the data). `compose` adds them up. What a composition
+(a selection) or `Threshold(mu, delta)` (keys taken from the data). `compose` adds them up. What a composition
 costs at delta is the smaller of two bounds:
 
 - the sum of the pure epsilons (a bounded range counts with its full epsilon), plus the epsilon at delta of
@@ -111,7 +111,7 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
     """The event that `to_dict` wrote; anything else is a `UsageError`."""
     law = data.get("law") if isinstance(data, Mapping) else None
     if not isinstance(law, str) or law not in _LAWS:
-        raise UsageError(f"unknown privacy law {law!r}; known: {', '.join(_LAWS)}")
+        raise UsageError(f"unknown privacy law {law!r}; this version has {', '.join(_LAWS)}")
     kind, fields = _LAWS[law]
     if set(data) != {"law", *fields}:
         raise UsageError(f"a {law} event has exactly the fields law and {' and '.join(fields)}")
@@ -164,11 +164,11 @@ class Composition:
     def delta(self, epsilon: float) -> float:
         """The smallest proven delta at epsilon, rounded up."""
         epsilon = gdp.nonnegative("epsilon", epsilon)
-        found = gdp.delta_of(self.mu, epsilon)
+        least = gdp.delta_of(self.mu, epsilon)
         if epsilon >= self.pure_epsilon:
             rest = max(0.0, math.nextafter(epsilon - self.pure_epsilon, -math.inf))
-            found = min(found, gdp.delta_of(self.gaussian_mu, rest))
-        return min(1.0, _sum_up([found, self.lost])) if self.lost else found
+            least = min(least, gdp.delta_of(self.gaussian_mu, rest))
+        return min(1.0, _sum_up([least, self.lost])) if self.lost else least
 
 
 def compose(events: Iterable[Event]) -> Composition:

@@ -56,14 +56,14 @@ def resolve(clip: int | str | None, schema: Schema) -> int:
     if rows is not None:
         return rows
     raise UsageError(
-        f"how many rows of one user (column {schema.user!r}) may count? Give the recipe a `clip` (--clip), or the "
-        "schema's user a `max_rows`"
+        f"how many rows of one user (column {schema.user!r}) may count? Give the recipe a `clip` "
+        "(--clip), or the schema's user a `max_rows`"
     )
 
 
 def choice_bound(schema: Schema) -> int:
-    """The largest clip a run may choose: the schema's bound, else `MAX_CHOSEN`. Users with more rows are in the
-    histogram's last bin, and count as its end."""
+    """The largest clip a run may choose: the schema's bound, else `MAX_CHOSEN`. Users with more rows are in
+    the histogram's last bin, and count as its end."""
     return MAX_CHOSEN if schema.max_rows_per_user is None else schema.max_rows_per_user
 
 
@@ -131,7 +131,7 @@ def choose(
     """The clip of least error among `clips` (public numbers) for users[i] users of sizes[i] rows each; of
     equal ones the first.
 
-    noise: of each planned marginal, by `unit_noise`. displaced: d above. also: clips that are told about, not
+    noise: of each planned marginal, by `unit_noise`. displaced: d above. also: clips that are reported, not
     chosen. Without any rows all clips cost the same.
     """
     sizes, users = [int(r) for r in sizes], [float(u) for u in users]
@@ -142,9 +142,9 @@ def choose(
     if not clips or min(*clips, *also, 1) < 1:
         raise UsageError("clips to choose from must be whole numbers of rows >= 1")
     rows = math.fsum(r * u for r, u in zip(sizes, users))
-    found = {c: _line(sizes, users, rows, noise, c, displaced) for c in sorted({*clips, *also})}
-    best = min((found[c] for c in clips), key=lambda line: line.error)
-    return ClipChoice(best.clip, tuple(found.values()), rows)
+    lines = {c: _line(sizes, users, rows, noise, c, displaced) for c in sorted({*clips, *also})}
+    best = min((lines[c] for c in clips), key=lambda line: line.error)
+    return ClipChoice(best.clip, tuple(lines.values()), rows)
 
 
 def _line(sizes, users, rows: float, noise: Sequence[float], clip: int, displaced: float) -> ClipLine:
@@ -193,13 +193,13 @@ def described(choice: ClipChoice, release: str, bound: int, values: Sequence[flo
 def problems(entry: dict[str, Any], clip: int, releases: Sequence[Any]) -> Iterable[str]:
     """What is wrong with a choice as the statement tells it."""
     first = releases[0] if releases else {}
-    told = [first.get(k) for k in ("label", "kind", "attributes", "cap", "count")]
-    if told != [entry["release"], "user_histogram", ["RowsPerUser"], 1, len(entry["users"])]:
+    stated = [first.get(k) for k in ("label", "kind", "attributes", "cap", "count")]
+    if stated != [entry["release"], "user_histogram", ["RowsPerUser"], 1, len(entry["users"])]:
         yield "the histogram that its clip was chosen from is not its first release"
-    found = from_release(entry["users"], entry["noise"], entry["bound"])
-    if found.clip != clip:
-        yield f"its clip is stated as {clip} but the histogram gives {found.clip}"
-    elif abs(found.line.lost - entry["lost"]) > 1e-9:
+    chosen = from_release(entry["users"], entry["noise"], entry["bound"])
+    if chosen.clip != clip:
+        yield f"its clip is stated as {clip} but the histogram gives {chosen.clip}"
+    elif abs(chosen.line.lost - entry["lost"]) > 1e-9:
         yield "the rows lost at its clip are not what the histogram gives"
 
 

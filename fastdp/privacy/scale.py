@@ -31,7 +31,7 @@ MAX_SCALE = float(1 << 54)
 
 
 def gaussian_sigma(sensitivity2: int, mu: float) -> float:
-    """The noise on the scaled rows: the first float found with sigma^2 * mu^2 >= sensitivity2."""
+    """The noise on the scaled rows: sqrt(sensitivity2) / mu rounded up, so sigma^2 * mu^2 >= sensitivity2."""
     return root_up(Fraction(sensitivity2) / Fraction(mu) ** 2)
 
 
@@ -40,18 +40,18 @@ def row_sigmas(sigma: float, coef2: Coef2 | None) -> float | np.ndarray:
     scalar."""
     if coef2 is None:
         return sigma
-    known: dict[tuple[int, int], float] = {}
+    sigma_of: dict[tuple[int, int], float] = {}
     runs = list(_runs(*coef2))
     for _, _, pair in runs:
-        if pair not in known:
+        if pair not in sigma_of:
             if pair[0] <= 0 or pair[1] <= 0:
                 raise PrivacyError("a query row's squared scalar must be a positive fraction")
-            known[pair] = root_up(Fraction(sigma) ** 2 * Fraction(pair[1], pair[0]))
-    if len(known) <= 1:
-        return next(iter(known.values()), sigma)
+            sigma_of[pair] = root_up(Fraction(sigma) ** 2 * Fraction(pair[1], pair[0]))
+    if len(sigma_of) <= 1:
+        return next(iter(sigma_of.values()), sigma)
     out = np.empty(len(coef2[0]), np.float64)
     for start, stop, pair in runs:
-        out[start:stop] = known[pair]
+        out[start:stop] = sigma_of[pair]
     return out
 
 
@@ -73,7 +73,7 @@ def check_gaussian(sigmas: float | np.ndarray, coef2: Coef2 | None, sensitivity2
 
 
 def laplace_scale(sensitivity: int, epsilon: float) -> float:
-    """The first float found with scale * epsilon >= sensitivity."""
+    """sensitivity / epsilon rounded up, so scale * epsilon >= sensitivity."""
     scale = float(Fraction(sensitivity) / least(epsilon))
     while Fraction(scale) * least(epsilon) < sensitivity:
         scale = math.nextafter(scale, math.inf)

@@ -40,15 +40,15 @@ def exponential(scores: ArrayLike, epsilon: float, sensitivity: int, *, seed: in
     rate = _rate(epsilon, sensitivity)
     bits = Bits(seed)
     precision, uniform = _FIRST_BITS, bits.take(_FIRST_BITS)
-    found = _locate_fast(gaps, rate, uniform / (1 << precision))
-    if found is not None:
-        return found
-    distinct, index = np.unique(gaps, return_inverse=True)
+    index = _locate_fast(gaps, rate, uniform / (1 << precision))
+    if index is not None:
+        return index
+    distinct, which = np.unique(gaps, return_inverse=True)
     while True:
         enclosures = [exp_enclosure(rate * int(gap), precision) for gap in distinct]
-        found = _locate([enclosures[i] for i in index], uniform, precision)
-        if found is not None:
-            return found
+        index = _locate([enclosures[i] for i in which], uniform, precision)
+        if index is not None:
+            return index
         uniform = uniform << precision | bits.take(precision)
         precision *= 2
 

@@ -73,7 +73,7 @@ def test_rare_values_are_merged_when_pairs_are_measured():
 @given(st.floats(1e-3, 20))
 @settings(max_examples=100, deadline=None)
 def test_a_selection_costs_at_most_what_it_may(mu):
-    epsilon = tree.selection_epsilon(mu)
+    epsilon = tree.range_epsilon_from(mu)
     assert 0.999 * mu < mu_of(BoundedRange(epsilon)) <= mu
 
 

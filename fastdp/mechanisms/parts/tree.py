@@ -13,13 +13,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...measurement import Measurement, Request
 from ...model.adjust import onto_simplex
 from ...model.total import average
+from ...privacy.gdp import range_epsilon_from
 
 if TYPE_CHECKING:
     from ...release.gateway import Session
@@ -36,14 +36,6 @@ def part_mu(session: Session, share: float) -> float:
     if session.mu is None:
         raise UsageError("this mechanism adds Gaussian noise and needs a delta above 0")
     return session.mu * math.sqrt(share)
-
-
-def selection_epsilon(mu: float) -> float:
-    """The epsilon of an exponential mechanism that costs `mu` as a bounded-range event (rounded down).
-
-    Inverse of mu = -2 Phi^-1(1 / (1 + e^(epsilon / 2))).
-    """
-    return 2 * float(log_ndtr(mu / 2) - log_ndtr(-mu / 2)) * (1 - 1e-9)
 
 
 def measure_ones(session: Session, share: float, label: str = "1-ways") -> list[Measurement]:
@@ -84,7 +76,7 @@ def spanning_tree(
     chosen: list[Clique] = []
     for i in range(rounds):
         allowed = [k for k, (a, b) in enumerate(pairs) if not joined.connected(a, b)]
-        epsilon = selection_epsilon(part_mu(session, share / rounds))
+        epsilon = range_epsilon_from(part_mu(session, share / rounds))
         label = f"pair {i + 1} of the tree"
         k = session.select_l1(pairs, estimates, epsilon=epsilon, allowed=allowed, label=label, recode=recode)
         joined.merge(*pairs[k])

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ...model.adjust import Margin, onto_simplex, rake
+from ...privacy.scale import laplace_std
 
 if TYPE_CHECKING:
     from ...measurement import Measurement
@@ -40,7 +41,7 @@ class Noise:
     def std(self, share: float) -> float:
         """Standard error of one answer."""
         b = self.scale(share)
-        return math.sqrt(2 * math.exp(-1 / b)) / -math.expm1(-1 / b) if self.pure else b
+        return laplace_std(b) if self.pure else b
 
     def ask(self, session: Session, key: UserKey, share: float, label: str) -> Measurement:
         """Users by key, for `share` of the budget."""
