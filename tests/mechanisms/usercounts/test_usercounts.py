@@ -593,7 +593,7 @@ def test_units_that_cannot_be_promised_are_refused():
             done = fastdp.synthesize(
                 read(frame, s), event | {"method": method}, 20.0, DELTA, public=public, seed=1
             )
-            assert done.privacy["unit"]["kind"] == "event"
+            assert done.privacy["unit"]["kind"] == "row"
             assert abs(done.data["count"].to_numpy().sum() - len(frame)) < 60
     with pytest.raises(UsageError, match="delta above 0"):
         fastdp.synthesize(read(calls(), schema()), {"mechanism": "usercounts", "noise": "gaussian"}, 1.0, 0.0)
