@@ -36,6 +36,8 @@ lint: build
 	$(BIN)/ruff check fastdp tests bench setup.py
 	$(BIN)/ruff format --check fastdp tests bench setup.py
 	$(BIN)/mypy
+	$(BIN)/mypy --strict --follow-imports=silent tests/typing/program.py fastdp/__init__.pyi
+	$(BIN)/pyright tests/typing/program.py
 	$(BIN)/clang-format --dry-run --Werror $(UNITS)
 
 format: build

@@ -1,10 +1,12 @@
+from typing import Any
+
 from numpy.typing import NDArray
 
 class Tree:
-    def __init__(self, nodes: list[tuple], sizes: NDArray, widths: NDArray) -> None: ...
+    def __init__(self, nodes: list[tuple[Any, ...]], sizes: NDArray[Any], widths: NDArray[Any]) -> None: ...
     def fill(
         self,
-        columns: list[NDArray],
+        columns: list[NDArray[Any]],
         rows: int,
         shard_rows: int,
         first: int,

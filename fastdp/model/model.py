@@ -41,10 +41,27 @@ class Node:
 
 
 class Model:
-    """A fitted graphical model. `total` rows; `loss` and `iterations` (oracle calls) of its fit; `ended` says
-    what ended it: "noise level", "least risk", "noise level, pairs at least risk", "tolerance" or
-    "iterations"; `trace` holds (calls, loss, seconds). `private` is False, in the file too, where a known
-    seed fixed the noise of its measurements."""
+    """A fitted graphical model: expected rows in the cells of a junction tree's cliques.
+
+    Attributes
+    ----------
+    domain : Domain
+        Attribute to number of codes.
+    nodes : tuple of Node
+        p(res | sep) in the order of sampling; tables of shape (cells of sep, cells of res), in rows.
+    total : float
+        Rows.
+    loss : float
+        1/2 sum of squared standardised residuals at the end of the fit.
+    iterations : int
+        Oracle calls of the fit.
+    ended : str
+        What ended it: "noise level", "least risk", "noise level, pairs at least risk", "tolerance" or
+        "iterations".
+    trace : tuple of (calls, loss, seconds)
+    private : bool
+        False, in the file too, where a known seed fixed the noise of its measurements.
+    """
 
     def __init__(
         self,

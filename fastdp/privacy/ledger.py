@@ -37,9 +37,16 @@ LOCAL = "this run"
 
 
 class Ledger:
-    """A ledger in an SQLite file: a path, or a URL `sqlite:PATH`.
+    """Budgets of data sets, and everything that was ever spent on them, in an SQLite file.
 
     The file is made by the first `open`; every other use of a ledger that is not there is a LedgerError.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, or a URL `sqlite:PATH`.
+    timeout : float
+        Seconds to wait for another process that holds it.
     """
 
     def __init__(

@@ -56,13 +56,27 @@ SESSION_KEYS = (RowsPerUser, MostCommon, Groups)
 
 
 class Session:
-    """What a mechanism is given instead of the data. Made by `opening.open_sessions`.
+    """What a mechanism is given instead of the data. Made by `reserve.Reserved.sessions`.
 
-    Public facts: `schema`, `domain`, `clip` (rows per user that count fully; known before data is read, or
-    after `choose_clip`), `unit` ("user" or "event"), `epsilon`, `delta` (as asked), `mu` (the whole budget of
-    this run as a Gaussian-DP parameter; None where only pure releases are paid for, and then `pure` is the
-    epsilon they share), `private` (False if a seed fixed the noise). A share s of the budget is `mu *
-    sqrt(s)`.
+    All attributes are public facts. A share s of the budget is `mu * sqrt(s)`.
+
+    Attributes
+    ----------
+    schema : Schema
+    domain : Domain
+        Column to number of codes.
+    clip : int
+        Rows per user that count fully; known before data is read, or after `choose_clip`.
+    unit : str
+        "user" or "event".
+    epsilon, delta : float
+        As asked.
+    mu : float or None
+        The whole budget of this run as a Gaussian-DP parameter; None where only pure releases are paid for.
+    pure : float or None
+        The epsilon that those share.
+    private : bool
+        False if a seed fixed the noise.
     """
 
     __slots__ = (

@@ -45,15 +45,31 @@ def evaluate(
     """Compare a synthetic table with the truth; gives plain data fit for JSON. NOT private: never release it
     as such.
 
-    truth, synthetic: path, pyarrow table, polars or pandas frame, anything with `__arrow_c_stream__`, or a
-    `fastdp.Table`. `synthetic` may be a mapping from name to table: the result is then a mapping from name to
-    result. schema: how columns become codes; without one, the union of both tables' values, and 20 quantile
-    bins of the truth for numbers with more than 100 values. `user` names the id column to leave out (with a
-    schema: its own). metrics: names of `METRICS`, or "pairwise" (tv1, tv2, correlation, association), or
-    "all" (every one that applies). None: kmarginal, and deid2 or sprint1 where their columns are there; with
-    a report also tv1, tv2, coverage. A histogram made by the usercounts mechanism counts as the events it
-    stands for. report: a path, where the HTML page is written (with `run` and `title` passed on). baselines:
-    fractions of the truth whose random sample is scored as well; None: 1 % and 10 %; () none.
+    Parameters
+    ----------
+    truth : path, pyarrow table, polars or pandas frame, Arrow stream or fastdp.Table
+        The true rows.
+    synthetic : the same, a `Run`, or the path of a run folder
+        A run is scored under its own schema. A mapping from name to any of these: the result is a mapping from
+        name to result. A histogram made by the usercounts mechanism counts as the events it stands for.
+    schema : Schema, path or built-in name, optional
+        How columns become codes; without one, the union of both tables' values, and 20 quantile bins of the
+        truth for numbers with more than 100 values.
+    metrics : str or sequence of str, optional
+        Names of `METRICS`, or "pairwise" (tv1, tv2, correlation, association), or "all" (every one that
+        applies). None: kmarginal, and deid2 or sprint1 where their columns are there; with a report also tv1,
+        tv2, coverage.
+    report : path, optional
+        Where the HTML page is written, with `run` (its facts) and `title`.
+    user : str, optional
+        The id column to leave out (with a schema: its own).
+    k, marginals, seed : int
+        Columns of a marginal of kmarginal, how many are looked at, and which.
+    target : str, optional
+        Column that the utility metric predicts.
+    baselines : sequence of float, optional
+        Fractions of the truth whose random sample is scored as well; None: 1 % and 10 %; () none.
+    threads : int, optional
 
     Keys of the result, those of the metrics only where they were asked for:
       private     False, always

@@ -56,7 +56,7 @@ class ClipOption:
 
 @dataclass(frozen=True)
 class Plan:
-    """One epsilon's plan. `charges` are what else is paid for, as shares of mu^2. Where public data was
+    """One epsilon's plan; `print` shows it. `charges` are what else is paid for, as shares of mu^2. Where public data was
     given, `clip_bias` is the share of its rows that the clip loses, and `clip_suggested` the clip of least
     error on it. A run that chooses its clip has some of its `clip_options`, in users the `clip_noise` of the
     histogram it will choose by, and in `clip` and in the lines' noise the bound, the most there can be.
@@ -107,8 +107,27 @@ def plan(
     clip: int | str | None = None,
     max_cells: int | None = None,
 ) -> Plan:
-    """The plan of a run on `rows` rows. `public`: whether public data would be given, or the public table
-    itself, from which the clip's bias is told. Errors are those of the run itself."""
+    """What a run on `rows` rows would measure and need; touches no data. Errors are those of the run itself.
+
+    Parameters
+    ----------
+    schema : Schema, path or built-in name, optional
+        None: the recipe's.
+    mechanism : str, path, mapping or config
+        As in `synthesize`.
+    epsilon, delta : float
+        The budget of one run.
+    rows : int
+        Rows expected, a public guess: for memory, time, and whether the noise drowns them.
+    public : bool or fastdp.Table read with public=True
+        Whether public data would be given, or the table itself, from which the clip's bias is told.
+    threads : int, optional
+        For the time; None: all cores.
+    clip : int (rows) or "private", optional
+        In place of the recipe's.
+    max_cells : int, optional
+        In place of the recipe's; `Plan.too_large` says where the run would be refused for it.
+    """
     from .._util.threads import resolve
 
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells)

@@ -25,7 +25,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A finished run. Everything in it may be released, except `timings`, which depend on the data."""
+    """A finished run. Everything in it may be released, except `timings`, which depend on the data.
+
+    Attributes
+    ----------
+    privacy : dict
+        The statement (`privacy.json`): epsilon, delta, unit, every release with its noise.
+    measurements : tuple of Measurement
+        The noisy answers with their standard errors, in rows; empty for a run loaded from its folder.
+    model : Model or None
+        The fitted model the rows were drawn from, where the mechanism has one.
+    schema : Schema
+    out : Path or None
+        The run folder.
+    timings : dict of str to float
+        Seconds of each stage; not for release.
+    tables : mapping of str to pyarrow.Table
+        Further results of the mechanism.
+    """
 
     privacy: dict
     measurements: tuple[Measurement, ...]

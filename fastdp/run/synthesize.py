@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
 
 from .._util.progress import Progress, Reporter
 from .._util.threads import resolve
@@ -30,18 +30,72 @@ if TYPE_CHECKING:
 
 __all__ = ["synthesize"]
 
+Path = str | os.PathLike[str]
 
+
+class Options(TypedDict, total=False):
+    """The keywords of `synthesize`; see there."""
+
+    schema: Schema | Path | None
+    dialect: Dialect | Mapping[str, Any] | None
+    rows: int | None
+    public: Any
+    ledger: Ledger | Path | None
+    dataset: str | None
+    seed: int | None
+    sample_seed: int | None
+    threads: int | None
+    memory: int | None
+    deadline: float | None
+    progress: Callable[[Progress], None] | None
+    cancel: Callable[[], bool] | threading.Event | None
+    out: Path | None
+    resume: bool
+    report: bool
+    clip: int | str | None
+    max_cells: int | None
+    _standing: Standing | None
+
+
+Mechanism: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Config"
+
+
+@overload
 def synthesize(
     table: Any,
-    mechanism: str | os.PathLike | Mapping | Config = "auto",
+    mechanism: Mechanism = "auto",
+    epsilon: float = 1.0,
+    delta: float = 1e-9,
+    **options: Unpack[Options],
+) -> Run: ...
+@overload
+def synthesize(
+    table: Any,
+    mechanism: Mechanism = "auto",
+    *,
+    epsilon: Sequence[float],
+    delta: float = 1e-9,
+    **options: Unpack[Options],
+) -> list[Run]: ...
+@overload
+def synthesize(
+    table: Any,
+    mechanism: Mechanism,
+    epsilon: Sequence[float],
+    delta: float = 1e-9,
+    **options: Unpack[Options],
+) -> list[Run]: ...
+def synthesize(
+    table: Any,
+    mechanism: Mechanism = "auto",
     epsilon: float | Sequence[float] = 1.0,
     delta: float = 1e-9,
     *,
-    schema: Schema | str | os.PathLike | None = None,
+    schema: Schema | Path | None = None,
     dialect: Dialect | Mapping[str, Any] | None = None,
     rows: int | None = None,
     public: Any = None,
-    ledger: Ledger | str | os.PathLike | None = None,
+    ledger: Ledger | Path | None = None,
     dataset: str | None = None,
     seed: int | None = None,
     sample_seed: int | None = None,
@@ -50,7 +104,7 @@ def synthesize(
     deadline: float | None = None,
     progress: Callable[[Progress], None] | None = None,
     cancel: Callable[[], bool] | threading.Event | None = None,
-    out: str | os.PathLike | None = None,
+    out: Path | None = None,
     resume: bool = False,
     report: bool = False,
     clip: int | str | None = None,
@@ -59,20 +113,63 @@ def synthesize(
 ) -> Run | list[Run]:
     """Private synthetic rows like those of `table`.
 
-    table: a `fastdp.Table`, or any source `fastdp.read` takes (then `schema`, or a recipe that names one).
-    dialect: of text files, in place of the schema's; of the public data too.
-    mechanism: a mechanism's name, a recipe's name or path, a mapping, or a config object; "auto" is
-    `cliquetree`.
-    epsilon: one number, or several: one joint reservation and a list of runs (in `out`, a folder eps-E each).
-    rows: how many to make, a public number; None: the total estimated from the noisy answers.
-    public: public data (a table read with public=True, or a source) for ids, and for mechanisms that use it.
-    seed: fixes the noise; for tests only, refused with a ledger, stamps the statement private: false.
-    sample_seed: fixes what comes after the noise (rows, values, ids).
-    memory, deadline: bytes and seconds that the model may take, as a limit on its size that is set before
-    data is read (mechanisms `cliquetree` and `aim`; nothing is timed in the run). progress: called with a
-    `Progress`; cancel: a function or Event that says stop. Both from any thread. out: the run folder, which
-    appears whole or not at all; resume: carry on a run that died there, with its noise. report: write
-    DIR.private/report.html, which sees the truth and is not for release.
+    Parameters
+    ----------
+    table : fastdp.Table, or any source that `fastdp.read` takes
+        The private rows; a source needs `schema`, or a recipe that names one.
+    mechanism : str, path, mapping or config
+        A mechanism's name, a recipe's name or path, its fields, or a config object; "auto" is `cliquetree`.
+    epsilon : float or sequence of float
+        Of the promise, positive. Several: one joint reservation, and a list of runs (in `out`, a folder eps-E
+        each).
+    delta : float
+        In [0, 1), far below 1 / number of people.
+    schema : Schema, path or built-in name
+        What the columns' codes mean; public.
+    dialect : Dialect or mapping
+        Of text files, in place of the schema's; of the public data too.
+    rows : int, optional
+        Synthetic rows to make, a public number; None: the total estimated from the noisy answers.
+    public : source or fastdp.Table read with public=True, optional
+        Public data for user ids, and for mechanisms that use it.
+    ledger : Ledger, path or URL, optional
+        The budget that is charged; without one the statement says that other runs are not counted.
+    dataset : str, optional
+        The data set's name in the ledger.
+    seed : int, optional
+        Fixes the noise. For tests only, refused with a ledger, stamps the statement private: false.
+    sample_seed : int, optional
+        Fixes what comes after the noise (rows, values, ids).
+    threads : int, optional
+        None: all cores the process may use. Results are the same for any number.
+    memory, deadline : int (bytes), float (seconds), optional
+        What the model may take, as a limit on its size that is set before data is read (mechanisms
+        `cliquetree` and `aim`; nothing is timed in the run).
+    progress : callable, optional
+        Called with a `Progress`, from any thread.
+    cancel : callable or threading.Event, optional
+        Says stop, from any thread; `Cancelled` is raised then.
+    out : path, optional
+        The run folder, which appears whole or not at all. Without it rows are made when asked for.
+    resume : bool
+        Carry on a run that died in `out`, with its noise.
+    report : bool
+        Also write DIR.private/report.html, which sees the truth and is not for release.
+    clip : int (rows) or "private", optional
+        Rows of one user that count fully, in place of the recipe's.
+    max_cells : int, optional
+        Of the largest model that may come out, in place of the recipe's; a run that could need more is refused
+        before anything is charged.
+
+    Returns
+    -------
+    Run, or list of Run
+        One for one epsilon, a list for a sequence of them.
+
+    Raises
+    ------
+    FastdpError
+        Of the kinds in `fastdp.errors`; texts carry no private value.
     """
     if isinstance(epsilon, str | bytes):
         raise UsageError(f"epsilon must be a number or a list of them, got {epsilon!r}")

@@ -93,16 +93,34 @@ def read(
 ) -> Table:
     """Reads and encodes any source under a public schema.
 
-    source: a path, glob, list of paths, Hive folder (Parquet, Arrow IPC, CSV, TSV, JSON lines); a polars
-    DataFrame or LazyFrame; a pyarrow Table, RecordBatch, reader or dataset; pandas; a DuckDB relation;
-    anything with `__arrow_c_stream__`. Only the columns the schema needs are read.
-    columns: only these of them.
-    dialect: of text files, in place of the schema's (`fastdp.Dialect`, or a mapping with its fields). Every
-    line of a text file is read by itself; one that does not parse has the wrong shape and changes no other.
-    spool: a folder for memory-mapped code columns; None keeps codes in memory up to `SPOOL_ROWS` rows and
-    uses the system's temporary folder (TMPDIR) beyond. Spooled files have no name once open on POSIX, or are
-    removed when the table is closed or collected.
-    progress: called as progress(rows_read_so_far); it sees private numbers, so it is for the data's owner.
+    Parameters
+    ----------
+    source : path, glob, list of paths, frame, table or stream
+        A Hive folder or files (Parquet, Arrow IPC, CSV, TSV, JSON lines); a polars DataFrame or LazyFrame; a
+        pyarrow Table, RecordBatch, reader or dataset; pandas; a DuckDB relation; anything with
+        `__arrow_c_stream__`. Only the columns the schema needs are read.
+    schema : Schema, path or built-in name
+        What the codes mean; public.
+    public : bool
+        The rows may be shown: errors tell of them, and choices may be made from them.
+    columns : sequence of str, optional
+        Only these of the schema's columns.
+    dialect : Dialect or mapping, optional
+        Of text files, in place of the schema's. Every line of a text file is read by itself; one that does not
+        parse has the wrong shape and changes no other.
+    spool : path, optional
+        A folder for memory-mapped code columns; None keeps codes in memory up to `SPOOL_ROWS` rows and uses the
+        system's temporary folder (TMPDIR) beyond. Spooled files have no name once open on POSIX, or are removed
+        when the table is closed or collected.
+    threads : int, optional
+        None: all cores the process may use.
+    progress : callable, optional
+        Called as progress(rows_read_so_far); it sees private numbers, so it is for the data's owner.
+
+    Returns
+    -------
+    Table
+        One contiguous column of codes (u8, u16 or u32) per attribute, and a user number per row.
     """
     schema = as_schema(schema).with_dialect(dialect)
     if public:
