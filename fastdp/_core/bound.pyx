@@ -11,16 +11,19 @@ cdef extern from "bound.h" nogil:
     ctypedef struct fdp_ids:
         pass
     int fdp_rows_per_user(int64_t, const uint32_t *, uint32_t *)
-    int fdp_group(int64_t, const uint32_t *, int64_t, const uint32_t *, const uint64_t *, int64_t *, uint64_t *)
+    int fdp_group(int64_t, const uint32_t *, int64_t, const uint32_t *, const uint64_t *, int64_t *,
+                  uint64_t *)
     int fdp_hash_column(int64_t, const void *, int, uint64_t *)
-    int fdp_cap(int64_t, const int64_t *, const uint64_t *, const uint64_t *, const uint64_t *, int64_t, int, uint8_t *)
+    int fdp_cap(int64_t, const int64_t *, const uint64_t *, const uint64_t *, const uint64_t *, int64_t, int,
+                uint8_t *)
     int fdp_most_common(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, int64_t *)
     ctypedef struct fdp_cellset:
         int64_t count
         const int64_t *cells
         const int32_t *position
     int fdp_groups(
-        int64_t, const int64_t *, uint64_t *, const uint64_t *, const fdp_cellset *, int64_t, int64_t, int, int64_t *
+        int64_t, const int64_t *, uint64_t *, const uint64_t *, const fdp_cellset *, int64_t, int64_t, int,
+        int64_t *
     )
     int fdp_ids_new(int, uint64_t, fdp_ids **)
     void fdp_ids_free(fdp_ids *)
@@ -28,7 +31,8 @@ cdef extern from "bound.h" nogil:
     const uint64_t *fdp_ids_hash(const fdp_ids *)
     int fdp_ids_add(fdp_ids *, int64_t, const uint64_t *, const uint64_t *, const uint8_t *, uint32_t *)
     int fdp_ids_hash_words(int64_t, const uint64_t *, uint64_t *)
-    int fdp_ids_hash_strings(int64_t, const int64_t *, const uint8_t *, const uint64_t *, uint64_t *, uint64_t *)
+    int fdp_ids_hash_strings(int64_t, const int64_t *, const uint8_t *, const uint64_t *, uint64_t *,
+                             uint64_t *)
 
 
 cdef str USERS = "more than 2^32-2 users, or rows of one user"

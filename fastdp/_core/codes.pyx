@@ -116,7 +116,8 @@ def uniform(uint64_t key, uint64_t row0, double[::1] u):
     check(code, "coding a column")
 
 
-def draw(codes, double[::1] lo, double[::1] hi, double[::1] mean, double[::1] low, double[::1] high, bint whole,
+def draw(codes, double[::1] lo, double[::1] hi, double[::1] mean, double[::1] low, double[::1] high,
+         bint whole,
          double unit, uint64_t key, uint64_t row0, out):
     """Values drawn within the bins of the codes, see csrc/codes.h."""
     cdef size_t n = len(out)

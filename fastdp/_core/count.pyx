@@ -155,7 +155,8 @@ def project(levels, threads):
     cdef uintptr_t[:, ::1] places = pointers
     for i in range(n):
         table, out = steps[i][0], steps[i][4]
-        if table.shape[0] != shapes[0, i] * shapes[1, i] * shapes[2, i] or out.shape[0] != shapes[0, i] * shapes[2, i]:
+        kept = shapes[0, i] * shapes[2, i]
+        if table.shape[0] != kept * shapes[1, i] or out.shape[0] != kept:
             raise ValueError("a table is not of the shape it is projected from or to")
         if table.shape[0]:
             places[0, i] = <uintptr_t>&table[0]

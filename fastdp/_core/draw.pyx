@@ -13,7 +13,8 @@ cdef extern from "draw.h" nogil:
                         const int64_t *group, const double *uniform, int64_t n, uint32_t *out)
 
 
-def draw(const int64_t[::1] start, const int64_t[::1] upto, const uint32_t[::1] value, const int64_t[::1] group,
+def draw(const int64_t[::1] start, const int64_t[::1] upto, const uint32_t[::1] value,
+         const int64_t[::1] group,
          const double[::1] uniform):
     """uint32[n]: one value of each group asked for."""
     cdef int64_t n = group.shape[0]
@@ -27,6 +28,7 @@ def draw(const int64_t[::1] start, const int64_t[::1] upto, const uint32_t[::1] 
     cdef uint32_t[::1] out_v = out
     cdef int code
     with nogil:
-        code = fdp_draw_groups(&start[0], start.shape[0] - 1, &upto[0], &value[0], &group[0], &uniform[0], n, &out_v[0])
+        code = fdp_draw_groups(&start[0], start.shape[0] - 1, &upto[0], &value[0], &group[0], &uniform[0], n,
+                               &out_v[0])
     check(code, "drawing from groups, none of which may be empty")
     return out

@@ -8,10 +8,12 @@ from fastdp._core.status cimport check
 
 
 cdef extern from "ids.h" nogil:
-    int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, uint32_t *order, int64_t *start)
+    int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, uint32_t *order,
+                      int64_t *start)
     int fdp_ids_deal(const uint32_t *row_order, const int64_t *row_start, const uint32_t *unit_order,
                      const int64_t *unit_start, int64_t keys, const uint32_t *row, const uint32_t *unit,
-                     const uint32_t *user, uint32_t *owner, uint32_t *rest_row, uint32_t *rest_unit, int64_t *rest)
+                     const uint32_t *user, uint32_t *owner, uint32_t *rest_row, uint32_t *rest_unit,
+                     int64_t *rest)
 
 
 def group(const uint32_t[::1] key, int64_t keys, uint64_t seed):
@@ -31,7 +33,8 @@ def group(const uint32_t[::1] key, int64_t keys, uint64_t seed):
 
 
 def deal(const uint32_t[::1] row_order, const int64_t[::1] row_start, const uint32_t[::1] unit_order,
-         const int64_t[::1] unit_start, const uint32_t[::1] row, const uint32_t[::1] unit, const uint32_t[::1] user,
+         const int64_t[::1] unit_start, const uint32_t[::1] row, const uint32_t[::1] unit,
+         const uint32_t[::1] user,
          uint32_t[::1] owner):
     """Fills owner[row]; returns (rows left over, units left over)."""
     cdef int64_t keys = row_start.shape[0] - 1
@@ -45,7 +48,8 @@ def deal(const uint32_t[::1] row_order, const int64_t[::1] row_start, const uint
     cdef int64_t[::1] rest_v = rest
     cdef int code
     with nogil:
-        code = fdp_ids_deal(&row_order[0], &row_start[0], &unit_order[0], &unit_start[0], keys, &row[0], &unit[0],
+        code = fdp_ids_deal(&row_order[0], &row_start[0], &unit_order[0], &unit_start[0], keys, &row[0],
+                            &unit[0],
                             &user[0], &owner[0], &rest_row_v[0], &rest_unit_v[0], &rest_v[0])
     check(code, "dealing rows to users")
     return rest_row[: rest[0]], rest_unit[: rest[1]]

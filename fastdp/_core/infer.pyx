@@ -105,19 +105,24 @@ cdef extern from "infer.h" nogil:
         double *down_sums
         double *parts
         void *next
-    int fdp_infer_f64(const fdp_tree *, const double *, double, fdp_team *, const fdp_work *, const fdp_state *, double *)
-    int fdp_infer_f32(const fdp_tree *, const double *, double, fdp_team *, const fdp_work *, const fdp_state *, double *)
+    int fdp_infer_f64(const fdp_tree *, const double *, double, fdp_team *, const fdp_work *,
+                      const fdp_state *, double *)
+    int fdp_infer_f32(const fdp_tree *, const double *, double, fdp_team *, const fdp_work *,
+                      const fdp_state *, double *)
     int fdp_adopt_f64(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
     int fdp_adopt_f32(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
     int fdp_normalise_f64(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
     int fdp_normalise_f32(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
-    int fdp_move_f64(const fdp_tree *, const fdp_target *, int64_t, const double *, double, double, double, fdp_team *,
-                     const fdp_work *, const fdp_state *, double, double *, const fdp_state *, double *, int *, double *)
-    int fdp_move_f32(const fdp_tree *, const fdp_target *, int64_t, const double *, double, double, double, fdp_team *,
-                     const fdp_work *, const fdp_state *, double, float *, const fdp_state *, double *, int *, double *)
-    int fdp_step(int64_t, double, const double *, double, const double *, const double *, fdp_team *, double *)
-    int fdp_arrive(int64_t, const double *, const double *, const double *, const double *, const double *, fdp_team *,
-                   double *, double *, double *)
+    int fdp_move_f64(const fdp_tree *, const fdp_target *, int64_t, const double *, double, double, double,
+                     fdp_team *, const fdp_work *, const fdp_state *, double, double *,
+                     const fdp_state *, double *, int *, double *)
+    int fdp_move_f32(const fdp_tree *, const fdp_target *, int64_t, const double *, double, double, double,
+                     fdp_team *, const fdp_work *, const fdp_state *, double, float *,
+                     const fdp_state *, double *, int *, double *)
+    int fdp_step(int64_t, double, const double *, double, const double *, const double *, fdp_team *,
+                 double *)
+    int fdp_arrive(int64_t, const double *, const double *, const double *, const double *, const double *,
+                   fdp_team *, double *, double *, double *)
     int fdp_blend(int64_t, double, const double *, const double *, fdp_team *, double *, double *)
     int fdp_average_f64(int64_t, double, const double *, fdp_team *, double *)
     int fdp_average_f32(int64_t, double, const float *, fdp_team *, float *)
@@ -221,7 +226,8 @@ cdef class Engine:
             out = &self.stages[s]
             stage = sorted(stage, key=lambda node: node.separator)
             out.nodes.first, out.hosted.first, out.up.first, out.down.first = i, h, len(up), len(down)
-            out.ratios.first, out.deliveries.first, out.gathers.first = len(ratios), len(deliveries), len(gathers)
+            out.ratios.first, out.deliveries.first = len(ratios), len(deliveries)
+            out.gathers.first = len(gathers)
             out.large = sum(node.rows * node.cells for node in stage) > LARGE_STAGE
             for common in {node.separator: node for node in stage if node.sep}.values():
                 alike = [i + at for at, node in enumerate(stage) if node.separator == common.separator]
@@ -301,7 +307,8 @@ cdef class Engine:
     cdef int _node(self, fdp_node *c, node, fdp_link *links) except -1:
         cdef int64_t k = 0
         c.rows, c.cells, c.table, c.row_at = node.rows, node.cells, node.table, node.row_at
-        c.separator, c.local, c.lanes, c.local_at = node.separator, node.local, len(node.lane_at) - 1, node.local_at
+        c.separator, c.local, c.local_at = node.separator, node.local, node.local_at
+        c.lanes = len(node.lane_at) - 1
         if node.local == FDP_LOCAL_SPARSE:
             c.local_row = <const int64_t *> self._ptr(node.local_row, np.int64)
             c.local_cell = <const int32_t *> self._ptr(node.local_cell, np.int32)
@@ -333,7 +340,7 @@ cdef class Engine:
     cdef int _link(self, fdp_link *out, link) except -1:
         cdef int d
         if len(link.n) > FDP_MAX_DIMS:  # never, where every dimension has two values or more
-            raise ValueError(f"a table of {len(link.n)} merged dimensions is more than the {FDP_MAX_DIMS} there can be")
+            raise ValueError(f"a table of {len(link.n)} merged dimensions, of at most {FDP_MAX_DIMS}")
         if link.size > 2**31 - 1:
             raise OverflowError(f"a marginal inside a clique has {link.size} cells, and may have 2^31 - 1")
         out.at, out.size, out.nd, out.shared = link.at, link.size, len(link.n), link.shared
@@ -402,11 +409,11 @@ cdef class Engine:
         cdef fdp_team *team = &self.team.c
         with nogil:
             if self.single:
-                code = fdp_move_f32(&self.tree, self.targets, self.n_targets, change, size, mix, total, team, &self.work,
-                                    &z.at, weight, <float *> mean, &out.at, totals, &far, &log_z)
+                code = fdp_move_f32(&self.tree, self.targets, self.n_targets, change, size, mix, total, team,
+                                    &self.work, &z.at, weight, <float *> mean, &out.at, totals, &far, &log_z)
             else:
-                code = fdp_move_f64(&self.tree, self.targets, self.n_targets, change, size, mix, total, team, &self.work,
-                                    &z.at, weight, <double *> mean, &out.at, totals, &far, &log_z)
+                code = fdp_move_f64(&self.tree, self.targets, self.n_targets, change, size, mix, total, team,
+                                    &self.work, &z.at, weight, <double *> mean, &out.at, totals, &far, &log_z)
         check(code, "a step")
         return log_z, bool(far)
 

@@ -56,7 +56,8 @@ cdef class Tree:
         if self._nodes == NULL:
             raise MemoryError
         self._sizes, self._widths, self._keep = sizes, widths, []
-        for i, (number, same_sep, sep_array, res_array, table_array, overall_array, decode_array) in enumerate(nodes):
+        for i, described in enumerate(nodes):
+            number, same_sep, sep_array, res_array, table_array, overall_array, decode_array = described
             node = &self._nodes[<int>i]
             sep, res, table, overall = sep_array, res_array, table_array, overall_array
             node.id, node.first, node.same_sep = number, i == 0, same_sep

@@ -12,7 +12,8 @@ cdef extern from "score.h" nogil:
     int fdp_score_group_rows(
         const uint32_t *, const uint8_t *const *, int64_t, int32_t, int64_t, int64_t *, uint64_t *)
     int fdp_score_grouped_pairs(
-        const uint64_t *, const int64_t *, const uint64_t *, const int64_t *, int64_t, const int32_t *, int32_t,
+        const uint64_t *, const int64_t *, const uint64_t *, const int64_t *, int64_t, const int32_t *,
+        int32_t,
         int32_t, double *)
     int fdp_score_distance(const uint32_t *, int64_t, const uint32_t *, int64_t, int64_t, double *)
 
@@ -38,7 +39,8 @@ def group_rows(const uint32_t[::1] group, columns, int64_t groups):
     cdef uint64_t *packed_pointer = &packed_view[0] if rows else NULL
     cdef int code
     with nogil:
-        code = fdp_score_group_rows(group_pointer, pointers, rows, count, groups, &start_view[0], packed_pointer)
+        code = fdp_score_group_rows(group_pointer, pointers, rows, count, groups, &start_view[0],
+                                    packed_pointer)
     check(code, "scoring")
     return start, packed
 
@@ -59,7 +61,8 @@ def grouped_pairs(
     if groups == 0:
         return out
     with nogil:
-        code = fdp_score_grouped_pairs(a, &start_a[0], b, &start_b[0], groups, &sizes[0], columns, threads, &view[0, 0])
+        code = fdp_score_grouped_pairs(a, &start_a[0], b, &start_b[0], groups, &sizes[0], columns, threads,
+                                       &view[0, 0])
     check(code, "scoring")
     return out
 
