@@ -71,6 +71,10 @@ BENCHES = {
         "cost by cells, and a model of 100 million cells down to the noise level",
         (("--cells", "300000", "1000000", "--converge", "300000", "--no-save"),),
     ),
+    "threads": Bench(
+        "every piece of one call of the estimator timed, and the forecast for many cores",
+        (("--rows", "300000", "--only", "identity", "--no-save"),),
+    ),
     "stopping": Bench(
         "where a fit should stop: scores by stopping rule",
         (

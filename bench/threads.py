@@ -33,7 +33,8 @@ from .measurements import load, prepare, to_fastdp
 
 ROOT = Path(__file__).parents[1]
 FORECAST = (1, 2, 4, 8, 16)
-CALLS, FITS = 40, 3
+FITS = 3
+STEPS = {"stop": "iters", "iters": 40, "method": "accelerated"}
 BARRIER = 2e-6  # seconds for all to have seen the end of a phase, where they run and spin
 LOOPS = ("copy", "hosted", "ratios", "rescale", "slices up", "deliver", "slices down", "gather", "folds down")
 
@@ -102,8 +103,7 @@ def timed(problem, total: float, asked, threads: int, tables: str) -> float:
 
     best = float("inf")
     for _ in range(FITS):
-        options = {"stop": "iters", "iters": CALLS, "threads": threads, "tables": tables}
-        model = fastdp.fit(problem.domain, asked, total=total, **options)
+        model = fastdp.fit(problem.domain, asked, total=total, threads=threads, tables=tables, **STEPS)
         steps = np.diff(np.array(model.trace), axis=0)
         best = min(best, float(np.median(steps[:, 2] / steps[:, 0])))
     return best
@@ -112,7 +112,7 @@ def timed(problem, total: float, asked, threads: int, tables: str) -> float:
 def profile(module, notes, problem, total: float, asked) -> tuple[list, float]:
     """The phases of the median step on one thread, and the seconds of a call that are outside of it."""
     import fastdp
-    from fastdp.model import estimate, optimise
+    from fastdp.model import descend, optimise
 
     taken: list[tuple[float, np.ndarray]] = []
 
@@ -124,13 +124,13 @@ def profile(module, notes, problem, total: float, asked) -> tuple[list, float]:
             taken.append((time.perf_counter() - begin, notes()))
             return answer
 
-    kept = estimate.Engine
-    estimate.Engine, average = Traced, optimise.average
+    kept = descend.Engine
+    descend.Engine, average = Traced, optimise.average
     optimise.average = module.average
     try:
-        model = fastdp.fit(problem.domain, asked, total=total, stop="iters", iters=CALLS, threads=1)
+        model = fastdp.fit(problem.domain, asked, total=total, threads=1, **STEPS)
     finally:
-        estimate.Engine, optimise.average = kept, average
+        descend.Engine, optimise.average = kept, average
     steps = np.diff(np.array(model.trace), axis=0)
     call = float(np.median(steps[:, 2] / steps[:, 0]))
     seconds, record = sorted(taken, key=lambda pair: pair[0])[len(taken) // 2]
