@@ -1,8 +1,9 @@
 """Archetypes: how fast they are fitted, assigned and sampled, and how they score on years that drifted apart.
 
-    python -m bench.archetypes speed              1M public trips fitted, 10M private trips assigned, 2M rows drawn
-    python -m bench.archetypes scores --seeds 5   deid2 at equal epsilon: plain, adagrid, refined; mean and 95 % interval
-    python -m bench.archetypes number             evidence for the number of archetypes
+    python -m bench.archetypes speed             1M public trips fitted, 10M private assigned, 2M rows drawn
+    python -m bench.archetypes scores --seeds 5  deid2 at equal epsilon: plain, adagrid, refined; mean and
+                                                 95 % interval
+    python -m bench.archetypes number            evidence for the number of archetypes
 
 Private trips are of 2020, public ones of an earlier year. Each seed has trips of its own on both sides and
 its own noise. Beside the mechanisms stand three tables that cost no budget: the public trips themselves, the

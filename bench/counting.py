@@ -161,7 +161,8 @@ def compare(title: str, folder: Path, peers: list[str], repeat: int) -> dict:
             found["ratio"] = found["seconds"] / ours
             extra = found["peak_mb"] - found["loaded_mb"]
             print(
-                f"  {peer:<16}{found['seconds']:>9.3f}{found['ratio']:>8.1f}{found['cpu_seconds']:>9.3f}{found['peak_mb']:>9.0f}{extra:>14.0f}"
+                f"  {peer:<16}{found['seconds']:>9.3f}{found['ratio']:>8.1f}{found['cpu_seconds']:>9.3f}"
+                f"{found['peak_mb']:>9.0f}{extra:>14.0f}"
             )
         out["jobs"][job] = figures
     out["threads"] = compare_threads(title, folder)
@@ -179,7 +180,8 @@ def compare_threads(title: str, folder: Path, patience: float = 20.0) -> dict:
         seconds, cpu = ("{:.3f} {:.3f}".format(*each[key]) for key in ("seconds", "cpu_seconds"))
         disturbed = "" if each["quiet"] else "  (others used the machine)"
         print(
-            f"  {job:<10}{seconds:>16}{each['ratio']:>8.2f}{each['ratio_of_medians']:>12.2f}{cpu:>16}{disturbed}"
+            f"  {job:<10}{seconds:>16}{each['ratio']:>8.2f}{each['ratio_of_medians']:>12.2f}{cpu:>16}"
+            f"{disturbed}"
         )
     return found
 

@@ -250,8 +250,9 @@ def report(name: str, records: dict[str, dict], ratios: dict) -> None:
             print(f"{contestant:24}  failed: {r['error']}")
             continue
         print(
-            f"{contestant:24}{1e3 * r['per_call']:9.1f}{1e3 * r['cpu_per_call']:8.1f}{r['setup']:8.2f}{r['compile']:9.1f}{r['calls']:7}"
-            f"{r['loss'][-1]:12.5g}{r['seconds'][-1]:9.1f}{r['peak_mb']:9.0f}{r['load']:6.1f}"
+            f"{contestant:24}{1e3 * r['per_call']:9.1f}{1e3 * r['cpu_per_call']:8.1f}{r['setup']:8.2f}"
+            f"{r['compile']:9.1f}{r['calls']:7}{r['loss'][-1]:12.5g}{r['seconds'][-1]:9.1f}"
+            f"{r['peak_mb']:9.0f}{r['load']:6.1f}"
         )
         if "published" in r:
             p = r["published"]

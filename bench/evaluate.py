@@ -91,7 +91,8 @@ def main() -> None:
     if abs(found["k_marginal_score"] - expected) > 1e-9:
         raise SystemExit(f"k-marginal: ours {found['k_marginal_score']!r}, numpy {expected!r}")
     print(
-        f"{'fastdp: all three deid2 scores, from Arrow':<44}{options.numpy_rows:>12,}{ours:>10.2f}{plain / ours:>13.1f}x"
+        f"{'fastdp: all three deid2 scores, from Arrow':<44}{options.numpy_rows:>12,}{ours:>10.2f}"
+        f"{plain / ours:>13.1f}x"
     )
     bare = [t.drop_columns("taxi_id") for t in (truth, synthetic)]  # without ids: no conjunctions
     alone, _ = best(lambda: deid2.score(*bare), options.repeat)

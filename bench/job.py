@@ -1,9 +1,9 @@
 """The whole job: taxi Parquet in, synthetic Parquet out, as a process of its own; its time, memory and
 scores.
 
-    python -m bench.job                      1M and 10M simulated trips, epsilon 1 and 10: seconds by stage, peak memory
-    python -m bench.job scores --seeds 5     deid2 scores with tight and with classic noise, mean and 95 % interval
-    python -m bench.job chicago              the real Chicago trips tiled to 10M rows
+    python -m bench.job                   1M and 10M simulated trips, epsilon 1 and 10: seconds by stage
+    python -m bench.job scores --seeds 5  deid2 scores with tight and with classic noise, mean, 95 % interval
+    python -m bench.job chicago           the real Chicago trips tiled to 10M rows
 
 No peer does the whole job; the published code needs over ten minutes for fit and sampling at 10M rows.
 """

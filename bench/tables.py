@@ -2,8 +2,8 @@
 
 `python -m bench.tables` runs adult and the Massachusetts table of the shared data where they are, and two
 generated tables on which nothing was chosen, at epsilon 0.1, 1 and 10 and delta 1e-9, with fresh seeds; it
-prints means, keeps them in bench/results/tables.json and draws bench/results/tables.svg. Errors are mean total
-variations of all pairs and of 50 triples. `--peers PYTHON` names an interpreter that has mbi, dpmm or
+prints means, keeps them in bench/results/tables.json and draws bench/results/tables.svg. Errors are mean
+total variations of all pairs and of 50 triples. `--peers PYTHON` names an interpreter that has mbi, dpmm or
 smartnoise-synth; each run of a peer is a process of its own with a time limit.
 """
 
@@ -79,7 +79,9 @@ def massachusetts(most=100, bins=64):
         text = frame[name].cast(pa.string()).fill_null("").to_pylist()
         values, codes = np.unique(text, return_inverse=True)
         if len(values) > most:
-            number = np.array([float(t) if t.replace(".", "", 1).lstrip("-").isdigit() else math.nan for t in text])
+            number = np.array(
+                [float(t) if t.replace(("."), "", 1).lstrip("-").isdigit() else math.nan for t in text]
+            )
             rank = np.argsort(np.argsort(number, kind="stable"), kind="stable")
             codes = np.where(np.isnan(number), bins, rank * bins // len(text))
             values = range(bins + 1)
@@ -97,7 +99,9 @@ class Scorer:
 
     def __init__(self, columns):
         self.domain = {name: n for name, (n, _) in columns.items()}
-        self.table = fastdp.Table.from_codes(self.domain, {a: c for a, (_, c) in columns.items()}, public=True)
+        self.table = fastdp.Table.from_codes(
+            self.domain, {a: c for a, (_, c) in columns.items()}, public=True
+        )
         triples = list(combinations(self.domain, 3))
         chosen = np.random.default_rng(0).choice(len(triples), min(50, len(triples)), replace=False)
         self.groups = [list(combinations(self.domain, 2)), [triples[i] for i in chosen]]
@@ -116,7 +120,8 @@ class Scorer:
 
 
 def ours(mechanism, columns, epsilon, seed):
-    """(codes, seconds): reading excluded, everything from the first measurement to rows in memory included."""
+    """(codes, seconds): reading excluded, everything from the first measurement to rows in memory
+    included."""
     domain = {name: n for name, (n, _) in columns.items()}
     table = fastdp.Table.from_codes(domain, {a: c for a, (_, c) in columns.items()})
     start = time.perf_counter()
@@ -165,7 +170,9 @@ def measure(options) -> list[dict]:
                         break
                     runs.append((*score(codes), seconds))
                 line = {"table": name, "epsilon": epsilon, "who": who, "runs": runs, "failed": why}
-                lines.append(line | ({} if not runs else dict(zip(("two", "three", "seconds"), np.mean(runs, 0)))))
+                lines.append(
+                    line | ({} if not runs else dict(zip((("two"), "three", "seconds"), np.mean(runs, 0))))
+                )
                 show(lines[-1])
     return lines
 
@@ -200,7 +207,9 @@ def svg(lines, epsilon=1.0) -> str:
         parts.append(f'<rect x="{x0}" y="{y0}" width="{wide}" height="{high}" fill="none" stroke="#999"/>')
         for power in range(math.ceil(left), math.floor(right) + 1):
             x = x0 + (power - left) / (right - left) * wide
-            parts.append(f'<text x="{x:.0f}" y="{y0 + high + 14}" text-anchor="middle">{10.0**power:g} s</text>')
+            parts.append(
+                f'<text x="{x:.0f}" y="{y0 + high + 14}" text-anchor="middle">{10.0**power:g} s</text>'
+            )
         for value in (min(ys), max(ys)):
             y = y0 + (top - math.log10(value)) / (top - low) * high
             parts.append(f'<text x="{x0 - 4}" y="{y:.0f}" text-anchor="end">{value:.3f}</text>')
@@ -217,7 +226,9 @@ def svg(lines, epsilon=1.0) -> str:
 
 
 def main(arguments=None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--epsilon", nargs="+", type=float, default=[0.1, 1.0, 10.0])
     parser.add_argument("--seeds", type=int, default=5)

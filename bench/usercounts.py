@@ -1,7 +1,7 @@
 """User counts: sprint 1 scores over seeds with intervals, and 10M events of 1M people against Polars.
 
-    python -m bench.usercounts                    scores at epsilon 1, 2, 10: 5 seeds of data and noise
-    python -m bench.usercounts reach              the whole command, Parquet to run folder: time, memory, ratio to Polars
+    python -m bench.usercounts        scores at epsilon 1, 2, 10: 5 seeds of data and noise
+    python -m bench.usercounts reach  the whole command, Parquet to run folder: time, memory, ratio to Polars
 
 Public data is a simulated year before, relabelled, of the same size or as `--public` says. The challenge's
 delta is 1/n^2 for n = 285,786 people; the simulator has as many in 800,000 calls.

@@ -1,7 +1,7 @@
 """Synthesis, planning, verification and scores where numba and autodp cannot be imported.
 
-Both are required by the package, but heavy (compiler and plotting come with them), and some environments leave
-them out. Each test runs in a process of its own whose imports of both fail.
+Both are required by the package, but heavy (compiler and plotting come with them), and some environments
+leave them out. Each test runs in a process of its own whose imports of both fail.
 """
 
 import json
@@ -31,7 +31,8 @@ fastdp.verify(sys.argv[1])  # raises where something is wrong
 accountant = json.load(open(sys.argv[1] + "/privacy.json"))["accountant"]["second"]
 score = fastdp.evaluate(truth, other, schema, metrics=["deid2"])["deid2"]
 loaded = [m for m in %r if m in sys.modules]
-print(json.dumps([run.data.count_rows() > 0, len(plan.lines) > 0, accountant, score["higher_order_conjunction"], loaded]))
+alike = score["higher_order_conjunction"]
+print(json.dumps([run.data.count_rows() > 0, len(plan.lines) > 0, accountant, alike, loaded]))
 """
 
 

@@ -275,9 +275,10 @@ def areas(
         lead = np.sum([shares(t.codes[name], len(names)) for t in [truth, *tables] if t is not None], axis=0)
         entry = {"column": name, **places.layout(name, names, lead.tolist())}
         codes = [tile["code"] for tile in entry["tiles"]]
-        take = lambda t, name=name, names=names, codes=codes: _round(shares(t.codes[name], len(names))[codes])  # noqa: E731
-        entry["truth"] = None if truth is None else take(truth)
-        entry["tables"] = [take(t) for t in tables]
+        parts = [
+            None if t is None else _round(shares(t.codes[name], len(names))[codes]) for t in [truth, *tables]
+        ]
+        entry["truth"], entry["tables"] = parts[0], parts[1:]
         entry["left_out"] = int((lead > 0).sum() - (lead[codes] > 0).sum())
         out.append(entry)
     return out

@@ -50,8 +50,8 @@ def evaluate(
     truth : path, pyarrow table, polars or pandas frame, Arrow stream or fastdp.Table
         The true rows.
     synthetic : the same, a `Run`, or the path of a run folder
-        A run is scored under its own schema. A mapping from name to any of these: the result is a mapping from
-        name to result. A histogram made by the usercounts mechanism counts as the events it stands for.
+        A run is scored under its own schema. A mapping from name to any of these: the result is a mapping
+        from name to result. A histogram made by the usercounts mechanism counts as the events it stands for.
     schema : Schema, path or built-in name, optional
         How columns become codes; without one, the union of both tables' values, and 20 quantile bins of the
         truth for numbers with more than 100 values.
@@ -75,19 +75,21 @@ def evaluate(
       private     False, always
       rows        {"truth": n, "synthetic": m}
       columns     {name: {"codes": n, "encoding": "schema" | "values" | "bins"}}
-      deid2       k_marginal_score, pickup_dropoff_score, higher_order_conjunction (0..1), overall (0..1000), areas,
-                  shifts, grid [area][shift] (k-marginal score of the group, None: no rows), by_area, by_shift
+      deid2       k_marginal_score, pickup_dropoff_score, higher_order_conjunction (0..1), overall (0..1000),
+                  areas, shifts, grid [area][shift] (k-marginal score of the group, None: no rows), by_area,
+                  by_shift
       sprint1     score (0..1), sum, rows, neighborhoods, by_neighborhood, periods, by_period
       nist2018    score, three_way, conjunctions, income (0..1; income may be None)
       kmarginal   score (0..1000), k, marginals, possible, sampled, seed, mean_variation, worst
       tv1         mean, max, by_column
       tv2         mean, max, columns, matrix (total variation of each pair; 1-way on the diagonal)
-      correlation mean, max, columns, truth, synthetic, difference (matrices; left out with < 2 ordered columns)
+      correlation mean, max, columns, truth, synthetic, difference (matrices; left out with < 2 ordered
+                  columns)
       association the same with Cramer's V
       coverage    missing, invented (shares of distinct values), columns
       utility     score, target, model, measure, synthetic, truth, constant
-      baselines   {"1 % sample": {"deid2": {...}, "kmarginal": {...}, "tv1": ..., "tv2": ...}, ...}: the same keys,
-                  for random rows of the truth in place of the synthetic table
+      baselines   {"1 % sample": {"deid2": {...}, "kmarginal": {...}, "tv1": ..., "tv2": ...}, ...}: the
+                  same keys, for random rows of the truth in place of the synthetic table
       seconds     {metric: s}
     """
     options = {

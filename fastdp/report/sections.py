@@ -320,6 +320,13 @@ def areas(data: dict) -> str:
     return section("areas", "Places", lead, per_table(data, draw))
 
 
+_DIFFERENCE = 'difference <span class="few">too few</span> <span class="many">too many</span>'
+
+
+def _figure(caption: str, drawing: str) -> str:
+    return f"<figure><figcaption>{caption}</figcaption>{drawing}</figure>"
+
+
 def _area(a: dict, i: int) -> str:
     mine, title = a["tables"][i], f"<h3>{nice(a['column'])}</h3>"
     rest = (
@@ -329,21 +336,18 @@ def _area(a: dict, i: int) -> str:
         else ""
     )
     if a["truth"] is None:
-        return (
-            f'<div class="card">{title}<div class="maps '
-            f'one">{tile_map(a, mine, None, difference=False, name=a["column"])}</div>{rest}</div>'
-        )
+        tiles = tile_map(a, mine, None, difference=False, name=a["column"])
+        return f'<div class="card">{title}<div class="maps one">{tiles}</div>{rest}</div>'
     gaps = sorted(
         ((m - t, tile["label"]) for m, t, tile in zip(mine, a["truth"], a["tiles"], strict=True)),
         key=lambda g: -abs(g[0]),
     )
     said = "; ".join(f"{text(label)} <b>{points(gap)}</b>" for gap, label in gaps[:4])
+    name = a["column"]
     maps = (
-        f"<figure><figcaption>truth</figcaption>{tile_map(a, a['truth'], None, difference=False, name=a['column'] + ', truth')}</figure>"
-        f"<figure><figcaption>synthetic</figcaption>{tile_map(a, mine, None, difference=False, name=a['column'] + ', synthetic')}</figure>"
-        '<figure><figcaption>difference <span class="few">too few</span> <span class="many">too '
-        "many</span></figcaption>"
-        f"{tile_map(a, mine, a['truth'], difference=True, name=a['column'] + ', difference')}</figure>"
+        _figure("truth", tile_map(a, a["truth"], None, difference=False, name=name + ", truth"))
+        + _figure("synthetic", tile_map(a, mine, None, difference=False, name=name + ", synthetic"))
+        + _figure(_DIFFERENCE, tile_map(a, mine, a["truth"], difference=True, name=name + ", difference"))
     )
     return (
         f'<div class="card">{title}<div class="maps">{maps}</div><p class="note">Largest differences, in '
@@ -370,17 +374,21 @@ def periods(data: dict) -> str:
             note = (
                 f'<p class="note">{p["folded"]} smaller places, not shown, hold {big(held)} rows{there}.</p>'
             )
+
+        def grid(values: list, name: str, **options) -> str:
+            return grid_map(
+                rows, cols, values, high, name=f"{name} by place and month", unit="rows", **options
+            )
+
         if p["truth"] is None:
-            return f'<div class="card">{grid_map(rows, cols, mine, high, name="rows by place and month", unit="rows")}{note}</div>'
+            return f'<div class="card">{grid(mine, "rows")}{note}</div>'
         gap = [[m - t for m, t in zip(a, b, strict=True)] for a, b in zip(mine, p["truth"], strict=True)]
-        return (
-            '<div class="card"><div class="trio">'
-            f"<figure><figcaption>truth</figcaption>{grid_map(rows, cols, p['truth'], high, name='truth by place and month', unit='rows')}</figure>"
-            f"<figure><figcaption>synthetic</figcaption>{grid_map(rows, cols, mine, high, name='synthetic by place and month', unit='rows')}</figure>"
-            '<figure><figcaption>difference <span class="few">too few</span> <span class="many">too '
-            "many</span></figcaption>"
-            f"{grid_map(rows, cols, gap, high, name='difference by place and month', unit='rows', signed=True)}</figure></div>{note}</div>"
+        figures = (
+            _figure("truth", grid(p["truth"], "truth"))
+            + _figure("synthetic", grid(mine, "synthetic"))
+            + _figure(_DIFFERENCE, grid(gap, "difference", signed=True))
         )
+        return f'<div class="card"><div class="trio">{figures}</div>{note}</div>'
 
     lead = "Rows per place and month, largest places first (square-root scale, one scale for all)."
     return section("months", "Places by month", lead, per_table(data, draw))

@@ -158,8 +158,8 @@ def synthesize(
     clip : int (rows) or "private", optional
         Rows of one user that count fully, in place of the recipe's.
     max_cells : int, optional
-        Of the largest model that may come out, in place of the recipe's; a run that could need more is refused
-        before anything is charged.
+        Of the largest model that may come out, in place of the recipe's; a run that could need more is
+        refused before anything is charged.
 
     Returns
     -------

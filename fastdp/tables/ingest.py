@@ -106,12 +106,12 @@ def read(
     columns : sequence of str, optional
         Only these of the schema's columns.
     dialect : Dialect or mapping, optional
-        Of text files, in place of the schema's. Every line of a text file is read by itself; one that does not
-        parse has the wrong shape and changes no other.
+        Of text files, in place of the schema's. Every line of a text file is read by itself; one that does
+        not parse has the wrong shape and changes no other.
     spool : path, optional
-        A folder for memory-mapped code columns; None keeps codes in memory up to `SPOOL_ROWS` rows and uses the
-        system's temporary folder (TMPDIR) beyond. Spooled files have no name once open on POSIX, or are removed
-        when the table is closed or collected.
+        A folder for memory-mapped code columns; None keeps codes in memory up to `SPOOL_ROWS` rows and uses
+        the system's temporary folder (TMPDIR) beyond. Spooled files have no name once open on POSIX, or are
+        removed when the table is closed or collected.
     threads : int, optional
         None: all cores the process may use.
     progress : callable, optional

@@ -47,7 +47,8 @@ class Browser:
         plumbing = f'exec 3<&{read_end} 4>&{write_end} {read_end}<&- {write_end}>&-; exec "$0" "$@"'
         self._process = subprocess.Popen(
             ["bash", "-c", plumbing, executable, *FLAGS, f"--user-data-dir={self._home}", "about:blank"],
-            pass_fds=(read_end, write_end), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            pass_fds=(read_end, write_end),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(read_end)
         os.close(write_end)

@@ -25,13 +25,19 @@ OUTSIDE = """[...document.querySelectorAll('body *')].filter(e => {
 # Contrast of text against the first opaque background behind it, by the formula of WCAG 2.
 CONTRAST = """(() => {
   const channels = (c) => c.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => { const f = (v) => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => {
+    const f = (v) => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
     return .2126 * f(r) + .7152 * f(g) + .0722 * f(b); };
   const low = [];
-  for (const e of document.querySelectorAll('h1,h2,h3,p,li,td,th,small,figcaption,b,.ends span,.name,.value,.peak,nav a,summary,em,.banner')) {
+  const texts = 'h1,h2,h3,p,li,td,th,small,figcaption,b,.ends span,.name,.value,.peak,nav a,summary,em,'
+    + '.banner';
+  for (const e of document.querySelectorAll(texts)) {
     if (!e.getClientRects().length || !e.textContent.trim()) continue;
     let under = e, back = null;
-    for (; under; under = under.parentElement) { back = channels(getComputedStyle(under).backgroundColor); if (back.length < 4 || back[3] > 0) break; }
+    for (; under; under = under.parentElement) {
+      back = channels(getComputedStyle(under).backgroundColor);
+      if (back.length < 4 || back[3] > 0) break;
+    }
     const a = light(channels(getComputedStyle(e).color)), b = light(back);
     const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
     if (ratio < 4.5) low.push([e.className || e.tagName, e.textContent.slice(0, 40), ratio]);
@@ -82,7 +88,10 @@ def test_page_loads_quietly_and_fits(browser, written, name, width, theme):
 
 def test_plots_are_drawn(browser, written):
     browser.open(written["one"])
-    seen = "[...document.querySelectorAll('%s')].filter(e => { const b = e.getBoundingClientRect(); return b.width + b.height > 0; }).length"
+    seen = (
+        "[...document.querySelectorAll('%s')].map(e => e.getBoundingClientRect())"
+        ".filter(b => b.width + b.height > 0).length"
+    )
     assert browser.run(seen % "#columns svg.hist path.t, #columns svg.bar rect.t") >= 5
     assert browser.run(seen % "#columns .sl") >= 5
     assert browser.run(seen % "#pairs rect.cell") == 10
@@ -104,7 +113,8 @@ def test_first_screen_answers_both_questions(browser, written):
     for name, width, height in (("one", 1280, 900), ("one", 400, 1600)):
         browser.open(written[name], width, height)
         low = browser.run(
-            "Math.max(...[...document.querySelectorAll('.hero .verdict')].map(e => e.getBoundingClientRect().bottom))"
+            "Math.max(...[...document.querySelectorAll('.hero .verdict')]"
+            ".map(e => e.getBoundingClientRect().bottom))"
         )
         assert low < height
 
@@ -118,7 +128,7 @@ def test_tooltips_by_pointer_and_by_keys(browser, written):
         "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
     )  # scrolling hides tips
     x, y = browser.run(
-        "(() => { const b = document.querySelector('#columns svg.hist').getBoundingClientRect(); return [b.left + 3, b.top + 40]; })()"
+        "(b => [b.left + 3, b.top + 40])(document.querySelector('#columns svg.hist').getBoundingClientRect())"
     )
     browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     assert browser.run("document.getElementById('tip').hidden") is False
@@ -162,9 +172,9 @@ def test_a_broken_page_would_be_caught(browser, written, tmp_path):
     """The checks themselves can fail: an error in the script, a load from outside, a wide element."""
     html = written["bare"].read_text(encoding="utf-8")
     bad = tmp_path / "bad.html"
-    bad.write_text(html.replace("root.dataset.ready", "console.error('planted'); root.dataset.ready").replace(
-        "<main id=\"main\">", "<main id=\"main\"><div style='width:2000px'>wide</div><img src='http://localhost:9/x.png'>"
-    ), encoding="utf-8")  # fmt: skip
+    wide = "<div style='width:2000px'>wide</div><img src='http://localhost:9/x.png'>"
+    html = html.replace("root.dataset.ready", "console.error('planted'); root.dataset.ready")
+    bad.write_text(html.replace('<main id="main">', f'<main id="main">{wide}'), encoding="utf-8")
     browser.open(bad, 1280)
     assert any("planted" in c for c in browser.complaints)
     assert any("Content Security Policy" in c for c in browser.complaints)

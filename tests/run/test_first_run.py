@@ -32,7 +32,8 @@ def schema(max_rows):
 
 
 def test_a_bound_on_the_data_is_not_yet_a_clip(tmp_path):
-    """Without a clip one is chosen in the run, charged and stated; the score is far from that of the bound."""
+    """Without a clip one is chosen in the run, charged and stated; the score is far from that of the
+    bound."""
     data, bounded = flights(), schema(600)
     options = {"schema": bounded, "epsilon": 0.5, "delta": 1e-6, "mechanism": "mst", "seed": 5}
     run = go(data, **options, out=tmp_path / "run")
@@ -78,7 +79,8 @@ def test_a_plan_says_when_the_noise_drowns_the_table():
 
 
 def test_evaluate_takes_a_run_and_its_folder_and_uses_the_runs_schema(tmp_path):
-    """Whatever names a run is scored under its schema, in Python as on the command line; the id is no column."""
+    """Whatever names a run is scored under its schema, in Python as on the command line; the id is no
+    column."""
     data, bounded = flights(4000), schema(600)
     pq.write_table(data, tmp_path / "flights.parquet")
     bounded.save(tmp_path / "flights.toml")

@@ -91,8 +91,8 @@ class Prepared:
             sizes.append(BINS)
         pickup, shift = coded[PICKUP], coded[SHIFT]
         return cls(
-            pickup[2], shift[2], pickup[:2], shift[:2], coded[DROPOFF][:2], columns, np.array(sizes, np.int32), taxi,
-            threads,
+            pickup[2], shift[2], pickup[:2], shift[:2], coded[DROPOFF][:2], columns,
+            np.array(sizes, np.int32), taxi, threads,
         )  # fmt: skip
 
     @classmethod
@@ -117,7 +117,8 @@ class Prepared:
             known += [None] * (pair.sizes[name] - len(known))
         pickup, shift, dropoff = ([s[n] for s in sides] for n in (PICKUP, SHIFT, DROPOFF))
         return cls(
-            values[PICKUP], values[SHIFT], pickup, shift, dropoff, columns, np.array(sizes, np.int32), users, threads,
+            values[PICKUP], values[SHIFT], pickup, shift, dropoff, columns,
+            np.array(sizes, np.int32), users, threads,
         )  # fmt: skip
 
     @property
