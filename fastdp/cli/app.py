@@ -208,7 +208,6 @@ def plan(
     """
     from ..run.plan import plan as make
     from ..run.plan import public_table
-    from .show import plan_table
 
     table = False if public is None else public_table(public, schema, mechanism, threads, _dialect(dialect))
     plans = [
@@ -231,7 +230,7 @@ def plan(
         emit([p.to_dict() for p in plans])
     else:
         for p in plans:
-            plan_table(p)
+            typer.echo(str(p))
     if refused := [p.too_large for p in plans if p.too_large]:
         typer.echo(f"fastdp: {refused[0]}", err=True)
         raise typer.Exit(ModelTooLargeError.exit_code)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from ..run.plantext import duration
+
 if TYPE_CHECKING:
     from .._util.progress import Progress
-    from ..run.plan import Plan
     from ..run.synthesize import Run
 
 # Lines are as long as they need to be; in a pipe, tables too.
@@ -82,20 +83,6 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
         yield told
 
 
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def size(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
-
-
 def _from_here(path: Path | None) -> str:
     """A path below the working folder without what leads to it."""
     here = Path.cwd()
@@ -130,73 +117,6 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
     if report:
         name = "report.html" if len(runs) == 1 else "report-eps-*.html"
         console.print(f"Look at {out}.private/{name} (it sees the truth: not for release).")
-
-
-def plan_table(plan: Plan) -> None:
-    """The plan of one epsilon for people."""
-    console.print(
-        f"[bold]{plan.mechanism}[/bold], epsilon {plan.epsilon:g}, delta {plan.delta:g} ({plan.calibration}): "
-        f"mu {plan.mu:.4f}, clip {f'chosen in the run, at most {plan.clip}' if plan.clip_options else plan.clip}, unit {plan.unit}"
-    )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("marginal", overflow="fold")
-    for name in ("cells", "times", "noise per cell (rows)", "detectable count"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    for line in plan.lines:
-        table.add_row(
-            " x ".join(line.clique),
-            f"{line.cells:,}",
-            str(line.times),
-            f"{line.sigma:,.1f}",
-            f"{line.detectable:,.0f}",
-            line.note,
-        )
-    console.print(table)
-    for what, share in plan.charges:
-        console.print(f"{what}: {share:.1%} of mu^2")
-    console.print(f"{plan.measurements} measurements; model: {_model_words(plan)}")
-    about = "about" if plan.model_exact else "at most about"
-    console.print(
-        f"for {plan.rows:,} rows: {about} {size(plan.memory_bytes)} of memory and {duration(plan.seconds)}"
-    )
-    if plan.less_noise > 0:
-        console.print(f"{plan.less_noise:.0%} less noise than the classic-rdp calibration would need")
-    if plan.clip_options:
-        _clip_options(plan)
-    elif plan.clip_bias is not None:
-        better = f"; least error at clip {plan.clip_suggested}" if plan.clip_suggested else ""
-        console.print(f"clip {plan.clip} loses {plan.clip_bias:.2%} of the public rows{better}")
-    for note in plan.notes:
-        console.print(f"Note: {note}.")
-
-
-def _model_words(plan: Plan) -> str:
-    if plan.too_large:
-        return plan.too_large
-    if not plan.model_cells:
-        return "chosen in the run" if not plan.model_exact else "none"
-    if plan.model_exact:
-        return f"{plan.model_cells:,} cells in {len(plan.cliques)} cliques"
-    return f"chosen in the run, at most {plan.model_cells:,} cells"
-
-
-def _clip_options(plan: Plan) -> None:
-    """The clips a run may choose, with the noise of each and what public data says of it."""
-    seen = plan.clip_bias is not None
-    table = Table(box=None, pad_edge=False)
-    for name in ("clip", "noise per cell (rows)", *(("public rows lost", "expected error") if seen else ())):
-        table.add_column(name, justify="right")
-    for o in plan.clip_options:
-        told = (f"{o.lost:.1%}", f"{o.error:.3f}") if o.lost is not None and o.error is not None else ()
-        table.add_row(f"{o.clip:,}", f"{o.sigma:,.1f}", *told)
-    console.print(
-        f"The clip is chosen by a noisy histogram of rows per user (noise {plan.clip_noise:,.1f} users per bin): the one with the least "
-        "expected error from rows lost and noise. The noise above is that of the largest clip; of some clips, in a typical marginal:"
-    )
-    console.print(table)
-    if seen:
-        console.print(f"The public data would choose clip {plan.clip_suggested}")
 
 
 ASIDE = ("private", "rows", "columns", "baselines", "seconds")

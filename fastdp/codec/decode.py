@@ -95,6 +95,26 @@ def _uniform(seed: int, column: str, purpose: str, row: int, count: int) -> np.n
     return u
 
 
+def _inside(column: Column, codes: np.ndarray, seed: int, row: int) -> np.ndarray:
+    """The codes, with values outside the domain drawn evenly from the known values (or bins) where the column
+    has neither nulls nor a value that stands for them: a column without nulls is written without nulls."""
+    overflow = column.overflow_code
+    if overflow is None or column.null_code is not None or _has_stand_in(column):
+        return codes
+    outside = codes == overflow
+    if not outside.any():
+        return codes
+    drawn = np.floor(_uniform(seed, column.name, "overflow", row, len(codes)) * column.base)
+    return np.where(outside, np.minimum(drawn, column.base - 1).astype(codes.dtype), codes)
+
+
+def _has_stand_in(column: Column) -> bool:
+    """Whether values outside the domain decode to a value of their own: `other`, or a tail."""
+    if isinstance(column, Categorical):
+        return column.other is not None
+    return isinstance(column, Numeric) and column.overflow_code not in bins_of(column)[1]
+
+
 def _decode_rows(
     schema: Schema, codes: dict[str, np.ndarray], seed: int, row: int, outputs: bool
 ) -> pa.RecordBatch:
@@ -107,6 +127,7 @@ def _decode_rows(
         names.append(name)
         arrays.append(array)
 
+    codes = {name: _inside(schema.columns[name], column, seed, row) for name, column in codes.items()}
     for item in schema.fields.values():
         if not isinstance(item, Derived):
             if item.name in codes:
@@ -255,8 +276,9 @@ class _Book:
                 self.table = self.table.astype(dtypes.arrow(column.dtype).to_pandas_dtype())
             return
         if dtypes.family(column.dtype) == "string":
-            self.texts = _texts([str(v) for v in values], column.dtype)
-            self.table = np.arange(len(values), dtype=np.int32)
+            number = {text: i for i, text in enumerate(dict.fromkeys(str(v) for v in values))}
+            self.texts = _texts(list(number), column.dtype)
+            self.table = np.array([number[str(v)] for v in values], dtype=np.int32)
             return
         self.table = _machine(values, column.dtype)
 

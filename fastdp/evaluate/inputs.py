@@ -151,15 +151,26 @@ def kernel_ready(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
 
 
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of words by number (dictionary) or by view as its words, which every function of Arrow knows."""
+    import pyarrow as pa
+
+    def words(array: pa.Array) -> pa.Array:
+        if isinstance(array, pa.DictionaryArray):
+            return words(array.dictionary).take(array.indices)
+        return array.cast(pa.string()) if pa.types.is_string_view(array.type) else array
+
+    kind = column.type.value_type if isinstance(column.type, pa.DictionaryType) else column.type
+    kind = pa.string() if pa.types.is_string_view(kind) else kind
+    return pa.chunked_array([words(chunk) for chunk in column.chunks], type=kind)
+
+
 def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
     """Through Arrow's dictionary of the two columns one after the other."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if isinstance(truth.type, pa.DictionaryType):
-        truth = truth.cast(truth.type.value_type)
-    if isinstance(synthetic.type, pa.DictionaryType):
-        synthetic = synthetic.cast(synthetic.type.value_type)
+    truth, synthetic = _plain(truth), _plain(synthetic)
     kind = truth.type
     if kind != synthetic.type:
         both = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in (kind, synthetic.type)]

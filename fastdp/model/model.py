@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._core.infer import Engine
+from .._util.html import facts_html
 from ..domain import Clique, Domain
 from ..errors import DataError, ModelTooLargeError, UsageError
 from . import store
@@ -105,6 +106,17 @@ class Model:
         """The maximal cliques, in the domain's order."""
         sets = [frozenset(n.axes) for n in self.nodes]
         return [self.domain.canonical(s) for s in sets if not any(s < t for t in sets)]
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        facts = {
+            "rows": f"{self.total:,.0f}",
+            "attributes": ", ".join(self.domain),
+            "cliques": "; ".join(" x ".join(c) for c in self.cliques),
+            "cells": f"{self.cells:,}",
+            "loss": f"{self.loss:.6g} after {self.iterations} iterations: {self.ended}",
+        }
+        return facts_html("fastdp.Model", facts)
 
     def __repr__(self) -> str:
         return (

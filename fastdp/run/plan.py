@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._util.html import text_html
 from ..domain import Clique
 from ..errors import ModelTooLargeError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.parts.common import users_share
 from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
+from .plantext import plan_text
 
 if TYPE_CHECKING:
     from ..mechanisms.base import Config, Outline
@@ -86,6 +88,13 @@ class Plan:
     clip_options: tuple[ClipOption, ...] = ()
     clip_noise: float | None = None
     model_exact: bool = True
+
+    def __str__(self) -> str:
+        return plan_text(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return text_html(plan_text(self))
 
     @property
     def measurements(self) -> int:

@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._util.files import synthetic_path
-from ..errors import RunError
+from .._util.html import facts_html
+from ..errors import RunError, UsageError
+from .folder import whole_file
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
     from ..measurement import Measurement
@@ -79,6 +83,64 @@ class Run:
         schema = self._made.arrow_schema()
         batches = (batch for table in self._made.tables() for batch in table.to_batches())
         return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def to_arrow(self) -> pa.Table:
+        """All synthetic rows as one `pyarrow.Table`."""
+        return self.reader().read_all()
+
+    def to_polars(self) -> pl.DataFrame:
+        """All synthetic rows as a `polars.DataFrame`."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All synthetic rows as a `pandas.DataFrame` (needs pandas)."""
+        return self.to_arrow().to_pandas()
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow (or .feather)."""
+        import pyarrow as pa
+
+        target = Path(path)
+        suffix = target.suffix.lower()
+        if suffix not in (".parquet", ".csv", ".arrow", ".feather"):
+            raise UsageError(f"{target}: rows are written as .parquet, .csv, .arrow or .feather")
+        with whole_file(target) as part, self.reader() as reader:
+            if suffix == ".parquet":
+                import pyarrow.parquet as pq
+
+                with pq.ParquetWriter(part, reader.schema, compression="zstd") as writer:
+                    for batch in reader:
+                        writer.write_batch(batch)
+            elif suffix == ".csv":
+                import pyarrow.csv as csv
+
+                plain = pa.schema([(f.name, getattr(f.type, "value_type", f.type)) for f in reader.schema])
+                with csv.CSVWriter(part, plain) as writer:
+                    for batch in reader:
+                        writer.write_table(pa.Table.from_batches([batch]).cast(plain))
+            else:
+                with pa.ipc.new_file(part, reader.schema) as writer:
+                    for batch in reader:
+                        writer.write_batch(batch)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is promised, and how the rows were made."""
+        p = self.privacy
+        unit = p.get("unit", {})
+        facts = {
+            "epsilon, delta": f"{p.get('epsilon', 0.0):.6g}, {p.get('delta', 0.0):.6g}",
+            "protected": unit.get("adjacency", ""),
+            "mechanism": (p.get("mechanism") or {}).get("recipe", ""),
+            "columns": ", ".join(self.schema.domain),
+            "model": "" if self.model is None else repr(self.model),
+            "folder": "" if self.out is None else str(self.out),
+            "": "" if p.get("private") is True else "NOT PRIVATE: the noise was drawn from a known seed",
+        }
+        return facts_html("fastdp.Run", facts)
 
     def __arrow_c_stream__(self, requested_schema=None):
         return self.reader().__arrow_c_stream__(requested_schema)

@@ -112,9 +112,7 @@ def draft(public_frame: Any, *, user: str | None = None, bins: int = 20) -> dict
                 max=ends["max"].as_py().date().isoformat(),
             )
         else:
-            if pa.types.is_dictionary(field.type):
-                column = column.cast(kind)
-            values = sorted(column.unique().to_pylist()) or [_EMPTY.get(family, "")]
+            values = sorted(set(column.unique().to_pylist())) or [_EMPTY.get(family, "")]
             if len(values) > 100_000:
                 raise SchemaError(
                     f"column {field.name!r}: more than 100000 distinct values; is it the user column?"

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from .._util.html import text_html
 from ..domain import Domain
 from ..errors import SchemaError, UsageError
 from . import document, importers
@@ -177,6 +178,10 @@ class Schema:
         schema = cls(**document.parse(plain))
         schema.domain  # noqa: B018  a name used twice is found here
         return schema
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the columns and what their codes mean."""
+        return text_html(self.describe())
 
     @classmethod
     def of(cls, source: Schema | str | os.PathLike[str]) -> Schema:

@@ -1,0 +1,108 @@
+"""A plan in words and figures, for people: what `print(plan)` and `fastdp plan` show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+WIDEST = 60
+"""Characters of a table's first column; longer names are cut."""
+
+
+def plan_text(plan: Plan) -> str:
+    clip = f"chosen in the run, at most {plan.clip}" if plan.clip_options else str(plan.clip)
+    lines = [
+        f"{plan.mechanism}, epsilon {plan.epsilon:g}, delta {plan.delta:g} ({plan.calibration}): "
+        f"mu {plan.mu:.4f}, clip {clip}, unit {plan.unit}"
+    ]
+    heads = ("marginal", "cells", "times", "noise per cell (rows)", "detectable count", "")
+    rows = [
+        (
+            " x ".join(line.clique),
+            f"{line.cells:,}",
+            str(line.times),
+            f"{line.sigma:,.1f}",
+            f"{line.detectable:,.0f}",
+            line.note,
+        )
+        for line in plan.lines
+    ]
+    lines += table([heads, *rows])
+    lines += [f"{what}: {share:.1%} of mu^2" for what, share in plan.charges]
+    lines.append(f"{plan.measurements} measurements; model: {_model(plan)}")
+    about = "about" if plan.model_exact else "at most about"
+    lines.append(
+        f"for {plan.rows:,} rows: {about} {size(plan.memory_bytes)} of memory and {duration(plan.seconds)}"
+    )
+    if plan.less_noise > 0:
+        lines.append(f"{plan.less_noise:.0%} less noise than the classic-rdp calibration would need")
+    if plan.clip_options:
+        lines += _clips(plan)
+    elif plan.clip_bias is not None:
+        better = f"; least error at clip {plan.clip_suggested}" if plan.clip_suggested else ""
+        lines.append(f"clip {plan.clip} loses {plan.clip_bias:.2%} of the public rows{better}")
+    lines += [f"Note: {note}." for note in plan.notes]
+    return "\n".join(lines)
+
+
+def _model(plan: Plan) -> str:
+    if plan.too_large:
+        return plan.too_large
+    if not plan.model_cells:
+        return "none" if plan.model_exact else "chosen in the run"
+    if plan.model_exact:
+        return f"{plan.model_cells:,} cells in {len(plan.cliques)} cliques"
+    return f"chosen in the run, at most {plan.model_cells:,} cells"
+
+
+def _clips(plan: Plan) -> list[str]:
+    """The clips a run may choose, with the noise of each and what public data says of it."""
+    seen = plan.clip_bias is not None
+    heads = ("clip", "noise per cell (rows)", *(("public rows lost", "expected error") if seen else ()))
+    rows = []
+    for option in plan.clip_options:
+        costs: tuple[str, ...] = ()
+        if option.lost is not None and option.error is not None:
+            costs = (f"{option.lost:.1%}", f"{option.error:.3f}")
+        rows.append((f"{option.clip:,}", f"{option.sigma:,.1f}", *costs))
+    lines = [
+        f"The clip is chosen by a noisy histogram of rows per user (noise {plan.clip_noise:,.1f} users per bin): "
+        "the one with the least",
+        "expected error from rows lost and noise. The noise above is that of the largest clip; of some clips, in a "
+        "typical marginal:",
+        *table([heads, *rows], left=0),
+    ]
+    if seen:
+        lines.append(f"The public data would choose clip {plan.clip_suggested}")
+    return lines
+
+
+def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Lines of a table; its first `left` columns, and one without a head, are set to the left."""
+    heads = rows[0]
+    cells = [[text if len(text) <= WIDEST else text[: WIDEST - 3] + "..." for text in row] for row in rows]
+    widths = [max((len(row[i]) for row in cells if i < len(row)), default=0) for i in range(len(heads))]
+    return [
+        "  ".join(
+            text.ljust(width) if i < left or not heads[i] else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
