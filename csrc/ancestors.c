@@ -59,8 +59,8 @@ static void fill_some(fdp_team *team, int number, void *ctx) {
     }
 }
 
-int fdp_ancestors_fill(const fdp_ancestors_shape *shape, const double *m, const double *f, const double *variance,
-                       double time, double total, fdp_team *team, double *values) {
+int fdp_ancestors_fill(const fdp_ancestors_shape *shape, const double *m, const double *f,
+                       const double *variance, double time, double total, fdp_team *team, double *values) {
     for (int64_t i = 0; i < shape->rows; i++) {
         const int64_t n = shape->first[i + 1] - shape->first[i];
         if (n < 1 || n > FDP_ANCESTORS_MOST) return FDP_ERR_ARGUMENT;
@@ -95,8 +95,8 @@ static void product_some(fdp_team *team, int number, void *ctx) {
     }
 }
 
-int fdp_ancestors_product(int64_t rows, const int64_t *first, const int32_t *column, const int64_t *at, const double *values,
-                          const double *x, fdp_team *team, double *out) {
+int fdp_ancestors_product(int64_t rows, const int64_t *first, const int32_t *column, const int64_t *at,
+                          const double *values, const double *x, fdp_team *team, double *out) {
     product_job job = {rows, first, column, at, values, x, out, 0};
     fdp_team_do(team, first[rows] > 65536 ? team->most : 1, product_some, &job);
     return FDP_OK;

@@ -18,18 +18,18 @@ cdef extern from "ancestors.h" nogil:
         const uint8_t *mask
         const int64_t *parts
         const int64_t *place
-    int fdp_ancestors_fill(const fdp_ancestors_shape *, const double *, const double *, const double *, double, double,
-                           fdp_team *, double *)
-    int fdp_ancestors_product(int64_t, const int64_t *, const int32_t *, const int64_t *, const double *, const double *,
-                              fdp_team *, double *)
+    int fdp_ancestors_fill(const fdp_ancestors_shape *, const double *, const double *, const double *,
+                           double, double, fdp_team *, double *)
+    int fdp_ancestors_product(int64_t, const int64_t *, const int32_t *, const int64_t *, const double *,
+                              const double *, fdp_team *, double *)
 
 
 MOST = FDP_ANCESTORS_MOST
 
 
 cdef class Ancestors:
-    """The factor L of an approximate inverse L' L. `first`, `column`, `mask`, `parts`, `place` as in csrc/ancestors.h;
-    every row ends with itself."""
+    """The factor L of an approximate inverse L' L. `first`, `column`, `mask`, `parts`, `place` as in
+    csrc/ancestors.h; every row ends with itself."""
 
     cdef const int64_t[::1] first, parts, place, t_first, t_at
     cdef const int32_t[::1] column, t_column
@@ -49,9 +49,11 @@ cdef class Ancestors:
         order = np.argsort(column, kind="stable")
         row = np.repeat(np.arange(self.rows, dtype=np.int32), np.diff(first))
         self.t_at, self.t_column = order, np.ascontiguousarray(row[order])
-        self.t_first = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=self.rows))]).astype(np.int64)
+        ends = np.cumsum(np.bincount(column, minlength=self.rows))
+        self.t_first = np.concatenate([[0], ends]).astype(np.int64)
 
-    def fill(self, const double[::1] m, const double[::1] f, const double[::1] variance, double time, double total):
+    def fill(self, const double[::1] m, const double[::1] f, const double[::1] variance, double time,
+             double total):
         """L for the counts m, functionals f and the diagonal variance / time; returns its values (a view)."""
         cdef fdp_ancestors_shape shape
         cdef int code
@@ -60,7 +62,8 @@ cdef class Ancestors:
         shape.rows, shape.first, shape.column = self.rows, &self.first[0], &self.column[0]
         shape.mask, shape.parts, shape.place = &self.mask[0], &self.parts[0], &self.place[0]
         with nogil:
-            code = fdp_ancestors_fill(&shape, &m[0], &f[0], &variance[0], time, total, &self.team.c, &self.values[0])
+            code = fdp_ancestors_fill(&shape, &m[0], &f[0], &variance[0], time, total, &self.team.c,
+                                      &self.values[0])
         check(code, "the approximate inverse of the covariance")
         return np.asarray(self.values)
 
@@ -70,8 +73,8 @@ cdef class Ancestors:
         if x.shape[0] != self.rows:
             raise ValueError("one number per functional")
         with nogil:
-            code = fdp_ancestors_product(self.rows, &self.first[0], &self.column[0], NULL, &self.values[0], &x[0],
-                                         &self.team.c, &self.between[0])
+            code = fdp_ancestors_product(self.rows, &self.first[0], &self.column[0], NULL, &self.values[0],
+                                         &x[0], &self.team.c, &self.between[0])
         check(code, "a product with the approximate inverse")
         return np.asarray(self.between)
 
@@ -82,7 +85,7 @@ cdef class Ancestors:
         out = np.empty(self.rows)
         cdef double[::1] view = out
         with nogil:
-            code = fdp_ancestors_product(self.rows, &self.t_first[0], &self.t_column[0], &self.t_at[0], &self.values[0],
-                                         &self.between[0], &self.team.c, &view[0])
+            code = fdp_ancestors_product(self.rows, &self.t_first[0], &self.t_column[0], &self.t_at[0],
+                                         &self.values[0], &self.between[0], &self.team.c, &view[0])
         check(code, "a product with the approximate inverse")
         return out

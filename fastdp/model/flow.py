@@ -1,9 +1,9 @@
 """The mirror flow in long implicit strides, for AdaGrid's rows.
 
-Mirror descent is Euler's method for d theta / dt = - gradient of the loss. Where fine cells stand far above their
-noise and remainders do not, the flow is stiff: a plain step is bounded by the largest count / variance, and
-thousands are needed before small counts have moved at all. Implicit strides are not bounded so. One of length h from
-the potentials theta, in the direction of a velocity p of the last stride (`Flow.stride`), is the minimiser of
+Mirror descent is Euler's method for d theta / dt = - gradient of the loss. Where fine cells stand far above
+their noise and remainders do not, the flow is stiff: a plain step is bounded by the largest count / variance,
+and thousands are needed before small counts have moved at all. Implicit strides are not bounded so. One of
+length h from the potentials theta, with the multipliers p of the stride before, is the minimiser of
 
     h loss(mu) + KL(mu || model at theta - c B' p);
 
@@ -12,12 +12,13 @@ its dual has one multiplier per functional (see `functionals`), is smooth and st
     g(l) = y - f(theta - B' l) + (s2 / h) (l - c p) = 0,        Hessian  B Cov B' + diag(s2 / h),
 
 and one call of the oracle gives its gradient. It is solved by L-BFGS with the approximate inverse of
-csrc/ancestors.h as its first guess of the inverse Hessian; as Cov changes slowly, pairs of one stride serve the
-next. c and the factor of h are those of the backward difference formula of second order (BDF2), so that few strides
-follow the flow closely: an early stop then leaves what was measured badly where plain mirror descent leaves
-it, which first-order strides (iterated KL penalties) do not.
+csrc/ancestors.h as its first guess of the inverse Hessian; as Cov changes slowly, pairs of one stride serve
+the next. c and the factor of h are those of the backward difference formula of second order (BDF2), so that
+few strides follow the flow closely: an early stop then leaves what was measured badly where plain mirror
+descent leaves it, which first-order strides (iterated KL penalties) do not.
 
-Time is counted in units of the noise of a cell: a count of x standard deviations has relaxed by about exp(- x t).
+Time is counted in units of the noise of a cell: a count of x standard deviations has relaxed by about
+exp(- x t).
 """
 
 from __future__ import annotations
@@ -38,16 +39,18 @@ from .options import MOST_CALLS, NOISY, Options
 from .task import Task, errors_of, single
 
 FIRST, LONG, GROW = 0.018, 0.07, 0.35
-"""Lengths of strides: the first; then twice the last, up to the larger of LONG and GROW times the time so far. Shorter
-ones change no score. All constants of this module were chosen on one seed of four problems, Chicago's coded trips and
-a million simulated ones at epsilon 1 and 10; other seeds, ten million trips and adult saw them only afterwards."""
+"""Lengths of strides: the first; then twice the last, up to the larger of LONG and GROW times the time so
+far. The constants of this module were chosen on one seed of four problems: Chicago's coded trips and a
+million simulated ones, at epsilon 1 and 10; SETTLED, LAST and SMOOTH also on one seed of ten million trips at
+epsilon 1 and of a second million at epsilon 10. Other seeds and adult decided nothing
+(bench/adagrid_fits.py)."""
 
 RAMP = 20
 """Iterations of the first stride, whose length grows to its own from a twelfth: the start is far away."""
 
 INNER, MOST, CLOSE, NEAR = 12, 40, 0.1, 1.5
-"""Iterations of a stride: it ends earlier where its residual (rms, in standard deviations) is below CLOSE, later, up to MOST,
-where it is above NEAR or the loss has not fallen."""
+"""Iterations of a stride: it ends earlier where its residual (rms, in standard deviations) is below CLOSE,
+later, up to MOST, where it is above NEAR or the loss has not fallen."""
 
 MEMORY = 10
 """Pairs of L-BFGS. Five need a tenth more calls, thirty no fewer."""
@@ -59,14 +62,21 @@ PATIENCE = 3
 """Strides below the noise level that may pass until every order of marginals is near its own."""
 
 STEEP = 0.4
-"""A step is taken if the slope at its end is at most this part of the slope at its beginning, with the sign turned."""
+"""A step is taken if the slope at its end is at most this part of that at its beginning, with the sign
+turned."""
 
-SETTLED = 0.75
-"""stop="refined" ends where the loss of the distinct functionals is this part of what their noise explains. The expected
-error is least between 0.73 and 0.9 on all four problems; the loss of all rows there is 0.90 to 0.98 of its own
-level, because most rows are repeated questions whose disagreement nothing can lower."""
+SETTLED = 0.8
+"""stop="refined" ends where the loss of the distinct functionals is this part of what their noise explains.
+The error of the scores is least between 0.73 and 0.9 on the four problems: pairs would go on, cells of
+higher order would rather end earlier. So pairs and single attributes alone make a last stride. The loss of
+all rows stands at 0.90 to 0.98 of its own level there: most rows are repeated questions, whose disagreement
+nothing can lower."""
 
-SMOOTH = 0.5
+PAIRS, LAST, HELD = 2, 0.04, 1e8
+"""The order of the functionals that make the last stride, its length, and what the variance of the others is
+multiplied by meanwhile."""
+
+SMOOTH = 0.25
 """Time that single attributes have flowed from uniform to where a fit starts: in closed form."""
 
 
@@ -156,9 +166,11 @@ class Flow:
             return FIRST
         return min(2 * self._length, max(LONG, GROW * self.time))
 
-    def stride(self, length: float, clock: Clock) -> None:
-        """One implicit stride; z is where it leads. The start of the next is remembered for `back`."""
-        ratio = length / self._length if self._length else 0.0
+    def stride(self, length: float, clock: Clock, only: np.ndarray | None = None) -> None:
+        """One implicit stride; z is where it leads, and where it began is remembered for `back`. `only`: of
+        these functionals, by a step of first order, while the others pull at nothing."""
+        ratio = length / self._length if self._length and only is None else 0.0
+        variance = self.lines.variance if only is None else np.where(only, 1.0, HELD) * self.lines.variance
         keep, share = ratio * ratio / (1 + 2 * ratio), (1 + ratio) / (1 + 2 * ratio)
         pull = keep * self._velocity
         steps = np.full(MOST, share * length)
@@ -170,11 +182,11 @@ class Flow:
             time = step * self.unit
             if i == 0 or (not self._length and i in (RAMP // 4, RAMP // 2)):
                 m = self._z.m if i == 0 else self._at.m
-                self._inverse.fill(m, f, self.lines.variance, time, self.total)
-            soft = self.lines.variance / time
+                self._inverse.fill(m, f, variance, time, self.total)
+            soft = variance / time
             slope = self.lines.target - f + soft * (at - pull)
             if i > 2 and (self._length or i >= RAMP):
-                rms = math.sqrt(dot(slope, slope / self.lines.variance) / at.size)
+                rms = math.sqrt(dot(slope, slope / variance) / at.size)
                 if rms < CLOSE or (i >= enough and rms < NEAR and self.lines.loss(f) < self.loss):
                     break
             at, f = self._iterate(at, f, slope, soft, pull)
@@ -233,8 +245,8 @@ class Flow:
         return -way
 
     def back(self, before: float, wanted: float) -> None:
-        """Goes back along the last stride, from z to where the loss is just below `wanted`; before: the loss where it
-        began. Potentials are linear in between; a few calls by the rule of false position."""
+        """Goes back along the last stride, from z to where the loss is just below `wanted`; before: the loss
+        where it began. Potentials are linear in between; a few calls by the rule of false position."""
         slow, fast = (0.0, before), (1.0, self.loss)
         aim, width = wanted - 0.02 * (wanted - self.loss), 0.1 * (wanted - self.loss)
         self._z, self._at = self._at, self._z  # z: where the stride began, at: where it leads
@@ -310,6 +322,9 @@ def run(flow: Flow, goal: Goal, options: Options, quadratic: Quadratic, clock: C
                 if before > goal.loss:
                     flow.back(before, goal.loss)
                     clock.tick(flow.calls, flow.loss)
+                low = flow.lines.order <= PAIRS
+                if options.stop == "refined" and low.any() and not low.all():
+                    flow.stride(LAST, clock, low)
                 return goal.name
             if not patience:
                 return "tolerance"

@@ -9,8 +9,8 @@ f = B m with targets y and variances s2, and
     loss = 1/2 sum (f - y)^2 / s2 + constant,
 
 the constant being the disagreement of answers to the same question. The sets nest: a cell lies inside its
-projections, a remainder inside its cell. Counts of nested sets have covariances that are known from the counts
-alone, which is what makes a good approximate inverse possible (csrc/ancestors.h).
+projections, a remainder inside its cell. Counts of nested sets have covariances that are known from the
+counts alone, which is what makes a good approximate inverse possible (csrc/ancestors.h).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def adaptive(parts: Sequence[Part]) -> bool:
 class Functionals:
     """The distinct functionals of a quadratic: single cells first, then remainders.
 
-    `target`, `variance`: of each; `constant`: of the loss; `at`: where the cells lie in the plan's vector;
-    `rest`: the remainders as a matrix over the `active` entries of that vector.
+    `target`, `variance`, `order` (attributes of the set that asked): of each; `constant`: of the loss; `at`:
+    where the cells lie in the plan's vector; `rest`: the remainders as a matrix over its `active` entries.
     """
 
     def __init__(self, plan: Plan, quadratic: Quadratic):
@@ -68,7 +68,8 @@ class Functionals:
         self.at = self.active[self._cells]
         self.target = np.concatenate([t[self._cells], quadratic.b[remainder]])
         self.variance = 1 / np.concatenate([w[self._cells], quadratic.v[remainder]])
-        self.rows, self.size, self._plan = quadratic.rows, self.target.size, plan
+        self.size, self._plan = self.target.size, plan
+        self.order = self._orders()
 
     def answers(self, m: np.ndarray) -> np.ndarray:
         """The functionals at the plan's vector of marginals."""
@@ -95,6 +96,16 @@ class Functionals:
         ]
         return [(span, number[span]) for span in spans if (number[span] >= 0).all()]
 
+    def _orders(self) -> np.ndarray:
+        axes = np.zeros(max(self._plan.size, 1), np.int64)
+        for place in self._plan.places.values():
+            axes[place.at : place.at + place.size] = len(place.axes)
+        order = np.concatenate([axes[self.at], np.zeros(self.rest.shape[0], np.int64)])
+        entry = sp.coo_array(self.rest)
+        above = entry.data < 0
+        order[self.at.size + entry.coords[0][above]] = axes[self.active[entry.coords[1][above]]]
+        return order
+
     def _numbers(self) -> np.ndarray:
         """The functional of every entry of the vector that is one; -1 elsewhere."""
         number = np.full(max(self._plan.size, 1), -1, np.int64)
@@ -103,7 +114,7 @@ class Functionals:
 
     def ancestors(self, threads) -> Ancestors:
         """Which measured cells contain each functional, for the approximate inverse. The parts of a cell, its
-        projections and itself, lie one after another in `place`; a remainder has those of the cell it is left of."""
+        projections and itself, lie one after another in `place`; a remainder has those of its cell."""
         number = self._numbers()
         begin = np.zeros(number.size, np.int64)
         width = np.zeros(number.size, np.int64)
@@ -157,8 +168,8 @@ def _parts(
     domain: Domain, places: Mapping[frozenset[str], Place], spot: Place, cells: np.ndarray
 ) -> np.ndarray:
     """Where in the vector the projections of a place's cells lie: column b - 1 is the one onto the axes whose
-    bits are set in b, the last the cell itself. Just that one where a projection is not in the vector, or there are too
-    many of them."""
+    bits are set in b, the last the cell itself. Just that one where a projection is not in the vector, or
+    there are too many of them."""
     own = (spot.at + cells)[:, None]
     if 1 << len(spot.axes) > MOST:
         return own

@@ -1,4 +1,4 @@
-"""AdaGrid's rows: distinct functionals, the approximate inverse, implicit strides against the twin, and fits by them."""
+"""AdaGrid's rows: distinct functionals, the approximate inverse and strides against the twin, fits."""
 
 from itertools import combinations
 
@@ -90,6 +90,14 @@ def masks_of(domain, plan, lines):
     return masks, hulls
 
 
+def _orders(masks):
+    """How many attributes a cell's mask fixes: those of which it holds one value."""
+    cubes = masks.reshape(-1, *SMALL.shape(tuple(SMALL))).astype(bool)
+    n = len(SMALL)
+    values = [cubes.any(axis=tuple(1 + j for j in range(n) if j != i)).sum(axis=1) for i in range(n)]
+    return np.sum([v == 1 for v in values], axis=0)
+
+
 @pytest.fixture(scope="module")
 def problem():
     joint = table(SMALL, 1, 20_000)
@@ -178,6 +186,19 @@ def test_strides_are_the_twin_s(problem, monkeypatch):
         state.stride(length, Clock(None))
         assert np.abs((state.f - masks @ joint) / np.sqrt(lines.variance)).max() < 1e-5
     assert state.loss == pytest.approx(lines.loss(masks @ joint), rel=1e-6)
+
+
+def test_a_stride_of_some_moves_by_them_alone(problem):
+    """The last stride of "refined": single attributes and pairs pull, the others follow."""
+    _, _, plan, _, lines, engine, masks, _ = problem
+    assert (lines.order[: lines.at.size] == _orders(masks)[: lines.at.size]).all()
+    state = Flow(engine, lines, start(engine, plan, 20_000.0), 20_000.0)
+    state.stride(0.02, Clock(None))
+    low, before = lines.order <= 2, (state.f - lines.target) ** 2 / lines.variance
+    state.stride(0.05, Clock(None), low)
+    after = (state.f - lines.target) ** 2 / lines.variance
+    assert 0 < low.sum() < low.size and after[low].sum() < before[low].sum()
+    assert np.abs(state._velocity[~low]).max() < 1e-5 < np.abs(state._velocity[low]).max()
 
 
 def test_denoiser_is_the_flow():
