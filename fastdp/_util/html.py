@@ -8,8 +8,9 @@ from html import escape
 
 def facts_html(title: str, facts: Mapping[str, object]) -> str:
     """A table of the facts that are not empty."""
+    left = 'style="text-align:left"'
     rows = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(str(value))}</td></tr>'
+        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(str(value))}</td></tr>"
         for name, value in facts.items()
         if value not in ("", None)
     )

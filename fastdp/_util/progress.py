@@ -3,6 +3,7 @@ place."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..errors import Cancelled, UsageError
+
+LOG = logging.getLogger("fastdp")
+"""Stages of runs, as they begin; nothing in it depends on private data except the time that passes."""
 
 STAGES = {"read": 0.20, "measure": 0.10, "fit": 0.35, "sample": 0.10, "ids": 0.10, "write": 0.15}
 """A run's stages in order, and the part of its time each usually takes (for the time left)."""
@@ -78,6 +82,7 @@ class Reporter:
         self.check()
         if text:
             self.update(name, 0.0, text)
+        LOG.info("%s%s", f"{self._run}: " if self._run else "", text or name)
         start, around = time.perf_counter(), self.current
         self.current = name
         try:

@@ -15,10 +15,7 @@ from .ledger import ledger_app
 
 app = typer.Typer(
     name="fastdp",
-    help="Private synthetic data from tables of people: a differential-privacy guarantee per person.\n\n"
-    "Start with:  fastdp plan --mechanism taxi-adagrid --epsilon 1 --delta 2.5e-5",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -28,6 +25,27 @@ archetypes_app = typer.Typer(help="Archetypes of users, from public data.", no_a
 app.add_typer(schema_app, name="schema")
 app.add_typer(archetypes_app, name="archetypes")
 app.add_typer(ledger_app, name="ledger")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        typer.echo(f"fastdp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="The version, and no more.")
+    ] = False,
+) -> None:
+    """Private synthetic data from tables of people: a differential-privacy guarantee per person.
+
+    Start with:  fastdp plan --mechanism taxi-adagrid --epsilon 1 --delta 2.5e-5
+    """
+
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 SchemaOption = Annotated[
@@ -86,7 +104,8 @@ def synth(
         typer.Option(
             "--out",
             "-o",
-            help="Run folder to make; holds only what may be released (default: DATA.synthetic, beside the data).",
+            help="Run folder to make; holds only what may be released "
+            "(default: DATA.synthetic, beside the data).",
         ),
     ] = None,
     delta: Delta = 1e-9,
@@ -236,9 +255,7 @@ def plan(
         raise typer.Exit(ModelTooLargeError.exit_code)
 
 
-@app.command(
-    epilog="Example:\n\n\b\n  fastdp evaluate truth.parquet run --schema taxi-deid2 --metric deid2 --out report.html"
-)
+@app.command(epilog="Example:\n\n\b\n  fastdp evaluate truth.parquet run --metric deid2 --out report.html")
 def evaluate(
     truth: Annotated[str, typer.Argument(help="The true data. The result is NOT private.")],
     synthetic: Annotated[str | None, typer.Argument(help="Synthetic data, or a run folder.")] = None,
@@ -253,7 +270,8 @@ def evaluate(
         bool,
         typer.Option(
             "--without-truth",
-            help="Write the page that may be published, from a run folder alone: evaluate RUN --without-truth --out page.html",
+            help="Write the page that may be published, from a run folder alone: "
+            "evaluate RUN --without-truth --out page.html",
         ),
     ] = False,
     as_json: Json = False,
@@ -337,8 +355,8 @@ def schema_show(
     if source is None:
         emit(builtin_names()) if as_json else typer.echo("\n".join(builtin_names()))
         return
-    found = Schema.load(source)
-    emit(found.to_dict()) if as_json else typer.echo(found.describe())
+    schema = Schema.load(source)
+    emit(schema.to_dict()) if as_json else typer.echo(schema.describe())
 
 
 @schema_app.command(
@@ -372,11 +390,11 @@ def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], a
     """Whether a schema is well-formed; the error names column and field."""
     from ..schema import Schema
 
-    found = Schema.load(source)
+    schema = Schema.load(source)
     if as_json:
-        emit({"name": found.name, "columns": len(found.columns), "sha256": found.digest()})
+        emit({"name": schema.name, "columns": len(schema.columns), "sha256": schema.digest()})
     else:
-        typer.echo(f"{found!r} is well-formed, sha256 {found.digest()}")
+        typer.echo(f"{schema!r} is well-formed, sha256 {schema.digest()}")
 
 
 @schema_app.command(
@@ -418,13 +436,27 @@ def archetypes_fit(
     from .show import archetypes_table
 
     style = _dialect(dialect)
-    found = fit_folder(
+    fitted = fit_folder(
         public, out, mechanism, schema=schema, dialect=style, archetypes=archetypes, threads=threads
     )
     if as_json:
-        emit({"out": str(out), **found})
+        emit({"out": str(out), **fitted})
     elif not quiet:
-        archetypes_table(out, found)
+        archetypes_table(out, fitted)
+
+
+@app.command(epilog="Example:\n\n\b\n  fastdp doctor")
+def doctor(as_json: Json = False) -> None:
+    """What this installation is made of: version, kernels, threads, packages.
+
+    Exit code 1 if something is wrong.
+    """
+    from .doctor import facts, text
+
+    report = facts()
+    emit(report) if as_json else typer.echo(text(report))
+    if report["problems"]:
+        raise typer.Exit(1)
 
 
 @app.command("verify", epilog="Example:\n\n\b\n  fastdp verify run")
@@ -435,8 +467,9 @@ def verify_run(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute a run's epsilon from its statement, check every hash, compare measurements, schema and model with
-    the statement and, with --ledger, with what was drawn; fail if something private lies in the folder."""
+    """Recompute a run's epsilon from its statement, check every hash, compare measurements, schema and model
+    with the statement and, with --ledger, with what was drawn; fail if something private lies in the folder.
+    """
     from ..run.verify import verify
 
     verdict = verify(folder, ledger=ledger)

@@ -31,7 +31,8 @@ WORDS = {
 
 @contextmanager
 def progress_for(silent: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """A progress callback: a bar with the time left on a terminal, a line per stage in a log, None if silent."""
+    """A progress callback: a bar with the time left on a terminal, a line per stage in a log, None if
+    silent."""
     if silent:
         yield None
     elif sys.stderr.isatty():
@@ -44,7 +45,7 @@ def progress_for(silent: bool) -> Iterator[Callable[[Progress], None] | None]:
 def _lines() -> Callable[[Progress], None]:
     last = [""]
 
-    def told(p: Progress) -> None:
+    def show_stage(p: Progress) -> None:
         name = f"{p.run} {p.stage}".strip()
         if name != last[0]:
             last[0] = name
@@ -53,7 +54,7 @@ def _lines() -> Callable[[Progress], None]:
                 f"fastdp {p.seconds:7.1f} s  {run}{WORDS.get(p.stage, p.stage)}", file=sys.stderr, flush=True
             )
 
-    return told
+    return show_stage
 
 
 @contextmanager
@@ -70,7 +71,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=1.0, left="")
 
-        def told(p) -> None:
+        def show_progress(p) -> None:
             run = f"{p.run} " if p.run else ""
             left = p.seconds_left
             bar.update(
@@ -80,7 +81,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
                 left="" if left is None else f"about {duration(left)} left",
             )
 
-        yield told
+        yield show_progress
 
 
 def _from_here(path: Path | None) -> str:
@@ -101,7 +102,8 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
         if "clip_choice" in part:
             lost = part["clip_choice"]["lost"]
             console.print(
-                f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost:.0%} of the rows are left out"
+                f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost:.0%} of the "
+                "rows are left out"
             )
         stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
         if stages:
@@ -122,14 +124,14 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
 ASIDE = ("private", "rows", "columns", "baselines", "seconds")
 
 
-def scores_table(found: Mapping[str, Any], out: Path | None) -> None:
+def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
     """The scores of every metric, beside those of random samples of the truth where they were taken."""
-    samples = found.get("baselines") or {}
+    samples = results.get("baselines") or {}
     table = Table(box=None, pad_edge=False)
     table.add_column("score")
     for name in ("synthetic", *samples):
         table.add_column(name, justify="right")
-    for metric, scores in found.items():
+    for metric, scores in results.items():
         if metric in ASIDE or not isinstance(scores, Mapping):
             continue
         for key, value in scores.items():
@@ -146,20 +148,20 @@ def _score(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else ""
 
 
-def archetypes_table(out: Path, found: Mapping[str, Any]) -> None:
+def archetypes_table(out: Path, fitted: Mapping[str, Any]) -> None:
     """What `fastdp archetypes fit` found: each archetype, and the evidence for their number where it was
     chosen."""
     table = Table(box=None, pad_edge=False)
     for name in ("archetype", "public users", "rows per user", "commonest codes"):
         table.add_column(name, justify="left" if name == "commonest codes" else "right")
-    for a in found["archetypes"]:
+    for a in fitted["archetypes"]:
         usual = ", ".join(f"{k} {v}" for k, v in a["commonest_codes"].items())
         table.add_row(str(a["archetype"]), f"{a['users']:,}", f"{a['rows_per_user']:.1f}", usual)
     console.print(table)
-    if found["held_out"]:
-        best = max(e["log_likelihood"] for e in found["held_out"])
+    if fitted["held_out"]:
+        best = max(e["log_likelihood"] for e in fitted["held_out"])
         console.print("mean log likelihood of held-out rows below the best (standard error of the gap):")
-        for e in found["held_out"]:
+        for e in fitted["held_out"]:
             gap, error = best - e["log_likelihood"], e["error_of_gap_to_best"]
             console.print(f"  {e['archetypes']:>3} archetypes  {gap:.4f} ({error:.4f})")
-    console.print(f"{out}: {len(found['archetypes'])} archetypes, sha256 {found['sha256']}")
+    console.print(f"{out}: {len(fitted['archetypes'])} archetypes, sha256 {fitted['sha256']}")

@@ -152,7 +152,7 @@ def kernel_ready(values: np.ndarray) -> np.ndarray:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of words by number (dictionary) or by view as its words, which every function of Arrow knows."""
+    """A column of words by number (dictionary) or by view as its words, which all of Arrow knows."""
     import pyarrow as pa
 
     def words(array: pa.Array) -> pa.Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -58,13 +57,13 @@ class ClipOption:
 
 @dataclass(frozen=True)
 class Plan:
-    """One epsilon's plan; `print` shows it. `charges` are what else is paid for, as shares of mu^2. Where public data was
-    given, `clip_bias` is the share of its rows that the clip loses, and `clip_suggested` the clip of least
-    error on it. A run that chooses its clip has some of its `clip_options`, in users the `clip_noise` of the
-    histogram it will choose by, and in `clip` and in the lines' noise the bound, the most there can be.
-    `model_cells`: of the model, or unless `model_exact` of the largest that may be chosen in the run;
-    `too_large`: why the run would be refused for that. `less_noise`: the share of noise that the calibration
-    saves over "classic-rdp"."""
+    """One epsilon's plan; `print` shows it. `charges` are what else is paid for, as shares of mu^2. Where
+    public data was given, `clip_bias` is the share of its rows that the clip loses, and `clip_suggested`
+    the clip of least error on it. A run that chooses its clip has some of its `clip_options`, in users
+    the `clip_noise` of the histogram it will choose by, and in `clip` and in the lines' noise the bound,
+    the most there can be. `model_cells`: of the model, or unless `model_exact` of the largest that may be
+    chosen in the run; `too_large`: why the run would be refused for that. `less_noise`: the share of
+    noise that the calibration saves over "classic-rdp"."""
 
     mechanism: str
     epsilon: float
@@ -240,8 +239,8 @@ def _drowned(
         at += " even at clip 1"
     lower = "" if least == 1 else 'a lower clip (or clip = "private", which chooses one), '
     return (
-        f"{at}: most of what is measured would be noise, and the synthetic rows with it; what helps is {lower}"
-        "fewer or coarser columns, more rows, or a larger epsilon",
+        f"{at}: most of what is measured would be noise, and the synthetic rows with it; what helps is "
+        f"{lower}fewer or coarser columns, more rows, or a larger epsilon",
     )
 
 
@@ -273,8 +272,8 @@ def public_table(
 
     if is_folder(source):
         return True
-    known = resolve_schema(schema, recipes.load(mechanism))
-    return read(source, known, public=True, dialect=dialect, threads=threads)
+    own_schema = resolve_schema(schema, recipes.load(mechanism))
+    return read(source, own_schema, public=True, dialect=dialect, threads=threads)
 
 
 def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recipe) -> Schema:
@@ -287,7 +286,7 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
         raise UsageError(
             f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (--schema)"
         )
-    return schema if isinstance(schema, Schema) else Schema.load(os.fspath(schema))
+    return Schema.of(schema)
 
 
 def check_budget(epsilon: float, delta: float) -> None:

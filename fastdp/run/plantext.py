@@ -69,10 +69,10 @@ def _clips(plan: Plan) -> list[str]:
             costs = (f"{option.lost:.1%}", f"{option.error:.3f}")
         rows.append((f"{option.clip:,}", f"{option.sigma:,.1f}", *costs))
     lines = [
-        f"The clip is chosen by a noisy histogram of rows per user (noise {plan.clip_noise:,.1f} users per bin): "
-        "the one with the least",
-        "expected error from rows lost and noise. The noise above is that of the largest clip; of some clips, in a "
-        "typical marginal:",
+        f"The clip is chosen by a noisy histogram of rows per user (noise {plan.clip_noise:,.1f} users per "
+        "bin): the one with the least",
+        "expected error from rows lost and noise. The noise above is that of the largest clip; of some "
+        "clips, in a typical marginal:",
         *table([heads, *rows], left=0),
     ]
     if seen:

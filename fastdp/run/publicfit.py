@@ -41,11 +41,11 @@ def fit_folder(
     if archetypes is not None:
         wanted["archetypes"] = _number(archetypes)
     options = options_of(wanted)
-    known = resolve_schema(schema, recipe)
-    options.resolve(known.domain)
-    with read(public, known, public=True, dialect=dialect, threads=threads) as table:
+    own_schema = resolve_schema(schema, recipe)
+    options.resolve(own_schema.domain)
+    with read(public, own_schema, public=True, dialect=dialect, threads=threads) as table:
         model = fit(table, options, threads=threads)
-    store.save(model, known, out)
+    store.save(model, own_schema, out)
     return {
         "archetypes": model.describe(),
         "held_out": list(model.evidence),

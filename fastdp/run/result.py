@@ -101,7 +101,7 @@ class Run:
         return self.to_arrow().to_pandas()
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow (or .feather)."""
+        """Writes the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
         import pyarrow as pa
 
         target = Path(path)

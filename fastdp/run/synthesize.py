@@ -16,6 +16,7 @@ from ..errors import Cancelled, UsageError
 from ..mechanisms import recipe as recipes
 from ..privacy.clip import resolve as resolve_clip
 from ..public.archetypes.store import schema_of
+from ..schema import Schema
 from .folder import RunFolder
 from .plan import check_budget, resolve_schema
 from .result import Run
@@ -25,7 +26,6 @@ from .steps import Work, is_table
 if TYPE_CHECKING:
     from ..mechanisms.base import Config
     from ..privacy.ledger import Ledger
-    from ..schema import Schema
     from ..schema.dialect import Dialect
 
 __all__ = ["synthesize"]
@@ -171,6 +171,8 @@ def synthesize(
     FastdpError
         Of the kinds in `fastdp.errors`; texts carry no private value.
     """
+    if isinstance(table, Schema):
+        raise UsageError("the first argument is the data; a schema goes to schema=")
     if isinstance(epsilon, str | bytes):
         raise UsageError(f"epsilon must be a number or a list of them, got {epsilon!r}")
     if public is not None and _same(public, table):

@@ -1,0 +1,89 @@
+"""What this installation is made of, for bug reports and for those who wonder why it is slow."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from .._util.threads import available
+
+REQUIRED = ("numpy", "scipy", "pyarrow", "polars", "msgspec", "mpmath", "autodp", "numba", "typer", "rich")
+OPTIONAL = {
+    "pandas": "run.to_pandas()",
+    "duckdb": "DuckDB relations as sources",
+    "scikit-learn": "the utility metric",
+}
+VECTORS = ("sve2", "sve", "asimd", "neon", "avx512f", "avx2", "avx", "sse4_2")
+
+
+def facts() -> dict[str, Any]:
+    """Plain data: build, processor, threads, versions, optional parts, and `problems` (empty if none)."""
+    import fastdp
+
+    kernels, problems = _kernels(Path(fastdp.__file__).parent / "_core")
+    packages = {name: _version(name) for name in REQUIRED}
+    problems += [f"{name} is not installed" for name, found in packages.items() if found is None]
+    return {
+        "fastdp": fastdp.__version__,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "executable": sys.executable,
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "vectors": _vectors(),
+        "cores": os.cpu_count(),
+        "threads": available(),
+        "kernels": kernels,
+        "packages": packages,
+        "optional": {name: _version(name) for name in OPTIONAL},
+        "problems": problems,
+    }
+
+
+def text(report: dict[str, Any]) -> str:
+    """The facts for people."""
+    lines = [
+        f"fastdp {report['fastdp']}, {report['python']} ({report['executable']})",
+        f"{report['system']}, {report['machine']}; vector units: {', '.join(report['vectors']) or 'unknown'}",
+        f"threads used by default: {report['threads']} of {report['cores']} cores",
+        f"compiled kernels: {', '.join(report['kernels'])}",
+        "packages: "
+        + ", ".join(f"{name} {found or 'MISSING'}" for name, found in report["packages"].items()),
+    ]
+    for name, found in report["optional"].items():
+        lines.append(f"optional: {name} {found or 'not installed'} ({OPTIONAL[name]})")
+    lines += [f"PROBLEM: {problem}" for problem in report["problems"]] or ["no problem found"]
+    return "\n".join(lines)
+
+
+def _kernels(folder: Path) -> tuple[list[str], list[str]]:
+    """(names of the compiled parts that load, what is wrong with the others)."""
+    names = sorted(path.stem for path in folder.glob("*.pyi"))
+    loaded, problems = [], []
+    for name in names:
+        try:
+            import_module(f"fastdp._core.{name}")
+            loaded.append(name)
+        except ImportError as error:
+            problems.append(f"kernel {name} does not load ({error}); build fastdp again")
+    return loaded, problems
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _vectors() -> list[str]:
+    """The processor's vector units as Linux names them; empty elsewhere."""
+    try:
+        words = set(Path("/proc/cpuinfo").read_text().lower().split())
+    except OSError:
+        return []
+    return [name for name in VECTORS if name in words]
