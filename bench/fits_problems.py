@@ -1,10 +1,10 @@
 """Estimation problems with a known table behind them, for `bench.fits`: codes, noisy measurements, true
 error.
 
-The noise is numpy's, so nothing here is private; the accounting is that of the package (squares of mu add up,
-delta 1e-9, every row its own user). A problem is what `mst` would hand to the estimator (1-ways, rare values
-merged, the maximum spanning tree of the true pairs) or a set of marginals whose junction tree has cliques
-larger than any of them.
+The noise is numpy's, so nothing here is private; the accounting is that of the package (squares of mu add
+up, delta 1e-9, every row its own user). A problem is what `mst` would hand to the estimator (1-ways, rare
+values merged, the maximum spanning tree of the true pairs) or a set of marginals whose junction tree has
+cliques larger than any of them.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def adult() -> Table:
 
 
 def following(rows: int = 200_000, columns: int = 14, seed: int = 0) -> Table:
-    """A generated table whose columns follow from each other: each is a function of one before it, but for 3
-    % of the rows."""
+    """A generated table whose columns follow from each other: each is a function of one before it, but for
+    3 % of the rows."""
     rng = np.random.default_rng(seed)
     sizes = rng.choice([2, 3, 5, 8, 12, 20, 30, 60], columns)
     sizes[0] = 60

@@ -6,16 +6,19 @@
 
 #include "infer_exp.h"
 
-#define BLOCK 512       /* columns worked on at a time */
-#define FLAT 0.03       /* below this z the series of (1 - exp(-z)) / z is used; its error there is 1e-12 */
+#define BLOCK 512        /* columns worked on at a time */
+#define FLAT 0.03        /* below this z the series of (1 - exp(-z)) / z is used; its error there is 1e-12 */
 #define LEAST_Z (-300.0) /* cells further down than this are zero for every purpose, and their slope is */
+
+#define LEAST_SLOPE 1e-25 /* of phi; below, products would be of numbers too small for the processor's pace */
 
 typedef struct {
     double rss, divergence;
 } totals;
 
 /* w[n] = sum of sign * multipliers over the region's links, for columns [from, from + n) of row i. */
-static inline void gather_row(const fdp_dual_region *r, const double *x, int64_t i, int64_t from, int64_t n, double *w) {
+static inline void gather_row(const fdp_dual_region *r, const double *x, int64_t i, int64_t from, int64_t n,
+                              double *w) {
     double flat = 0;
     for (int64_t l = 0; l < r->n_links; l++)
         if (r->links[l].kind == FDP_LINK_ROW)
@@ -34,8 +37,8 @@ static inline void gather_row(const fdp_dual_region *r, const double *x, int64_t
 }
 
 /* Adds columns [from, from + n) of row i, which sum to `sum`, to the lane's edges. */
-static inline void scatter_row(const fdp_dual_region *r, int64_t lane, int64_t i, int64_t from, int64_t n, const double *u,
-                               double sum, double *edges) {
+static inline void scatter_row(const fdp_dual_region *r, int64_t lane, int64_t i, int64_t from, int64_t n,
+                               const double *u, double sum, double *edges) {
     for (int64_t l = 0; l < r->n_links; l++) {
         const fdp_dual_link *link = &r->links[l];
         double *e = edges + link->edge + lane * link->size + (link->base ? link->base[i] : 0);
@@ -50,12 +53,14 @@ static inline void scatter_row(const fdp_dual_region *r, int64_t lane, int64_t i
 
 static void clear_lane(const fdp_dual_region *r, int64_t lane, double *edges) {
     for (int64_t l = 0; l < r->n_links; l++)
-        memset(edges + r->links[l].edge + lane * r->links[l].size, 0, (size_t)r->links[l].size * sizeof(double));
+        memset(edges + r->links[l].edge + lane * r->links[l].size, 0,
+               (size_t)r->links[l].size * sizeof(double));
 }
 
 /* phi and its slope for n cells. w: in, multipliers; out, u in rows. slope: sigma^2 phi'. */
-static inline void flow(int64_t n, const double *y, const double *inverse, const double *sigmas, double sigma, double tau,
-                        double weight, double *w, double *slope, totals *t, double *sum_u, double *sum_d) {
+static inline void flow(int64_t n, const double *y, const double *inverse, const double *sigmas, double sigma,
+                        double tau, double weight, double *w, double *slope, totals *t, double *sum_u,
+                        double *sum_d) {
     double rss = 0, divergence = 0, total_u = 0, total_d = 0;
 #pragma omp simd reduction(+ : rss, divergence, total_u, total_d)
     for (int64_t j = 0; j < n; j++) {
@@ -68,10 +73,12 @@ static inline void flow(int64_t n, const double *y, const double *inverse, const
         const double over = 1.0 / (near ? 1.0 : z);
         const double far_h = (1.0 - e) * over;
         const double h = near ? 1.0 - z * (0.5 - z * (1.0 / 6 - z * (1.0 / 24 - z * (1.0 / 120)))) : far_h;
-        const double dh = near ? -0.5 + z * (1.0 / 3 - z * (0.125 - z * (1.0 / 30 - z * (1.0 / 144)))) : (e - far_h) * over;
+        const double dh =
+            near ? -0.5 + z * (1.0 / 3 - z * (0.125 - z * (1.0 / 30 - z * (1.0 / 144)))) : (e - far_h) * over;
         const double c = inverse[j] * weight;
         const double u = inverse[j] > 0 ? 1.0 / (e * c + tau * h) : 0.0;
-        const double d = u * u * (tau * e * c - tau * tau * dh);
+        double d = u * u * (tau * e * c - tau * tau * dh);
+        d = d < LEAST_SLOPE ? 0.0 : d;
         const double gap = u - y[j];
         rss += gap * gap;
         divergence += d;
@@ -87,8 +94,8 @@ static inline void flow(int64_t n, const double *y, const double *inverse, const
 }
 
 /* The same at tau = infinity: the positive part. */
-static inline void positive(int64_t n, const double *y, const double *inverse, const double *sigmas, double sigma, double *w,
-                            double *slope, totals *t, double *sum_u, double *sum_d) {
+static inline void positive(int64_t n, const double *y, const double *inverse, const double *sigmas,
+                            double sigma, double *w, double *slope, totals *t, double *sum_u, double *sum_d) {
     double rss = 0, divergence = 0, total_u = 0, total_d = 0;
 #pragma omp simd reduction(+ : rss, divergence, total_u, total_d)
     for (int64_t j = 0; j < n; j++) {
@@ -110,8 +117,8 @@ static inline void positive(int64_t n, const double *y, const double *inverse, c
 }
 
 FDP_CLONES
-static void evaluate_lane(const fdp_dual *dual, const fdp_dual_region *r, int64_t lane, const double *x, double tau,
-                          double kappa, const fdp_dual_work *work, double *cells, totals *t) {
+static void evaluate_lane(const fdp_dual *dual, const fdp_dual_region *r, int64_t lane, const double *x,
+                          double tau, double kappa, const fdp_dual_work *work, double *cells, totals *t) {
     double w[BLOCK], sum_u, sum_d;
     clear_lane(r, lane, work->edge_u);
     clear_lane(r, lane, work->edge_d);
@@ -124,7 +131,8 @@ static void evaluate_lane(const fdp_dual *dual, const fdp_dual_region *r, int64_
             if (isinf(tau))
                 positive(n, dual->y + at, dual->inverse + at, sigmas, r->sigma, w, slope, t, &sum_u, &sum_d);
             else
-                flow(n, dual->y + at, dual->inverse + at, sigmas, r->sigma, tau, 1.0 / kappa, w, slope, t, &sum_u, &sum_d);
+                flow(n, dual->y + at, dual->inverse + at, sigmas, r->sigma, tau, 1.0 / kappa, w, slope, t,
+                     &sum_u, &sum_d);
             scatter_row(r, lane, i, from, n, w, sum_u, work->edge_u);
             scatter_row(r, lane, i, from, n, slope, sum_d, work->edge_d);
             if (cells) memcpy(cells + at, w, (size_t)n * sizeof(double));
@@ -133,7 +141,8 @@ static void evaluate_lane(const fdp_dual *dual, const fdp_dual_region *r, int64_
 
 /* Edges of diag(slope) times the broadcast of p. */
 FDP_CLONES
-static void multiply_lane(const fdp_dual_region *r, int64_t lane, const double *p, const fdp_dual_work *work) {
+static void multiply_lane(const fdp_dual_region *r, int64_t lane, const double *p,
+                          const fdp_dual_work *work) {
     double w[BLOCK];
     clear_lane(r, lane, work->edge_u);
     for (int64_t i = r->rows * lane / r->lanes; i < r->rows * (lane + 1) / r->lanes; i++)
@@ -177,7 +186,8 @@ static void probe_lane(const fdp_dual_region *r, int64_t lane, uint64_t seed, co
 }
 
 /* out = sum of the piece's edges, with their signs unless `squares`. */
-static void collect(const fdp_dual *dual, const fdp_dual_piece *piece, const double *edges, int squares, double *out) {
+static void collect(const fdp_dual *dual, const fdp_dual_piece *piece, const double *edges, int squares,
+                    double *out) {
     memset(out + piece->at, 0, (size_t)piece->size * sizeof(double));
     for (int64_t k = piece->first_edge; k < piece->first_edge + piece->n_edges; k++) {
         const double sign = squares ? 1.0 : dual->edge_sign[k];
@@ -201,8 +211,8 @@ static void evaluate_member(fdp_team *team, int number, void *argument) {
     for (int64_t i = number; i < t->dual->n_items; i += team->threads) {
         const int64_t k = t->dual->item_region[i];
         totals sums = {0, 0};
-        evaluate_lane(t->dual, &t->dual->regions[k], t->dual->item_lane[i], t->x, t->tau[k], t->kappa[k], t->work, t->cells,
-                      &sums);
+        evaluate_lane(t->dual, &t->dual->regions[k], t->dual->item_lane[i], t->x, t->tau[k], t->kappa[k],
+                      t->work, t->cells, &sums);
         t->work->sums[2 * i] = sums.rss;
         t->work->sums[2 * i + 1] = sums.divergence;
     }
@@ -215,9 +225,17 @@ static void evaluate_member(fdp_team *team, int number, void *argument) {
     }
 }
 
-int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, const double *kappa, fdp_team *team,
-                      const fdp_dual_work *work, double *g, double *diagonal, double *sums, double *cells) {
-    task t = {.dual = dual, .work = work, .x = x, .tau = tau, .kappa = kappa, .g = g, .out = diagonal, .cells = cells};
+int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, const double *kappa,
+                      fdp_team *team, const fdp_dual_work *work, double *g, double *diagonal, double *sums,
+                      double *cells) {
+    task t = {.dual = dual,
+              .work = work,
+              .x = x,
+              .tau = tau,
+              .kappa = kappa,
+              .g = g,
+              .out = diagonal,
+              .cells = cells};
     fdp_team_do(team, team ? team->most : 1, evaluate_member, &t);
     memset(sums, 0, (size_t)dual->n_regions * 2 * sizeof(double));
     for (int64_t i = 0; i < dual->n_items; i++)
@@ -232,16 +250,19 @@ static double add_up(const double *parts, int64_t n) {
 }
 
 /* The step of a multiplier that no cell with any slope feels stays 0. */
-static inline double preconditioned(double r, double diagonal) { return diagonal > 1e-200 ? r / diagonal : 0.0; }
+static inline double preconditioned(double r, double diagonal) {
+    return diagonal > 0 ? r / diagonal : 0.0;
+}
 
 static void solve_member(fdp_team *team, int number, void *argument) {
     task *t = argument;
     const fdp_dual *dual = t->dual;
     const int64_t size = dual->size, pieces = dual->n_pieces;
-    double *r = t->work->vectors, *p = r + size, *q = p + size, *first = t->work->dots, *second = first + pieces;
+    double *r = t->work->vectors, *p = r + size, *q = p + size, *first = t->work->dots,
+           *second = first + pieces;
     double *x = t->out, rz, least;
-#define PIECES(i, j)                                                  \
-    for (int64_t i = number; i < pieces; i += team->threads)          \
+#define PIECES(i, j) \
+    for (int64_t i = number; i < pieces; i += team->threads) \
         for (int64_t j = dual->pieces[i].at, end_ = j + dual->pieces[i].size; j < end_; j++)
     for (int64_t i = number; i < pieces; i += team->threads) second[i] = 0;
     PIECES(i, j) {
@@ -286,8 +307,8 @@ static void solve_member(fdp_team *team, int number, void *argument) {
     if (number == 0) t->products = products;
 }
 
-int fdp_dual_solve(const fdp_dual *dual, const double *b, const double *diagonal, double tol, int64_t most, fdp_team *team,
-                   const fdp_dual_work *work, double *out, int64_t *products) {
+int fdp_dual_solve(const fdp_dual *dual, const double *b, const double *diagonal, double tol, int64_t most,
+                   fdp_team *team, const fdp_dual_work *work, double *out, int64_t *products) {
     task t = {.dual = dual, .work = work, .b = b, .diagonal = diagonal, .out = out, .tol = tol, .most = most};
     fdp_team_do(team, team ? team->most : 1, solve_member, &t);
     *products = t.products;
@@ -303,7 +324,8 @@ static void probe_member(fdp_team *team, int number, void *argument) {
         collect(t->dual, &t->dual->pieces[i], t->work->edge_d, 0, t->g);
 }
 
-int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fdp_dual_work *work, double *b) {
+int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fdp_dual_work *work,
+                   double *b) {
     task t = {.dual = dual, .work = work, .seed = seed, .g = b};
     fdp_team_do(team, team ? team->most : 1, probe_member, &t);
     return FDP_OK;

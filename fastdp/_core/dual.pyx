@@ -79,8 +79,8 @@ cdef class Dual:
 
     regions: one tuple (rows, cols, y, sigma, links) each; y float64 of rows * cols, in units of sigma; sigma
     a number or an array of the same size; links: tuples (at, size, sign, base, along): `base` int32 per row
-    or None, `along` "row", "cell", or an int32 map per column. rhs: float64 [P]. `inverse` (float64, all
-    cells) may be written to between calls."""
+    or None, `along` "row", "cell", or an int32 map per column. rhs: float64 [P]. `threads`: a number, or a
+    `Team`. `y` and `inverse` (1 / centre; float64, all cells, in sigma) may be written to between calls."""
 
     cdef fdp_dual at
     cdef fdp_dual_region *regions
@@ -149,7 +149,8 @@ cdef class Dual:
         self.at.edge_at = <const int64_t *> self._ptr(edge_at, np.int64)
         self.at.edge_sign = <const double *> self._ptr(edge_sign, np.float64)
         self.at.rhs = <const double *> self._ptr(rhs, np.float64)
-        self.y = np.concatenate([np.asarray(region[2], np.float64).reshape(-1) for region in regions] or [np.zeros(0)])
+        answers = [np.asarray(region[2], np.float64).reshape(-1) for region in regions]
+        self.y = np.concatenate(answers or [np.zeros(0)])
         self.inverse = np.ones(self.cells)
         self.at.y = <const double *> self._ptr(self.y, np.float64)
         self.at.inverse = <const double *> self._ptr(self.inverse, np.float64)
@@ -181,8 +182,8 @@ cdef class Dual:
         cdef double *u = <double *> _address(cells) if cells is not None else NULL
         cdef int code
         with nogil:
-            code = fdp_dual_evaluate(&self.at, &x[0], &tau[0], &kappa[0], &self.team.c, &self.work, &gradient[0],
-                                     &diagonal[0], &totals[0, 0], u)
+            code = fdp_dual_evaluate(&self.at, &x[0], &tau[0], &kappa[0], &self.team.c, &self.work,
+                                     &gradient[0], &diagonal[0], &totals[0, 0], u)
         check(code, "the dual")
         return g[: self.size], sums
 
@@ -193,7 +194,8 @@ cdef class Dual:
         cdef int64_t products = 0
         cdef int code
         with nogil:
-            code = fdp_dual_solve(&self.at, &b[0], &diagonal[0], tol, most, &self.team.c, &self.work, &found[0], &products)
+            code = fdp_dual_solve(&self.at, &b[0], &diagonal[0], tol, most, &self.team.c, &self.work,
+                                  &found[0], &products)
         check(code, "a step of the dual")
         self.products += products
         return out[: self.size]

@@ -1,11 +1,11 @@
-"""The model from measurements of whole marginals: denoised tables that agree (`dual.py`), then the model that
-has them.
+"""The model from measurements of whole marginals: denoised tables that agree (`dual.py`), then the model
+that has them.
 
 Where the junction tree's cliques are measured themselves, the model is the product of their tables over the
 separators': nothing is left to fit. Elsewhere (pairs inside larger cliques) tables that agree pair by pair
 are the targets of `rake.py`, in stages: the strongest pairs, which form a tree, around independence; the
-other pairs around that tree's model; then every higher order around the model of those before it. A region's
-centre never depends on its own answers, so that Stein's estimate of its risk holds.
+other pairs around that tree's model; then every higher order around the model of those before it. A
+region's centre never depends on its own answers, so that Stein's estimate of its risk holds.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .regions import Region, Regions, restricted
 from .tree import JunctionTree
 
 TOURS = 6
-"""Times around the tree for a stage. Adult's 58 pairs and its triples are within 0.5 and 0.1 sigma (root mean
-square) of their targets then, and their errors no longer move."""
+"""Times around the tree for a stage. Adult's 58 pairs and its triples are within 0.5 and 0.1 sigma (root
+mean square) of their targets then, and their errors no longer move."""
 
 Possible = Mapping[int, np.ndarray]
 
@@ -96,8 +96,8 @@ def estimate(
     zeros: Mapping[Sequence[str], np.ndarray] | None = None,
     start: CliqueTables | None = None,
 ) -> Estimate:
-    """`rule`: "risk", "noise" (squares at `bound`; where the tables are only targets of raking, which adds to
-    the squares, those of least risk) or "tol" (least squares). `start`: the model to stay near, if not
+    """`rule`: "risk", "noise" (squares at `bound`; where the tables are only targets of raking, which adds
+    to the squares, those of least risk) or "tol" (least squares). `start`: the model to stay near, if not
     independence of the attributes; it decides the centres, and what is not measured."""
     chosen = None if start is not None else closed_form(tree, problem)
     rule = "risk" if rule == "noise" and chosen is None else rule
@@ -120,6 +120,7 @@ def estimate(
         return Estimate(
             _product(domain, tree, problem, chosen, tables, total), solver.passes, solver.reached, True
         )
+    cliques.calibrate(total)
     return Estimate(cliques, solver.passes, solver.reached, False)
 
 
@@ -131,18 +132,20 @@ class _Solver:
         self.threads, self._tick, self.possible = threads, tick, possible
         self.passes, self.reached = 0, True
         self.shares = first_shares(problem)
-        self.rows = sum(r.rows for r in problem.regions)
+        self.rows, self.cells = (sum(n) for n in zip(*((r.rows, r.cells) for r in problem.regions)))
 
     def shares_of(self, domain: Domain) -> dict[str, np.ndarray]:
         return {a: self.shares.get(a, np.full(n, 1 / n)) for a, n in domain.items()}
 
-    def tick(self, calls: int, loss: float) -> None:
-        if self._tick is not None:
-            self._tick(self.passes + calls, loss)
+    def _passes(self, dual_passes: int, cells: int) -> int:
+        """Passes over some of the cells as passes over all of them, and those before."""
+        return self.passes + round(dual_passes * cells / self.cells)
 
     def dual(self, problem: Regions, numbers: Sequence[int], centres: Mapping[int, np.ndarray]) -> Dual:
         """The dual of some regions (`numbers` in the whole problem), around given centres or independence."""
-        dual = Dual(problem, self.total, self.threads, self.tick)
+        cells = sum(r.cells for r in problem.regions)
+        tick = self._tick and (lambda calls, loss: self._tick(self._passes(calls, cells), loss))
+        dual = Dual(problem, self.total, self.threads, tick)
         for k, (i, r) in enumerate(zip(numbers, problem.regions)):
             if i in centres:
                 centre = centres[i]
@@ -193,8 +196,7 @@ class _Solver:
         dual = self.dual(self.problem if whole else restricted(self.problem, numbers), numbers, centres)
         bound = self.bound * sum(r.rows for r in dual.problem.regions) / self.rows
         tables, self.reached = denoised(dual, bound if self.rule == "noise" else 0.0)
-        share = dual.cells / sum(r.cells for r in self.problem.regions)
-        self.passes += round(dual.passes * share)
+        self.passes = self._passes(dual.passes, dual.cells)
         return dict(zip(numbers, tables))
 
     def _bins(self, region: Region) -> list[np.ndarray | None]:
@@ -232,8 +234,8 @@ def first_centre(problem: Regions, r: Region) -> np.ndarray:
 
 
 def first_shares(problem: Regions) -> dict[str, np.ndarray]:
-    """The share of every code of the measured attributes: from the attribute by itself, or summed up from the
-    region that has it with the least noise."""
+    """The share of every code of the measured attributes: from the attribute by itself, or summed up from
+    the region that has it with the least noise."""
     out = {}
     for a in {a for r in problem.regions for a in r.clique}:
         about = [r for r in problem.regions if a in r.clique]
@@ -306,7 +308,7 @@ def _product(domain, tree, problem: Regions, chosen: Mapping[int, int], tables, 
                 )
         full.append(np.ascontiguousarray(table.transpose([r.clique.index(a) for a in clique])))
     out = CliqueTables(domain, tree, full)
-    out.calibrate()
+    out.calibrate(total)
     return out
 
 

@@ -1,10 +1,11 @@
-"""Tables of all regions that agree with each other and fit their answers: Newton's method on the multipliers.
+"""Tables of all regions that agree with each other and fit their answers: Newton's method on the
+multipliers.
 
 Every region's table is known in closed form once the multipliers of the constraints (`regions.py`) are;
 csrc/dual.h has the law, docs/estimator.md the theorem. What "fits" means is one pair of numbers per region,
 its *strength*: the time `tau` of the mirror flow that takes a table from its centre towards the answers
-(infinite: least squares), and a factor `kappa` of the centre (below 1: most cells are expected to be empty).
-Tables are in rows; multipliers in 1 / rows.
+(infinite: least squares), and a factor `kappa` of the centre (below 1: most cells are expected to be
+empty). Tables are in rows; multipliers in 1 / rows.
 """
 
 from __future__ import annotations
@@ -25,19 +26,23 @@ that expect empty cells, for tables whose columns follow from each other. Chosen
 errors within 1 % of these."""
 
 ONES = 0.7
-"""tau of single attributes: their values stand far above the noise or were merged, and between 0.5 and 1 the
-errors differ by less than 1 % on the same tables."""
+"""tau of single attributes: their values stand far above the noise or were merged, and between 0.5 and 1
+the errors differ by less than 1 % on the same tables."""
 
 AGREE = 8.0
-"""tau of tables that are already denoised and only have to agree: so long that the flow ends at the answers,
-finite so that no cell becomes zero."""
+"""tau of tables that are already denoised and only have to agree: so long that the flow ends at the
+answers, finite so that no cell becomes zero."""
 
-ROUGH, CLOSE, EXACT = 1.0, 0.1, 1e-7
+ROUGH, CLOSE, EXACT = 1.0, 0.1, 1e-6
 """When multipliers are good enough: the largest violation of a constraint, in standard errors of its own
 side. For a candidate, for the tables of a model, for least squares."""
 
 STEPS, PRODUCTS = 40, 60
 """Newton steps, and products with the Hessian in each: bounds that are not reached (4 and 10 are usual)."""
+
+FINEST = 1e-5
+"""The least relative residual of a step: constraints say the same thing more than once, and far below this
+the conjugate gradients follow nothing but rounding."""
 
 PROBE = 0.03
 """Relative residual of the solve behind Stein's estimate: its own random signs are a larger error."""
@@ -102,8 +107,8 @@ class Dual:
         return gradient, sums
 
     def solve(self, tau: np.ndarray, kappa: np.ndarray, tol: float) -> np.ndarray:
-        """Moves the multipliers to where the constraints hold; returns per region |u - y|^2 / sigma^2 and the
-        sum of phi'."""
+        """Moves the multipliers to where the constraints hold; returns per region |u - y|^2 / sigma^2 and
+        the sum of phi'."""
         x = self.x
         gradient, sums = self.evaluate(x, tau, kappa)
         for _ in range(STEPS):
@@ -111,7 +116,7 @@ class Dual:
             if float(violation.max()) <= tol:
                 break
             rms = math.sqrt(float(violation @ violation) / violation.size)
-            step = self.core.solve(-gradient, min(0.1, 0.3 * rms), PRODUCTS)
+            step = self.core.solve(-gradient, max(FINEST, min(0.1, 0.3 * rms)), PRODUCTS)
             slope, length = abs(float(gradient @ step)), 1.0
             while True:
                 gradient, sums = self.evaluate(x + length * step, tau, kappa)
@@ -151,10 +156,10 @@ def denoised(dual: Dual, bound: float = 0.0) -> tuple[list[np.ndarray], bool]:
 
         |sum of w u - y|^2 / sigma^2 - cells + 2 sum of w (divergence of u)
 
-    is least, all made to agree by a last solve. With a `bound`, the tables that all regions' squares say are
-    at the noise level: from there back towards the smoothest candidate until the squares add up to `bound`
-    (on towards the closest one where they exceed it), and whether that could be reached. All candidates
-    agree, so that their mixtures do, nearly."""
+    is least, all made to agree by a last solve. With a `bound`, the tables that all regions' squares say
+    are at the noise level: from there back towards the smoothest candidate until the squares add up to
+    `bound` (on towards the closest one where they exceed it), and whether that could be reached. All
+    candidates agree, so that their mixtures do, nearly."""
     seen, freedom = _candidates(dual)
     gram = np.empty((len(dual.spans), len(seen), len(seen)))
     for i, span in enumerate(dual.spans):
@@ -178,8 +183,8 @@ def denoised(dual: Dual, bound: float = 0.0) -> tuple[list[np.ndarray], bool]:
 
 
 def _candidates(dual: Dual) -> tuple[list[np.ndarray], np.ndarray]:
-    """The cells of every candidate, in sigma (float32: they are mixed, not solved for), and the divergence of
-    each region."""
+    """The cells of every candidate, in sigma (float32: they are mixed, not solved for), and the divergence
+    of each region."""
     single, freedom, seen = dual.orders == 1, [], []
     scale = np.concatenate([np.broadcast_to(r.sigma, r.y.shape) for r in dual.problem.regions])
     cells = np.empty(dual.core.cells)
@@ -207,8 +212,8 @@ def _blend(gram: np.ndarray, weights: np.ndarray, bound: float) -> np.ndarray:
 
 
 def mixture(gram: np.ndarray, gain: np.ndarray) -> np.ndarray:
-    """Weights w >= 0 that add up to 1 and make w' gram w + 2 gain' w least, for every problem of a stack: the
-    best of the stationary points on all faces of the simplex."""
+    """Weights w >= 0 that add up to 1 and make w' gram w + 2 gain' w least, for every problem of a stack:
+    the best of the stationary points on all faces of the simplex."""
     n, k = gain.shape
     faces = np.array([face for face in product((False, True), repeat=k) if any(face)])
     scale = np.trace(gram, axis1=1, axis2=2)[:, None, None] + 1.0

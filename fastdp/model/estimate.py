@@ -45,13 +45,17 @@ def fit(
     total
         Number of rows; by default the minimum-variance estimate from the measurements.
     stop, tol, iters
-        "noise" ends where the noise explains the rest, "risk" where the expected error of the measured rows
-        is estimated to be least (see `Stop`; twice the work), "tol" when the loss falls by less than `tol`
-        (1e-6) relatively over ten iterations, "iters" after `iters` oracle calls. `iters` caps the others too
-        (10,000). "refined" takes the pairs from "risk" and everything finer from "noise" (see `staged`). With
-        "noise", single attributes are fitted to their noise level first, then pairs with them, and so on:
-        most measured rows are cells of high order, and behind their noise a pair could still be far off.
-        Of AdaGrid's rows "refined" ends a little below the noise level (see `flow`).
+        How closely the answers are followed. "noise": as far as the noise explains the rest; "risk": where
+        the expected error of the measured rows is estimated to be least; "tol": to the least loss (by mirror
+        descent, until it falls by less than `tol`, 1e-6, relatively over ten calls); "iters": by mirror
+        descent, for `iters` calls of the oracle (which cap its other rules too; 10,000). "refined" takes the
+        pairs from "risk" and everything finer from "noise" (see `staged`); of AdaGrid's rows it
+        ends a little below the noise level (see `flow`).
+    method
+        "dual": Newton's method on the multipliers of shared marginals (`whole`), for measurements of whole
+        marginals, each cell by itself or each bin of merged codes; tens of passes whatever the signal.
+        "accelerated" or "mirror-descent" (`descend`): for all others, and the reference that the dual is
+        tested against. "auto" takes the dual where it applies.
     zeros
         {clique: bool array, True where a combination is impossible}: public knowledge, exact in the model.
     warm_start
@@ -85,8 +89,7 @@ def estimated(task: Task, options: Options, clock: Clock) -> Model:
         return fit_whole(task, options, clock, problem)
     if options.method == "dual":
         raise UsageError(
-            'method="dual" takes measurements of whole marginals with stop="noise", "risk" or (where the '
-            "cliques "
-            'are measured themselves) "tol", no iters and no warm_start; use method="auto"'
+            'method="dual" takes measurements of whole marginals with stop="noise", "risk" or, where the '
+            'cliques are measured themselves, "tol", and no iters; use method="auto"'
         )
     return descend(task, options, clock)

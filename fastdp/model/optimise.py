@@ -179,9 +179,9 @@ class Stop:
 
     and the degrees of freedom, how much the fit follows its own noise, by a probe (see `DescentState`) that
     fits the same answers with random signs times `SPREAD` sigma added: signs * (probe's answers - ours) /
-    (SPREAD sigma), summed (Ramani, Blu and Unser 2008). Ends when the estimate was not better for as long as
-    it takes to be sure. "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations and
-    stands at its best. "iters": after `iters` oracle calls.
+    (SPREAD sigma), summed (Ramani, Blu and Unser 2008). Ends when the estimate was not better for as long
+    as it takes to be sure. "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations
+    and stands at its best. "iters": after `iters` oracle calls.
     """
 
     WINDOW = 10

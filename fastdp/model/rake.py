@@ -1,10 +1,10 @@
 """The model of a junction tree whose marginals are given tables: scaling (raking) along the tree.
 
-Every clique's table is held, calibrated with its neighbours. A visit to a clique scales its table to each of
-its targets in turn; walking from clique to clique along the tree, only the separator crossed has to be
-brought up to date, by the ratio of its new to its old marginal. This is iterative proportional fitting of the
-whole distribution (Jirousek and Preucil 1995), at the price of the cliques' tables: it converges to the model
-of largest entropy, relative to the start, that has the targets, where there is one.
+Every clique's table is held, calibrated with its neighbours. A visit to a clique scales its table to each
+of its targets in turn; walking from clique to clique along the tree, only the separator crossed has to be
+brought up to date, by the ratio of its new to its old marginal. This is iterative proportional fitting of
+the whole distribution (Jirousek and Preucil 1995), at the price of the cliques' tables: it converges to the
+model of largest entropy, relative to the start, that has the targets, where there is one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .layout import Plan
 from .tree import JunctionTree
 
 FLOOR = 0.05
-"""Sigmas added to target and marginal before their ratio is taken: what is below is noise, and a cell that is
-nearly empty should not be scaled by its noise."""
+"""Sigmas added to target and marginal before their ratio is taken: what is below is noise, and a cell that
+is nearly empty should not be scaled by its noise."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,13 @@ class CliqueTables:
             tables.append(table)
         return cls(domain, tree, tables)
 
-    def calibrate(self) -> None:
-        """Makes every clique agree with the one above it, where tables agree only nearly."""
+    def calibrate(self, total: float) -> None:
+        """Makes every root sum to the total and every other clique agree with the one above it, where that
+        holds only nearly."""
         for i, j, down in self._walk():
-            if down and i is not None:
+            if down and i is None:
+                self.tables[j] *= total / self.tables[j].sum()
+            elif down:
                 key, here = (min(i, j), max(i, j)), self.tree.cliques[j]
                 shared = set(self.tree.cliques[i]) & set(here)
                 kept = [a for a in here if a in shared]
@@ -151,14 +154,11 @@ class CliqueTables:
                 ratio = ratio.take(b, axis)
         self.tables[k] *= ratio.reshape([self.domain[a] if a in kept else 1 for a in clique])
 
-    def lay(self, plan: Plan, total: float) -> np.ndarray:
-        """The tables of a plan's nodes, one after the other, scaled to the total."""
+    def lay(self, plan: Plan) -> np.ndarray:
+        """The tables of a plan's nodes, one after the other."""
         out = np.empty(plan.cells)
         for node in plan.nodes:
-            table = self.marginal(node.axes)
-            out[node.table : node.table + node.rows * node.cells] = (table * (total / table.sum())).reshape(
-                -1
-            )
+            out[node.table : node.table + node.rows * node.cells] = self.marginal(node.axes).reshape(-1)
         return out
 
 

@@ -2,11 +2,11 @@
 (`dual.py`).
 
 A *region* is a measured marginal: every cell of a clique by itself, or of its codes merged into bins,
-attribute by attribute. With the bins of an attribute as a partition of its codes, a region is a choice of one
-partition per attribute (one block: the attribute is left out). The finest marginal that two regions both
-determine takes, per attribute, the finest partition that is coarser than both: their *meet*. Regions agree
-everywhere they can if they agree on all meets, and that holds if they do along the covering pairs of the set
-of all meets. Each covering pair is a constraint with one multiplier per cell of the meet.
+attribute by attribute. With the bins of an attribute as a partition of its codes, a region is a choice of
+one partition per attribute (one block: the attribute is left out). The finest marginal that two regions
+both determine takes, per attribute, the finest partition that is coarser than both: their *meet*. Regions
+agree everywhere they can if they agree on all meets, and that holds if they do along the covering pairs of
+the set of all meets. Each covering pair is a constraint with one multiplier per cell of the meet.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..queries import Binned, Identity
 from .lower import as_query
 
 Set = frozenset[tuple[str, int]]
-"""A region's or meet's partitions: (attribute, number of the partition) of every attribute it does not leave
-out."""
+"""A region's or meet's partitions: (attribute, number of the partition) of every attribute it does not
+leave out."""
 
 MOST_SETS = 4000
 """Beyond so many regions and meets their bookkeeping would outweigh the fit; such problems go to mirror
@@ -128,9 +128,9 @@ def first_seen(labels: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Region:
-    """Every measurement of one marginal, fused: `y` with standard error `sigma` per cell (a number where all
-    are alike), axes in `clique` order (the longest last), bins numbered as in the partitions. `rows` answers
-    lie behind it; `constant` is the loss that no table can avoid."""
+    """Every measurement of one marginal, fused: `y` with standard error `sigma` per cell (a number where
+    all are alike), axes in `clique` order (the longest last), bins numbered as in the partitions. `rows`
+    answers lie behind it; `constant` is the loss that no table can avoid."""
 
     names: Set
     clique: Clique

@@ -31,12 +31,8 @@ goes around loops, and after 80 the noise of adult's triples at epsilon 1 comes 
 
 def regions_of(task: Task, options: Options) -> Regions | None:
     """The problem of the dual, where it applies: answers about whole marginals, a rule that says how closely
-    to follow them, no model to start from."""
-    if (
-        options.stop not in ("noise", "risk", "tol")
-        or options.iters is not None
-        or task.warm_start is not None
-    ):
+    to follow them."""
+    if options.stop not in ("noise", "risk", "tol") or options.iters is not None:
         return None
     problem = make_regions(task.domain, task.measurements)
     if problem is None or sum(r.cells for r in problem.regions) > MEASURED_CELLS:
@@ -47,6 +43,8 @@ def regions_of(task: Task, options: Options) -> Regions | None:
 
 
 def _closed(task: Task, problem: Regions) -> bool:
+    if task.warm_start is not None:
+        return False
     inside = all(any(set(c) <= set(r.clique) for r in problem.regions) for c in task.zeros)
     return inside and closed_form(task.tree, problem) is not None
 
@@ -56,14 +54,14 @@ def fit_whole(task: Task, options: Options, clock: Clock, problem: Regions) -> M
     constant = sum(r.constant for r in problem.regions)
     bound = rows + options.slack * math.sqrt(2 * rows) - 2 * constant
     start = None
-    if task.zeros and not _closed(task, problem):
+    if task.warm_start is not None or (task.zeros and not _closed(task, problem)):
         start = _cliques(task, make_plan(task.domain, task.tree, task.used()))
     tick = lambda calls, loss: clock.tick(calls, loss + constant)  # noqa: E731
     estimated = estimate(
         task.domain, task.tree, problem, task.total, options.stop, bound, task.team, tick, task.zeros, start
     )
     plan = make_plan(task.domain, task.tree, {})
-    tables = estimated.cliques.lay(plan, task.total)
+    tables = estimated.cliques.lay(plan)
     if not estimated.closed:
         clock.calls = estimated.passes
         last = replace(options, stop="iters", iters=clock.calls + LAST_STEPS)
