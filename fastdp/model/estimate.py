@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -49,8 +50,9 @@ def fit(
         the expected error of the measured rows is estimated to be least; "tol": to the least loss (by mirror
         descent, until it falls by less than `tol`, 1e-6, relatively over ten calls); "iters": by mirror
         descent, for `iters` calls of the oracle (which cap its other rules too; 10,000). "refined" takes the
-        pairs from "risk" and everything finer from "noise" (see `staged`); of AdaGrid's rows it
-        ends a little below the noise level (see `flow`).
+        pairs from "risk" and everything finer from "noise" (see `staged`); of AdaGrid's rows it ends a
+        little below the noise level (see `flow`); of whole marginals it is "risk", which by the dual follows
+        every marginal as closely as its own answers call for.
     method
         "dual": Newton's method on the multipliers of shared marginals (`whole`), for measurements of whole
         marginals, each cell by itself or each bin of merged codes; tens of passes whatever the signal.
@@ -82,14 +84,16 @@ def estimated(task: Task, options: Options, clock: Clock) -> Model:
         raise UsageError(
             'method="flow" takes AdaGrid\'s rows with stop="noise" or "refined"; use method="auto"'
         )
-    if options.stop == "refined":
-        return two_stage(estimated, task, options, clock)
-    problem = regions_of(task, options) if options.method in ("auto", "dual") else None
-    if problem is not None:
-        return fit_whole(task, options, clock, problem)
+    if options.method in ("auto", "dual"):
+        whole = replace(options, stop="risk") if options.stop == "refined" else options
+        problem = regions_of(task, whole)
+        if problem is not None:
+            return fit_whole(task, whole, clock, problem)
     if options.method == "dual":
         raise UsageError(
             'method="dual" takes measurements of whole marginals with stop="noise", "risk" or, where the '
             'cliques are measured themselves, "tol", and no iters; use method="auto"'
         )
+    if options.stop == "refined":
+        return two_stage(estimated, task, options, clock)
     return descend(task, options, clock)

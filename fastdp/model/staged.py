@@ -29,25 +29,16 @@ PAIRS = 2
 STEPS = 140
 """Calls that move the smooth fit to the other's pairs."""
 
-SHORT, LONG = 100, 400
-"""Where the noise level takes fewer calls, the answers say little, and pairs that follow theirs closely bend
-the rest: on a million trips at epsilon 1 (57 calls) that cost 0.013 of the k-marginal score for 0.004 of
-pickup-dropoff. Where it takes more, cells stand far above their noise and little is left to refine: at
-epsilon 10 on ten million, 0.0003 for three times the work."""
-
 
 def two_stage(
     fit: Callable[[Task, Options, Clock], Model], task: Task, options: Options, clock: Clock
 ) -> Model:
     """See above; `fit` is `estimate.estimated`, and the loss is that of the measurements, as always."""
-    if options.method == "auto":  # of whole marginals too: one method for what is compared and moved
-        options = replace(options, method="accelerated")
     low = {frozenset(m.clique): m.clique for m in task.measurements if len(m.clique) <= PAIRS}
     if not any(len(m.clique) > PAIRS for m in task.measurements):
         return fit(task, replace(options, stop="risk"), clock)
     smooth = fit(task, replace(options, stop="noise"), clock)
-    calls = clock.calls
-    if not (low and SHORT <= calls <= LONG):
+    if not low:
         return smooth
     close = fit(task, replace(options, stop="risk"), clock)
     sigma = {

@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp import Measurement
-from fastdp._core.team import Team
 from fastdp._core.infer import Engine
+from fastdp._core.team import Team
 from fastdp.domain import Domain
 from fastdp.model import layout
 from fastdp.model.estimate import fit
-from fastdp.model.lower import check, usage
 from fastdp.model.task import Task, single
 from fastdp.model.tree import junction_tree
 
