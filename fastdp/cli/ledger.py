@@ -119,9 +119,10 @@ def ledger_verify(path: Annotated[str, typer.Argument(help="Ledger file.")], as_
 
 def dataset_lines(name: str, entry: Mapping) -> list[str]:
     """A data set for people: budget, unit, what is spent and left and why, and each run."""
+    nth = "next" if entry["runs"] else "first"
     lines = [
         f"{name}  budget: {_figures(entry['budget'])}",
-        f"  protects: {_unit(entry['unit'], 'not fixed yet; the first run does')}",
+        f"  protects: {_unit(entry['unit'], f'not fixed yet; the {nth} run fixes it')}",
         f"  spent: {_figures(entry['spent'])}",
         f"  left:  {_figures(entry['left'])}",
         *(f"  {text}" for text in composition_words(entry["budget"] or {}, entry["spent"], entry["left"])),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -249,7 +249,7 @@ class Reservation:
         events: Sequence[Event],
         *,
         draws: int,
-        group: Sequence[str] | None = None,
+        group: Collection[str] | None = None,
     ) -> list[np.ndarray] | None:
         """Charge step `number` of a part, before anything is counted.
 
