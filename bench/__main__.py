@@ -108,6 +108,23 @@ BENCHES = {
         (("times",), ("scores",)),
     ),
     "adult": Bench("MST on adult against published figures", (("2",),), (("5",),), needs="adult"),
+    "tables": Bench(
+        "any table: error against seconds of cliquetree, mst and aim, beside peers",
+        (
+            (
+                "--tables",
+                "factors",
+                "--epsilon",
+                "1",
+                "--seeds",
+                "1",
+                "--ours",
+                "cliquetree",
+                "mst",
+                "--no-save",
+            ),
+        ),
+    ),
     "census": Bench(
         "the two-round mechanism: nist2018 scores, and a table of 110 columns",
         (("scores", "--rows", "10000", "--epsilon", "1", "--no-save"),),

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 # Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/cliquetree.md).
-ONES_PER_COLUMN = 0.01
+ONES_PER_COLUMN = 0.013
 LEAST_ONES, MOST_ONES = 0.1, 0.55
 CROWDED = 0.0033
 """Mean total variation of 1-ways measured with the whole budget above which they get more of it: 0.2 at this
@@ -156,6 +156,7 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for number in range(len(plan.batches)):
             growing.look(number)
         model = growing.finished()
+        fared = growing.wanted.fared(model, merged.total)
         return Outcome(
             rows=merged.rows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
             measurements=(*users.released, *released, *growing.measured),
@@ -167,6 +168,7 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details={
                 "looks": growing.batches,
                 "crowding": crowded,
+                **({"workload": fared} if fared else {}),
                 "merged_to": {name: merged.domain[name] for name in merged.codes},
             },
         )

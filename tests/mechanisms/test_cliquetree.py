@@ -239,3 +239,15 @@ def test_a_workload_gets_the_budget():
         run(session, workload=items)
         noise[items] = max(r.mu for r in session.asked if set(r.clique) == {"c2", "c3"})
     assert noise[("c2", "c3"),] > 1.2 * noise[()]
+
+
+def test_every_item_of_a_workload_is_told_with_its_error_bar():
+    """The expected error is about the true one for a pair that was measured, and absent for what was not."""
+    domain, rows = dependent_rows(columns=6, keep=0.5)
+    session = RowsSession(domain, rows, mu=0.5)
+    outcome, _ = run(session, workload=(("c2", "c3"), ("c0", "c1", "c2", "c3", "c4", "c5")))
+    told = {tuple(item["columns"]): item["expected_error"] for item in outcome.details["workload"]}
+    p, q = session.marginal(("c2", "c3")), outcome.model.marginal(("c2", "c3")).reshape(-1)
+    true = 0.5 * np.abs(p / p.sum() - q / q.sum()).sum()
+    assert told["c2", "c3"] / 4 < true < 2 * told["c2", "c3"]
+    assert told[tuple(domain)] is None

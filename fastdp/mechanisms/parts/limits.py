@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...errors import UsageError
 
-DEFAULT_CELLS = 655_360
+DEFAULT_CELLS = 1 << 20
 CELL_BYTES = 200
 """Peak of a run per cell of its junction tree, beside the data: the fit's tables, their potentials and
 copies."""

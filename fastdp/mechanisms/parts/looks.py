@@ -20,10 +20,7 @@ import numpy as np
 
 from ..._core.treesize import Graph
 from ...domain import Clique, Domain
-from .merged import effective_cells
-
-NOISE = math.sqrt(2 / math.pi)
-"""Mean of |N(0, 1)|."""
+from .merged import NOISE, effective_cells
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ from .tree import estimate_total
 if TYPE_CHECKING:
     from ...model import Model
 
+NOISE = math.sqrt(2 / math.pi)
+"""Mean of |N(0, 1)|."""
+
 PAIR_CELLS = 1 << 24
 """All pairs together, over merged codes, have at most so many cells: columns keep as many of their largest
 values as that allows."""
@@ -147,7 +150,7 @@ def crowding(ones: Sequence[Measurement], total: float, scale: float) -> float:
     spoilt = []
     for m in ones:
         sigma = scale * float(np.mean(np.sqrt(m.variances)))
-        spoilt.append(math.sqrt(2 / math.pi) * sigma * effective_cells(onto_simplex(m.values, total), sigma))
+        spoilt.append(NOISE * sigma * effective_cells(onto_simplex(m.values, total), sigma))
     return min(1.0, float(np.mean(spoilt)) / (2 * total))
 
 

@@ -13,11 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from ...domain import Clique, Domain
 from ...errors import SchemaError, UsageError
+from .merged import NOISE, effective_cells
+
+if TYPE_CHECKING:
+    from ...model import Model
 
 BASE = 0.1
 """What a marginal counts for that the workload does not name: the rest of the table must stay right too."""
@@ -72,6 +78,24 @@ class Workload:
             inside = math.fsum(w for s, w in self._sets if names <= s)
             self._weights[names] = BASE + (1 - BASE) * inside / self._total
         return self._weights[names]
+
+    def fared(self, model: Model, total: float) -> list[dict]:
+        """How each item came out, for the statement: the total variation that the noise of the best measured
+        marginal containing it leads one to expect (None: none was measured that contains it, so that the item
+        follows from smaller ones and has no error bar). From released numbers alone."""
+        out = []
+        for clique, weight in self.items.items():
+            errors = [
+                np.sqrt(np.mean(error[np.isfinite(error)] ** 2) * error.size / model.domain.cells(clique))
+                for axes, error in model.errors.items()
+                if set(clique) <= set(axes) and np.isfinite(error).all()
+            ]
+            expected = None
+            if errors and total > 0:
+                filled = effective_cells(model.marginal(clique), min(errors))
+                expected = min(1.0, NOISE * float(min(errors)) * filled / (2 * total))
+            out.append({"columns": list(clique), "weight": weight, "expected_error": expected})
+        return out
 
     def larger(self, domain: Domain) -> list[Clique]:
         """Subsets of the items with three columns and more, heaviest first, at most `MAX_LARGER`."""
