@@ -73,6 +73,7 @@ Clip = Annotated[
         "--clip", help="Rows of one user that count fully, or private: chosen in the run (the default)."
     ),
 ]
+Memory = Annotated[str | None, typer.Option(help="Memory for the model, such as 4G: a limit on its size.")]
 MaxCells = Annotated[
     int | None,
     typer.Option(
@@ -115,9 +116,7 @@ def synth(
     public: Annotated[
         str | None, typer.Option(help="Public data of the same schema: user ids, choices.")
     ] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Memory for the model, such as 4G: a limit on its size.")
-    ] = None,
+    memory: Memory = None,
     deadline: Annotated[
         float | None, typer.Option(help="Seconds for the model, as a limit on its size set beforehand.")
     ] = None,
@@ -218,6 +217,7 @@ def plan(
     dialect: DialectOption = None,
     clip: Clip = None,
     max_cells: MaxCells = None,
+    memory: Memory = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -225,6 +225,7 @@ def plan(
 
     Exit code 8 where the largest model that may come out is over the limit: such a run would be refused.
     """
+    from ..mechanisms.parts.limits import parse_bytes
     from ..run.plan import plan as make
     from ..run.plan import public_table
 
@@ -240,6 +241,7 @@ def plan(
             threads=threads,
             clip=clip_of(clip),
             max_cells=max_cells,
+            memory=None if memory is None else parse_bytes(memory),
         )
         for e in epsilons(epsilon)
     ]

@@ -17,6 +17,7 @@ import numpy as np
 from ..domain import Clique, Domain
 from ..errors import UsageError
 from ..privacy.clip import PRIVATE
+from .parts import limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     mechanism can choose (a bound on the data is not yet a clip), else the schema's bound.
     `outputs`: also write the schema's extra columns, such as the day of the week and an hour drawn within the
     shift. `max_cells`: of the largest model that may come out, checked before anything is reserved (None:
-    `model.tree.DEFAULT_MAX_CELLS`)."""
+    `model.tree.DEFAULT_MAX_CELLS`); `memory`: the same in bytes, at `limits.CELL_BYTES` a cell."""
 
     name: ClassVar[str] = ""
     unit: ClassVar[str] = "user"
@@ -73,8 +74,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ids: Ids = Ids()
     outputs: bool = False
     max_cells: int | None = None
+    memory: int | None = None
 
     def __post_init__(self):
+        limits.check(self.memory, None)
         if self.max_cells is not None and self.max_cells < 1:
             raise ValueError("max_cells must be at least 1")
         if isinstance(self.clip, str) and self.clip != PRIVATE:
@@ -98,12 +101,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         step that was entered depended on them (`max_cells_steps`)."""
         from ..model.tree import DEFAULT_MAX_CELLS
 
-        return {"max_cells": DEFAULT_MAX_CELLS if self.max_cells is None else self.max_cells}
+        cells = DEFAULT_MAX_CELLS if self.max_cells is None else self.max_cells
+        return {"max_cells": cells} | ({} if self.memory is None else {"memory": self.memory})
 
     @property
     def fit_limit(self) -> int | None:
         """Cells beyond which a fit is refused (None: the default of `fit`)."""
-        return self.max_cells
+        if self.memory is None:
+            return self.max_cells
+        cells = self.memory // limits.CELL_BYTES
+        return cells if self.max_cells is None else min(cells, self.max_cells)
 
     def resolved(self, schema: Schema, epsilon: float, delta: float) -> Config:
         """The config with what depends on schema, epsilon and delta filled in, before anything is reserved or

@@ -118,7 +118,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def limit(self) -> int:
         """Cells that the model may have."""
-        return DEFAULT_MAX_CELLS if self.max_cells is None else self.max_cells
+        return DEFAULT_MAX_CELLS if self.fit_limit is None else self.fit_limit
 
     def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
         """Codes are only ever merged, so sizes before that are bounds. What is measured is left out where it

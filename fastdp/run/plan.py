@@ -114,6 +114,7 @@ def plan(
     threads: int | None = None,
     clip: int | str | None = None,
     max_cells: int | None = None,
+    memory: int | None = None,
 ) -> Plan:
     """What a run on `rows` rows would measure and need; touches no data. Errors are those of the run itself.
 
@@ -135,10 +136,12 @@ def plan(
         In place of the recipe's.
     max_cells : int, optional
         In place of the recipe's; `Plan.too_large` says where the run would be refused for it.
+    memory : int (bytes), optional
+        The same as bytes.
     """
     from .._util.threads import resolve
 
-    recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells)
+    recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory)
     schema = resolve_schema(schema, recipe)
     check_budget(epsilon, delta)
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)

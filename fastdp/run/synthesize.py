@@ -143,8 +143,9 @@ def synthesize(
     threads : int, optional
         None: all cores the process may use. Results are the same for any number.
     memory, deadline : int (bytes), float (seconds), optional
-        What the model may take, as a limit on its size that is set before data is read (mechanisms
-        `cliquetree` and `aim`; nothing is timed in the run).
+        What the model may take, as a limit on its size that is set before data is read: `cliquetree` and
+        `aim` choose within both (nothing is timed in the run), others are refused where their model could
+        need more memory.
     progress : callable, optional
         Called with a `Progress`, from any thread.
     cancel : callable or threading.Event, optional

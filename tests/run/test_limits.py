@@ -180,3 +180,14 @@ def test_a_recipe_given_by_path_is_released_with_its_name_alone(tmp_path):
         if path.is_file():
             assert b"secret-client" not in path.read_bytes(), path
     assert json.loads((tmp_path / "run" / "privacy.json").read_text())["mechanism"]["recipe"] == "mine.toml"
+
+
+def test_memory_limits_every_mechanism_beforehand(ledger, tmp_path):
+    schema = fastdp.Schema.from_domain({"a": 900, "b": 900, "c": 2})
+    recipe = {"mechanism": "adagrid", "outer": [["a", "b"]]}
+    text = refused(ledger, tmp_path, ModelTooLargeError, schema=schema, mechanism=recipe, memory=1 << 26)
+    assert "--memory" in text
+    assert fastdp.plan(schema, recipe, 1.0, 1e-6, memory=1 << 26).too_large == text
+    assert not fastdp.plan(schema, recipe, 1.0, 1e-6, memory=1 << 28).too_large
+    with pytest.raises(UsageError, match="16 MiB"):
+        fastdp.plan(schema, recipe, 1.0, 1e-6, memory=5)
