@@ -67,6 +67,11 @@ BENCHES = {
             ),
         ),
     ),
+    "fits": Bench(
+        "fits of whole marginals: calls, seconds and true error of the dual beside mirror descent",
+        (("--cases", "adult", "following", "--epsilon", "1", "--no-save"),),
+        needs="adult",
+    ),
     "large": Bench(
         "cost by cells, and a model of 100 million cells down to the noise level",
         (("--cells", "300000", "1000000", "--converge", "300000", "--no-save"),),
