@@ -84,12 +84,12 @@ class Domain(Mapping[str, int]):
 def downward_closure(cliques: Iterable[Sequence[str]]) -> list[Clique]:
     """Every non-empty subset of every clique, each once, smallest first; attributes keep the order of the
     first clique that brings them together."""
-    found: dict[frozenset[str], Clique] = {}
+    subsets: dict[frozenset[str], Clique] = {}
     for clique in cliques:
         for k in range(1, len(clique) + 1):
             for subset in combinations(clique, k):
-                found.setdefault(frozenset(subset), subset)
-    return sorted(found.values(), key=len)
+                subsets.setdefault(frozenset(subset), subset)
+    return sorted(subsets.values(), key=len)
 
 
 def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:

@@ -362,16 +362,16 @@ class AdaGrid(_Base):
         return f"AdaGrid({self.grid.clique}: {self.grid.fine.size} fine, {self.rows} rows)"
 
 
-def fresh(query, known: dict[int, tuple]):
+def fresh(query, made: dict[int, tuple]):
     """A query made anew from the data of one of these classes, so that what was checked when it was made
-    holds, and nothing that happens to the original afterwards, or happened to its methods, matters. `known`
+    holds, and nothing that happens to the original afterwards, or happened to its methods, matters. `made`
     remembers what was made."""
-    if id(query) not in known:
-        known[id(query)] = (query, _remade(query, known))
-    return known[id(query)][1]
+    if id(query) not in made:
+        made[id(query)] = (query, _remade(query, made))
+    return made[id(query)][1]
 
 
-def _remade(query, known: dict[int, tuple]):
+def _remade(query, made: dict[int, tuple]):
     kind = type(query)
     if kind is Identity:
         return Identity(query.cells)
@@ -382,9 +382,9 @@ def _remade(query, known: dict[int, tuple]):
     if kind is Binned:
         return Binned(query.shape, [np.array(axis) for axis in query.maps])
     if kind is AdaGrid:
-        return AdaGrid(fresh(query.grid, known))
+        return AdaGrid(fresh(query.grid, made))
     if kind is Grid:
-        children = tuple(fresh(child, known) for child in query.children)
+        children = tuple(fresh(child, made) for child in query.children)
         return Grid(tuple(query.clique), tuple(query.shape), np.array(query.fine), children)
     raise MeasurementError(f"{kind.__name__} is no query of fastdp.queries")
 

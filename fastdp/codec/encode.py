@@ -47,12 +47,12 @@ def _wanted(schema: Schema, columns: Iterable[str] | None) -> list[tuple[Field, 
 def check_types(schema: Schema, source: pa.Schema, columns: Sequence[str] | None = None) -> None:
     """DataError, naming the column, where one is missing, there twice, or of a type that cannot hold it."""
     for item, _ in _wanted(schema, columns):
-        found = source.get_all_field_indices(item.source)
-        if not found:
+        places = source.get_all_field_indices(item.source)
+        if not places:
             raise DataError(f"column {item.source!r} is missing; there are {', '.join(source.names)}")
-        if len(found) > 1:
-            raise DataError(f"column {item.source!r} is there {len(found)} times; names must differ")
-        _source_of(item, source.field(found[0]).type)
+        if len(places) > 1:
+            raise DataError(f"column {item.source!r} is there {len(places)} times; names must differ")
+        _source_of(item, source.field(places[0]).type)
 
 
 def _source_of(item: Field, kind: pa.DataType) -> Source:

@@ -62,16 +62,16 @@ def text_codes(column: Column, texts: Sequence[bytes | None]) -> np.ndarray:
     """Codes (or DROP) of distinct texts, by the column's own type."""
     null = null_code(column)
     code = _text_rule(column)
-    found = [null if text is None else code(text) for text in texts]
-    return np.array(found, dtype=np.uint32)
+    codes = [null if text is None else code(text) for text in texts]
+    return np.array(codes, dtype=np.uint32)
 
 
 def _text_rule(column: Column) -> Callable[[bytes], int]:
     kind = dtypes.family(column.dtype)
     other, null = other_code(column), null_code(column)
     if isinstance(column, Categorical) and kind == "string":
-        known = {str(v).encode(): code for code, v in enumerate(column.values)}
-        return lambda text: known.get(text, other)
+        code_of = {str(v).encode(): code for code, v in enumerate(column.values)}
+        return lambda text: code_of.get(text, other)
     if kind in ("date", "timestamp"):
         assert isinstance(column, Categorical)
         listed = {_listed_moment(column, str(v).encode()): code for code, v in enumerate(column.values)}

@@ -173,11 +173,11 @@ class LocalCounter:
 
     def _scale(self, out: dict) -> None:
         """Without a user column every weight is SCALE: count plainly, multiply once."""
-        for clique, found in out.items():
-            if isinstance(found, SparseMarginal):
-                out[clique] = SparseMarginal(found.keys, found.sums * SCALE, found.shape)
+        for clique, marginal in out.items():
+            if isinstance(marginal, SparseMarginal):
+                out[clique] = SparseMarginal(marginal.keys, marginal.sums * SCALE, marginal.shape)
             else:
-                found *= SCALE
+                marginal *= SCALE
 
     def user_histogram(self, key: UserKey, cap: int = 1) -> np.ndarray:
         """See `Counter.user_histogram` and `userkeys`."""

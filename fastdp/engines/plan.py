@@ -129,14 +129,16 @@ def project_all(
 ) -> dict[Clique, np.ndarray]:
     """Every wanted marginal from the smallest table at hand that contains it; large ones first, so that they
     serve the smaller ones. Results are contiguous and do not share memory with each other."""
-    known: dict[frozenset[str], tuple[Clique, np.ndarray]] = {frozenset(c): (c, t) for c, t in tables.items()}
+    tables_of: dict[frozenset[str], tuple[Clique, np.ndarray]] = {
+        frozenset(c): (c, t) for c, t in tables.items()
+    }
     work = Projections(threads)
     for clique in sorted(dict.fromkeys(wanted), key=domain.cells, reverse=True):
         names = frozenset(clique)
-        if names not in known:
-            have = min((k for k in known if names <= k), key=lambda k: known[k][1].size)
-            order = tuple(name for name in known[have][0] if name in names)
-            known[names] = (order, work.project(known[have][1], known[have][0], order))
+        if names not in tables_of:
+            have = min((k for k in tables_of if names <= k), key=lambda k: tables_of[k][1].size)
+            order = tuple(name for name in tables_of[have][0] if name in names)
+            tables_of[names] = (order, work.project(tables_of[have][1], tables_of[have][0], order))
             work.relieve()
     work.run()
     out: dict[Clique, np.ndarray] = {}
@@ -144,7 +146,7 @@ def project_all(
     for clique in wanted:
         if clique in out:
             continue
-        order, table = known[frozenset(clique)]
+        order, table = tables_of[frozenset(clique)]
         turned = table.transpose([order.index(name) for name in clique])
         out[clique] = np.array(turned, order="C", copy=True if frozenset(clique) in given else None)
         given.add(frozenset(clique))

@@ -141,15 +141,15 @@ class Comparison:
         for fraction in fractions if names else ():
             rows = self.pair.rows[0] if names != ["deid2"] else self.rows["truth"]
             sample = baselines.rows_of_sample(rows, fraction, self.seed)
-            found = out.setdefault(baselines.label(fraction), {})
+            scores = out.setdefault(baselines.label(fraction), {})
             pair = None
             for name in names:
                 if name == "deid2":
-                    found[name] = self.taxis.score(detail=False, sample=sample)
+                    scores[name] = self.taxis.score(detail=False, sample=sample)
                     continue
                 if pair is None:
                     pair = self.pair.take({n: c[sample] for n, c in self.pair.truth.items()}, len(sample))
-                found[name] = self.score(name, pair)
+                scores[name] = self.score(name, pair)
         return out
 
     def columns(self) -> dict[str, dict[str, Any]]:

@@ -31,8 +31,8 @@ def counted(
 def total_variation(pair: Pair, cliques: Sequence[Clique], threads: int | None = None) -> np.ndarray:
     """float64, one per clique: half the L1 distance of the normalised counts, 1 where just one table is
     empty."""
-    found = {c: between(a, b, pair.rows) for c, a, b in counted(pair, cliques, threads)}
-    return np.array([found[c] for c in cliques])
+    distances = {c: between(a, b, pair.rows) for c, a, b in counted(pair, cliques, threads)}
+    return np.array([distances[c] for c in cliques])
 
 
 def between(a: Any, b: Any, rows: tuple[int, int]) -> float:

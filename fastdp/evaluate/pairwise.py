@@ -82,17 +82,17 @@ def correlation(pair: Pair) -> dict[str, Any] | None:
     names = [n for n in pair.names if pair.ordered.get(n)]
     if len(names) < 2:
         return None
-    found = [
+    matrices = [
         _pearson([codes[n] for n in names], rows)
         for codes, rows in ((pair.truth, pair.rows[0]), (pair.synthetic, pair.rows[1]))
     ]
-    difference = np.abs(found[0] - found[1])
+    difference = np.abs(matrices[0] - matrices[1])
     return {
         **_ends(difference[np.triu_indices(len(names), 1)]),
         "measure": "Pearson correlation of codes",
         "columns": names,
-        "truth": found[0].tolist(),
-        "synthetic": found[1].tolist(),
+        "truth": matrices[0].tolist(),
+        "synthetic": matrices[1].tolist(),
         "difference": difference.tolist(),
     }
 

@@ -41,18 +41,18 @@ def score(
     wanted = _wanted(metrics, comparison, reporting)
     out: dict[str, Any] = {"private": False, "rows": comparison.rows}
     seconds: dict[str, float] = {}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in wanted:
         start = time.perf_counter()
         value = comparison.score(name)
         seconds[name] = time.perf_counter() - start
         if value is not None:
-            found[name] = value
+            values[name] = value
     start = time.perf_counter()
-    samples = comparison.baselines([n for n in wanted if n in found], fractions)
+    samples = comparison.baselines([n for n in wanted if n in values], fractions)
     seconds["baselines"] = time.perf_counter() - start
     out["columns"] = comparison.columns()
-    out |= found
+    out |= values
     if samples:
         out["baselines"] = samples
     out["seconds"] = seconds
@@ -73,8 +73,8 @@ def _wanted(metrics: str | Sequence[str] | None, comparison: Any, reporting: boo
         elif name in METRICS:
             asked.append(name)
         else:
-            known = ", ".join([*METRICS, *GROUPS, "all"])
-            raise UsageError(f"metrics: there is no metric {name!r}; there are {known}")
+            listed = ", ".join([*METRICS, *GROUPS, "all"])
+            raise UsageError(f"metrics: there is no metric {name!r}; there are {listed}")
     if not asked:
         raise UsageError("metrics: at least one must be named")
     return list(dict.fromkeys(asked))

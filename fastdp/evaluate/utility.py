@@ -51,7 +51,7 @@ def score(
     made = rng.permutation(pair.rows[1])[:max_rows]
     classes = pair.sizes[target] <= 20
     test_x, test_y = _features(pair, pair.truth, target, parts[1])
-    found = {}
+    quality = {}
     for name, codes, rows in (("truth", pair.truth, parts[0]), ("synthetic", pair.synthetic, made)):
         x, y = _features(pair, codes, target, rows)
         kind = RandomForestClassifier if classes else RandomForestRegressor
@@ -59,18 +59,18 @@ def score(
             guess = np.full(len(test_y), y[0] if len(y) else 0)
         else:
             guess = kind(30, min_samples_leaf=5, n_jobs=1, random_state=0).fit(x, y).predict(test_x)
-        found[name] = _quality(test_y, guess, classes)
+        quality[name] = _quality(test_y, guess, classes)
     values, counts = np.unique(pair.truth[target][parts[0]], return_counts=True)
     constant = float((test_y == values[counts.argmax()]).mean()) if classes else 0.0
-    gain = found["truth"] - constant
-    kept = (found["synthetic"] - constant) / gain if gain > 1e-9 else None
+    gain = quality["truth"] - constant
+    kept = (quality["synthetic"] - constant) / gain if gain > 1e-9 else None
     return {
         "score": None if kept is None else float(max(0.0, kept)),
         "target": target,
         "model": MODEL,
         "measure": "accuracy" if classes else "R2",
-        "synthetic": found["synthetic"],
-        "truth": found["truth"],
+        "synthetic": quality["synthetic"],
+        "truth": quality["truth"],
         "constant": constant,
         "trained_on": {"truth": len(parts[0]), "synthetic": len(made)},
         "tested_on": len(parts[1]),

@@ -63,12 +63,12 @@ def grow(domain: Domain, strength: dict[Clique, float], ways: int, max_cells: in
     keeps within `max_cells`. With ways=2 this is a maximum spanning tree (Chow and Liu)."""
     if ways < 1:
         raise UsageError(f"outer marginals need at least 1 attribute, got ways={ways}")
-    known = {frozenset(p): s for p, s in strength.items()}
+    strength_of = {frozenset(p): s for p, s in strength.items()}
 
     def gain(name: str, group: Clique) -> float:
-        return sum(known.get(frozenset((name, a)), 0.0) for a in group)
+        return sum(strength_of.get(frozenset((name, a)), 0.0) for a in group)
 
-    if ways == 1 or not known:
+    if ways == 1 or not strength_of:
         return [(a,) for a in domain]
     first = max(domain, key=lambda a: gain(a, tuple(b for b in domain if b != a)))
     cliques: list[Clique] = [(first,)]
@@ -82,7 +82,7 @@ def grow(domain: Domain, strength: dict[Clique, float], ways: int, max_cells: in
                 if domain.cells(group) * domain[a] <= max_cells
             ),
             default=None,
-            key=lambda found: found[:2],
+            key=lambda scored: scored[:2],
         )
         if best is None or best[0] <= 0:
             cliques += [(a,) for a in left]

@@ -98,21 +98,21 @@ def _rows(
     )
     out = []
     for i, label in enumerate(labels):
-        real, mine = None if truth is None else truth[i], table[i]
-        tip = _tip(label, real, mine, None if error is None else error[i])
+        real, share = None if truth is None else truth[i], table[i]
+        tip = _tip(label, real, share, None if error is None else error[i])
         if real is None:
-            marks = f'<rect class="s" y="5" height="10" width="{num(100 * mine / top)}%"/>'
+            marks = f'<rect class="s" y="5" height="10" width="{num(100 * share / top)}%"/>'
             if error is not None:
-                low, high = max(0.0, mine - error[i]) / top, min(top, mine + error[i]) / top
+                low, high = max(0.0, share - error[i]) / top, min(top, share + error[i]) / top
                 marks += f'<line class="e" x1="{num(100 * low)}%" x2="{num(100 * high)}%" y1="10" y2="10"/>'
         else:
             marks = f'<rect class="t" y="4" height="12" width="{num(100 * real / top)}%"/>'
-            x = num(100 * mine / top)
+            x = num(100 * share / top)
             marks += f'<line class="sl" x1="{x}%" x2="{x}%" y1="1" y2="19"/>'
         out.append(
             f'<span class="name" title="{text(label)}">{text(label)}</span>'
             f'<svg class="bar" data-tip="{text(tip)}" aria-hidden="true">{marks}</svg>'
-            f'<span class="value">{percent(mine if real is None else real)}</span>'
+            f'<span class="value">{percent(share if real is None else real)}</span>'
         )
     return (
         f'<div class="rows" role="img" aria-label="{text(name)}: shares of {len(labels)} '
@@ -248,12 +248,12 @@ def score_map(area: dict, values: Sequence[float], *, name: str) -> str:
 
 def score_bars(labels: Sequence[str], values: Sequence[float | None], *, name: str) -> str:
     """A score from 0 to 1 per label, as bars."""
-    known = [0.0 if v is None else v for v in values]
-    top = max([*known, 1e-12]) * 1.04
+    heights = [0.0 if v is None else v for v in values]
+    top = max([*heights, 1e-12]) * 1.04
     tip = [
         f"{label}\n{'no rows' if v is None else f'{v:.3f}'}" for label, v in zip(labels, values, strict=True)
     ]
-    drawn = chart(len(labels), bars(known, top, "n"), name, tip)
+    drawn = chart(len(labels), bars(heights, top, "n"), name, tip)
     return f'<div class="plot"><span class="peak">{top / 1.04:.2f}</span>{drawn}</div>{axis_ends(labels)}'
 
 

@@ -126,8 +126,8 @@ def columns(
     out = []
     for name, (names, ordered) in labels.items():
         size = len(names)
-        known = [r.get(name, (None, None)) for r in released] or [(None, None)] * len(tables)
-        modelled = [share for share, _ in known]
+        marginals = [r.get(name, (None, None)) for r in released] or [(None, None)] * len(tables)
+        modelled = [share for share, _ in marginals]
         per_table = [
             shares(t.codes[name], size) if m is None else m for t, m in zip(tables, modelled, strict=True)
         ]
@@ -147,7 +147,7 @@ def columns(
             if real is not None:
                 one["tv"] = _tv(real, share)
             one["model"] = modelled[i] is not None
-            error = known[i][1]
+            error = marginals[i][1]
             if error is not None:
                 variance = np.bincount(bar, weights=error**2, minlength=len(bars))
                 one["error"] = _round(2 * np.sqrt(variance))
@@ -235,11 +235,11 @@ def _joints(
 
 
 def _largest(
-    a: str, b: str, labels: dict[str, tuple[list[str], bool]], real: np.ndarray, mine: np.ndarray, k: int = 2
+    a: str, b: str, labels: dict[str, tuple[list[str], bool]], real: np.ndarray, table: np.ndarray, k: int = 2
 ) -> list[dict]:
     """The k cells of one pair that differ most; few a pair, so that one bad pair does not fill the list."""
     la, lb = labels[a][0], labels[b][0]
-    gap = np.abs(mine - real)
+    gap = np.abs(table - real)
     k = min(k, gap.size)
     top = np.argpartition(gap, gap.size - k)[-k:]
     return [
@@ -247,7 +247,7 @@ def _largest(
             "columns": [a, b],
             "labels": [la[c // len(lb)], lb[c % len(lb)]],
             "truth": float(f"{real[c]:.6g}"),
-            "table": float(f"{mine[c]:.6g}"),
+            "table": float(f"{table[c]:.6g}"),
         }
         for c in top.tolist()
         if gap[c] > 0

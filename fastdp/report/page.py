@@ -59,7 +59,7 @@ def collect(
     tables = [collecting.coded(source, schema, name) for name, source in named.items()]
     real = None if truth is None else collecting.coded(truth, schema, "truth")
     present = [t.codes.keys() for t in [real, *tables] if t is not None]
-    labels = {n: known for n, known in labels.items() if all(n in codes for codes in present)}
+    labels = {n: label for n, label in labels.items() if all(n in codes for codes in present)}
     if not labels:
         raise UsageError("report: the tables share no column of the schema")
 
@@ -108,7 +108,7 @@ def render(data: ReportData) -> str:
         _stages(data),
     ]
     main = "\n".join(p for p in parts if p)
-    known = {
+    titles = {
         "scores": "Scores",
         "columns": "Columns",
         "pairs": "Pairs",
@@ -121,7 +121,7 @@ def render(data: ReportData) -> str:
         "fit": "Fit",
         "stages": "Times",
     }
-    nav = "".join(f'<a href="#{k}">{v}</a>' for k, v in known.items() if f'<section id="{k}"' in main)
+    nav = "".join(f'<a href="#{k}">{v}</a>' for k, v in titles.items() if f'<section id="{k}"' in main)
     fields = {
         "title": text(data["title"]),
         "subtitle": _subtitle(data),
@@ -221,10 +221,10 @@ def _is_place(column: Any) -> bool:
 
 def _interval(label: str) -> str:
     """A half-open interval in words; any other label as it is."""
-    found = re.fullmatch(r"[\[(](\S+), (\S+)\)", label)
-    if found is None:
+    edges = re.fullmatch(r"[\[(](\S+), (\S+)\)", label)
+    if edges is None:
         return label
-    low, high = found.groups()
+    low, high = edges.groups()
     if low == "-inf":
         return f"under {high}"
     return f"{low} and up" if high == "inf" else f"{low} to {high}"

@@ -59,12 +59,12 @@ def promise(statement: Mapping) -> dict:
     rows are shown, where there are several.
     """
     parts = get(statement, "parts") or []
-    mine = _part(statement)
+    part = _part(statement)
     unit = get(statement, "unit") or {}
-    bound = get(mine, "clip") or get(statement, "clip")
+    bound = get(part, "clip") or get(statement, "clip")
     limits = get(statement, "not_protected") or []
     ledger = get(statement, "ledger") or {}
-    asked = get(get(mine, "asked") or {}, "epsilon")
+    asked = get(get(part, "asked") or {}, "epsilon")
     return {
         "epsilon": _number(get(statement, "epsilon")),
         "delta": _number(get(statement, "delta")),
@@ -91,8 +91,8 @@ def _part(statement: Mapping | None) -> Mapping:
 
 
 def _mechanism(statement: Mapping) -> str | None:
-    found = get(statement, "mechanism")
-    return get(found, "name") if isinstance(found, Mapping) else found
+    mechanism = get(statement, "mechanism")
+    return get(mechanism, "name") if isinstance(mechanism, Mapping) else mechanism
 
 
 def _number(value: Any) -> float | None:
@@ -109,7 +109,7 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
 
     Where answers differ in noise (sums of cells), sigma is the smallest: that of a cell measured by itself.
     """
-    found: dict[tuple, dict] = {}
+    by_label: dict[tuple, dict] = {}
     for m in get(run, "measurements") or get(_part(privacy), "releases") or []:
         sigma = _error(m)
         if sigma is None:
@@ -124,7 +124,7 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
         if not histogram:
             cells = math.prod(sizes[c] for c in clique)
         label = " × ".join(clique) if not histogram else str(get(m, "label") or " × ".join(clique) or "total")
-        entry = found.setdefault(
+        entry = by_label.setdefault(
             (label, round(sigma, 6)),
             {
                 "label": label,
@@ -136,17 +136,17 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
         )
         entry["cells"] = None if cells is None else int(cells)
         entry["copies"] += 1
-    if not found:
+    if not by_label:
         return None
-    return sorted(found.values(), key=lambda e: (e["order"], e["label"]))[:MAX_MEASUREMENTS]
+    return sorted(by_label.values(), key=lambda e: (e["order"], e["label"]))[:MAX_MEASUREMENTS]
 
 
 def _error(measurement: Any) -> float | None:
     """The smallest standard error of a measurement's answers; the variances know its rows' scalars where
     there are any."""
     variances = get(measurement, "variances")
-    found = get(measurement, "sigma") if variances is None else np.sqrt(np.asarray(variances, dtype=float))
-    return None if found is None or np.size(found) == 0 else float(np.min(np.asarray(found, dtype=float)))
+    sigma = get(measurement, "sigma") if variances is None else np.sqrt(np.asarray(variances, dtype=float))
+    return None if sigma is None or np.size(sigma) == 0 else float(np.min(np.asarray(sigma, dtype=float)))
 
 
 def _plain(measurement: Any) -> bool:
@@ -159,8 +159,8 @@ def noise_html(entries: Sequence[dict], rows: int | None) -> str:
     """A dot per measured set: noise of a cell against the average cell; a group per order, long groups
     fold."""
     ratios = {id(e): _ratio(e, rows) for e in entries}
-    known = [r for r in ratios.values() if r is not None]
-    span = (min([*known, 0.1]) / 1.5, max([*known, 10.0]) * 1.5)
+    finite = [r for r in ratios.values() if r is not None]
+    span = (min([*finite, 0.1]) / 1.5, max([*finite, 10.0]) * 1.5)
     groups: dict[int, list[dict]] = {}
     for e in entries:
         groups.setdefault(e["order"], []).append(e)
@@ -232,10 +232,10 @@ def fit(run: Any) -> dict | None:
         source = get(source, "trace") or []
     steps = []
     for s in source:
-        told = s if isinstance(s, Mapping) else dict(zip(("iteration", "loss", "seconds"), s, strict=False))
-        iteration, loss = _number(get(told, "iteration")), _number(get(told, "loss"))
+        step = s if isinstance(s, Mapping) else dict(zip(("iteration", "loss", "seconds"), s, strict=False))
+        iteration, loss = _number(get(step, "iteration")), _number(get(step, "loss"))
         if iteration is not None and loss is not None:
-            steps.append({"iteration": iteration, "loss": loss, "seconds": _number(get(told, "seconds"))})
+            steps.append({"iteration": iteration, "loss": loss, "seconds": _number(get(step, "seconds"))})
     if rows is None:
         domain = get(get(run, "model") or {}, "domain")
         fitted = [
@@ -251,17 +251,17 @@ def fit(run: Any) -> dict | None:
 
 def stages(run: Any) -> dict[str, float] | None:
     """Seconds per stage, in the order given."""
-    found = get(run, "stages", "times", "timings")
-    if not isinstance(found, Mapping) or not found:
+    stages = get(run, "stages", "times", "timings")
+    if not isinstance(stages, Mapping) or not stages:
         return None
-    return {str(k): float(v) for k, v in found.items() if _number(v) is not None}
+    return {str(k): float(v) for k, v in stages.items() if _number(v) is not None}
 
 
-def stages_html(found: Mapping[str, float]) -> str:
-    whole = sum(found.values())
+def stages_html(stages: Mapping[str, float]) -> str:
+    whole = sum(stages.values())
     rows = [
         (k, v, f"{v:.2f} s", f"{k}\n{v:.3f} s, {percent(v / whole if whole else 0)}")
-        for k, v in found.items()
+        for k, v in stages.items()
     ]
     return f'<div class="card">{amounts(rows)}<p class="note">{whole:.2f} s in all</p></div>'
 
@@ -300,8 +300,8 @@ def modelled(run: Any, sizes: Mapping[str, int]) -> dict[str, tuple[np.ndarray, 
         if model.domain.get(name) != size or size > MAX_MODELLED:
             continue
         values, errors = model.answer(eye_array(size, format="csr"), (name,))
-        known = np.isfinite(errors).all()
-        out[name] = (values / model.total, errors / model.total if known else None)
+        finite = np.isfinite(errors).all()
+        out[name] = (values / model.total, errors / model.total if finite else None)
     return out
 
 

@@ -122,18 +122,18 @@ def by_group(scores: Sequence[Mapping[str, Any] | None]) -> list[dict | None]:
     "by_shift"}` or None."""
     out: list[dict | None] = []
     for s in scores:
-        found = (s or {}).get("deid2")
-        if not isinstance(found, Mapping) or not all(
-            found.get(k) for k in ("areas", "by_area", "shifts", "by_shift")
+        taxi_scores = (s or {}).get("deid2")
+        if not isinstance(taxi_scores, Mapping) or not all(
+            taxi_scores.get(k) for k in ("areas", "by_area", "shifts", "by_shift")
         ):
             out.append(None)
             continue
         out.append(
             {
-                "areas": [str(a) for a in found["areas"]],
-                "by_area": [_finite(v) for v in found["by_area"]],
-                "shifts": [str(a) for a in found["shifts"]],
-                "by_shift": [_finite(v) for v in found["by_shift"]],
+                "areas": [str(a) for a in taxi_scores["areas"]],
+                "by_area": [_finite(v) for v in taxi_scores["by_area"]],
+                "shifts": [str(a) for a in taxi_scores["shifts"]],
+                "by_shift": [_finite(v) for v in taxi_scores["by_shift"]],
             }
         )
     return out

@@ -69,8 +69,8 @@ def _trust(data: dict, i: int) -> str:
             )
         )
     out.append(f"<p>{text(why)}</p>")
-    found = words.findings(data, i)
-    out.append("<ul>" + "".join(f"<li>{text(f)}</li>" for f in found) + "</ul>" if found else "")
+    findings = words.findings(data, i)
+    out.append("<ul>" + "".join(f"<li>{text(f)}</li>" for f in findings) + "</ul>" if findings else "")
     return "".join(out)
 
 
@@ -136,12 +136,12 @@ def scores(data: dict) -> str:
     rows = []
     for s in data["scores"]:
         top = s["top"]
-        known = {b["name"]: b["value"] for b in s["baselines"]}
+        baseline = {b["name"]: b["value"] for b in s["baselines"]}
         cells = "".join(
             f'<td data-label="{text(n)}"><b>{_value(v, top)}</b></td>'
             for n, v in zip(names, s["values"], strict=True)
         )
-        cells += "".join(f'<td data-label="{text(n)}">{_value(known.get(n), top)}</td>' for n in base)
+        cells += "".join(f'<td data-label="{text(n)}">{_value(baseline.get(n), top)}</td>' for n in base)
         axis = score_axis(s["values"], s["baselines"], top, name=s["name"], tables=names)
         low = "" if s["better"] == "high" else " <em>lower is better</em>"
         rows.append(
@@ -241,13 +241,15 @@ def columns(data: dict) -> str:
 
 
 def pairs(data: dict) -> str:
-    found = data.get("pairs")
-    if not found:
+    pairs_data = data.get("pairs")
+    if not pairs_data:
         return ""
 
     def draw(i: int) -> str:
         ranked = words.pair_list(data, i)
-        picture = heat(found["names"], found["tables"][i], [n.replace("_", " ") for n in found["names"]])
+        picture = heat(
+            pairs_data["names"], pairs_data["tables"][i], [n.replace("_", " ") for n in pairs_data["names"]]
+        )
         worst = "".join(
             f"<li><span>{nice(a)} × {nice(b)}</span><b>{percent(tv)}</b></li>"
             for tv, a, b in ranked[::-1][:6]
@@ -261,9 +263,10 @@ def pairs(data: dict) -> str:
         "Share of rows, in per cent, that sit in a wrong cell when two columns are looked at together. A "
         "stronger colour is worse; columns carry the numbers of the rows."
     )
-    if found["left_out"]:
-        lead += f" The {len(found['names'])} most varied columns are shown, {found['left_out']} are left out."
-    if found["grouped"]:
+    if pairs_data["left_out"]:
+        shown = len(pairs_data["names"])
+        lead += f" The {shown} most varied columns are shown, {pairs_data['left_out']} are left out."
+    if pairs_data["grouped"]:
         lead += " Very fine columns are grouped for this picture."
     return section("pairs", "Every pair of columns", lead, per_table(data, draw))
 
@@ -328,7 +331,7 @@ def _figure(caption: str, drawing: str) -> str:
 
 
 def _area(a: dict, i: int) -> str:
-    mine, title = a["tables"][i], f"<h3>{nice(a['column'])}</h3>"
+    shares, title = a["tables"][i], f"<h3>{nice(a['column'])}</h3>"
     rest = (
         f'<p class="note">The {len(a["tiles"])} largest places are shown, {a["left_out"]} smaller ones are '
         "left out.</p>"
@@ -336,18 +339,18 @@ def _area(a: dict, i: int) -> str:
         else ""
     )
     if a["truth"] is None:
-        tiles = tile_map(a, mine, None, difference=False, name=a["column"])
+        tiles = tile_map(a, shares, None, difference=False, name=a["column"])
         return f'<div class="card">{title}<div class="maps one">{tiles}</div>{rest}</div>'
     gaps = sorted(
-        ((m - t, tile["label"]) for m, t, tile in zip(mine, a["truth"], a["tiles"], strict=True)),
+        ((m - t, tile["label"]) for m, t, tile in zip(shares, a["truth"], a["tiles"], strict=True)),
         key=lambda g: -abs(g[0]),
     )
     said = "; ".join(f"{text(label)} <b>{points(gap)}</b>" for gap, label in gaps[:4])
     name = a["column"]
     maps = (
         _figure("truth", tile_map(a, a["truth"], None, difference=False, name=name + ", truth"))
-        + _figure("synthetic", tile_map(a, mine, None, difference=False, name=name + ", synthetic"))
-        + _figure(_DIFFERENCE, tile_map(a, mine, a["truth"], difference=True, name=name + ", difference"))
+        + _figure("synthetic", tile_map(a, shares, None, difference=False, name=name + ", synthetic"))
+        + _figure(_DIFFERENCE, tile_map(a, shares, a["truth"], difference=True, name=name + ", difference"))
     )
     return (
         f'<div class="card">{title}<div class="maps">{maps}</div><p class="note">Largest differences, in '
@@ -361,8 +364,8 @@ def periods(data: dict) -> str:
         return ""
 
     def draw(i: int) -> str:
-        mine, rows, cols = p["tables"][i], p["rows"], p["columns"]
-        high = max((v for m in [mine, p["truth"] or []] for row in m for v in row), default=0)
+        counts, rows, cols = p["tables"][i], p["rows"], p["columns"]
+        high = max((v for m in [counts, p["truth"] or []] for row in m for v in row), default=0)
         note = ""
         if p["folded"]:
             there = (
@@ -381,11 +384,11 @@ def periods(data: dict) -> str:
             )
 
         if p["truth"] is None:
-            return f'<div class="card">{grid(mine, "rows")}{note}</div>'
-        gap = [[m - t for m, t in zip(a, b, strict=True)] for a, b in zip(mine, p["truth"], strict=True)]
+            return f'<div class="card">{grid(counts, "rows")}{note}</div>'
+        gap = [[m - t for m, t in zip(a, b, strict=True)] for a, b in zip(counts, p["truth"], strict=True)]
         figures = (
             _figure("truth", grid(p["truth"], "truth"))
-            + _figure("synthetic", grid(mine, "synthetic"))
+            + _figure("synthetic", grid(counts, "synthetic"))
             + _figure(_DIFFERENCE, grid(gap, "difference", signed=True))
         )
         return f'<div class="card"><div class="trio">{figures}</div>{note}</div>'

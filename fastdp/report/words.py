@@ -13,13 +13,13 @@ def attacker(promise: dict) -> float | None:
     For mu-GDP the trade-off curve gives exactly Phi(mu / 2); else for (epsilon, delta) it is at most
     (e^epsilon + delta) / (1 + e^epsilon).
     """
-    found = []
+    odds = []
     mu, epsilon, delta = promise.get("mu"), promise.get("epsilon"), promise.get("delta") or 0.0
     if mu is not None:
-        found.append(0.5 * math.erfc(-mu / 2 / math.sqrt(2)))
+        odds.append(0.5 * math.erfc(-mu / 2 / math.sqrt(2)))
     if epsilon is not None:
-        found.append(min(1.0, (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))))
-    return min(found) if found else None
+        odds.append(min(1.0, (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))))
+    return min(odds) if odds else None
 
 
 def one_unit(promise: dict) -> str:

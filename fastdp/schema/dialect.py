@@ -108,10 +108,10 @@ class Dialect:
             return plain
         if not isinstance(plain, Mapping):
             raise SchemaError(f"dialect: must be a table, got {type(plain).__name__}")
-        known = [f.name for f in fields(cls)]
+        names = [f.name for f in fields(cls)]
         for key in plain:
-            if key not in known:
-                raise _fail(str(key), f"unknown; there are {', '.join(known)}")
+            if key not in names:
+                raise _fail(str(key), f"unknown; there are {', '.join(names)}")
         return cls(**plain)
 
     @classmethod
@@ -144,13 +144,13 @@ def _texts(field: str, value: Any) -> tuple[str, ...]:
 def _encoding(name: Any) -> str:
     """The encoding's own name; SchemaError where it is unknown or lines cannot be told apart in it."""
     try:
-        found = codecs.lookup(name).name
+        encoding = codecs.lookup(name).name
     except (LookupError, TypeError):
         raise _fail("encoding", f"{name!r} is not known") from None
-    if found == "utf-8-sig":
-        found = "utf-8"
-    if found in ("utf-8", *WHOLE_ENCODINGS, *LINE_ENCODINGS) or byte_table(found) is not None:
-        return found
+    if encoding == "utf-8-sig":
+        encoding = "utf-8"
+    if encoding in ("utf-8", *WHOLE_ENCODINGS, *LINE_ENCODINGS) or byte_table(encoding) is not None:
+        return encoding
     raise _fail("encoding", f"{name!r}: lines cannot be told apart in it; convert the file to UTF-8")
 
 

@@ -63,10 +63,10 @@ class _Entry:
         if kind not in _OWN:
             raise fail(name, "kind", f"{kind!r} is none of {', '.join(_OWN)}")
         self.kind = kind
-        known = (*_COMMON, *_OWN[kind])
+        keys = (*_COMMON, *_OWN[kind])
         for key in plain:
-            if key not in known:
-                raise fail(name, str(key), f"unknown for kind {kind!r}{_hint(str(key), known)}")
+            if key not in keys:
+                raise fail(name, str(key), f"unknown for kind {kind!r}{_hint(str(key), keys)}")
 
     def text(self, key: str) -> str | None:
         value = self.plain.get(key)
@@ -168,8 +168,8 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, int | float | str | None) else _kind(value)
 
 
-def _hint(key: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(key, list(known), 1)
+def _hint(key: str, options: Iterable[str]) -> str:
+    close = difflib.get_close_matches(key, list(options), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -300,10 +300,10 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `Schema`, as keyword arguments, of a whole document."""
     if not isinstance(plain, Mapping):
         raise SchemaError(f"a schema is a table with [columns], got {_kind(plain)}")
-    known = ("fastdp", "name", "provenance", "user", "dialect", "columns", "outputs")
+    keys = ("fastdp", "name", "provenance", "user", "dialect", "columns", "outputs")
     for key in plain:
-        if key not in known:
-            raise SchemaError(f"schema, field {key!r}: unknown{_hint(str(key), known)}")
+        if key not in keys:
+            raise SchemaError(f"schema, field {key!r}: unknown{_hint(str(key), keys)}")
     version = plain.get("fastdp", FORMAT)
     if version != FORMAT:
         raise SchemaError(f"schema, field 'fastdp': format {version!r}, this fastdp reads {FORMAT}")

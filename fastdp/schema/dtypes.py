@@ -46,13 +46,13 @@ def canonical(text: str) -> str | None:
     text = _ALIASES.get(text.strip(), text.strip())
     if text in _PLAIN or _INT.match(text):
         return text
-    if found := _DECIMAL.match(text):
-        precision, scale = int(found[1]), int(found[2])
+    if parts := _DECIMAL.match(text):
+        precision, scale = int(parts[1]), int(parts[2])
         if 1 <= precision <= 38 and 0 <= scale <= precision:
             return f"decimal128({precision}, {scale})"
         return None
-    if found := _TIME.match(text):
-        return f"timestamp[{found[1]}, tz={found[2]}]" if found[2] else f"timestamp[{found[1]}]"
+    if parts := _TIME.match(text):
+        return f"timestamp[{parts[1]}, tz={parts[2]}]" if parts[2] else f"timestamp[{parts[1]}]"
     return None
 
 
@@ -76,14 +76,14 @@ def int_range(text: str) -> tuple[int, int]:
 
 def decimal_scale(text: str) -> int:
     """Digits after the point of a decimal type, 0 for any other."""
-    found = _DECIMAL.match(text)
-    return int(found[2]) if found else 0
+    parts = _DECIMAL.match(text)
+    return int(parts[2]) if parts else 0
 
 
 def decimal_precision(text: str) -> int:
     """Digits in all of a decimal type."""
-    found = _DECIMAL.match(text)
-    return int(found[1]) if found else 0
+    parts = _DECIMAL.match(text)
+    return int(parts[1]) if parts else 0
 
 
 @lru_cache(maxsize=256)
@@ -93,10 +93,10 @@ def arrow(text: str) -> pa.DataType:
 
     if text.startswith("dictionary"):
         return pa.dictionary(pa.int32(), pa.string())
-    if found := _DECIMAL.match(text):
-        return pa.decimal128(int(found[1]), int(found[2]))
-    if found := _TIME.match(text):
-        return pa.timestamp(found[1], tz=found[2])
+    if parts := _DECIMAL.match(text):
+        return pa.decimal128(int(parts[1]), int(parts[2]))
+    if parts := _TIME.match(text):
+        return pa.timestamp(parts[1], tz=parts[2])
     return pa.type_for_alias(text)
 
 

@@ -71,13 +71,13 @@ class Schema:
     @cached_property
     def columns(self) -> dict[str, Column]:
         """The code columns by attribute name, in the schema's order."""
-        found: dict[str, Column] = {}
+        columns: dict[str, Column] = {}
         for item in self.fields.values():
             for column in item.parts if isinstance(item, Derived) else (item,):
-                if column.name in found:
+                if column.name in columns:
                     raise SchemaError(f"column {item.name!r}: the name {column.name!r} is used twice")
-                found[column.name] = column
-        return found
+                columns[column.name] = column
+        return columns
 
     @cached_property
     def domain(self) -> Domain:

@@ -89,19 +89,19 @@ def incidents(rows: int, seed: int = 0, year: int = 2019, *, threads: int | None
     }
 
     def fill(part: slice, rng: np.random.Generator) -> None:
-        mine = who[part]
-        size = len(mine)
+        residents = who[part]
+        size = len(residents)
         habit = rng.random((2, size), dtype=np.float32)
         anywhere = np.zeros(size, np.int32)
-        where = np.where(habit[0] < 0.72, home[mine], second[mine])
+        where = np.where(habit[0] < 0.72, home[residents], second[residents])
         where = np.where(habit[0] > 0.9, pick(world.size, anywhere, rng), where)
-        again = insistent[mine] & (habit[1] < 0.6)
-        month = np.where(again & (habit[1] < 0.3), usual_month[mine], pick(world.month, anywhere, rng))
+        again = insistent[residents] & (habit[1] < 0.6)
+        month = np.where(again & (habit[1] < 0.3), usual_month[residents], pick(world.month, anywhere, rng))
         what = pick(world.type, world.kind[where].astype(np.int32) * MONTHS + month, rng)
-        out["sim_resident"][part] = ids[mine]
+        out["sim_resident"][part] = ids[residents]
         out["month"][part] = month + 1
         out["neighborhood"][part] = where
-        out["incident_type"][part] = np.where(again, usual_type[mine], what)
+        out["incident_type"][part] = np.where(again, usual_type[residents], what)
 
     in_chunks(rows, rest, fill, threads)
     return pa.table({name: pa.array(values) for name, values in out.items()})

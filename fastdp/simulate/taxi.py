@@ -185,15 +185,15 @@ def taxi(rows: int, seed: int = 0, year: int = 2020, *, threads: int | None = No
     out = {name: np.empty(rows, dtype=dtype) for name, dtype in DTYPES.items()}
 
     def fill(part: slice, rng: np.random.Generator) -> None:
-        mine = who[part]
-        size = len(mine)
-        out["taxi_id"][part] = ids[mine]
-        out["company_id"][part] = company[mine]
+        taxis = who[part]
+        size = len(taxis)
+        out["taxi_id"][part] = ids[taxis]
+        out["company_id"][part] = company[taxis]
         habit = np.frombuffer(rng.bytes(2 * size), dtype=np.uint8)
-        shift = pick(world.shift, roster[mine], rng)
-        shift = np.where(habit[:size] < 64, home_shift[mine], shift)
-        pickup = pick(world.pickup, shift.astype(np.int32) * ZONES + zone[mine], rng)
-        pickup = np.where(habit[size:] < 56, home_area[mine], pickup)
+        shift = pick(world.shift, roster[taxis], rng)
+        shift = np.where(habit[:size] < 64, home_shift[taxis], shift)
+        pickup = pick(world.pickup, shift.astype(np.int32) * ZONES + zone[taxis], rng)
+        pickup = np.where(habit[size:] < 56, home_area[taxis], pickup)
         kind = _KIND[shift]
         dropoff = pick(world.dropoff, kind.astype(np.int32) * city.AREAS + pickup, rng)
         out["shift"][part] = shift
@@ -201,7 +201,7 @@ def taxi(rows: int, seed: int = 0, year: int = 2020, *, threads: int | None = No
         out["dropoff_community_area"][part] = _AREA_VALUE[dropoff]
         out["trip_day_of_week"][part] = shift // 3
         out["trip_hour_of_day"][part] = (shift % 3) * 8 + pick(world.hours, shift % 3, rng)
-        numbers = _numbers(world, rng, pickup, dropoff, kind, card[mine])
+        numbers = _numbers(world, rng, pickup, dropoff, kind, card[taxis])
         for name, values in numbers.items():
             out[name][part] = values
 

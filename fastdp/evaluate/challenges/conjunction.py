@@ -41,7 +41,7 @@ def _loops():
 
     @jit
     def alike(counts, low, high, begin, end):
-        found = np.zeros(len(low), np.int64)
+        inside = np.zeros(len(low), np.int64)
         for i in range(begin, end):
             row = counts[i]
             for q in range(len(low)):
@@ -49,8 +49,8 @@ def _loops():
                 outside = 0
                 for j in range(len(row)):
                     outside |= (row[j] < low[q, j]) | (row[j] > high[q, j])
-                found[q] += outside == 0
-        return found
+                inside[q] += outside == 0
+        return inside
 
     return count, alike
 

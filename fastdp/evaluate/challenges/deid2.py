@@ -113,8 +113,8 @@ class Prepared:
         values = {
             n: list(getattr(schema.columns[n], "values", ()) or range(pair.sizes[n])) for n in (PICKUP, SHIFT)
         }
-        for name, known in values.items():
-            known += [None] * (pair.sizes[name] - len(known))
+        for name, listed in values.items():
+            listed += [None] * (pair.sizes[name] - len(listed))
         pickup, shift, dropoff = ([s[n] for s in sides] for n in (PICKUP, SHIFT, DROPOFF))
         return cls(
             values[PICKUP], values[SHIFT], pickup, shift, dropoff, columns,
@@ -138,8 +138,8 @@ class Prepared:
         out: dict[str, Any] = {"k_marginal_score": (2.0 - mean) / 2.0}
         out["pickup_dropoff_score"] = self._pickup_dropoff(truth, other)
         out["higher_order_conjunction"] = self._conjunction(truth, other)
-        known = [v for v in out.values() if v is not None]
-        out["overall"] = 1000.0 * sum(known) / len(known)
+        scored = [v for v in out.values() if v is not None]
+        out["overall"] = 1000.0 * sum(scored) / len(scored)
         if detail:
             grid = np.where(present, (2.0 - means) / 2.0, np.nan).reshape(len(self.pickups), len(self.shifts))
             out |= {
@@ -188,11 +188,11 @@ class Prepared:
 
         if truth["taxi"] is None or other["taxi"] is None:
             return None
-        mine, theirs = (
+        truth_habits, other_habits = (
             conjunction.habits(s["taxi"], s["shift"], s["pickup"], self.shifts, self.pickups)
             for s in (truth, other)
         )
-        return conjunction.score(mine, theirs, threads=self.threads)
+        return conjunction.score(truth_habits, other_habits, threads=self.threads)
 
 
 def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:

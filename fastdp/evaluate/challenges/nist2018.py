@@ -43,9 +43,9 @@ def score(
     if truth is not None and synthetic is not None:
         if all(set(INCOME) <= set(t.column_names) for t in (truth, synthetic)):
             parts["income"] = income(truth, synthetic)
-    known = [v for v in parts.values() if v is not None]
+    scored = [v for v in parts.values() if v is not None]
     return {
-        "score": float(np.mean(known)),
+        "score": float(np.mean(scored)),
         **parts,
         "tests": TESTS,
         "triples": three["marginals"],
@@ -105,12 +105,12 @@ def income(truth: pa.Table, synthetic: pa.Table) -> float:
     """1 - (e1 + e2) / 2 over the truth's cities: e1 the rms difference of their Gini coefficients of positive
     wages, e2 the mean difference of their ranks by the sexes' pay gap (ratio of mean wages), over the largest
     possible rank."""
-    found = [_inequality(t) for t in (truth, synthetic)]
-    cities = sorted(found[0])
+    sides = [_inequality(t) for t in (truth, synthetic)]
+    cities = sorted(sides[0])
     if not cities:
-        return float(not found[1])
+        return float(not sides[1])
     lost = (0.0, 1.0)
-    gini, gap = (np.array([[side.get(c, lost)[k] for c in cities] for side in found]) for k in (0, 1))
+    gini, gap = (np.array([[side.get(c, lost)[k] for c in cities] for side in sides]) for k in (0, 1))
     first = float(np.sqrt(((gini[0] - gini[1]) ** 2).mean()))
     ranks = np.argsort(np.argsort(gap, axis=1, kind="stable"), axis=1)
     second = float(np.abs(ranks[0] - ranks[1]).mean() / max(1, len(cities) - 1))
@@ -124,9 +124,9 @@ def _inequality(table: pa.Table) -> dict[Any, tuple[float, float]]:
     wage, city, sex = wage[paid], city[paid], sex[paid]
     out = {}
     for place in np.unique(city):
-        mine = np.sort(wage[city == place]).astype(np.float64)
-        n = len(mine)
-        gini = float((2.0 * np.arange(1, n + 1) - n - 1.0) @ mine / (n * mine.sum()))
+        wages = np.sort(wage[city == place]).astype(np.float64)
+        n = len(wages)
+        gini = float((2.0 * np.arange(1, n + 1) - n - 1.0) @ wages / (n * wages.sum()))
         means = [wage[(city == place) & (sex == s)] for s in (1, 2)]
         ratio = float(means[1].mean() / means[0].mean()) if all(len(m) for m in means) else 1.0
         out[int(place)] = (gini, ratio)

@@ -89,8 +89,8 @@ def _without_small(counts: np.ndarray) -> np.ndarray:
 
 def _axis(name: str, values: list) -> list:
     official = {"neighborhood": range(NEIGHBORHOODS), "month": range(1, 13), "incident_type": range(TYPES)}
-    known = list(official.get(name, ()))
-    return known + [v for v in values if v not in set(known)]
+    listed = list(official.get(name, ()))
+    return listed + [v for v in values if v not in set(listed)]
 
 
 def _columns(source: Any, what: str) -> pa.Table:

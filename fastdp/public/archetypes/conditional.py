@@ -98,12 +98,12 @@ class Link:
         for level, shape, table, place in zip(self.levels, self.shapes, self.tables, self.places):
             cell = cells_of(codes, level, shape, todo, rows)
             if place is not None:
-                found = place[cell].astype(np.int64)
+                number = place[cell].astype(np.int64)
             else:
                 spot = np.minimum(np.searchsorted(table.keys, cell), table.keys.size - 1)
-                found = np.where(table.keys[spot] == cell, spot + at, -1)
-            group[todo] = found
-            todo = np.flatnonzero(group < 0) if isinstance(todo, slice) else todo[found < 0]
+                number = np.where(table.keys[spot] == cell, spot + at, -1)
+            group[todo] = number
+            todo = np.flatnonzero(group < 0) if isinstance(todo, slice) else todo[number < 0]
             at += table.keys.size
             if todo.size == 0:
                 break

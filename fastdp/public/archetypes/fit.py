@@ -33,15 +33,15 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
     if not table.rows:
         raise DataError("the public data has no rows (or none that the schema keeps)")
     domain = table.domain
-    told = options.resolve(domain)
+    resolved = options.resolve(domain)
     for name in domain:
         if name not in table.codes:
             raise DataError(f"the public data was read without column {name!r}, which the chain needs")
-    shape = domain.shape(told.features)
-    cell = cell_numbers(table.codes, told.features, shape, table.rows)
+    shape = domain.shape(resolved.features)
+    cell = cell_numbers(table.codes, resolved.features, shape, table.rows)
     user, users = _dense(table.user)
 
-    counts = np.bincount(cell, minlength=domain.cells(told.features))
+    counts = np.bincount(cell, minlength=domain.cells(resolved.features))
     points = np.stack(np.unravel_index(np.arange(counts.size), shape), axis=1)
     size, evidence = options.archetypes, list[dict]()
     if size == "auto":
@@ -54,8 +54,8 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
     archetype = most_common(user, labels[cell], mixture.size, users, rng)
     row_archetype = archetype[user]
     trait = None
-    if told.trait is not None:
-        trait = most_common(user, table.codes[told.trait], domain[told.trait], users, rng)
+    if resolved.trait is not None:
+        trait = most_common(user, table.codes[resolved.trait], domain[resolved.trait], users, rng)
     return PublicModel(
         options=options,
         schema_digest=table.schema.digest(),
@@ -64,11 +64,11 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
         labels=labels,
         archetype=archetype,
         trait=trait,
-        habits=Habits.from_rows(told.habits, domain.shape(told.habits), user, table.codes),
+        habits=Habits.from_rows(resolved.habits, domain.shape(resolved.habits), user, table.codes),
         places=_places(row_archetype, cell, mixture.size, counts),
         ways={name: _ways(row_archetype, table.codes[name], mixture.size, n) for name, n in domain.items()},
-        links=_links(table, told.links, threads),
-        prior=_prior(table, told.prior, threads),
+        links=_links(table, resolved.links, threads),
+        prior=_prior(table, resolved.prior, threads),
         evidence=tuple(evidence),
     )
 
@@ -94,8 +94,8 @@ def choose(
     rows = np.bincount(test_user, minlength=users)[held]
     sums = []
     for k in candidates:
-        found = mixtures.fit(points[seen], train[seen], k, seed=seed, starts=1, tol=1e-3)
-        density = found.log_density(points)
+        mixture = mixtures.fit(points[seen], train[seen], k, seed=seed, starts=1, tol=1e-3)
+        density = mixture.log_density(points)
         sums.append(np.bincount(test_user, density[test_cell], minlength=users)[held])
     means = [float(s.sum() / rows.sum()) for s in sums]
     best = int(np.argmax(means))
@@ -148,12 +148,12 @@ def _links(table: Table, links, threads) -> tuple[Link, ...]:
 
     domain = table.domain
     wanted = list(dict.fromkeys((*level, target) for target, levels in links for level in levels))
-    found = marginals(table, wanted, sparse=True, threads=threads)
+    counts = marginals(table, wanted, sparse=True, threads=threads)
     out = []
     for target, levels in links:
         tables = []
         for level in levels:
-            counted = found[(*level, target)]
+            counted = counts[(*level, target)]
             tables.append(Groups.of(counted.keys, counted.sums, domain[target]))
         out.append(Link(target, levels, tuple(domain.shape(x) for x in levels), tuple(tables)))
     return tuple(out)
@@ -167,5 +167,5 @@ def _prior(table: Table, cliques, threads) -> dict:
     if cliques is None:
         cliques = choose_outer(table)
     counted = tree_cliques(table.domain, cliques)
-    found = marginals(table, counted, sparse=True, threads=threads)
-    return {c: (found[c].keys.astype(np.int64), found[c].sums) for c in counted}
+    counts = marginals(table, counted, sparse=True, threads=threads)
+    return {c: (counts[c].keys.astype(np.int64), counts[c].sums) for c in counted}

@@ -61,29 +61,29 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"features {', '.join(features)} have {domain.cells(features)} cells together; at most "
                 f"{MAX_CELLS}: name fewer"
             )
-        known = [*features]
+        made = [*features]
         if self.trait is not None:
             domain.check((self.trait,))
             if self.trait in features:
                 raise UsageError(f"trait {self.trait!r} is also a feature; a trait has one value per user")
-            known.append(self.trait)
+            made.append(self.trait)
         chain = self.chain
         if chain is None:
-            chain = tuple(Step(target=name, given=features) for name in domain if name not in known)
+            chain = tuple(Step(target=name, given=features) for name in domain if name not in made)
         links = []
         for step in chain:
             domain.check((step.target,))
-            if step.target in known:
+            if step.target in made:
                 raise UsageError(f"chain: {step.target!r} is drawn twice, or is a feature or the trait")
             levels = _levels(step, features)
             for name in {n for level in levels for n in level}:
-                if name not in known:
+                if name not in made:
                     raise UsageError(
                         f"chain: {step.target!r} depends on {name!r}, which is not drawn before it"
                     )
             links.append((step.target, levels))
-            known.append(step.target)
-        missing = [name for name in domain if name not in known]
+            made.append(step.target)
+        missing = [name for name in domain if name not in made]
         if missing:
             raise UsageError(f"chain: nothing says how to draw {', '.join(missing)}")
         habits = features if self.habits is None else domain.check(self.habits)

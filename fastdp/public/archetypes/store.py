@@ -116,7 +116,7 @@ def _array(folder: Path, name: str, digest: str) -> np.ndarray:
 def _model(head: dict, arrays: dict[str, np.ndarray]) -> PublicModel:
     options = msgspec.convert(head["options"], Options)
     domain = Domain(head["domain"])
-    told = options.resolve(domain)
+    resolved = options.resolve(domain)
     columns: Clique = tuple(head["habits"])
 
     def groups(start: str) -> Groups:
@@ -129,7 +129,7 @@ def _model(head: dict, arrays: dict[str, np.ndarray]) -> PublicModel:
             tuple(domain.shape(level) for level in levels),
             tuple(groups(f"chain-{i}-{j}") for j in range(len(levels))),
         )
-        for i, (target, levels) in enumerate(told.links)
+        for i, (target, levels) in enumerate(resolved.links)
     )
     parts = ("centre", "spread", "weights", "means", "covariances")
     return PublicModel(
@@ -159,10 +159,10 @@ class Saved:
 
     def __init__(self, folder: str | os.PathLike):
         self.folder = Path(folder)
-        found = schema_of(folder)
-        if found is None:
+        schema = schema_of(folder)
+        if schema is None:
             raise DataError(f"{self.folder} is no archetype model: {HEAD} is missing")
-        self.schema: Schema = found
+        self.schema: Schema = schema
 
     @cached_property
     def model(self) -> PublicModel:

@@ -143,9 +143,9 @@ class DealtRows:
         trait = self._public.options.trait
         rows = next(iter(codes.values())).shape[0]
         owner = np.empty(rows, np.uint32)
-        mine = np.zeros(rows, np.int64) if trait is None else codes[trait]
-        order = np.argsort(mine, kind="stable")
-        edges = np.searchsorted(mine[order], np.arange(len(self._wanted) + 1))
+        traits = np.zeros(rows, np.int64) if trait is None else codes[trait]
+        order = np.argsort(traits, kind="stable")
+        edges = np.searchsorted(traits[order], np.arange(len(self._wanted) + 1))
         # Each deal may take a user or two more than it has rows.
         first = i * (self.shard_rows + 4 * len(self._wanted))
         for value, habits in enumerate(self._wanted):
