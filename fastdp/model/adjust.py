@@ -20,6 +20,12 @@ def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
     return np.maximum(values - excess[keep], 0.0)
 
 
+def dot(a: np.ndarray, b: np.ndarray) -> float:
+    """Sum of a b over flat arrays, by numpy's own loop. BLAS has threads of its own: they go on spinning
+    beside those of a fit after every product, and add up in an order that depends on how many they are."""
+    return float(np.einsum("i,i->", a, b))
+
+
 def ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
     """wanted / there, 0 where nothing is there."""
     return np.divide(wanted, there, out=np.zeros(wanted.shape), where=there > 0)

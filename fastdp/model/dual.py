@@ -17,6 +17,7 @@ from itertools import product
 import numpy as np
 
 from .._core.dual import Dual as Core
+from .adjust import dot
 from .regions import Regions, expand
 
 CANDIDATES = ((0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.03), (2.0, 0.003), (12.0, 1.0))
@@ -115,12 +116,12 @@ class Dual:
             violation = np.abs(gradient) / np.sqrt(np.maximum(self.core.diagonal, 1e-12))
             if float(violation.max()) <= tol:
                 break
-            rms = math.sqrt(float(violation @ violation) / violation.size)
+            rms = math.sqrt(dot(violation, violation) / violation.size)
             step = self.core.solve(-gradient, max(FINEST, min(0.1, 0.3 * rms)), PRODUCTS)
-            slope, length = abs(float(gradient @ step)), 1.0
+            slope, length = abs(dot(gradient, step)), 1.0
             while True:
                 gradient, sums = self.evaluate(x + length * step, tau, kappa)
-                turned = float(gradient @ step)
+                turned = dot(gradient, step)
                 if turned <= ENOUGH * slope or length < SHORTEST:
                     break
                 length *= SHORTER
@@ -164,7 +165,7 @@ def denoised(dual: Dual, bound: float = 0.0) -> tuple[list[np.ndarray], bool]:
     gram = np.empty((len(dual.spans), len(seen), len(seen)))
     for i, span in enumerate(dual.spans):
         gaps = np.array([cells[span] for cells in seen]) - dual.core.y[span]
-        gram[i] = gaps @ gaps.T
+        gram[i] = [[dot(one, other) for other in gaps] for one in gaps]
     weights = mixture(gram, freedom)
     if bound:
         weights = _blend(gram, weights, BELOW * bound)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..measurement import Measurement
+from .adjust import dot
 from .lower import as_query
 from .model import Model
 from .optimise import Clock
@@ -66,4 +67,4 @@ def two_stage(
 def _loss(model: Model, m: Any) -> float:
     query = as_query(m.query, model.domain.cells(m.clique))
     gap = (query.product(np.ascontiguousarray(model.marginal(m.clique)).reshape(-1)) - m.values) / m.sigma
-    return 0.5 * float(gap @ gap)
+    return 0.5 * dot(gap, gap)

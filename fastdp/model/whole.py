@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from .adjust import dot
 from .consistent import closed_form, estimate
 from .descend import descend_from
 from .layout import Plan, make_plan
@@ -103,7 +104,7 @@ def _loss(cliques: CliqueTables, problem: Regions) -> float:
         numbers = dict(r.names)
         bins = [problem.partitions.bins[a][numbers[a]] if numbers[a] else None for a in r.clique]
         gap = (merged(cliques.marginal(r.clique), bins).reshape(-1) - r.y) / r.sigma
-        loss += 0.5 * float(gap @ gap)
+        loss += 0.5 * dot(gap, gap)
     return loss
 
 
