@@ -1,6 +1,9 @@
-"""Engines count private tables for `measure`, and for nobody else.
+"""Engines count private tables for the sessions of `release`, and tables that are public or the truth
+(`truth`).
 
-An engine never decides what is released; it returns exact integers. All engines agree to the bit.
+`plan` says what to count, `local` counts it on this machine, `users` counts users. An engine never decides
+what is released; it returns exact integers, and all engines agree to the bit. Imports `tables` and the
+kernels; only `release`, `run`, `evaluate`, `report` and the fits on public data import it.
 """
 
 from __future__ import annotations

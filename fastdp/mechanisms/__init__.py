@@ -1,4 +1,9 @@
-"""The registry: a mechanism's name, and the class that is its frozen config and its `run()`."""
+"""One file or folder per mechanism; here the registry: a name, and the class that is its config and its
+`run()`.
+
+A mechanism sees private data through the session it is handed, and nowhere else: it imports neither `tables`
+nor `engines` nor what opens sessions. `base` says what a mechanism is, `parts/` holds what several share.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Seeded stand-ins for the public challenge tables; made up from stated rules, no real record inside."""
+"""Seeded stand-ins for the public challenge tables; made up from stated rules, no real record inside. Imports
+nothing of the package but `errors`."""
 
 from fastdp.simulate.census import census
 from fastdp.simulate.census_world import census_cities
