@@ -268,6 +268,7 @@ def test_nothing_of_the_truth_is_in_the_folder_of_a_run_with_a_report(tmp_path):
     assert (tmp_path / "run.private" / "report.html").exists()
     assert {p.name for p in out.iterdir()} == {
         "synthetic.parquet",
+        "codes.released.parquet",
         "privacy.json",
         "model.fastdp",
         "measurements.parquet",

@@ -96,7 +96,7 @@ def test_verify_compares_the_histogram_with_the_measurements(table, tmp_path):
     assert [p for p in inspect(out).problems if "another histogram" in p]
     (out / "measurements.json").write_text("{}")
     statement.write(out, found)
-    assert [p for p in inspect(out).problems if "cannot be read" in p]
+    assert [p for p in inspect(out).problems if "cannot be checked" in p]
 
 
 def test_every_epsilon_chooses_its_own(table, tmp_path):
