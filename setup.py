@@ -1,7 +1,7 @@
 """Builds the compiled core: `fastdp/_core/NAME.pyx` over `csrc/NAME.c` and `csrc/NAME_*.c`.
 
-Threads are plain POSIX threads in teams (csrc/team.h), not OpenMP: its pool hangs in a forked child and spins on a
-busy machine. `-fopenmp-simd` only enables `#pragma omp simd`; no OpenMP runtime is linked.
+Threads are plain POSIX threads in teams (csrc/team.h), not OpenMP: its pool hangs in a forked child and spins
+on a busy machine. `-fopenmp-simd` only enables `#pragma omp simd`; no OpenMP runtime is linked.
 
 Switches (environment): FASTDP_DEBUG=1 (-O0, asserts), FASTDP_SANITIZE=1 (address and undefined),
 FASTDP_SANITIZE=thread (data races), FASTDP_EXT=count,noise (build only these).

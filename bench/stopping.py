@@ -7,8 +7,8 @@ The rules, all on the same AdaGrid measurements of simulated trips:
 
     flow       the default of `adagrid`: along the mirror flow, to a little below the noise level
     refined    pairs from `risk`, everything finer from `noise`
-    noise      single attributes to their noise level, then pairs with them, and so on, to the loss that the noise explains
-               (discrepancy principle)
+    noise      single attributes to their noise level, then pairs with them, and so on, to the loss that the
+               noise explains (discrepancy principle)
     risk       to the least of Stein's estimate of the error of the measured rows
     twice      `noise`, and then as many oracle calls again
     tol        on towards convergence (tolerance 1e-6, at most 600 calls)

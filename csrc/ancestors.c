@@ -28,8 +28,8 @@ static void fill_row(const fill_job *job, int64_t i) {
             const double both = own ? fmax(job->m[place[own | other]], 0) : count[a];
             block[a][b] = both - count[a] * count[b] / job->total;
         }
-        block[a][a] = count[a] * fmax(1 - count[a] / job->total, 0) + FDP_ANCESTORS_FLOOR * count[a]
-                      + job->variance[s->column[from + a]] / job->time;
+        block[a][a] = count[a] * fmax(1 - count[a] / job->total, 0) + FDP_ANCESTORS_FLOOR * count[a] +
+                      job->variance[s->column[from + a]] / job->time;
     }
     for (int a = 0; a < n; a++) {
         for (int b = 0; b < a; b++) {

@@ -39,7 +39,7 @@ BEHIND = {"tables", "engines"}
 BEHIND_CORE = {"count", "bound"}
 MAY_HOLD_TABLES = {"tables", "engines", "release", "run", "evaluate", "report", "cli"}
 FITS_ON_PUBLIC_TABLES = {("public", "data"), ("public", "choice"), ("public", "archetypes", "fit")}
-LINES_KEPT_SHORT = ()
+LINES_KEPT_SHORT = ("fastdp", "csrc", "tests", "bench")
 MAY_RELEASE = {("release", "reserve"), ("release", "keyselect")}
 """What opens sessions: a mechanism is handed one and imports none of it."""
 
