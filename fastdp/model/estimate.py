@@ -57,7 +57,7 @@ def fit(
         "dual": Newton's method on the multipliers of shared marginals (`whole`), for measurements of whole
         marginals, each cell by itself or each bin of merged codes; tens of passes whatever the signal.
         "accelerated" or "mirror-descent" (`descend`): for all others, and the reference that the dual is
-        tested against. "auto" takes the dual where it applies.
+        tested against. "auto" takes the dual for whole marginals and the flow for AdaGrid's rows.
     zeros
         {clique: bool array, True where a combination is impossible}: public knowledge, exact in the model.
     warm_start
