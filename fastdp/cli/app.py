@@ -10,7 +10,7 @@ import typer
 
 from ..errors import FastdpError, ModelTooLargeError, UsageError
 from . import interrupt
-from .common import Json, Yes, ask_first, emit, weak_promises
+from .common import Json, Yes, ask_first, emit, refusals, weak_promises
 from .ledger import ledger_app
 
 app = typer.Typer(
@@ -245,7 +245,7 @@ def plan(
         )
         for e in epsilons(epsilon)
     ]
-    for text in weak_promises(epsilons(epsilon), delta):
+    for text in (*weak_promises(epsilons(epsilon), delta), *refusals(epsilons(epsilon), delta)):
         typer.echo(f"fastdp: warning: {text}", err=True)
     if as_json:
         emit([p.to_dict() for p in plans])

@@ -27,6 +27,20 @@ def weak_promises(epsilons: Sequence[float | None], delta: float | None) -> list
     return list(dict.fromkeys(text for e in epsilons for text in weak_promise(e or 0.0, delta or 0.0)))
 
 
+def refusals(epsilons: Sequence[float], delta: float) -> list[str]:
+    """Why runs at these epsilons would be refused for what the noise sampler adds to delta."""
+    from ..errors import PrivacyError
+    from ..privacy.distance import check_sampler
+
+    texts = []
+    for epsilon in epsilons:
+        try:
+            check_sampler(epsilon, delta, "such a run would be refused")
+        except PrivacyError as error:
+            texts.append(str(error))
+    return texts
+
+
 def ask_first(epsilons: Sequence[float | None], delta: float | None, yes: bool) -> None:
     """UsageError where the promise would be weak and nobody said --yes; with it, a warning."""
     for text in weak_promises(epsilons, delta):

@@ -62,6 +62,12 @@ def test_promises_that_protect_nothing_need_a_yes(place, changes, text):  # noqa
         assert any("delta 0.1 is above" in note for note in notes)
 
 
+def test_a_plan_says_that_its_run_would_be_refused(place):  # noqa: F811
+    done = fastdp_cli("plan", "-m", "recipe.toml", "-e", "100", "-d", "1e-5", cwd=place)
+    assert "protects next to nothing" in done.stderr and "would be refused" in done.stderr
+    assert not fastdp_cli("plan", "-m", "recipe.toml", "-e", "1", "-d", "1e-5", cwd=place).stderr
+
+
 def test_why_what_is_spent_and_what_is_left_do_not_add_up(tmp_path):
     ledger = fastdp.Ledger(tmp_path / "b.db")
     ledger.open("d", epsilon=12.0, delta=1e-6)
