@@ -126,6 +126,10 @@ def synth(
     clip: Clip = None,
     max_cells: MaxCells = None,
     threads: Threads = None,
+    engine: Annotated[
+        str | None, typer.Option(help="local (threads, the default) or partitioned (processes, disk).")
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(help="Partitions of --engine partitioned.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Carry on a run that died, with its noise.")
     ] = False,
@@ -183,6 +187,8 @@ def synth(
             report=report,
             clip=clip_of(clip),
             max_cells=max_cells,
+            engine=engine,
+            partitions=partitions,
             _standing=standing,
         )
     runs = made if isinstance(made, list) else [made]

@@ -11,6 +11,7 @@ from ..errors import DataError, UsageError
 from ..userkeys import Groups, MostCommon, RowsPerUser, UserKey
 
 if TYPE_CHECKING:
+    from ..domain import Domain
     from ..tables.table import Table
 
 DENSE_HISTOGRAM = 1 << 31
@@ -22,11 +23,7 @@ POSITION_TABLE = 1 << 27
 
 def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:
     """int64[key.size]: see `Counter.user_histogram`."""
-    if isinstance(cap, bool) or int(cap) != cap or cap < 1:
-        raise UsageError(f"cap must be a whole number >= 1, got {cap!r}")
-    key = key.bind(table.domain)
-    if key.size > DENSE_HISTOGRAM:
-        raise UsageError(f"{type(key).__name__} has {key.size} keys; at most 2^31 (restrict the cells)")
+    key = checked(table.domain, key, cap)
     for name in key.domain_columns:
         if name not in table.codes:
             raise DataError(f"column {name!r} was not read")
@@ -37,6 +34,16 @@ def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:
     if isinstance(key, Groups):
         return _groups(table, key, int(cap), threads)
     raise UsageError(f"unknown kind of user key: {type(key).__name__}")
+
+
+def checked(domain: Domain, key: UserKey, cap: int) -> UserKey:
+    """The key bound to the domain; UsageError where it, or the cap, cannot be counted."""
+    if isinstance(cap, bool) or int(cap) != cap or cap < 1:
+        raise UsageError(f"cap must be a whole number >= 1, got {cap!r}")
+    key = key.bind(domain)
+    if key.size > DENSE_HISTOGRAM:
+        raise UsageError(f"{type(key).__name__} has {key.size} keys; at most 2^31 (restrict the cells)")
+    return key
 
 
 def _rows_per_user(table: Table, key: RowsPerUser) -> np.ndarray:

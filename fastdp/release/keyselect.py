@@ -239,20 +239,20 @@ def _batches(
     import pyarrow.compute as pc
 
     from ..tables import sources, textvalues
-    from ..tables.ingest import _known, _plain_ids
+    from ..tables.ingest import _known, plain_ids
 
     wanted = [name] if schema.user is None else [name, schema.user]
     for part in sources.open_parts(source, schema.dialect):
         _check(part, wanted, name, dtype)
         for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
             for batch in sources.guarded(part.where, unit()):
-                keys = keys_of(_plain_ids(batch.column(name)), dtype)
+                keys = keys_of(plain_ids(batch.column(name)), dtype)
                 keep = keys.is_valid()
                 ids = None
                 if schema.user is not None:
                     ids = batch.column(schema.user)
                     text = part.is_text(schema.user)
-                    ids = textvalues.ids(ids, schema.user_dtype) if text else _plain_ids(ids)
+                    ids = textvalues.ids(ids, schema.user_dtype) if text else plain_ids(ids)
                     known = _known(ids) if schema.null_user == "drop" else None
                     keep = keep if known is None else pc.and_(keep, pa.array(known))
                     ids = ids.filter(keep)
@@ -296,7 +296,7 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
     """Names and types, before any row is read."""
     import pyarrow as pa
 
-    from ..tables.ingest import _plain_ids
+    from ..tables.ingest import plain_ids
 
     for column in wanted:
         if part.times(column) != 1:
@@ -306,7 +306,7 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
     if pa.types.is_decimal(kind):
         raise DataError(f"{part.where}: column {name!r} is {kind}; cast it to {dtype}")
     try:
-        keys_of(_plain_ids(pa.nulls(0, kind)), dtype)
+        keys_of(plain_ids(pa.nulls(0, kind)), dtype)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         raise DataError(f"{part.where}: column {name!r} does not hold {dtype}") from None
 

@@ -24,6 +24,7 @@ from ..mechanisms.parts.sizes import check_size
 from ..privacy.clip import PRIVATE, choice_bound
 from ..privacy.statement import statement_hashes
 from ..privacy.statement import write as write_statement
+from .counting import is_table, open_counting
 from .folder import RunFolder
 from .output import IdSource, Output, stamped, write_measurements
 from .result import Run, load_run
@@ -57,6 +58,8 @@ class Work:
     reporter: Reporter
     several: bool
     report: bool
+    engine: str | None = None
+    partitions: int | None = None
     standing: Standing = field(default_factory=Standing)
     entered: bool = False
     reading: dict[str, int] = field(default_factory=dict)
@@ -161,11 +164,22 @@ class Work:
         return public_data
 
     def _measure_and_make(self, reserved, source, public, public_data, folder, sample_seed) -> list[Run]:
-        from ..engines.local import local
-
         with self.reporter.stage("read", "reading and encoding"):
-            table, opened_here = self._table(source)
-        sessions = reserved.sessions(local(table, self.threads))
+            counting = open_counting(source, self.schema, self.engine, self.partitions, self.threads)
+        self.reading, truth = dict(counting.reading), None
+        try:
+            outcomes, outputs = self._measured(
+                reserved.sessions(counting.counter), public_data, folder, sample_seed
+            )
+            if self.report and counting.table is not None:
+                truth = counting.table.as_truth()  # shares the table's columns
+        finally:
+            if truth is None:
+                counting.close()
+        return [self._make(i, o, reserved, outputs[i], public, folder, truth) for i, o in enumerate(outcomes)]
+
+    def _measured(self, sessions, public_data, folder, sample_seed) -> tuple[list[Outcome], list[Output]]:
+        """What the mechanisms made of the sessions, and how rows will come of it."""
         seeds = np.random.SeedSequence(sample_seed).generate_state(len(sessions), np.uint64) >> np.uint64(1)
         outcomes, outputs = [], []
         for i, (session, config) in enumerate(zip(sessions, self.configs)):
@@ -186,10 +200,7 @@ class Work:
             )
             if outcome.model is not None:
                 outcome.model.private = session.private
-        truth = table.as_truth() if self.report else None
-        if opened_here and truth is None:
-            table.close()
-        return [self._make(i, o, reserved, outputs[i], public, folder, truth) for i, o in enumerate(outcomes)]
+        return outcomes, outputs
 
     def _make(self, i, outcome: Outcome, reserved, output: Output, public, folder, truth) -> Run:
         self.reporter.begin(i, self._label(i) if self.several else "")
@@ -294,20 +305,6 @@ class Work:
             model.save(path)
         return model
 
-    def _table(self, source: Any) -> tuple[Any, bool]:
-        if is_table(source):
-            return source, False
-        from ..tables.ingest import read
-
-        table = read(source, self.schema, threads=self.threads)
-        self.reading = {
-            "rows": table.rows,
-            "users": table.users,
-            "dropped_rows": table._dropped,
-            "malformed_lines": table._malformed,
-        }
-        return table, True
-
     def _public(self, public: Any) -> PublicTable | Saved | None:
         if public is None:
             return None
@@ -402,12 +399,6 @@ class Work:
         _write_json(folder.private / "timings.json", {"seconds": stages, "peak_bytes": peak})
         if self.reading:
             _write_json(folder.private / "reading.json", self.reading)
-
-
-def is_table(source: Any) -> bool:
-    from ..tables.table import Table
-
-    return isinstance(source, Table)
 
 
 def _public_entry(public: Any) -> dict:

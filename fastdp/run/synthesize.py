@@ -17,11 +17,12 @@ from ..mechanisms import recipe as recipes
 from ..privacy.clip import resolve as resolve_clip
 from ..public.archetypes.store import schema_of
 from ..schema import Schema
+from .counting import check_engine, is_table
 from .folder import RunFolder
 from .plan import check_budget, resolve_schema
 from .result import Run
 from .standing import Standing
-from .steps import Work, is_table
+from .steps import Work
 
 if TYPE_CHECKING:
     from ..mechanisms.base import Config
@@ -54,6 +55,8 @@ class Options(TypedDict, total=False):
     report: bool
     clip: int | str | None
     max_cells: int | None
+    engine: str | None
+    partitions: int | None
     _standing: Standing | None
 
 
@@ -109,6 +112,8 @@ def synthesize(
     report: bool = False,
     clip: int | str | None = None,
     max_cells: int | None = None,
+    engine: str | None = None,
+    partitions: int | None = None,
     _standing: Standing | None = None,
 ) -> Run | list[Run]:
     """Private synthetic rows like those of `table`.
@@ -161,6 +166,11 @@ def synthesize(
     max_cells : int, optional
         Of the largest model that may come out, in place of the recipe's; a run that could need more is
         refused before anything is charged.
+    engine : "local" or "partitioned", optional
+        What counts: threads over one table (the default), or processes over partitions of users on disk.
+        Results are the same to the bit; a run may be resumed with another engine. See docs/scale.md.
+    partitions : int, optional
+        Of engine "partitioned", 1 to 512; None: two for each thread.
 
     Returns
     -------
@@ -196,6 +206,7 @@ def synthesize(
     if ledger is not None and seed is not None:
         raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
     resolve(threads)
+    check_engine(engine, partitions, report)
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory, deadline=deadline)
     if is_table(table):
         schema = table.schema
@@ -221,6 +232,8 @@ def synthesize(
         reporter=Reporter(progress, cancel, len(epsilons)),
         several=several,
         report=report,
+        engine=engine,
+        partitions=partitions,
         standing=_standing or Standing(),
     )
     folder = None if out is None else RunFolder(out, resume=resume)

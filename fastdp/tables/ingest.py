@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from ..schema import Schema
     from ..schema.dialect import Dialect
+
+Made = TypeVar("Made")
 
 SPOOL_ROWS = 50_000_000
 """Tables of more rows than this are spooled to files."""
@@ -148,24 +151,28 @@ def _read(
     threads: int | None,
     progress: Any,
 ) -> Table:
-    from ..codec import encode
-
     if columns is not None:
         schema = schema.select(columns)
-    count = _threads.resolve(threads)
-    parts = sources.open_parts(source, schema.dialect)
-    needed = list(dict.fromkeys(encode.source_columns(schema)))
-    wanted = needed if schema.user is None else [*needed, schema.user]
-    for part in parts:
-        _check_part(part, schema, wanted)
+    return read_parts(sources.open_parts(source, schema.dialect), schema, public, spool, threads, progress)
 
+
+def read_parts(
+    parts: Sequence[Part],
+    schema: Schema,
+    public: bool = False,
+    spool: Any = None,
+    threads: int | None = None,
+    progress: Any = None,
+) -> Table:
+    """`read` of parts that are open. Errors can tell of rows: see `guarded`."""
+    wanted = checked_columns(parts, schema)
     out = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
     users = None if schema.user is None else UserIndex(schema.user)
     numbers = _Column(np.dtype(np.uint32))
     total = dropped = 0
     folder = None if spool is None else str(spool)
     spilled = False
-    for piece in _pieces(parts, schema, wanted, users, count):
+    for piece in _pieces(parts, schema, wanted, users, _threads.resolve(threads)):
         total += piece.rows
         dropped += piece.dropped
         try:
@@ -195,6 +202,18 @@ def _read(
     )
 
 
+def checked_columns(parts: Sequence[Part], schema: Schema) -> list[str]:
+    """Names of the columns to read, the user's last; DataError where a part has not got them in a type that
+    can be read."""
+    from ..codec import encode
+
+    needed = list(dict.fromkeys(encode.source_columns(schema)))
+    wanted = needed if schema.user is None else [*needed, schema.user]
+    for part in parts:
+        _check_part(part, schema, wanted)
+    return wanted
+
+
 def _check_part(part: Part, schema: Schema, wanted: Sequence[str]) -> None:
     """Names and types, before any row is read."""
     import pyarrow as pa
@@ -207,7 +226,7 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str]) -> None:
             raise DataError(f"{part.where}: column {name!r} is missing")
         if times > 1:
             raise DataError(f"{part.where}: column {name!r} is there {times} times")
-    types = _source_types(schema)
+    types = source_types(schema)
     fields = [
         pa.field(n, dtypes.arrow(types[n])) if part.is_text(n) else part.schema.field(n)
         for n in wanted
@@ -229,25 +248,30 @@ def _pieces(
     threads: int,
 ) -> Iterator[_Piece]:
     """Encoded batches in the order of the source, whatever thread made them."""
-    types = _source_types(schema)
+    types = source_types(schema)
 
     def work(part: Part, unit: Unit) -> list[_Piece]:
         return [_encode(batch, part, schema, types, users) for batch in sources.guarded(part.where, unit())]
 
-    def units() -> Iterator[tuple[Part, Unit]]:
+    def jobs() -> Iterator[Callable[[], list[_Piece]]]:
         for part in parts:
             for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
-                yield part, unit
+                yield partial(work, part, unit)
 
+    return in_order(jobs(), threads)
+
+
+def in_order(jobs: Iterator[Callable[[], list[Made]]], threads: int) -> Iterator[Made]:
+    """What the jobs make, in their order, by threads; at most `threads + 2` are in flight."""
     if threads == 1:
-        for part, unit in units():
-            yield from work(part, unit)
+        for job in jobs:
+            yield from job()
         return
     with ThreadPoolExecutor(threads, thread_name_prefix="fastdp-read") as pool:
         waiting: deque[Future] = deque()
         try:
-            for part, unit in units():
-                waiting.append(pool.submit(work, part, unit))
+            for job in jobs:
+                waiting.append(pool.submit(job))
                 if len(waiting) > threads + 1:
                     yield from waiting.popleft().result()
             while waiting:
@@ -257,7 +281,7 @@ def _pieces(
                 future.cancel()
 
 
-def _source_types(schema: Schema) -> dict[str, str]:
+def source_types(schema: Schema) -> dict[str, str]:
     """The schema's type of each source column."""
     return {field.source: field.dtype for field in schema.fields.values()}
 
@@ -274,20 +298,13 @@ def _encode(
     from ..codec import encode
 
     if part.text or part.any_name:
-        arrays = []
-        for name in batch.schema.names:
-            array = batch.column(name)
-            if part.is_text(name):
-                own = name in types
-                array = (
-                    textvalues.parse(array, types[name]) if own else textvalues.ids(array, schema.user_dtype)
-                )
-            arrays.append(array)
-        batch = pa.record_batch(arrays, names=batch.schema.names)
+        names = batch.schema.names
+        arrays = [column_of(batch, name, part, schema, types) for name in names]
+        batch = pa.record_batch(arrays, names=names)
     codes, keep = encode.encode_batch(schema, batch)
     ids = None
     if users is not None:
-        ids = _plain_ids(batch.column(schema.user))
+        ids = plain_ids(batch.column(schema.user))
         if schema.null_user == "drop":
             known = _known(ids)
             if known is not None:
@@ -305,7 +322,19 @@ def _encode(
     return _Piece(codes, prepared, rows, batch.num_rows - rows)
 
 
-def _plain_ids(ids: pa.Array) -> pa.Array:
+def column_of(
+    batch: pa.RecordBatch, name: str, part: Part, schema: Schema, types: Mapping[str, str]
+) -> pa.Array:
+    """A column's values, text parsed by the schema's type of it (`types`: of `source_types`)."""
+    array = batch.column(name)
+    if not part.is_text(name):
+        return array
+    if name in types:
+        return textvalues.parse(array, types[name])
+    return textvalues.ids(array, schema.user_dtype)
+
+
+def plain_ids(ids: pa.Array) -> pa.Array:
     """Ids without an extension type; as a dictionary only where that is of text without nulls."""
     import pyarrow as pa
 

@@ -128,19 +128,24 @@ class UserIndex:
         codes = np.where(missing, -1, renumber[np.where(missing, 0, codes)] if len(used) else -1)
         return Prepared(distinct.kind, distinct.key, distinct.hash, distinct.valid, codes)
 
+    def agree(self, kind: str) -> None:
+        """DataError unless all ids so far are of this kind: values of two kinds cannot be compared."""
+        if self.kind is None:
+            self.kind = kind
+        elif kind != self.kind:
+            raise DataError(
+                f"user column {self.column!r} is of type {self.kind} in one part of the source and "
+                f"{kind} in another; cast it to one type"
+            )
+
     def add(self, batch: Prepared) -> np.ndarray:
         """uint32 number of each id of the batch."""
         from .._core import bound
 
-        if self.kind is None:
-            self.kind = batch.kind
+        self.agree(batch.kind)
+        if self._ids is None:
             words = 2 if batch.kind.startswith(("string", "decimal")) else 1
             self._ids = bound.Ids(words, int(self._secret[0]))
-        elif batch.kind != self.kind:
-            raise DataError(
-                f"user column {self.column!r} is of type {self.kind} in one part of the source and "
-                f"{batch.kind} in another; cast it to one type"
-            )
         try:
             if batch.codes is None:
                 return self._ids.add(batch.key, batch.hash, batch.valid)

@@ -218,7 +218,7 @@ def test_null_id_kept_or_joined_to_somebody():
     null_ids("own")
     with patch.object(ingest, "_known", lambda ids: None):
         assert "null id" in fails(null_ids, "drop")
-    with patch.object(ingest, "_plain_ids", lambda ids: ids.fill_null(1)):
+    with patch.object(ingest, "plain_ids", lambda ids: ids.fill_null(1)):
         assert "null id" in fails(null_ids, "own")
 
 

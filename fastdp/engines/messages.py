@@ -1,0 +1,103 @@
+"""Messages between a driver and its partitions: JSON, and arrays of numbers as they are in memory.
+
+A message is a length (8 bytes), JSON in which an array is a reference, and the arrays one after the other.
+Nothing in it can run code where it is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+from typing import IO, Any
+
+import numpy as np
+
+from .. import errors, userkeys
+from ..errors import DataError
+from ..tables.spool import SpoolLost
+from .partitioned import Answer, MarginalRequest, Request, UserRequest
+
+_ARRAY = "array"
+_KEYS = (userkeys.RowsPerUser, userkeys.MostCommon, userkeys.Groups)
+
+
+def send(file: IO[bytes], value: Any) -> None:
+    """Writes lists, texts, numbers, 1-D arrays, and dictionaries whose names are of this package (a name of
+    the user's could be taken for the mark of an array)."""
+    arrays: list[np.ndarray] = []
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, np.ndarray):
+            arrays.append(np.ascontiguousarray(item))
+            return {_ARRAY: [item.dtype.str, len(item)]}
+        if isinstance(item, dict):
+            return {name: plain(inner) for name, inner in item.items()}
+        return [plain(inner) for inner in item] if isinstance(item, list | tuple) else item
+
+    head = json.dumps(plain(value)).encode()
+    file.write(struct.pack("<q", len(head)) + head)
+    for array in arrays:
+        file.write(array.data)
+    file.flush()
+
+
+def receive(file: IO[bytes]) -> Any:
+    """The next message; EOFError where the other side is gone."""
+    (length,) = struct.unpack("<q", _exactly(file, 8))
+    head = json.loads(_exactly(file, length))
+
+    def whole(item: Any) -> Any:
+        if isinstance(item, dict) and set(item) == {_ARRAY}:
+            kind, size = item[_ARRAY]
+            dtype = np.dtype(kind)
+            return np.frombuffer(_exactly(file, size * dtype.itemsize), dtype)
+        if isinstance(item, dict):
+            return {name: whole(inner) for name, inner in item.items()}
+        return [whole(inner) for inner in item] if isinstance(item, list) else item
+
+    return whole(head)
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    content = file.read(size)
+    if len(content) != size:
+        raise EOFError
+    return content
+
+
+def of_request(request: Request) -> dict[str, Any]:
+    """A request as a message."""
+    if isinstance(request, MarginalRequest):
+        return {"cliques": request.cliques, "clip": request.clip, "recode": list(request.recode.items())}
+    fields = {item.name: getattr(request.key, item.name) for item in dataclasses.fields(request.key)}
+    return {"key": type(request.key).__name__, "fields": fields, "cap": request.cap}
+
+
+def to_request(message: dict[str, Any]) -> Request:
+    """The request of a message."""
+    if "cliques" in message:
+        cliques = tuple(tuple(clique) for clique in message["cliques"])
+        return MarginalRequest(cliques, message["clip"], dict(message["recode"]))
+    kinds = {kind.__name__: kind for kind in _KEYS}
+    fields = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in message["fields"].items()
+    }
+    return UserRequest(kinds[message["key"]](**fields), message["cap"])
+
+
+def of_answer(answer: Answer) -> dict[str, Any]:
+    """An answer as a message."""
+    return {"partition": answer.partition, "digest": answer.digest, "tables": answer.tables}
+
+
+def to_answer(message: dict[str, Any]) -> Answer:
+    """The answer of a message."""
+    tables = [(cells, sums) for cells, sums in message["tables"]]
+    return Answer(message["partition"], message["digest"], tables)
+
+
+def to_error(name: str, text: str) -> Exception:
+    """An error of fastdp's own that was raised beside a partition, by the name of its class."""
+    kind = SpoolLost if name == SpoolLost.__name__ else getattr(errors, name, DataError)
+    return kind(text) if isinstance(kind, type) and issubclass(kind, errors.FastdpError) else DataError(text)

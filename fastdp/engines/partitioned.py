@@ -1,0 +1,214 @@
+"""The engine over partitions that hold whole users: each is counted by the local engine, the integers are
+added.
+
+Law: a marginal is a sum over rows, a histogram of users a sum over users, and a row's weight, a user's keys
+and every tie are decided by that user's rows and id value alone (`tables.bound`, `userkeys`). So over
+partitions none of which splits a user, the sums of the partitions' integers are the integers of the whole
+table, and one user's influence is what it is there. What a partition hands back is exact, not private, and
+for the session alone.
+
+Answers are keyed by partition and by the digest of the request: one that comes twice is counted once, one
+that is missing is an error, never zeros.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ..domain import Clique, Domain
+from ..errors import DataError, UsageError
+from ..tables import bound
+from . import plan as planning
+from . import users as user_keys
+from .local import LocalCounter
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+    from ..tables.table import Table
+    from ..userkeys import UserKey
+
+Sums = tuple[np.ndarray, np.ndarray]
+"""(cells, sums): the cells of a table that are not 0, ascending int64 numbers in C order, and their int64."""
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalRequest:
+    """Marginals over cliques none of which contains another."""
+
+    cliques: tuple[Clique, ...]
+    clip: int | None
+    recode: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        codes = {name: hashlib.sha256(_whole(column)).hexdigest() for name, column in self.recode.items()}
+        return _digest(["marginals", self.cliques, self.clip, codes])
+
+    def count(self, table: Table, threads: int) -> list[np.ndarray]:
+        made = LocalCounter(table, threads).marginals(self.cliques, self.clip, recode=self.recode or None)
+        return [made[clique] for clique in self.cliques]
+
+
+@dataclass(frozen=True, eq=False)
+class UserRequest:
+    """A histogram of users by a bound key."""
+
+    key: UserKey
+    cap: int
+
+    def digest(self) -> str:
+        return _digest(["users", self.key.digest(), int(self.cap)])
+
+    def count(self, table: Table, threads: int) -> list[np.ndarray]:
+        return [user_keys.histogram(table, self.key, self.cap, threads)]
+
+
+Request = MarginalRequest | UserRequest
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The integers of one partition for one request, one pair of cells and sums for each table asked for."""
+
+    partition: int
+    digest: str
+    tables: list[Sums]
+
+
+class Partitions(Protocol):
+    """A back end: it keeps the encoded partitions, numbered 0..count-1, and runs `answer` where they are."""
+
+    count: int
+    has_users: bool
+
+    def answers(self, request: Request) -> Iterable[Answer]:
+        """The answer of every partition, in any order; an error where one cannot be had."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the partitions and removes what is on disk."""
+        ...
+
+
+def answer(table: Table, partition: int, request: Request, threads: int = 1) -> Answer:
+    """What a partition hands back. Runs beside the partition's rows."""
+    tables = []
+    for counted in request.count(table, threads):
+        flat = counted.reshape(-1)
+        cells = np.flatnonzero(flat)
+        tables.append((cells, flat[cells]))
+    return Answer(partition, request.digest(), tables)
+
+
+def added(answers: Iterable[Answer], request: Request, count: int, sizes: Sequence[int]) -> list[np.ndarray]:
+    """int64 tables of these sizes: the exact sums over partitions 0..count-1, each counted once. DataError
+    where one did not answer, or an answer is not one to this request."""
+    digest = request.digest()
+    out = [np.zeros(size, np.int64) for size in sizes]
+    counted: set[int] = set()
+    for one in answers:
+        if one.digest != digest or not 0 <= one.partition < count or len(one.tables) != len(out):
+            raise DataError("a partition answered another question than it was asked; nothing was counted")
+        if one.partition in counted:
+            continue
+        counted.add(one.partition)
+        for table, (cells, sums) in zip(out, one.tables, strict=True):
+            _add(table, cells, sums)
+    if len(counted) != count:
+        missing = sorted(set(range(count)) - counted)
+        raise DataError(f"partition {missing[0]} of {count} did not answer; nothing was counted")
+    return out
+
+
+def _add(table: np.ndarray, cells: np.ndarray, sums: np.ndarray) -> None:
+    """Adds sums in place; a cell that is named twice would be added once, so it is refused."""
+    whole = cells.dtype == np.int64 and sums.dtype == np.int64 and cells.shape == sums.shape
+    if not whole or (np.diff(cells) <= 0).any():
+        raise DataError("a partition's sums are not exact integers of cells in ascending order")
+    if len(cells) and (cells[0] < 0 or cells[-1] >= table.size):
+        raise DataError("a partition named a cell that the request does not have")
+    table[cells] += sums
+
+
+class PartitionedCounter:
+    """`Counter` over a back end's partitions."""
+
+    def __init__(self, schema: Schema, partitions: Partitions):
+        self.schema = schema
+        self.partitions = partitions
+
+    @property
+    def has_users(self) -> bool:
+        return self.partitions.has_users
+
+    def marginals(
+        self,
+        cliques: Sequence[Clique],
+        clip: int | None = None,
+        *,
+        recode: Mapping[str, np.ndarray] | None = None,
+    ) -> dict[Clique, np.ndarray]:
+        """See `Counter.marginals`. Partitions count the cliques that no other contains; the rest are
+        projections of the sums."""
+        domain: Domain = self.schema.domain.recoded(recode) if recode else self.schema.domain
+        asked = list(dict.fromkeys(domain.check(c) for c in cliques))
+        if not asked:
+            return {}
+        if clip is not None:
+            clip = bound.check_clip(clip)
+        outer = tuple(planning.outer(asked))
+        planning.fuse(domain, [c for c in outer if c])  # UsageError where a table is too large
+        codes = {name: np.asarray(column) for name, column in sorted((recode or {}).items())}
+        request = MarginalRequest(outer, clip, codes)
+        sizes = [domain.cells(c) for c in outer]
+        sums = added(self.partitions.answers(request), request, self.partitions.count, sizes)
+        tables = {c: table.reshape(domain.shape(c)) for c, table in zip(outer, sums, strict=True)}
+        return planning.project_all(domain, tables, asked)
+
+    def user_histogram(self, key: UserKey, cap: int = 1) -> np.ndarray:
+        """See `Counter.user_histogram`."""
+        key = user_keys.checked(self.schema.domain, key, cap)
+        request = UserRequest(key, int(cap))
+        (sums,) = added(self.partitions.answers(request), request, self.partitions.count, [key.size])
+        return sums
+
+    def close(self) -> None:
+        self.partitions.close()
+
+    def __enter__(self) -> PartitionedCounter:
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def __reduce__(self):
+        raise UsageError("an engine stays in the process it was made in")
+
+
+class Held:
+    """Partitions that are tables of this process: for tests, and for whoever has them already."""
+
+    def __init__(self, tables: Sequence[Table], threads: int = 1):
+        self.tables, self.threads = list(tables), threads
+        self.count = len(self.tables)
+        self.has_users = all(table.user is not None for table in self.tables)
+
+    def answers(self, request: Request) -> Iterator[Answer]:
+        for number, table in enumerate(self.tables):
+            yield answer(table, number, request, self.threads)
+
+    def close(self) -> None:
+        self.tables = []
+
+
+def _whole(column: np.ndarray) -> bytes:
+    return np.ascontiguousarray(column, np.int64).tobytes()
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

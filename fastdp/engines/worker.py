@@ -1,0 +1,80 @@
+"""A process that works for the driver of `processes`: tasks in on standard input, results out on standard
+output.
+
+It writes nothing else anywhere but into the spool, and hands back no text of an error that is not fastdp's
+own. It ends when the driver closes its input; where the driver died without saying so, it removes the spool
+before it goes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, FastdpError
+from ..schema import Schema
+from ..tables import ingest, split, spool
+from . import messages
+from .partitioned import answer
+
+STOP = "stop"
+
+
+def encode(schema: Schema, streams: Sequence[Sequence], folder: str) -> dict[str, Any]:
+    """Encodes the rows of one partition into its spool; then they are removed. streams: (path, names of the
+    columns that are text) of each. Its facts are private."""
+    files = [split.Stream(path, frozenset(text)) for path, text in streams]
+    table = ingest.guarded(lambda: ingest.read_parts(split.parts_of(files), schema, threads=1))
+    digest = spool.save(table, folder)
+    for stream in files:
+        Path(stream.path).unlink(missing_ok=True)
+    return {"digest": digest, "rows": table.rows, "users": table.users, "dropped": table._dropped}
+
+
+def count(schema: Schema, folder: str, partition: int, request: dict, threads: int) -> dict[str, Any]:
+    """The partition's answer, from its spool."""
+    table = spool.load(folder, schema)
+    return messages.of_answer(answer(table, partition, messages.to_request(request), threads))
+
+
+TASKS: dict[str, Callable[..., Any]] = {"encode": encode, "count": count}
+
+
+def perform(schema: Schema, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """{"done": result}, or {"failed": (class, text)} of an error of fastdp's own; of another's only the name
+    of its class is told."""
+    try:
+        return {"done": TASKS[task](schema, **arguments)}
+    except FastdpError as error:
+        return {"failed": (type(error).__name__, str(error))}
+    except MemoryError:
+        return {"memory": True}
+    except OSError as error:
+        what = os.strerror(error.errno or 0)
+        return {"failed": (DataError.__name__, f"a partition cannot be read or written ({what})")}
+    except Exception as error:
+        return {"failed": (DataError.__name__, f"a partition failed ({type(error).__name__})")}
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the driver hears it and decides
+    tasks = sys.stdin.buffer
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints is not taken for a result
+    first = messages.receive(tasks)
+    schema = Schema.from_dict(json.loads(first["schema"]))
+    while True:
+        try:
+            message = messages.receive(tasks)
+        except EOFError:
+            shutil.rmtree(first["root"], ignore_errors=True)
+            return
+        if message == STOP:
+            return
+        messages.send(results, perform(schema, **message))

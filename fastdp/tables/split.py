@@ -1,0 +1,270 @@
+"""Rows dealt to partitions that hold whole users.
+
+The partition of a row is a function of its user's id value (the hash of `userids`: of the canonical bytes,
+no collation), so that all rows of a user meet in one partition wherever they stand in the source. A row
+without an id is a user of its own (or is dropped, where the schema says so, by the code that encodes), and so
+is every row where the schema has no user column: those go by blocks of rows.
+
+Rows are dealt as they are in the source, only the columns needed; each partition encodes its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._util import threads as _threads
+from ..errors import DataError, UsageError
+from . import ingest, sources
+from .parts import BATCH_ROWS, Part, Unit, checked
+from .table import Table
+from .userids import UserIndex
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema import Schema
+
+BLOCK_ROWS = 1 << 10
+"""Rows without a user go to one partition this many at a time."""
+
+MAX_PARTITIONS = 512
+"""Each partition has a file open while rows are dealt."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A file of rows of one partition (an Arrow stream), and which of its columns are text to be parsed."""
+
+    path: str
+    text: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """The streams of each partition, and how many lines of the source were malformed (private)."""
+
+    streams: list[list[Stream]]
+    malformed: int
+
+
+def check_partitions(partitions: int) -> int:
+    """The number of partitions as an int; UsageError unless it is a whole number in 1..MAX_PARTITIONS."""
+    if isinstance(partitions, bool) or int(partitions) != partitions or not 1 <= partitions <= MAX_PARTITIONS:
+        raise UsageError(f"partitions must be a whole number from 1 to {MAX_PARTITIONS}, got {partitions!r}")
+    return int(partitions)
+
+
+def by_user(hashes: np.ndarray, partitions: int) -> np.ndarray:
+    """int64 partition of each user, by the public hash of its id value."""
+    return (hashes % np.uint64(partitions)).astype(np.int64)
+
+
+def by_block(start: int, rows: int, partitions: int) -> np.ndarray:
+    """int64 partition of the rows start .. start + rows - 1 of those that are users of their own."""
+    return np.arange(start, start + rows, dtype=np.int64) // BLOCK_ROWS % partitions
+
+
+def deal(
+    source: Any,
+    schema: Schema,
+    folder: str | os.PathLike[str],
+    partitions: int,
+    *,
+    threads: int | None = None,
+    only: Collection[int] | None = None,
+) -> Dealt:
+    """Writes the rows of any source of `read` to files in `folder`, those of partition p in `folder`/p; of
+    all partitions, or of those in `only`. In memory are `threads + 2` units of the source at a time."""
+    partitions = check_partitions(partitions)
+    return ingest.guarded(lambda: _deal(source, schema, Path(folder), partitions, threads, only))
+
+
+def _deal(
+    source: Any,
+    schema: Schema,
+    folder: Path,
+    partitions: int,
+    threads: int | None,
+    only: Collection[int] | None,
+) -> Dealt:
+    parts = sources.open_parts(source, schema.dialect)
+    wanted = ingest.checked_columns(parts, schema)
+    types = ingest.source_types(schema)
+    users = None if schema.user is None else UserIndex(schema.user)
+
+    def cut_unit(number: int, part: Part, unit: Unit) -> list[_Pieces]:
+        start, out = number * BLOCK_ROWS, []
+        for batch in sources.guarded(part.where, unit()):
+            kind, where = None, by_block(start, batch.num_rows, partitions)
+            start += batch.num_rows
+            if users is not None and schema.user is not None:
+                ids = ingest.plain_ids(ingest.column_of(batch, schema.user, part, schema, types))
+                kind, where = _partitions(users, ids, where, partitions)
+            out.append(_cut(part, batch, kind, where, only))
+        return out
+
+    def jobs() -> Iterator[Callable[[], list[_Pieces]]]:
+        number = 0
+        for part in parts:
+            # Not told which column is the user's: ids as a dictionary would be written once a partition.
+            for unit in sources.guarded(part.where, part.units(wanted, None)):
+                yield partial(cut_unit, number, part, unit)
+                number += 1
+
+    writers = _Writers(folder, partitions)
+    try:
+        for pieces in ingest.in_order(jobs(), _threads.resolve(threads)):
+            if users is not None and pieces.kind is not None:
+                users.agree(pieces.kind)
+            writers.write(pieces)
+    except OSError as error:
+        raise DataError(f"cannot write partitions to {str(folder)!r}: {error.strerror}") from None
+    finally:
+        writers.close()
+    return Dealt(writers.streams, sum(part.tally.lines for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """Rows of one batch by partition. kind: of the user ids."""
+
+    text: frozenset[str]
+    kind: str | None
+    rows: dict[int, pa.RecordBatch]
+
+
+def _partitions(users: UserIndex, ids: pa.Array, blocks: np.ndarray, count: int) -> tuple[str, np.ndarray]:
+    """(kind of the ids, partition of each row): by the user's hash, by `blocks` where there is no id."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.dictionary_decode()
+    prepared = users.prepare(ids)
+    where = by_user(prepared.hash, count)
+    if prepared.valid is not None:
+        where = np.where(prepared.valid.view(bool), where, blocks)
+    return prepared.kind, where
+
+
+def _cut(
+    part: Part, batch: pa.RecordBatch, kind: str | None, where: np.ndarray, only: Collection[int] | None
+) -> _Pieces:
+    import pyarrow as pa
+
+    names = batch.schema.names
+    batch = pa.record_batch([_writable(batch.column(i)) for i in range(len(names))], names=names)
+    order = np.argsort(where, kind="stable")
+    dealt = batch.take(pa.array(order))
+    numbers, first = np.unique(where[order], return_index=True)
+    ends = np.append(first[1:], len(order))
+    rows = {
+        int(p): dealt.slice(start, end - start)
+        for p, start, end in zip(numbers, first.tolist(), ends.tolist(), strict=True)
+        if only is None or int(p) in only
+    }
+    return _Pieces(frozenset(n for n in names if part.is_text(n)), kind, rows)
+
+
+def _writable(array: pa.Array) -> pa.Array:
+    """The same values in a type that Arrow can take rows of."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.ExtensionArray):
+        return _writable(array.storage)
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array
+
+
+class _Writers:
+    """One open file a partition; a new one where the columns' types change from one part of the source to
+    the next."""
+
+    def __init__(self, folder: Path, partitions: int):
+        self.folder = folder
+        self.streams: list[list[Stream]] = [[] for _ in range(partitions)]
+        self._open: dict[int, tuple[Any, Any]] = {}
+        self._form: Any = None
+
+    def write(self, pieces: _Pieces) -> None:
+        import pyarrow as pa
+
+        for p, rows in pieces.rows.items():
+            if (pieces.text, rows.schema) != self._form:
+                self.close()
+                self._form = (pieces.text, rows.schema)
+            if p not in self._open:
+                place = self.folder / str(p)
+                place.mkdir(mode=0o700, exist_ok=True)
+                path = str(place / f"rows-{len(self.streams[p])}.arrows")
+                file = open(path, "wb", buffering=1 << 16)
+                self._open[p] = (file, pa.ipc.new_stream(file, rows.schema))
+                self.streams[p].append(Stream(path, pieces.text))
+            self._open[p][1].write_batch(rows)
+
+    def close(self) -> None:
+        for file, writer in self._open.values():
+            writer.close()
+            file.close()
+        self._open = {}
+
+
+def parts_of(streams: Sequence[Stream]) -> list[Part]:
+    """The rows of one partition, for `ingest.read_parts`. A partition without rows has no streams."""
+    return [_part(stream) for stream in streams]
+
+
+def _part(stream: Stream) -> Part:
+    import pyarrow as pa
+
+    with pa.OSFile(stream.path) as opened:
+        form = pa.ipc.open_stream(opened).schema
+
+    def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+        with pa.OSFile(stream.path) as again:
+            waiting: list[pa.RecordBatch] = []
+            rows = 0
+            for batch in pa.ipc.open_stream(again):
+                waiting.append(batch.select(list(columns)))
+                rows += batch.num_rows
+                if rows >= BATCH_ROWS:
+                    yield partial(_joined, waiting)
+                    waiting, rows = [], 0
+            if waiting:
+                yield partial(_joined, waiting)
+
+    return Part("<partition>", form, units, stream.text)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pieces of many batches as few: the cost of encoding is per batch too."""
+    import pyarrow as pa
+
+    for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
+        yield from checked(batch)
+
+
+def part_of_table(table: Table, partition: int, partitions: int) -> Table:
+    """The rows of a table that belong to one partition, its users numbered anew."""
+    if table.user is None or table.user_hash is None:
+        rows = by_block(0, table.rows, partitions) == partition
+        return table.take(rows)
+    chosen = by_user(table.user_hash, partitions) == partition
+    rows = chosen[table.user]
+    number = (np.cumsum(chosen) - 1).astype(np.uint32)
+    return Table(
+        table.schema,
+        {name: column[rows] for name, column in table.codes.items()},
+        rows=int(np.count_nonzero(rows)),
+        user=number[table.user[rows]],
+        users=int(np.count_nonzero(chosen)),
+        user_hash=table.user_hash[chosen],
+        public=table.public,
+    )

@@ -1,0 +1,126 @@
+"""What every engine must give: the integers of slow twins, on tables made to trip it.
+
+`check(open_engine)` raises AssertionError where an engine differs. open_engine(source, schema) is a context
+manager that gives a `Counter` over the rows of an Arrow table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from fastdp.engines import Counter
+from fastdp.schema import Schema
+from fastdp.tables.userids import UserIndex
+from fastdp.userkeys import Groups, MostCommon, RowsPerUser
+
+from ..reference import counting as slow
+
+SIZES = {"a": 5, "b": 300, "c": 2}
+CLIQUES = [("a", "b"), ("b", "a"), ("c",), ("b", "c"), ("a",), ()]
+NAMES = ["Ann", "ann", "ANN", "ann ", "e\u0301", "\u00e9", "", "Bo", "bo", "\u00df", "ss"]
+
+Open = Callable[[pa.Table, Schema], AbstractContextManager[Counter]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """ids: of the rows that count, in order; None where a row is a user of its own."""
+
+    name: str
+    source: pa.Table
+    schema: Schema
+    codes: dict[str, np.ndarray]
+    ids: list
+
+    @property
+    def owners(self) -> list:
+        return [("row", i) if who is None else who for i, who in enumerate(self.ids)]
+
+    def hashes(self) -> dict:
+        known = list(dict.fromkeys(who for who in self.ids if who is not None))
+        found = UserIndex().prepare(pa.array(known)).hash.tolist() if known else []
+        alone = {owner: 0 for owner in self.owners if isinstance(owner, tuple)}
+        return alone | dict(zip(known, found, strict=True))
+
+
+def schema_with(user: str | None, null: str = "drop") -> Schema:
+    plain = Schema.from_domain(SIZES, user=user).to_dict()
+    if user is not None:
+        plain["user"]["null"] = null
+    return Schema.from_dict(plain)
+
+
+def case(name: str, ids: list | None, *, null: str = "drop", rows: int = 0, seed: int = 0) -> Case:
+    rng = np.random.default_rng(seed)
+    rows = rows if ids is None else len(ids)
+    codes = {n: (rng.random(rows) ** 2 * size).astype(np.int64) for n, size in SIZES.items()}
+    columns = {n: pa.array(column) for n, column in codes.items()}
+    if ids is None:
+        return Case(name, pa.table(columns), schema_with(None), codes, [None] * rows)
+    source = pa.table({**columns, "who": pa.array(ids)})
+    if null == "drop":
+        keep = np.array([who is not None for who in ids])
+        codes = {n: column[keep] for n, column in codes.items()}
+        ids = [who for who in ids if who is not None]
+    return Case(name, source, schema_with("who", null), codes, ids)
+
+
+def cases() -> Iterator[Case]:
+    rng = np.random.default_rng(5)
+    many = [7] * 900 + (rng.random(1200) ** 2 * 80).astype(int).tolist()
+    rng.shuffle(many)
+    texts = [NAMES[i] for i in rng.integers(0, len(NAMES), 700)]
+    holes = [None if rng.random() < 0.3 else int(who) for who in rng.integers(0, 40, 3000)]
+    yield case("one user with many rows", many)
+    yield case("texts that differ in case, blanks and accents", texts, seed=1)
+    yield case("null ids, dropped", holes, seed=2)
+    yield case("null ids, each a user", holes, null="own", seed=2)
+    yield case("no users", None, rows=5000, seed=3)
+    yield case("no rows", [], null="own")
+
+
+def same(what: str, found: np.ndarray, want: np.ndarray) -> None:
+    assert found.dtype == np.int64 and found.shape == want.shape, f"{what}: another form"
+    assert np.array_equal(found, want), f"{what}: other integers"
+
+
+def check(open_engine: Open, only: Callable[[Case], bool] = lambda case: True) -> None:
+    for one in filter(only, cases()):
+        with open_engine(one.source, one.schema) as engine:
+            assert engine.has_users == (one.schema.user is not None), one.name
+            assert engine.schema.digest() == one.schema.digest(), one.name
+            check_marginals(one, engine)
+            check_users(one, engine)
+
+
+def check_marginals(one: Case, engine: Counter) -> None:
+    recode = {"b": np.arange(300) // 40, "a": np.array([0, 1, 1, 0, 2])}
+    merged = {**SIZES, "b": 8, "a": 3}
+    codes = {n: recode[n][column] if n in recode else column for n, column in one.codes.items()}
+    for clip in (None, 1, 4):
+        weights = slow.row_weights(one.owners, clip)
+        plain, coarse = engine.marginals(CLIQUES, clip), engine.marginals(CLIQUES, clip, recode=recode)
+        for clique in CLIQUES:
+            what = f"{one.name}: {clique}, clip {clip}"
+            same(what, plain[clique], slow.marginal(SIZES, one.codes, clique, weights))
+            same(f"{what}, recoded", coarse[clique], slow.marginal(merged, codes, clique, weights))
+        assert engine.marginals([()], clip)[()] == sum(weights), one.name
+
+
+def check_users(one: Case, engine: Counter) -> None:
+    hashes, owners = one.hashes(), one.owners
+    cells = slow.cells_of(SIZES, one.codes, ("a", "c"))
+    sizes = [len(rows) for rows in slow.by_user(owners, cells).values()]
+    edges = (1, 2, 4, 50)
+    want = np.array([sum(e <= n < f for n in sizes) for e, f in zip(edges, (*edges[1:], 1 << 62))], np.int64)
+    same(f"{one.name}: rows per user", engine.user_histogram(RowsPerUser(edges), 1), want)
+    want = slow.most_common(owners, cells, hashes, 10)
+    same(f"{one.name}: most common", engine.user_histogram(MostCommon(("a", "c")), 1), want)
+    for cap in (1, 3):
+        want = slow.groups(owners, cells, hashes, 2, list(range(20)), cap)
+        same(f"{one.name}: groups", engine.user_histogram(Groups(("a", "c"), t_max=2), cap), want)
