@@ -80,7 +80,7 @@ def to_request(message: dict[str, Any]) -> Request:
         cliques = tuple(tuple(clique) for clique in message["cliques"])
         return MarginalRequest(cliques, message["clip"], dict(message["recode"]))
     kinds = {kind.__name__: kind for kind in _KEYS}
-    fields = {
+    fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in message["fields"].items()
     }
     return UserRequest(kinds[message["key"]](**fields), message["cap"])
