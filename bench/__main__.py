@@ -72,6 +72,12 @@ BENCHES = {
         (("--cases", "adult", "following", "--epsilon", "1", "--no-save"),),
         needs="adult",
     ),
+    "adagrid_fits": Bench(
+        "fits of AdaGrid's rows: calls, seconds and scores of the flow beside mirror descent",
+        (("--cases", "adult", "--epsilon", "1", "--seeds", "0"),),
+        (("--save", "adagrid-fits"),),
+        needs="adult",
+    ),
     "large": Bench(
         "cost by cells, and a model of 100 million cells down to the noise level",
         (("--cells", "300000", "1000000", "--converge", "300000", "--no-save"),),
