@@ -271,9 +271,9 @@ class _Growing:
     def larger(self) -> list[Clique]:
         """Triples inside the model's cliques, and what a workload asks for."""
         domain, held = self.merged.domain, self.model.cliques if self.model is not None else []
-        found = {t for q in held for t in combinations(q, 3)} if len(held) else set()
-        found |= set(self.wanted.larger(domain))
-        fine = [c for c in found if min(domain.shape(c)) > 1 and domain.cells(c) <= MAX_TRIPLE_CELLS]
+        sets: set[Clique] = {t for q in held for t in combinations(q, 3)}
+        sets |= set(self.wanted.larger(domain))
+        fine = [c for c in sets if min(domain.shape(c)) > 1 and domain.cells(c) <= MAX_TRIPLE_CELLS]
         room = max(0, MAX_CANDIDATES - len(self.pairs))
         return sorted(fine, key=lambda c: (-self.wanted.weight(c), [list(domain).index(a) for a in c]))[:room]
 

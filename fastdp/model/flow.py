@@ -228,8 +228,8 @@ class Flow:
         """- (estimate of the inverse Hessian) slope. A pair is a change of multipliers and that of -f; the
         rest of the Hessian is the diagonal `soft`, which changes with the stride."""
         q, kept = slope.copy(), []
-        pairs = [(s, c + soft * s) for s, c in self._pairs]
-        pairs = [(s, y, dot(s, y)) for s, y in pairs]
+        changes = [(s, c + soft * s) for s, c in self._pairs]
+        pairs = [(s, y, dot(s, y)) for s, y in changes]
         pairs = [pair for pair in pairs if pair[2] > 0]
         for s, y, sy in reversed(pairs):
             a = dot(s, q) / sy

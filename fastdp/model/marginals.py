@@ -117,19 +117,18 @@ class _Sums:
             dims: list[list[int]] = []
             for name in self._tree.axes[node]:
                 n, stride = self._domain[name], place.get(name, 0)
-                if (
-                    dims and dims[-1][1] == stride * n
-                ):  # one axis with the one before: both summed, or both kept side by side
+                if dims and dims[-1][1] == stride * n:
+                    # one axis with the one before: both summed, or both kept side by side
                     dims[-1] = [dims[-1][0] * n, stride]
                 else:
                     dims.append([n, stride])
-            n, strides = (np.array([d[i] for d in dims], np.int64) for i in (0, 1))
+            lengths, strides = (np.array([d[i] for d in dims], np.int64) for i in (0, 1))
             out = np.empty(size)
-            self._steps.append((self._tree.tables[node], n, strides, row, out))
+            self._steps.append((self._tree.tables[node], lengths, strides, row, out))
             self._made[key] = out
         return self._made[key]
 
-    def run(self, levels: list[list[tuple]], threads: int) -> None:
+    def run(self, levels: list, threads: int) -> None:
         kernel.run(self._steps, levels, threads)
         self._steps = []
 

@@ -125,8 +125,8 @@ def averaged(first: Sequence[Measurement], second: Sequence[Measurement]) -> lis
     for a, b in zip(first, second, strict=True):
         p, q = 1 / a.variances, 1 / b.variances
         values = (a.values * p + b.values * q) / (p + q)
-        sigma = 1 / np.sqrt(p + q)
-        sigma = float(sigma[0]) if np.ndim(a.sigma) == np.ndim(b.sigma) == 0 else sigma
+        errors = 1 / np.sqrt(p + q)
+        sigma = float(errors[0]) if np.ndim(a.sigma) == np.ndim(b.sigma) == 0 else errors
         out.append(Measurement(a.clique, values, sigma, label=a.label))
     return out
 
@@ -135,7 +135,7 @@ def all_pairs(domain: Domain, most: int, largest: int) -> list[Clique]:
     """Pairs of columns that have more than one code, up to `largest` cells each. Of more than `most` those
     with the most codes in their smaller column, which bounds how far a pair can be from independence."""
     columns = [a for a in domain if domain[a] > 1]
-    pairs = [p for p in combinations(columns, 2) if domain.cells(p) <= largest]
+    pairs: list[Clique] = [p for p in combinations(columns, 2) if domain.cells(p) <= largest]
     if len(pairs) <= most:
         return pairs
     chosen = set(sorted(pairs, key=lambda p: -min(domain.shape(p)))[:most])
