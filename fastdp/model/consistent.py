@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..domain import Domain
+from .._core.team import Team
+from ..domain import Clique, Domain
 from ..errors import MeasurementError
 from .dual import Dual, Tick, denoised, least_squares
 from .rake import CliqueTables, Target, merged
@@ -91,9 +92,9 @@ def estimate(
     total: float,
     rule: str,
     bound: float,
-    threads: int,
+    threads: int | Team,
     tick: Tick | None = None,
-    zeros: Mapping[Sequence[str], np.ndarray] | None = None,
+    zeros: Mapping[Clique, np.ndarray] | None = None,
     start: CliqueTables | None = None,
 ) -> Estimate:
     """`rule`: "risk", "noise" (squares at `bound`; where the tables are only targets of raking, which adds
@@ -288,6 +289,10 @@ def _product(domain, tree, problem: Regions, chosen: Mapping[int, int], tables, 
     split = {}
     for a in {a for r in problem.regions for a in r.clique}:
         i = finest_about(problem, a)
+        if i is None:
+            raise ValueError(
+                f"no region about {a} is finer than all others: the tables are not in closed form"
+            )
         axis = problem.regions[i].clique.index(a)
         sums = tables[i].sum(axis=tuple(k for k in range(tables[i].ndim) if k != axis))
         bins = problem.partitions.bins[a][dict(problem.regions[i].names)[a]]
@@ -312,9 +317,7 @@ def _product(domain, tree, problem: Regions, chosen: Mapping[int, int], tables, 
     return out
 
 
-def _possible(
-    domain: Domain, problem: Regions, zeros: Mapping[Sequence[str], np.ndarray]
-) -> dict[int, np.ndarray]:
+def _possible(domain: Domain, problem: Regions, zeros: Mapping[Clique, np.ndarray]) -> dict[int, np.ndarray]:
     """Which cells of which regions are possible: not ruled out by `zeros`, and with a possible counterpart
     wherever regions must agree. Regions where all are possible are left out."""
     out: dict[int, np.ndarray] = {}

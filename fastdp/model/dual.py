@@ -17,6 +17,7 @@ from itertools import product
 import numpy as np
 
 from .._core.dual import Dual as Core
+from .._core.team import Team
 from .adjust import dot
 from .regions import Regions, expand
 
@@ -62,7 +63,7 @@ Tick = Callable[[int, float], None]
 class Dual:
     """The multipliers of a set of regions; `y` (in sigma) and centres may change between solves."""
 
-    def __init__(self, problem: Regions, total: float, threads: int, tick: Tick | None = None):
+    def __init__(self, problem: Regions, total: float, threads: int | Team, tick: Tick | None = None):
         self.problem, self.total, self.tick = problem, total, tick
         links: list[list[tuple]] = [[] for _ in problem.regions]
         rhs: list[np.ndarray] = []

@@ -208,7 +208,7 @@ def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarr
     constant = 0.0
     names = []
     for axis, a in enumerate(m.clique):
-        number = 0
+        number: int | None = 0
         if isinstance(query, Binned):
             given = np.asarray(query.maps[axis])
             bins = first_seen(given)
@@ -273,10 +273,11 @@ def _constraints(partitions: Partitions, regions: list[Region], sets: list[Set])
     for s in sets:
         for a, _ in s:
             holding.setdefault(a, []).append(s)
+    place = {s: i for i, s in enumerate(sets)}  # a set's own order of iteration differs from run to run
     above = {}
     for s in sets:
         rivals = min((holding[a] for a, _ in s), key=len) if s else sets
-        above[s] = [t for t in rivals if t != s and partitions.within(s, t)]
+        above[s] = sorted((t for t in rivals if t != s and partitions.within(s, t)), key=place.__getitem__)
 
     def spread(i: int, s: Set) -> float:
         """The variance of a cell of s summed up from region i."""

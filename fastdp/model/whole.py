@@ -69,8 +69,16 @@ def fit_whole(task: Task, options: Options, clock: Clock, problem: Regions) -> M
         last = options if options.stop == "noise" else last
         model = descend_from(task, last, clock, tables)
         ended = model.ended if options.stop == "noise" else "least risk"
-        facts = {"loss": model.loss, "iterations": model.iterations, "trace": model.trace}
-        return Model(task.domain, model.nodes, total=task.total, ended=ended, measured=model.errors, **facts)
+        return Model(
+            task.domain,
+            model.nodes,
+            total=task.total,
+            loss=model.loss,
+            iterations=model.iterations,
+            ended=ended,
+            trace=model.trace,
+            measured=model.errors,
+        )
     loss = _loss(estimated.cliques, problem) + constant
     clock.tick(estimated.passes, loss)
     ended = {"risk": "least risk", "noise": "noise level", "tol": "tolerance"}[options.stop]
