@@ -1,0 +1,82 @@
+"""`fastdp schema ...`: show, import, check, draft."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import UsageError
+from .common import Json, emit
+
+schema_app = typer.Typer(help="Schemas: show, import, check, draft.", no_args_is_help=True)
+
+
+@schema_app.command("show", epilog="Example:\n\n\b\n  fastdp schema show taxi-deid2")
+def schema_show(
+    source: Annotated[str | None, typer.Argument(help="File or name.")] = None, as_json: Json = False
+) -> None:
+    """A schema's columns; without an argument, the built-in schemas."""
+    from ..schema import Schema
+    from ..schema.document import builtin_names
+
+    if source is None:
+        emit(builtin_names()) if as_json else typer.echo("\n".join(builtin_names()))
+        return
+    schema = Schema.load(source)
+    emit(schema.to_dict()) if as_json else typer.echo(schema.describe())
+
+
+@schema_app.command(
+    "import",
+    epilog="Examples:\n\n\b\n  fastdp schema import deid2 parameters.json --out taxi.toml\n"
+    "  fastdp schema import domain domain.json --out adult.toml\n"
+    "  fastdp schema import census2018 specs.json --values value-lists.json --out census.toml",
+)
+def schema_import(
+    form: Annotated[str, typer.Argument(help="deid2, domain or census2018.")],
+    source: Annotated[Path, typer.Argument(help="The file to import.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Schema to write (.toml or .json).")],
+    values: Annotated[Path | None, typer.Option(help="Value lists (census2018).")] = None,
+    user: Annotated[str | None, typer.Option(help="User column (domain).")] = None,
+) -> None:
+    """A schema from another project's description of a table."""
+    from ..schema import Schema
+
+    makers = {
+        "deid2": lambda: Schema.from_deid2(source),
+        "domain": lambda: Schema.from_domain(source, user=user),
+        "census2018": lambda: Schema.from_census2018(source, values),
+    }
+    if form not in makers:
+        raise UsageError(f"no importer {form!r}; there are {', '.join(makers)}")
+    makers[form]().save(out)
+
+
+@schema_app.command("check", epilog="Example:\n\n\b\n  fastdp schema check trips.toml")
+def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], as_json: Json = False) -> None:
+    """Whether a schema is well-formed; the error names column and field."""
+    from ..schema import Schema
+
+    schema = Schema.load(source)
+    if as_json:
+        emit({"name": schema.name, "columns": len(schema.columns), "sha256": schema.digest()})
+    else:
+        typer.echo(f"{schema!r} is well-formed, sha256 {schema.digest()}")
+
+
+@schema_app.command(
+    "draft",
+    epilog="Example:\n\n\b\n  fastdp schema draft public-trips.parquet --user taxi_id --out trips.toml",
+)
+def schema_draft(
+    source: Annotated[str, typer.Argument(help="PUBLIC data: its values end up in the schema.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Schema to write (.toml or .json).")],
+    user: Annotated[str | None, typer.Option(help="User column.")] = None,
+    bins: Annotated[int, typer.Option(help="Bins of numeric columns.")] = 20,
+) -> None:
+    """A first schema from public data, to be edited by hand. Never draft from private data."""
+    from ..schema import Schema
+
+    Schema.draft(source, user=user, bins=bins).save(out)
