@@ -15,6 +15,7 @@ _WHERE = {
     "Dialect": "schema.dialect",
     "Table": "tables.table",
     "read": "tables.ingest",
+    "sql": "tables.sql",
     "select_keys": "release.keyselect",
     "synthesize": "run.synthesize",
     "Run": "run.result",

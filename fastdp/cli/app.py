@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -95,11 +95,15 @@ Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores t
     "      (two run folders, both/eps-1 and both/eps-10, charged together)"
 )
 def synth(
-    data: Annotated[
-        list[str],
-        typer.Argument(help="Private data: files, globs or folders (Parquet, Arrow, CSV, TSV, JSON lines)."),
-    ],
     epsilon: Epsilons,
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(help="Private data: files, globs or folders (Parquet, Arrow, CSV, TSV, JSON lines)."),
+    ] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option("--sql", help="A select in place of DATA; the database is named by FASTDP_SQL_URI."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -158,15 +162,17 @@ def synth(
 
     numbers = epsilons(epsilon)
     ask_first(numbers, delta, yes)
-    out = beside(data[0], ".synthetic") if out is None else out
-    if schema is None and load(mechanism).schema is None:
-        schema = next(
-            (str(p) for p in (beside(data[0], ".toml"), beside(data[0], ".json")) if p.exists()), None
-        )
+    source = source_of(data or [], sql, out)
+    if data:
+        out = beside(data[0], ".synthetic") if out is None else out
+        if schema is None and load(mechanism).schema is None:
+            schema = next(
+                (str(p) for p in (beside(data[0], ".toml"), beside(data[0], ".json")) if p.exists()), None
+            )
     standing = interrupt.watch_run()
     with progress_for(quiet or as_json) as callback:
         made = synthesize(
-            data if len(data) > 1 else data[0],
+            source,
             mechanism,
             numbers if len(numbers) > 1 else numbers[0],
             delta,
@@ -196,6 +202,20 @@ def synth(
         emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
     elif not quiet:
         run_summary(out, runs, report=report)
+
+
+def source_of(data: list[str], query: str | None, out: Path | None) -> Any:
+    """The files named, or the query's rows."""
+    if (query is None) == (not data):
+        raise UsageError("synth needs the private data: DATA, or --sql with a select")
+    if query is None:
+        return data if len(data) > 1 else data[0]
+    if out is None:
+        raise UsageError("--sql: name the run folder with --out")
+    from ..tables.sql import connect
+    from ..tables.sql import sql as rows_of
+
+    return rows_of(connect(), query)
 
 
 def beside(data: str, suffix: str) -> Path:

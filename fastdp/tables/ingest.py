@@ -100,7 +100,7 @@ def read(
     ----------
     source : path, glob, list of paths, frame, table or stream
         A Hive folder or files (Parquet, Arrow IPC, CSV, TSV, JSON lines); a polars DataFrame or LazyFrame; a
-        pyarrow Table, RecordBatch, reader or dataset; pandas; a DuckDB relation; anything with
+        pyarrow Table, RecordBatch, reader or dataset; pandas; a DuckDB relation; `fastdp.sql`; anything with
         `__arrow_c_stream__`. Only the columns the schema needs are read.
     schema : Schema, path or built-in name
         What the codes mean; public.

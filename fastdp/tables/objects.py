@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._util.muted import muted
 from ..errors import DataError, UsageError
-from . import parts
+from . import parts, sql
 from .parts import Part, Unit, checked, cut
 
 if TYPE_CHECKING:
@@ -61,7 +61,10 @@ def open_object(source: Any) -> Part:
             ),
         )
     if module in ("duckdb", "_duckdb") and hasattr(source, "columns"):
-        return _duckdb(source, where)
+        return of_duckdb(source, where)
+    if isinstance(source, sql.Query):
+        relation = sql.relation(source)
+        return sql.open_query(source) if relation is None else of_duckdb(relation, "<sql>")
     if hasattr(source, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(source)
         return Part(
@@ -71,7 +74,8 @@ def open_object(source: Any) -> Part:
         )
     raise UsageError(
         f"cannot read a {type(source).__name__}: give a path, glob or list of them, a polars, pandas or "
-        "pyarrow frame, a DuckDB relation, or anything with __arrow_c_stream__"
+        "pyarrow frame, a DuckDB relation, fastdp.sql(connection, query), or anything with "
+        "__arrow_c_stream__"
     )
 
 
@@ -191,7 +195,7 @@ def _stream(frame: Any) -> Iterator[Any]:
         worker.join()
 
 
-def _duckdb(relation: Any, where: str) -> Part:
+def of_duckdb(relation: Any, where: str) -> Part:
     """A DuckDB relation; names and types from an empty result, only the columns needed are computed."""
     names = list(relation.columns)
     quoted = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names]

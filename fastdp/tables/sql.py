@@ -1,0 +1,178 @@
+"""Queries as sources: the rows of a `select` on a connection of DuckDB, ADBC or any DB-API driver.
+
+Rows are streamed, a few batches in memory at a time. DuckDB and ADBC hand over Arrow with the database's
+types. A plain DB-API driver hands over Python objects, whose types may change from row to row: each is
+written as text and read by the schema's type of its column, as in a text file, so that what one row reads as
+never depends on another.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from ..errors import DataError, UsageError
+from . import parts
+from .parts import Part, Unit, checked, cut
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+URI = "FASTDP_SQL_URI"
+"""The environment's variable that names the database for the command line: it may hold a password."""
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """Rows of a query; a source for `fastdp.read` and `fastdp.synthesize`. It runs when it is read."""
+
+    connection: Any = field(repr=False)
+    query: str
+
+
+def sql(connection: Any, query: str) -> Query:
+    """The rows of a query, as a source.
+
+    Parameters
+    ----------
+    connection : DuckDB, ADBC (`adbc_driver_...dbapi`) or DB-API connection, or a DB-API cursor
+        An open connection; it stays open and is used from the thread that reads. A cursor where the driver
+        keeps whole results of ordinary ones in memory: a server-side cursor streams.
+    query : str
+        A `select`. Columns that the schema does not name are left out by DuckDB before they are computed, by
+        others after.
+
+    Returns
+    -------
+    Query
+        It runs when it is read, and again when it is read again.
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise UsageError("sql: the query is a text, such as 'select * from trips'")
+    if not (callable(getattr(connection, "cursor", None)) or callable(getattr(connection, "execute", None))):
+        raise UsageError(
+            f"sql: a {type(connection).__name__} is no connection; give one of DuckDB, ADBC or DB-API"
+        )
+    return Query(connection, query)
+
+
+def relation(source: Query) -> Any:
+    """The query as a relation of DuckDB, which has not run; None where the connection is another's."""
+    theirs = type(source.connection).__module__.split(".")[0] in ("duckdb", "_duckdb")
+    return source.connection.sql(source.query) if theirs else None
+
+
+def open_query(source: Query) -> Part:
+    """The query as a part; it is run to learn the names and types of its columns."""
+    own = not hasattr(source.connection, "fetchmany")
+    cursor = source.connection.cursor() if own else source.connection
+    cursor.execute(source.query)
+    if hasattr(cursor, "fetch_record_batch"):
+        return _arrow(cursor, own)
+    return _rows(cursor, own)
+
+
+def _arrow(cursor: Any, own: bool) -> Part:
+    """A cursor of ADBC."""
+    reader = cursor.fetch_record_batch()
+
+    def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+        try:
+            for batch in reader:
+                yield partial(checked, batch.select(list(columns)))
+        finally:
+            reader.close()
+            if own:
+                cursor.close()
+
+    return Part("<sql>", reader.schema, units)
+
+
+def _rows(cursor: Any, own: bool) -> Part:
+    """A cursor of any DB-API driver: all columns are text. Rows are fetched by the thread that asks for
+    units, which is the one that opened the connection; they become Arrow in any thread."""
+    import pyarrow as pa
+
+    if cursor.description is None:
+        raise DataError("<sql>: the statement gives no rows; write a select")
+    names = [str(column[0]) for column in cursor.description]
+    schema = pa.schema([(name, pa.binary()) for name in names])
+
+    def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+        at = [names.index(name) for name in columns]
+        try:
+            while rows := cursor.fetchmany(parts.BATCH_ROWS // 4):
+                yield partial(_texts, rows, at, list(columns))
+        finally:
+            if own:
+                cursor.close()
+
+    return Part("<sql>", schema, units, frozenset(names))
+
+
+def _texts(rows: Sequence[Sequence[Any]], at: list[int], names: list[str]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    arrays = [pa.array([text(row[i]) for row in rows], pa.binary()) for i in at]
+    yield from cut(pa.record_batch(arrays, names=names))
+
+
+def text(value: Any) -> bytes | None:
+    """A value as it would be written in a text file; None for NULL."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, float):
+        return repr(value).encode()
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f").encode()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat().encode()
+    return str(value).encode("utf-8", "surrogatepass")
+
+
+def connect(uri: str | None = None) -> Any:
+    """A connection to the database that a URI (None: of the environment's FASTDP_SQL_URI) names:
+    `sqlite:///FILE` or `duckdb:///FILE` (a fourth slash: from the root), both opened for reading alone, or
+    `postgresql://...` by the package `adbc-driver-postgresql`. Error texts do not repeat the URI."""
+    uri = os.environ.get(URI) if uri is None else uri
+    if not uri:
+        raise UsageError(f"--sql: name the database in the environment, {URI}=sqlite:///trips.db for one")
+    scheme, path = urlsplit(uri).scheme, unquote(urlsplit(uri).path)
+    try:
+        if scheme in ("sqlite", "duckdb"):
+            file = path.removeprefix("/")
+            if not os.path.exists(file):
+                raise DataError(
+                    f"{URI}: there is no such file ({scheme}:///here.db, {scheme}:////from/root.db)"
+                )
+            if scheme == "sqlite":
+                import sqlite3
+                from pathlib import Path
+
+                return sqlite3.connect(Path(file).absolute().as_uri() + "?mode=ro", uri=True)
+            import duckdb
+
+            return duckdb.connect(file, read_only=True)
+        if scheme in ("postgresql", "postgres"):
+            from adbc_driver_postgresql import dbapi
+
+            return dbapi.connect(uri)
+    except ImportError as error:
+        raise UsageError(f"{URI}: {scheme} needs the package {str(error.name).split('.')[0]!r}") from None
+    except (DataError, UsageError):
+        raise
+    except Exception as error:
+        raise DataError(f"{URI}: cannot connect ({type(error).__name__})") from None
+    raise UsageError(f"{URI}: it begins with sqlite://, duckdb:// or postgresql://")

@@ -1,0 +1,207 @@
+"""Queries as sources: DuckDB, ADBC, any DB-API driver; bounded memory, rows that cannot harm others."""
+
+import datetime
+import decimal
+import json
+import sqlite3
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastdp
+from fastdp.cli.app import main
+from fastdp.engines.local import local
+from fastdp.errors import DataError, UsageError
+from fastdp.tables import parts, sql
+
+SIZES = {"a": 5, "b": 40}
+SCHEMA = fastdp.Schema.from_domain(SIZES, user="who")
+QUERY = 'select "who", a, b, 1 as unused from trips'
+
+
+def rows(count=3000):
+    rng = np.random.default_rng(2)
+    names = np.array(["Ann", "ann", "ANN ", "b\u00f6", *(f"n{i}" for i in range(50))])
+    return pa.table(
+        {
+            "a": rng.integers(0, 5, count),
+            "b": rng.integers(0, 40, count),
+            "who": names[rng.integers(0, 54, count)],
+        }
+    )
+
+
+def sqlite(path=":memory:", table=None):
+    table = rows() if table is None else table
+    connection = sqlite3.connect(path)
+    connection.execute('create table trips ("who" text, a integer, b integer)')
+    connection.executemany(
+        "insert into trips values (?, ?, ?)",
+        zip(*(table[n].to_pylist() for n in ("who", "a", "b")), strict=True),
+    )
+    connection.commit()
+    return connection
+
+
+def counts(source, threads=2):
+    return local(fastdp.read(source, SCHEMA, threads=threads), 1).marginals([("a", "b")], 3)["a", "b"]
+
+
+def test_every_driver_gives_the_rows_of_the_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "BATCH_ROWS", 512)
+    want = counts(rows())
+    connection = sqlite(tmp_path / "trips.db")
+    source = fastdp.sql(connection, QUERY)
+    assert np.array_equal(counts(source), want) and np.array_equal(counts(source, 1), want)
+    assert np.array_equal(counts(fastdp.sql(connection.cursor(), QUERY)), want)
+    duckdb = pytest.importorskip("duckdb")
+    database = duckdb.connect()
+    database.register("source", rows())
+    database.execute("create table trips as select * from source")
+    source = fastdp.sql(database, QUERY)
+    assert np.array_equal(counts(source), want) and np.array_equal(counts(source), want)
+
+
+def test_adbc(tmp_path):
+    adbc = pytest.importorskip("adbc_driver_sqlite.dbapi")
+    sqlite(tmp_path / "trips.db").close()
+    with adbc.connect(str(tmp_path / "trips.db")) as connection:
+        assert np.array_equal(counts(fastdp.sql(connection, QUERY)), counts(rows()))
+
+
+def test_rows_are_fetched_a_few_batches_at_a_time(monkeypatch):
+    """Never more at once than the units in flight."""
+    monkeypatch.setattr(parts, "BATCH_ROWS", 400)
+
+    class Cursor:
+        description = (("who",), ("a",), ("b",))
+        fetched = encoded = most = 0
+
+        def execute(self, query):
+            self.fetched = 0
+
+        def fetchmany(self, size):
+            assert size == 100
+            self.fetched += 1
+            return [("x", 1, 2)] * size if self.fetched <= 50 else []
+
+    cursor = Cursor()
+    ends = []
+    table = fastdp.read(
+        fastdp.sql(cursor, "select"),
+        SCHEMA,
+        threads=2,
+        progress=lambda n: ends.append(cursor.fetched * 100 - n),
+    )
+    assert table.rows == 5000 and max(ends) <= 5 * 100
+
+
+def test_one_row_of_another_type_changes_no_other():
+    """SQLite's columns take anything."""
+    odd = rows(200)
+    connection = sqlite(table=odd)
+    connection.execute("insert into trips values (7, 'no number', 1), (x'ff', 2, 3.0), (null, 1, 1)")
+    more = fastdp.read(fastdp.sql(connection, QUERY), SCHEMA, threads=1)
+    assert np.array_equal(more.codes["a"][:200], odd["a"].to_numpy())
+    assert more.rows == 201  # what is no number is null; null users and null codes are dropped
+
+
+def test_values_are_written_as_in_a_text_file():
+    noon = datetime.datetime(2020, 5, 1, 12, 30, 1, 500)
+    for value, written in (
+        (None, None),
+        (7, b"7"),
+        (True, b"true"),
+        (0.1, b"0.1"),
+        (decimal.Decimal("1E+3"), b"1000"),
+        (noon, b"2020-05-01T12:30:01.000500"),
+        (noon.date(), b"2020-05-01"),
+        ("b\u00f6", "b\u00f6".encode()),
+        (b"\xff", b"\xff"),
+    ):
+        assert sql.text(value) == written
+
+
+def test_times_and_numbers_are_read_by_the_schema():
+    plain = {
+        "fastdp": 1,
+        "name": "t",
+        "columns": {
+            "x": {"kind": "numeric", "dtype": "float64", "edges": [0, 2, 5, 10]},
+            "n": {"kind": "integer", "dtype": "int64", "min": 0, "max": 9},
+        },
+    }
+    schema = fastdp.Schema.from_dict(plain)
+    connection = sqlite3.connect(":memory:")
+    table = fastdp.read(fastdp.sql(connection, "select 2.5 as x, 3 as n union all select 9.99, 4"), schema)
+    want = fastdp.read(pa.table({"x": [2.5, 9.99], "n": [3, 4]}), schema)
+    assert all(np.array_equal(np.sort(table.codes[c]), np.sort(want.codes[c])) for c in ("x", "n"))
+
+
+def test_what_cannot_be_a_query_is_refused():
+    with pytest.raises(UsageError, match="no connection"):
+        fastdp.sql("postgresql://somebody:secret@host", "select 1")
+    with pytest.raises(UsageError, match="query is a text"):
+        fastdp.sql(sqlite3.connect(":memory:"), " ")
+    connection = sqlite()
+    with pytest.raises(DataError, match="gives no rows"):
+        fastdp.read(fastdp.sql(connection, "create table other (x)"), SCHEMA)
+    with pytest.raises(DataError, match=r"reading the private data failed \(OperationalError\)"):
+        fastdp.read(fastdp.sql(connection, "select who from nowhere"), SCHEMA)
+    with pytest.raises(DataError, match="'b' is missing"):
+        fastdp.read(fastdp.sql(connection, "select who, a from trips"), SCHEMA)
+    with pytest.raises(DataError, match="'a' is there 2 times"):
+        fastdp.read(fastdp.sql(connection, "select who, a, a, b from trips"), SCHEMA)
+    assert "secret" not in repr(fastdp.sql(connection, "select 1"))
+
+
+def command(tmp_path, name, *more):
+    plain = SCHEMA.to_dict()
+    plain["user"]["max_rows"] = 60
+    fastdp.Schema.from_dict(plain).save(tmp_path / "trips.toml")
+    fixed = ["--seed", "1", "--sample-seed", "2", "--quiet", "--out", str(tmp_path / name)]
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                *("synth", "-m", "mst", "-e", "1", "-d", "1e-6", "--clip", "3"),
+                *("-s", str(tmp_path / "trips.toml"), *fixed, *more),
+            ]
+        )
+    return ended.value.code
+
+
+def test_on_the_command_line_the_database_is_named_by_the_environment(tmp_path, monkeypatch, capsys):
+    sqlite(tmp_path / "trips.db").close()
+    monkeypatch.delenv(sql.URI, raising=False)
+    assert command(tmp_path, "none", "--sql", QUERY) == 2
+    monkeypatch.setenv(sql.URI, f"sqlite:///{tmp_path}/nowhere-secret.db")
+    assert command(tmp_path, "none", "--sql", QUERY) == 4
+    monkeypatch.setenv(sql.URI, "oracle://somebody:secret@host")
+    assert command(tmp_path, "none", "--sql", QUERY) == 2
+    assert "secret" not in capsys.readouterr().err
+    monkeypatch.setenv(sql.URI, f"sqlite:///{tmp_path}/trips.db")
+    assert not command(tmp_path, "one", "--sql", QUERY)
+    assert not command(tmp_path, "two", "--sql", QUERY, "--engine", "partitioned", "--partitions", "2")
+    for name in ("privacy.json", "measurements.json"):
+        assert "trips.db" not in (tmp_path / "one" / name).read_text()
+    released = [json.loads((tmp_path / name / "measurements.json").read_text()) for name in ("one", "two")]
+    assert released[0] == released[1]
+    assert (
+        fastdp.load_run(tmp_path / "one")
+        .data.to_table()
+        .equals(fastdp.load_run(tmp_path / "two").data.to_table())
+    )
+    assert command(tmp_path, "three") == 2
+    assert command(tmp_path, "three", "--sql", QUERY, "file.csv") == 2
+
+
+def test_duckdb_is_opened_by_its_uri_for_reading_alone(tmp_path, monkeypatch):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as made:
+        made.execute("create table trips as select 1 as a, 2 as b, 'x' as who")
+    monkeypatch.setenv(sql.URI, f"duckdb:///{tmp_path}/t.duckdb")
+    connection = sql.connect()
+    assert fastdp.read(fastdp.sql(connection, "select * from trips"), SCHEMA).rows == 1
+    with pytest.raises(duckdb.Error):
+        connection.execute("create table other (x int)")
