@@ -162,13 +162,15 @@ def synth(
 
     numbers = epsilons(epsilon)
     ask_first(numbers, delta, yes)
-    source = source_of(data or [], sql, out)
-    if data:
-        out = beside(data[0], ".synthetic") if out is None else out
-        if schema is None and load(mechanism).schema is None:
-            schema = next(
-                (str(p) for p in (beside(data[0], ".toml"), beside(data[0], ".json")) if p.exists()), None
-            )
+    source = source_of(data or [], sql)
+    if out is None:
+        if not data:
+            raise UsageError("--sql: name the run folder with --out")
+        out = beside(data[0], ".synthetic")
+    if data and schema is None and load(mechanism).schema is None:
+        schema = next(
+            (str(p) for p in (beside(data[0], ".toml"), beside(data[0], ".json")) if p.exists()), None
+        )
     standing = interrupt.watch_run()
     with progress_for(quiet or as_json) as callback:
         made = synthesize(
@@ -204,14 +206,12 @@ def synth(
         run_summary(out, runs, report=report)
 
 
-def source_of(data: list[str], query: str | None, out: Path | None) -> Any:
+def source_of(data: list[str], query: str | None) -> Any:
     """The files named, or the query's rows."""
     if (query is None) == (not data):
         raise UsageError("synth needs the private data: DATA, or --sql with a select")
     if query is None:
         return data if len(data) > 1 else data[0]
-    if out is None:
-        raise UsageError("--sql: name the run folder with --out")
     from ..tables.sql import connect
     from ..tables.sql import sql as rows_of
 
