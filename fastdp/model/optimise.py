@@ -57,6 +57,10 @@ class Fitted:
     ended: str
 
 
+AGAIN = 10
+"""A stop by tolerance is final where less than so many tolerances were gained since momentum was last let go."""
+
+
 class Clock:
     """Keeps (oracle calls, loss, seconds) of a fit through all its stages, and tells the caller, who may
     cancel by raising."""
@@ -138,6 +142,8 @@ class DescentState:
         distance -= 0.5 * size * float(self._sums[:, 1].sum())
         curvature += 0.5 * float(self._sums[:, 2].sum())
         self.z_next.direct = self._sums @ np.array([0.5, mix, 0.5 * mix * mix])  # of x', were it accepted
+        if self.z_next.direct.min(initial=0.0) < -1e-9 * self._sums[:, 0].max(initial=0.0):
+            return 0.0, math.inf  # a loss below 0: the step is too long for these sums
         return distance, curvature
 
     def accept(self, mix: float) -> float:
@@ -155,6 +161,19 @@ class DescentState:
             self.calls += 1
         return self.loss
 
+    def restart(self) -> float:
+        """Takes back an `accept` that was not followed by an attempt, and goes on from z = x, whose residual is made
+        anew from its tables. Returns the loss there."""
+        self._pending = 0.0
+        np.copyto(self._z.cells, self._x)
+        self.engine.adopt(self._z, self.total)
+        self.calls += 1
+        self.z = self.quadratic.residual(self._marginals(self._z))
+        self.z.direct, _ = self.quadratic.look(self._x)
+        self.x = self.z.copy()
+        self.loss = self.quadratic.loss(self.x, self.threads)
+        return self.loss
+
     def tables(self) -> np.ndarray:
         """The tables of x; ends the descent."""
         if self._pending:
@@ -162,6 +181,16 @@ class DescentState:
             average(self._pending, self._z.cells, self._x, self.threads)
             self._pending = 0.0
         return self._x
+
+    def restated(self) -> float:
+        """The loss of `tables()`, made anew from them: sums over steps lose it where a step went very far. Writes
+        over the point that was tried last."""
+        tables, state = self.tables(), self._z_next
+        np.copyto(state.cells, tables)
+        self.engine.adopt(state, self.total)
+        here = self.quadratic.residual(self._marginals(state))
+        here.direct, _ = self.quadratic.look(tables)
+        return self.quadratic.loss(here, self.threads)
 
 
 class Stop:
@@ -221,6 +250,10 @@ class Stop:
                 return "least risk"
         return "tolerance" if self._stalled(loss) else ""
 
+    def forget(self, loss: float) -> None:
+        """Judge tolerance from here on only."""
+        self.seen = [loss]
+
     def _stalled(self, loss: float) -> bool:
         """No progress over the window, and not on the way down from a momentum overshoot: there the loss
         stands above its best for a while before it falls below. Where it never does, the patience ends with
@@ -238,10 +271,16 @@ class Stop:
 
 def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
     smooth, loss, t = descent.steepest, descent.loss, 1.0
+    steady, restarted = smooth, math.inf
     least = STEADY.get(stop.rule, 0.0)
     while True:
         clock.tick(descent.calls, loss)
         ended = stop(loss, descent.x, descent.calls)
+        if ended == "tolerance" and stop.rule == "tol" and loss < restarted * (1 - AGAIN * stop.tol):
+            # momentum may only be turning: without it, once more, unless the last time gained nothing
+            loss = restarted = descent.restart()
+            t, smooth, ended = 1.0, max(smooth, steady), ""
+            stop.forget(loss)
         if ended:
             break
         while True:
@@ -256,13 +295,18 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
         if ended:
             break
         previous, loss = loss, descent.accept(t)
+        if distance <= 0 and not loss < previous:  # the step is lost in rounding, and may lead anywhere
+            loss, t, smooth = descent.restart(), 1.0, GROW * max(smooth, steady)
+            if not loss < restarted * (1 - stop.tol):  # since the last such step nothing was gained
+                ended = "tolerance"
+                break
+            restarted = loss
+            continue
+        steady = smooth if distance > 0 else steady
         smooth = max(SHRINK * smooth, MARGIN * need)
-        if distance <= 0 and loss >= previous:
-            ended = "tolerance"
-            break
         t = max(least, (math.sqrt(t**4 + 4 * t * t) - t * t) / 2) if loss <= previous else min(1.0, 2 * t)
     clock.calls = descent.calls
-    return Fitted(descent.tables(), loss, descent.calls, ended)
+    return Fitted(descent.tables(), descent.restated(), descent.calls, ended)
 
 
 def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
