@@ -48,6 +48,10 @@ BENCHES = {
         "CSV and JSON lines to codes, beside Polars and Arrow parsing the same columns",
         (("--rows", "100000", "--rounds", "1", "--no-save"),),
     ),
+    "partitions": Bench(
+        "partitions of users against one table, and databases against Parquet",
+        (("--rows", "100000", "--rounds", "1", "--no-save"),),
+    ),
     "estimator": Bench(
         "fits against mbi's estimators and Private-PGM's mirror descent on the same measurements",
         (

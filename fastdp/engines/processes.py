@@ -114,11 +114,11 @@ class Workers:
     def __init__(self, size: int, root: str, schema: Schema):
         self._root, self._schema, self._size = root, schema, size
         self._idle: queue.LifoQueue[_Process | None] = queue.LifoQueue()
-        for _ in range(size):
-            self._idle.put(None)
         self._all: set[_Process] = set()
         self._lock = threading.Lock()
         self._closed = False
+        for _ in range(size):
+            self._idle.put(self._first())
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="fastdp-partition")
 
     def pids(self) -> list[int]:
@@ -147,6 +147,13 @@ class Workers:
             )
         finally:
             self._idle.put(process)
+
+    def _first(self) -> _Process | None:
+        """Started before there is work: it makes itself ready meanwhile, and watches over the spool."""
+        try:
+            return self._start()
+        except _Died:
+            return None
 
     def _start(self) -> _Process:
         with self._lock:

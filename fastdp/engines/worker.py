@@ -69,12 +69,8 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints is not taken for a result
     first = messages.receive(tasks)
     schema = Schema.from_dict(json.loads(first["schema"]))
-    while True:
-        try:
-            message = messages.receive(tasks)
-        except EOFError:
-            shutil.rmtree(first["root"], ignore_errors=True)
-            return
-        if message == STOP:
-            return
-        messages.send(results, perform(schema, **message))
+    try:
+        while (message := messages.receive(tasks)) != STOP:
+            messages.send(results, perform(schema, **message))
+    except (EOFError, OSError):  # the driver is gone
+        shutil.rmtree(first["root"], ignore_errors=True)

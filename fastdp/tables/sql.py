@@ -119,8 +119,23 @@ def _rows(cursor: Any, own: bool) -> Part:
 def _texts(rows: Sequence[Sequence[Any]], at: list[int], names: list[str]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    arrays = [pa.array([text(row[i]) for row in rows], pa.binary()) for i in at]
-    yield from cut(pa.record_batch(arrays, names=names))
+    columns = list(zip(*rows, strict=True))
+    yield from cut(pa.record_batch([_column(columns[i]) for i in at], names=names))
+
+
+def _column(values: Sequence[Any]) -> pa.Array:
+    """`text` of each value; where all are texts, or all whole numbers of 64 bits, by Arrow at once."""
+    import pyarrow as pa
+
+    kinds = set(map(type, values)) - {type(None)}
+    try:
+        if kinds == {str}:
+            return pa.array(values, pa.string()).cast(pa.binary())
+        if kinds == {int}:
+            return pa.array(values, pa.int64()).cast(pa.string()).cast(pa.binary())
+    except (UnicodeEncodeError, OverflowError, pa.ArrowInvalid):
+        pass
+    return pa.array([text(value) for value in values], pa.binary())
 
 
 def text(value: Any) -> bytes | None:

@@ -1,7 +1,6 @@
 """The engine over partitions: conformance, faults it must stand, and faults that conformance must catch."""
 
 import io
-import json
 import os
 import signal
 import subprocess
@@ -331,33 +330,57 @@ def test_text_files_and_types_that_change_from_part_to_part(tmp_path):
 
 
 KILLED = """
-import sys, os, signal, json
+import os, signal, sys
 import pyarrow as pa
 from fastdp.schema import Schema
 from fastdp.engines.processes import partitioned
-schema = Schema.from_domain({"a": 3}, user="who")
-counter = partitioned(pa.table({"who": list(range(50)), "a": [1] * 50}), schema, 2, 2)
-print(json.dumps([counter.partitions._root, counter.partitions.workers.pids()]), flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
+
+rows = pa.table({"who": list(range(50)), "a": [1] * 50})
+
+def stop():
+    print(*os.listdir(os.environ["TMPDIR"]), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def batches():
+    for number in range(100):
+        if number == 90 and sys.argv[1] == "dealing":
+            stop()
+        yield from rows.to_batches()
+
+source = pa.RecordBatchReader.from_batches(rows.schema, batches())
+partitioned(source, Schema.from_domain({"a": 3}, user="who"), 2, 2)
+stop()
 """
 
 
-def test_after_the_driver_was_killed_nothing_private_is_left(tmp_path):
+@pytest.mark.parametrize("when", ["dealing", "encoded"])
+def test_after_the_driver_was_killed_nothing_private_is_left(tmp_path, when):
     """A script without a guard around its main part; its processes notice, and clean up."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
     script = tmp_path / "script.py"
     script.write_text(KILLED)
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, env=environment, timeout=120, check=False
+        [sys.executable, script, when], capture_output=True, env=environment, timeout=120, check=False
     )
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    root, pids = json.loads(done.stdout)
-    assert pids
+    assert done.returncode == -signal.SIGKILL and b"fastdp-partitions-" in done.stdout, done.stderr
     for _ in range(600):
-        if not os.path.exists(root):
+        if not any(folder.iterdir()):
             break
         time.sleep(0.1)
-    assert not os.path.exists(root)
+    assert not any(folder.iterdir())
+
+
+def test_a_process_that_is_busy_when_the_driver_goes_cleans_up_too(tmp_path):
+    root = tmp_path / "spool"
+    root.mkdir()
+    busy = processes._Process(str(root), BOTH.schema)
+    busy._child.stdout.close()
+    busy._send({"task": "count", "arguments": {}})
+    busy._child.wait(60)
+    assert not root.exists()
+    busy.kill()
 
 
 def test_a_table_is_split_by_its_users():

@@ -123,6 +123,23 @@ def test_values_are_written_as_in_a_text_file():
         assert sql.text(value) == written
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, None, -(2**63), 7],
+        [1, 2**63],
+        ["x", None, "", "b\u00f6"],
+        ["x", "\ud800"],
+        [True, 1],
+        [0.5, 1, "x"],
+        [None],
+    ],
+)
+def test_columns_of_one_kind_are_written_alike(values):
+    assert sql._column(values).to_pylist() == [sql.text(value) for value in values]
+    assert sql._column(values).type == pa.binary()
+
+
 def test_times_and_numbers_are_read_by_the_schema():
     plain = {
         "fastdp": 1,

@@ -1,0 +1,143 @@
+"""Partitions of users against one table, and databases against Parquet: what other ways to the same integers
+cost.
+
+    python -m bench.partitions [--rows 10000000] [--rounds 2] [--no-save]
+
+Simulated taxi trips; the marginals of three outer cliques and all that they contain, weighted by a clip of
+150. Each way reads and counts in a process of its own, in turns, on two threads or with two processes; times
+are the best of all rounds, ratios are to `fastdp.read` of Parquet and the local engine in the same run. All
+give the same integers, or it ends with an error. "peak" is of the driver and of its largest process. The
+plain DB-API way (sqlite) reads a tenth of the rows: it makes Python objects of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .machine import describe, keep, peak_mb
+
+ROOT = Path(__file__).parents[1]
+THREADS = 2
+SCHEMA = "taxi-deid2"
+CLIP = 150
+QUERY = "select * from trips"
+OUTER = [
+    ("pickup_community_area", "shift", "fare", "trip_total"),
+    ("pickup_community_area", "shift", "company_id"),
+    ("dropoff_community_area", "pickup_community_area", "shift"),
+]
+WAYS = ["parquet", "duckdb", "sqlite", *(f"partitions {n}" for n in (2, 8, 97))]
+
+
+def write(rows: int, folder: Path) -> None:
+    import sqlite3
+
+    import duckdb
+    import pyarrow.parquet as pq
+
+    import fastdp
+
+    trips = fastdp.simulate.taxi(rows, seed=1)
+    pq.write_table(trips, folder / "trips.parquet", row_group_size=1 << 18)
+    with duckdb.connect(str(folder / "trips.duckdb")) as database:
+        database.execute(f"create table trips as select * from '{folder}/trips.parquet'")
+    tenth = trips.slice(0, rows // 10)
+    with sqlite3.connect(folder / "trips.sqlite") as connection:
+        names = ", ".join(f'"{name}"' for name in tenth.column_names)
+        connection.execute(f"create table trips ({names})")
+        marks = ", ".join("?" * len(tenth.column_names))
+        for batch in tenth.to_batches(1 << 16):
+            columns = [[_plain(v) for v in column.to_pylist()] for column in batch.columns]
+            connection.executemany(f"insert into trips values ({marks})", zip(*columns, strict=True))
+
+
+def _plain(value):
+    return value if value is None or isinstance(value, int | float | str) else str(value)
+
+
+def child(way: str, folder: str) -> None:
+    import fastdp
+    from fastdp.domain import downward_closure
+    from fastdp.engines.local import local
+    from fastdp.engines.processes import partitioned
+    from fastdp.tables.sql import connect
+
+    schema, cliques = fastdp.Schema.load(SCHEMA), downward_closure(OUTER)
+    path = f"{folder}/trips.parquet"
+    start = time.perf_counter()
+    if way.startswith("partitions"):
+        engine = partitioned(path, schema, int(way.split()[1]), THREADS)
+        spooled = sum(p.stat().st_size for p in Path(engine.partitions._root).rglob("*") if p.is_file())
+    else:
+        source = path if way == "parquet" else fastdp.sql(connect(f"{way}:///{folder}/trips.{way}"), QUERY)
+        engine, spooled = local(fastdp.read(source, schema, threads=THREADS), THREADS), 0
+    middle = time.perf_counter()
+    tables = engine.marginals(cliques, CLIP)
+    end = time.perf_counter()
+    if spooled:
+        engine.close()
+    digest = hashlib.sha256(b"".join(tables[c].tobytes() for c in cliques)).hexdigest()
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    told = {"read": middle - start, "count": end - middle, "peak_mb": peak_mb(), "process_mb": largest}
+    print(json.dumps({**told, "spooled_mb": spooled / 1e6, "digest": digest}))
+
+
+def run(way: str, folder: str) -> dict:
+    command = [sys.executable, "-m", "bench.partitions", "--child", way, "--path", folder]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--no-save", action="store_true")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--path", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        child(given.child, given.path)
+        return
+    print(json.dumps(describe()))
+    best: dict[str, dict] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        write(given.rows, Path(folder))
+        for _ in range(given.rounds):
+            for way in WAYS:
+                new = run(way, folder)
+                digest = new.pop("digest")
+                if way == "parquet":
+                    want = digest
+                elif way != "sqlite" and digest != want:
+                    raise SystemExit(f"{way}: other integers than the local engine's")
+                old = best.setdefault(way, new)
+                best[way] = {key: min(old[key], new[key]) for key in new}
+    base = best["parquet"]
+    print(f"\n{given.rows:,} simulated trips")
+    print(f"  {'':<15}{'read s':>8}{'/ parquet':>11}{'count s':>9}{'/ local':>9}", end="")
+    print(f"{'driver MB':>11}{'process MB':>12}")
+    for way, each in best.items():
+        share = 10 if way == "sqlite" else 1
+        each["over_parquet"] = each["read"] * share / base["read"]
+        each["over_local"] = each["count"] * share / base["count"]
+        print(
+            f"  {way:<15}{each['read']:>8.2f}{each['over_parquet']:>11.2f}{each['count']:>9.2f}"
+            f"{each['over_local']:>9.2f}{each['peak_mb']:>11.0f}{each['process_mb']:>12.0f}"
+        )
+    if not given.no_save:
+        keep("partitions", {"rows": given.rows, "rounds": given.rounds, "ways": best})
+
+
+if __name__ == "__main__":
+    main()
