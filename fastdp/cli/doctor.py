@@ -27,7 +27,7 @@ def facts() -> dict[str, Any]:
 
     kernels, problems = _kernels(Path(fastdp.__file__).parent / "_core")
     packages = {name: _version(name) for name in REQUIRED}
-    problems += [f"{name} is not installed" for name, found in packages.items() if found is None]
+    problems += [f"{name} is not installed" for name, number in packages.items() if number is None]
     return {
         "fastdp": fastdp.__version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -52,10 +52,10 @@ def text(report: dict[str, Any]) -> str:
         f"threads used by default: {report['threads']} of {report['cores']} cores",
         f"compiled kernels: {', '.join(report['kernels'])}",
         "packages: "
-        + ", ".join(f"{name} {found or 'MISSING'}" for name, found in report["packages"].items()),
+        + ", ".join(f"{name} {number or 'MISSING'}" for name, number in report["packages"].items()),
     ]
-    for name, found in report["optional"].items():
-        lines.append(f"optional: {name} {found or 'not installed'} ({OPTIONAL[name]})")
+    for name, number in report["optional"].items():
+        lines.append(f"optional: {name} {number or 'not installed'} ({OPTIONAL[name]})")
     lines += [f"PROBLEM: {problem}" for problem in report["problems"]] or ["no problem found"]
     return "\n".join(lines)
 

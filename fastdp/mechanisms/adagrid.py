@@ -71,12 +71,14 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("outer must name at least one marginal")
 
     def run(self, session: Session, job: Job) -> Outcome:
-        known = self.outer if self.outer is not None or job.public is None else job.public.choose_outer()
+        outer_given = (
+            self.outer if self.outer is not None or job.public is None else job.public.choose_outer()
+        )
         public = job.public is not None
         users = measure_users(
-            self, session, job, lambda: self.clip_criteria(session.domain, public=public, outer=known)
+            self, session, job, lambda: self.clip_criteria(session.domain, public=public, outer=outer_given)
         )
-        outer, ones, left = self.choose(session, known, 1 - users.share)
+        outer, ones, left = self.choose(session, outer_given, 1 - users.share)
         released: list[Measurement] = [*users.released, *ones]
         sets = closure(session.domain, outer)
         shares = self.shares(sets)
@@ -96,8 +98,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             answers = session.measure(requests, label=f"round {k}")
             released += answers
             for s in now:
-                mine = [m for m in answers if m.clique == s]
-                noisy[frozenset(s)] = plausible(grids[frozenset(s)], mine, self.threshold)
+                of_this_set = [m for m in answers if m.clique == s]
+                noisy[frozenset(s)] = plausible(grids[frozenset(s)], of_this_set, self.threshold)
         ways = [m for m in released if m is not users.histogram]
         model = job.fit(session.domain, ways, **self.stopping(job.epsilon))
         return Outcome(
@@ -110,12 +112,12 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def choose(
-        self, session: Session, known: Sequence[Clique] | None, left: float
+        self, session: Session, outer_given: Sequence[Clique] | None, left: float
     ) -> tuple[Sequence[Clique], list[Measurement], float]:
         """(outer marginals, 1-ways measured to choose them by, share of mu^2 that is left). `known`: from
         recipe or public data."""
-        if known is not None:
-            return known, [], left
+        if outer_given is not None:
+            return outer_given, [], left
         selection, rest = self.split(left, private=True)
         pairs, ones = private_pairs(session, selection)
         return pairs, ones, rest
@@ -142,12 +144,12 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def shares(self, sets: Sequence[Clique]) -> dict[Clique, tuple[float, int]]:
         """(share of each measurement, how many there are) of every set; shares times numbers add up to 1."""
-        known = {frozenset(s): s for s in sets}
+        planned = {frozenset(s): s for s in sets}
         times = dict.fromkeys(sets, 1)
         for copy in self.copies:
-            if frozenset(copy.clique) not in known:
+            if frozenset(copy.clique) not in planned:
                 raise UsageError(f"adagrid, field 'copies': {copy.clique} is no part of an outer marginal")
-            times[known[frozenset(copy.clique)]] = copy.times
+            times[planned[frozenset(copy.clique)]] = copy.times
         if self.rounds is None:
             return {s: (1 / sum(times.values()), n) for s, n in times.items()}
         depth = max(map(len, sets))

@@ -141,10 +141,10 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def count_users(self, session: Session, public: PublicModel) -> list[Measurement]:
         """Noisy users per archetype and per value of the trait; the keys are public and fixed."""
-        told = public.options
-        asked = [("archetype", MostCommon(told.features, labels=public.labels, keys=public.size))]
-        if told.trait is not None:
-            asked.append((told.trait, MostCommon((told.trait,))))
+        options = public.options
+        asked = [("archetype", MostCommon(options.features, labels=public.labels, keys=public.size))]
+        if options.trait is not None:
+            asked.append((options.trait, MostCommon((options.trait,))))
         mus = self.mus(session, len(asked))
         return [
             session.user_histogram(key, mu=mu, label=f"users per {name}")

@@ -90,8 +90,10 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"recipe {text}: cannot be read ({error})") from error
         return replace(_parse(_toml(source, text), text, path.parent), name=path.name)
-    known = ", ".join((AUTO, *names(), *builtin()))
-    raise UsageError(f"no mechanism or recipe {text!r}; there are {known}, or give the path of a .toml file")
+    choices = ", ".join((AUTO, *names(), *builtin()))
+    raise UsageError(
+        f"no mechanism or recipe {text!r}; there are {choices}, or give the path of a .toml file"
+    )
 
 
 def _toml(source: str, name: str) -> dict:

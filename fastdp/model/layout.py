@@ -123,10 +123,10 @@ def make_plan(
         node.table, node.row_at = table, row_at
         table += node.rows * node.cells
         row_at += node.rows
-        mine = [s for s, host in hosts.items() if host == i]
+        hosted_sets = [s for s, host in hosts.items() if host == i]
         whole = frozenset(node.axes)
-        if whole in mine:
-            mine.remove(whole)
+        if whole in hosted_sets:
+            hosted_sets.remove(whole)
             if whole in separators:
                 places[whole] = _local_potential(domain, node, size, None)
                 size += places[whole].size
@@ -135,10 +135,10 @@ def make_plan(
                 direct_nodes.append(node)
             else:
                 last.append((node, whole))
-        mine.sort(key=lambda s: (-domain.cells(s), -len(s), sorted(s)))
+        hosted_sets.sort(key=lambda s: (-domain.cells(s), -len(s), sorted(s)))
         hosted_group: dict[frozenset[str], list[tuple[frozenset[str], frozenset[str]]]] = {}
         top: dict[frozenset[str], frozenset[str]] = {}
-        for attrs in mine:
+        for attrs in hosted_sets:
             larger = [s for s in top if attrs < s]
             place = Place(tuple(a for a in node.axes if a in attrs), size, domain.cells(attrs))
             places[attrs] = place

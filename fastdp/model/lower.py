@@ -165,9 +165,9 @@ class Quadratic:
         `there` and marginals m' of `other`: how far the fit went along with a change of its answers. Without
         direct nodes."""
         moved = there.t - self.t
-        found = float(np.sum(self.w * moved * (other.cells - x.cells + moved)))
+        along_cells = float(np.sum(self.w * moved * (other.cells - x.cells + moved)))
         moved = there.b - self.b
-        return found + float(np.sum(self.v * moved * (other.rows - x.rows + moved)))
+        return along_cells + float(np.sum(self.v * moved * (other.rows - x.rows + moved)))
 
     def by_order(self, at: Residual) -> list[tuple[int, float, int]]:
         """(k, loss, measured rows) for every order k that was measured."""
@@ -379,10 +379,10 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
             order.cells = [(_shift(where, position), mine_w, mine_t) for where, mine_w, mine_t in order.cells]
     transpose = matrix.T.tocsr() if matrix is not None else None
     total_rows = sum(order.rows for order in orders.values())
-    found = list(orders.values())
-    mine = [targets[k] for k in range(len(plan.direct))]
+    by_order = list(orders.values())
+    direct = [targets[k] for k in range(len(plan.direct))]
     return Quadratic(
-        active, w[active], t[active], constant + extra, total_rows, matrix, v, b, found, mine, transpose
+        active, w[active], t[active], constant + extra, total_rows, matrix, v, b, by_order, direct, transpose
     )
 
 

@@ -276,7 +276,7 @@ class Model:
             measured = {tuple(c): arrays[f"error{i}"] for i, c in enumerate(manifest["measured"])}
             loss = manifest["loss"]
             trace = [(int(n), float(v), math.nan) for n, v in manifest["trace"]]
-            found = cls(
+            model = cls(
                 domain,
                 nodes,
                 total=manifest["total"],
@@ -286,8 +286,8 @@ class Model:
                 trace=trace,
                 measured=measured,
             )
-            found.private = manifest.get("private", True) is True
-            return found
+            model.private = manifest.get("private", True) is True
+            return model
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: its manifest lacks or spoils {error}") from None
 

@@ -94,10 +94,10 @@ class Partitions:
     def meet(self, x: Set, y: Set) -> Set:
         if self.plain:
             return x & y
-        mine, out = dict(x), []
+        own_cells, out = dict(x), []
         for a, q in y:
-            if a in mine:
-                joined = self.join(a, mine[a], q)
+            if a in own_cells:
+                joined = self.join(a, own_cells[a], q)
                 if joined is not None:
                     out.append((a, joined))
         return frozenset(out)

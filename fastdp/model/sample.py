@@ -116,17 +116,17 @@ class Sampler:
 
 
 def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tuple, np.ndarray]]:
-    known: set[str] = set()
+    placed: set[str] = set()
     checked = []
     for i, (sep, res, table) in enumerate(nodes):
         sep, res = domain.check(tuple(sep)), domain.check(tuple(res))
         if not res:
             raise UsageError(f"node {i}: it brings no new attribute")
-        if missing := set(sep) - known:
+        if missing := set(sep) - placed:
             raise UsageError(f"node {i}: separator {sorted(missing)} is not sampled before it")
-        if again := set(res) & known:
+        if again := set(res) & placed:
             raise UsageError(f"node {i}: {sorted(again)} was sampled before it")
-        known |= set(res)
+        placed |= set(res)
         table = np.ascontiguousarray(table, np.float64)
         shape = (domain.cells(sep), domain.cells(res))
         if max(shape) > _MOST_GROUPS:

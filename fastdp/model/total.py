@@ -21,9 +21,9 @@ def estimate_total(domain, measurements: Sequence) -> tuple[float, float]:
         query = as_query(seen.query, domain.cells(seen.clique))
         y = np.asarray(seen.values, np.float64).reshape(-1)
         variance = np.broadcast_to(np.asarray(seen.sigma, np.float64) ** 2, y.shape)
-        found = _total(query, y, variance)
-        if found is not None and np.isfinite(found[1]) and found[1] > 0:
-            estimates.append(found)
+        estimate = _total(query, y, variance)
+        if estimate is not None and np.isfinite(estimate[1]) and estimate[1] > 0:
+            estimates.append(estimate)
     if not estimates:
         return 1.0, float("inf")
     total, spread = average(estimates)
@@ -52,8 +52,8 @@ def _of_grid(grid: Grid, y, variance, start) -> tuple[tuple[float, float], int]:
     total, spread = float(y[start:stop].sum()), float(variance[start:stop].sum())
     ways = []
     for child in grid.children:
-        found, stop = _of_grid(child, y, variance, stop)
-        ways.append(found)
+        way, stop = _of_grid(child, y, variance, stop)
+        ways.append(way)
     if ways:
         rest, rest_spread = average(ways) if all(v > 0 for _, v in ways) else ways[0]
         total, spread = total + rest, spread + rest_spread

@@ -51,10 +51,10 @@ def junction_tree(
     best: list[Clique] = []
     best_cells = math.inf
     for cost in (_weight, _fill, _weighted_fill):
-        found = _eliminate(domain, graph, cost)
-        cells = sum(domain.cells(c) for c in found)
+        cliques_tried = _eliminate(domain, graph, cost)
+        cells = sum(domain.cells(c) for c in cliques_tried)
         if cells < best_cells:
-            best, best_cells = found, cells
+            best, best_cells = cliques_tried, cells
     limit = DEFAULT_MAX_CELLS if max_cells is None else max_cells
     if best_cells > limit:
         worst = max(best, key=domain.cells)
@@ -89,11 +89,11 @@ def _weighted_fill(domain, graph, a):
 def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]:
     graph = {a: set(b) for a, b in graph.items()}
     costs = {a: cost(domain, graph, a) for a in graph}
-    found: list[frozenset[str]] = []
+    eliminated: list[frozenset[str]] = []
     while graph:
         a = min(graph, key=lambda name: costs[name])
         around = graph.pop(a)
-        found.append(frozenset(around | {a}))
+        eliminated.append(frozenset(around | {a}))
         for b in around:
             graph[b] |= around
             graph[b] -= {a, b}
@@ -101,7 +101,9 @@ def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]
         for b in touched:
             costs[b] = cost(domain, graph, b)
     kept = [
-        c for i, c in enumerate(found) if not any(c < d or (c == d and j < i) for j, d in enumerate(found))
+        c
+        for i, c in enumerate(eliminated)
+        if not any(c < d or (c == d and j < i) for j, d in enumerate(eliminated))
     ]
     return [domain.canonical(c) for c in kept]
 

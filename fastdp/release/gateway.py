@@ -198,8 +198,8 @@ class Session:
             return []
         codes, domain, asked = self.__recoding(recode)
         self.__one_unit(frozenset())
-        known: dict[int, tuple] = {}
-        plans = [plan_marginal(domain, self.clip, r, known) for r in requests]
+        rebuilt: dict[int, tuple] = {}
+        plans = [plan_marginal(domain, self.clip, r, rebuilt) for r in requests]
         question = {"kind": "marginals", "clip": self.clip, "asked": [p.question for p in plans], **asked}
         events = [Gaussian(p.mu) for p in plans]
 
@@ -262,8 +262,8 @@ class Session:
         law = "gaussian" if epsilon is None else "discrete-laplace"
         sensitivity = math.sqrt(bound) if epsilon is None else bound
         about = [type(key).__name__]
-        told = release_of(label, "user_histogram", about, law, event, sensitivity, sigma, size)
-        self.__releases.append(told | {"cap": bound})
+        release = release_of(label, "user_histogram", about, law, event, sensitivity, sigma, size)
+        self.__releases.append(release | {"cap": bound})
         name = f"users by {type(key).__name__}"
         return Measurement((name,), array.astype(np.float64) / grid, sigma, label=label)
 
@@ -285,11 +285,11 @@ class Session:
         clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound)  # refuses bad noise
         measured = self.user_histogram(RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label)
         choice = clip_rules.from_release(measured.values.tolist(), noise, bound)
-        told = clip_rules.described(choice, label, bound, measured.values.tolist(), noise)
+        choice_facts = clip_rules.described(choice, label, bound, measured.values.tolist(), noise)
         with self.__lock:  # of two threads that asked at once, one has chosen
             if not self.__choosing:
                 raise PrivacyError(f"{label!r}: the clip of this run was chosen meanwhile")
-            self.__clip, self.__choosing, self.__choice = choice.clip, False, told
+            self.__clip, self.__choosing, self.__choice = choice.clip, False, choice_facts
         return measured, choice
 
     def select_l1(
@@ -333,13 +333,13 @@ class Session:
             "penalties": off,
             **recoding,
         }
-        known = digest(asked)
-        question = {"kind": "select", "clip": self.clip, "asked": known, "allowed": allowed}
+        asked_digest = digest(asked)
+        question = {"kind": "select", "clip": self.clip, "asked": asked_digest, "allowed": allowed}
         question["event"] = to_dict(event)
 
         def draw() -> list[np.ndarray]:
-            if self.__scores is None or self.__scores[0] != known:
-                self.__scores = (known, self.__distances(cliques, grids, factor, off, codes))
+            if self.__scores is None or self.__scores[0] != asked_digest:
+                self.__scores = (asked_digest, self.__distances(cliques, grids, factor, off, codes))
             self.__trace("counted")
             scores = self.__scores[1][allowed]
             chosen = select.exponential(scores, event.epsilon, sensitivity, seed=self.__draw_seed(0))
@@ -449,8 +449,8 @@ class Session:
         clip = self.clip if self.unit == "user" else None
         domain = self.domain.recoded(codes) if codes else self.domain
         more = {"recode": codes} if codes else {}
-        found = self.__private(lambda: self.__engine.marginals(cliques, clip, **more))
-        out = {c: require_int64(found[c], domain.shape(c)) for c in cliques}
+        counts = self.__private(lambda: self.__engine.marginals(cliques, clip, **more))
+        out = {c: require_int64(counts[c], domain.shape(c)) for c in cliques}
         return out if clip is not None else {c: a * SCALE for c, a in out.items()}
 
     def __answer(

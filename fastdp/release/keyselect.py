@@ -176,9 +176,9 @@ def _guarded(source, schema: Schema, name: str, dtype: str, cap: int, width, bar
     """Counts, draws, keeps; errors tell nothing of the data."""
 
     def keep() -> list[np.ndarray]:
-        found, counts = count_keys(source, schema, name, dtype, cap)
+        keys, counts = count_keys(source, schema, name, dtype, cap)
         noisy = counts * SCALE + noise.gaussian(width, len(counts), seed=seed)
-        kept = sorted((found[i], i) for i in np.flatnonzero(noisy > bar))
+        kept = sorted((keys[i], i) for i in np.flatnonzero(noisy > bar))
         text = json.dumps([value for value, _ in kept]).encode()
         users = noisy[[i for _, i in kept]].astype(np.float64) / SCALE
         return [np.frombuffer(text, np.uint8).copy(), users]
@@ -197,13 +197,13 @@ def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> 
     with the smallest hash of (user's id value, value): what one user adds depends on that user's rows alone.
     """
     values, users = UserIndex(name), UserIndex(schema.user or "row")
-    known: list = []
+    distinct: list = []
     who, what = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     rows = 0
     for keys, ids in _batches(source, schema, name, dtype):
         number = values.add(values.prepare(keys)).astype(np.int64)
         new, first = np.unique(number, return_index=True)
-        known += keys.take(first[new >= len(known)]).to_pylist()
+        distinct += keys.take(first[new >= len(distinct)]).to_pylist()
         what.append(number)
         who.append(
             np.arange(rows, rows + len(number))
@@ -212,22 +212,22 @@ def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> 
         )
         rows += len(number)
     user, value = np.concatenate(who), np.concatenate(what)
-    if not len(known):
+    if not len(distinct):
         return [], np.zeros(0, np.int64)
-    pairs = np.unique(user * len(known) + value)
-    user, value = np.divmod(pairs, len(known))
+    pairs = np.unique(user * len(distinct) + value)
+    user, value = np.divmod(pairs, len(distinct))
     if schema.user is not None:
         rank = _mix(users.hashes()[user], values.hashes()[value])
         # Hashes are public, so somebody may own two values whose ranks are equal: the values themselves
         # decide then, never the order in which others brought them.
-        place = np.empty(len(known), np.int64)
-        place[sorted(range(len(known)), key=known.__getitem__)] = np.arange(len(known))
+        place = np.empty(len(distinct), np.int64)
+        place[sorted(range(len(distinct)), key=distinct.__getitem__)] = np.arange(len(distinct))
         order = np.lexsort((place[value], rank, user))
         user, value = user[order], value[order]
         start = np.flatnonzero(np.diff(user, prepend=-1))
         place = np.arange(len(user)) - np.repeat(start, np.diff(np.append(start, len(user))))
         value = value[place < cap]
-    return known, np.bincount(value, minlength=len(known)).astype(np.int64)
+    return distinct, np.bincount(value, minlength=len(distinct)).astype(np.int64)
 
 
 def _batches(
@@ -317,10 +317,10 @@ def _column(schema: Schema, column: str) -> tuple[str, str]:
 
     if column not in schema.columns:
         raise UsageError(f"the schema has no column {column!r}; there are {', '.join(schema.columns)}")
-    found = schema.columns[column]
-    if found.kind != "categorical" or dtypes.family(found.dtype) not in ("int", "string"):
+    key_column = schema.columns[column]
+    if key_column.kind != "categorical" or dtypes.family(key_column.dtype) not in ("int", "string"):
         raise UsageError(f"column {column!r}: keys are for categorical columns of whole numbers or text")
-    return found.source, found.dtype
+    return key_column.source, key_column.dtype
 
 
 def _mix(a: np.ndarray, b: np.ndarray) -> np.ndarray:

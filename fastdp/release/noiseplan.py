@@ -50,7 +50,7 @@ class MarginalPlan:
 
     def describe(self, label: str) -> dict:
         """The release as the statement lists it."""
-        found = release_of(
+        release = release_of(
             label,
             "marginal",
             self.clique,
@@ -60,15 +60,15 @@ class MarginalPlan:
             self.sigma_rows,
             self.rows,
         )
-        return found if self.query is None else found | {"query": type(self.query).__name__}
+        return release if self.query is None else release | {"query": type(self.query).__name__}
 
 
 def plan_marginal(
-    domain: Domain, clip: int, request: Request, known: dict[int, tuple] | None = None
+    domain: Domain, clip: int, request: Request, rebuilt: dict[int, tuple] | None = None
 ) -> MarginalPlan:
     """Sensitivity and noise of one request, or PrivacyError if its query is not bounded by 1.
 
-    The query is made anew from its data (`known`: queries made so before), so that it cannot change once it
+    The query is made anew from its data (`rebuilt`: queries made so before), so that it cannot change once it
     was checked.
 
     A user's rows weigh at most clip * SCALE in all, so the weighted cell vector they add has L1 norm at most
@@ -81,7 +81,7 @@ def plan_marginal(
     if query is not None:
         if type(query) not in DOOR_QUERIES:
             raise PrivacyError(f"request for {clique!r}: the session takes queries of fastdp.queries only")
-        query = fresh(query, {} if known is None else known)
+        query = fresh(query, {} if rebuilt is None else rebuilt)
         if query.cells != cells:
             raise MeasurementError(
                 f"request for {clique!r}: the query is over {query.cells} cells, not {cells}"
@@ -160,7 +160,7 @@ def release_of(
 ) -> dict:
     """One line of the statement. `sensitivity` and `sigma` are in rows (or users): L2 for Gaussian noise, L1
     for Laplace, change of the score for a selection."""
-    found = {
+    release = {
         "label": label,
         "kind": kind,
         "attributes": list(about),
@@ -170,10 +170,10 @@ def release_of(
         "count": int(count),
     }
     if sigma is not None:
-        found["sigma"] = float(np.min(sigma))
+        release["sigma"] = float(np.min(sigma))
         if np.max(sigma) > np.min(sigma):
-            found["sigma_max"] = float(np.max(sigma))
-    return found
+            release["sigma_max"] = float(np.max(sigma))
+    return release
 
 
 def score_weights(weights: Sequence[float] | None, count: int, label: str) -> list[int]:

@@ -45,14 +45,14 @@ def open_parts(source: Any, dialect: Dialect | None = None) -> list[Part]:
 def files(path: str) -> list[tuple[str, dict[str, str]]]:
     """Files of a path, glob or folder, each with the partition values of its Hive folders."""
     if os.path.isdir(path):
-        found = sorted(
+        paths = sorted(
             file
             for file in Path(path).rglob("*")
             if file.is_file() and not any(p.startswith((".", "_")) for p in file.relative_to(path).parts)
         )
-        if not found:
+        if not paths:
             raise DataError(f"folder {path!r} holds no files")
-        return [(str(file), _hive(file.relative_to(path).parts[:-1])) for file in found]
+        return [(str(file), _hive(file.relative_to(path).parts[:-1])) for file in paths]
     if os.path.exists(path):
         return [(path, {})]
     if glob.has_magic(path):

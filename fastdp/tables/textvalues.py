@@ -128,19 +128,19 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
         yes, no = low.is_in(_TRUE), low.is_in(_FALSE)
         return pl.select(pl.when(yes).then(True).when(no).then(False).otherwise(None)).to_series()
     zone = "tz=" in dtype
-    found = text.str.strptime(pl.Date, "%Y-%m-%d", strict=False, exact=True).cast(pl.Datetime("us"))
+    times = text.str.strptime(pl.Date, "%Y-%m-%d", strict=False, exact=True).cast(pl.Datetime("us"))
     for form in _TIMES:
-        if not (found.is_null() & text.is_not_null()).any():
+        if not (times.is_null() & text.is_not_null()).any():
             break
         here = text.str.strptime(pl.Datetime("us"), form, strict=False)
-        found = found.zip_with(found.is_not_null(), here)
+        times = times.zip_with(times.is_not_null(), here)
     if zone:
         name = dtype.split("tz=")[1].rstrip("]")
         offset = text.str.strptime(
             pl.Datetime("us", "UTC"), "%Y-%m-%dT%H:%M:%S%.f%#z", strict=False
         ).dt.convert_time_zone(name)
         # Further from 1970 than Polars can place on a clock; such times are outside every domain either way.
-        found = found.to_physical().clip(-_FARTHEST, _FARTHEST).cast(pl.Datetime("us"))
-        local = found.dt.replace_time_zone(name, ambiguous="earliest", non_existent="null")
+        times = times.to_physical().clip(-_FARTHEST, _FARTHEST).cast(pl.Datetime("us"))
+        local = times.dt.replace_time_zone(name, ambiguous="earliest", non_existent="null")
         return offset.zip_with(offset.is_not_null(), local)
-    return found
+    return times

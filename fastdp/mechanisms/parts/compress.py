@@ -139,13 +139,13 @@ class Expansion:
         out = np.empty((len(order), len(group)), np.int64)
         stuck: list[np.ndarray] = []
         for start, end in zip([0, *ends[:-1]], ends):
-            mine = order[start:end]
-            members = [self._groups[name].members(codes[mine[0]]) for name, codes in zip(group, given)]
-            found, weight = self._possible(group, members, rng)
-            if len(found):
-                out[mine] = found[rng.choice(len(found), len(mine), p=weight)]
+            rows_alike = order[start:end]
+            members = [self._groups[name].members(codes[rows_alike[0]]) for name, codes in zip(group, given)]
+            tuples, weight = self._possible(group, members, rng)
+            if len(tuples):
+                out[rows_alike] = tuples[rng.choice(len(tuples), len(rows_alike), p=weight)]
             else:
-                stuck.append(mine)
+                stuck.append(rows_alike)
         if stuck:
             # The codes are possible constraint by constraint but not all together: take what another row has.
             lost = np.concatenate(stuck)
@@ -158,24 +158,24 @@ class Expansion:
         self, group: Clique, members: Sequence[np.ndarray], rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Every combination of the members that no constraint rules out, and its probability."""
-        found = np.zeros((1, 0), np.int64)
+        tuples = np.zeros((1, 0), np.int64)
         for i, values in enumerate(members):
             room = max(1, MAX_TUPLES // len(values))
-            if len(found) > room:
-                found = found[np.sort(rng.choice(len(found), room, replace=False))]
-            found = np.column_stack([np.repeat(found, len(values), axis=0), np.tile(values, len(found))])
-            known = group[: i + 1]
+            if len(tuples) > room:
+                tuples = tuples[np.sort(rng.choice(len(tuples), room, replace=False))]
+            tuples = np.column_stack([np.repeat(tuples, len(values), axis=0), np.tile(values, len(tuples))])
+            so_far = group[: i + 1]
             for clique, allowed in self._allowed.items():
-                if group[i] in clique and set(clique) <= set(known):
-                    found = found[allowed[tuple(found[:, known.index(a)] for a in clique)]]
-        if not len(found):
-            return found, np.empty(0)
-        weight = np.ones(len(found))
+                if group[i] in clique and set(clique) <= set(so_far):
+                    tuples = tuples[allowed[tuple(tuples[:, so_far.index(a)] for a in clique)]]
+        if not len(tuples):
+            return tuples, np.empty(0)
+        weight = np.ones(len(tuples))
         for i, name in enumerate(group):
-            weight *= self._groups[name].weight[found[:, i]]
+            weight *= self._groups[name].weight[tuples[:, i]]
         if not weight.sum() > 0:
-            weight = np.ones(len(found))
-        return found, weight / weight.sum()
+            weight = np.ones(len(tuples))
+        return tuples, weight / weight.sum()
 
     def _any(self, group: Clique, rng: np.random.Generator) -> np.ndarray:
         if group not in self._fallback:
@@ -222,8 +222,8 @@ def _sorted(columns: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.nda
     key, size = np.zeros(len(columns[0]), np.int64), 1
     for codes, n in zip(columns, shape):
         if size * n >= 1 << 62:
-            found, key = np.unique(key, return_inverse=True)
-            size = len(found)
+            distinct, key = np.unique(key, return_inverse=True)
+            size = len(distinct)
         key, size = key * n + codes, size * n
     order = np.argsort(key, kind="stable")
     edges = np.flatnonzero(np.diff(key[order])) + 1

@@ -90,15 +90,15 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         codes = {name: [code_of(column, v) for v in values] for name, values in self.groups.items()}
 
         def standing(name: str) -> float:
-            mine = codes[name]
-            return float(measured.values[mine].sum() / np.sqrt(measured.variances[mine].sum()))
+            state_codes = codes[name]
+            return float(measured.values[state_codes].sum() / np.sqrt(measured.variances[state_codes].sum()))
 
-        found = max(codes, key=standing)
+        state = max(codes, key=standing)
         outside = np.ones(schema.domain[self.column], bool)
-        outside[codes[found]] = False
+        outside[codes[state]] = False
         outside[[code_of(column, v) for v in self.always]] = False
         outside[column.base :] = False
-        return found, outside
+        return state, outside
 
 
 def column_of(schema: Schema, name: str, field: str) -> Column:

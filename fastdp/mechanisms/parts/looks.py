@@ -96,9 +96,9 @@ def fitting(ordered: Iterable[Candidate], structure: Structure, limit: int) -> l
     return chosen
 
 
-def worthwhile(found: Iterable[Candidate], sigma: float, least: float) -> list[Candidate]:
+def worthwhile(scored: Iterable[Candidate], sigma: float, least: float) -> list[Candidate]:
     """Candidates worth more than `least` at this noise, best first."""
-    gains = [(c.gain(sigma), c) for c in found]
+    gains = [(c.gain(sigma), c) for c in scored]
     return [c for gain, c in sorted(gains, key=lambda pair: -pair[0]) if gain > least]
 
 

@@ -99,10 +99,10 @@ class Workload:
 
     def larger(self, domain: Domain) -> list[Clique]:
         """Subsets of the items with three columns and more, heaviest first, at most `MAX_LARGER`."""
-        found = {
+        cliques = {
             domain.canonical(subset)
             for item in self.items
             for k in range(3, min(len(item), 6) + 1)
             for subset in combinations(item, k)
         }
-        return sorted(found, key=lambda c: (-self.weight(c), len(c), c))[:MAX_LARGER]
+        return sorted(cliques, key=lambda c: (-self.weight(c), len(c), c))[:MAX_LARGER]

@@ -167,23 +167,23 @@ def hierarchy(
         totals, around = level.estimate(fine, variance)
         ones = [(c, np.maximum(np.bincount(c, weights=totals), 0.5)) for c in level.codes]
         ones = [(c, m * (total / m.sum())) for c, m in ones]
-        shared = [_shared(level, other, found) for other, found in done]
+        shared = [_shared(level, other, estimate) for other, estimate in done]
         agreed = [m for m in shared if m is not None]
         prior = rake(first, [*ones, *agreed], SWEEPS)
-        found = shrink(totals, around, prior, poisson)
-        found = rake(found, agreed or [(np.zeros(len(found), np.int64), np.array([total]))], SWEEPS)
-        done.append((level, found))
-        margins.append((level.at, found))
+        estimate = shrink(totals, around, prior, poisson)
+        estimate = rake(estimate, agreed or [(np.zeros(len(estimate), np.int64), np.array([total]))], SWEEPS)
+        done.append((level, estimate))
+        margins.append((level.at, estimate))
     prior = np.ones(len(fine))
     if public is not None:
         seen = [(lv.at, first) for lv, first in zip(levels, start, strict=True)]
         prior = rates(public, rake(prior, seen, SWEEPS))
     prior = rake(prior, margins, SWEEPS)
-    found = rake(shrink(fine, variance, prior), margins, SWEEPS)
-    return found, prior * variance / (prior + variance)
+    estimate = rake(shrink(fine, variance, prior), margins, SWEEPS)
+    return estimate, prior * variance / (prior + variance)
 
 
-def _shared(level: Level, other: Level, found: np.ndarray) -> Margin | None:
+def _shared(level: Level, other: Level, estimate: np.ndarray) -> Margin | None:
     """What the `other` level's estimate says about the columns both have, as a margin of this one."""
     both = [c for c in level.columns if c in other.columns]
     if not both:
@@ -191,7 +191,7 @@ def _shared(level: Level, other: Level, found: np.ndarray) -> Margin | None:
     here, there = ([lv.codes[lv.columns.index(c)] for c in both] for lv in (level, other))
     sizes = [1 + max(int(a.max(initial=0)), int(b.max(initial=0))) for a, b in zip(here, there, strict=True)]
     at, from_at = (np.ravel_multi_index(codes, sizes) for codes in (here, there))
-    return at, np.bincount(from_at, weights=found, minlength=math.prod(sizes))
+    return at, np.bincount(from_at, weights=estimate, minlength=math.prod(sizes))
 
 
 def hold_back(

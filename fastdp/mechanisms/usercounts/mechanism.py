@@ -117,8 +117,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return ids_share(self.ids, public=public, user=user) if self.output == "events" else 0.0
 
     def run(self, session: Session, job: Job) -> Outcome:
-        known = {"public": job.public is not None, "user": job.schema.user is not None}
-        people = self.people_share(**known, bound=job.schema.max_rows_per_user)
+        facts = {"public": job.public is not None, "user": job.schema.user is not None}
+        people = self.people_share(**facts, bound=job.schema.max_rows_per_user)
         share, level_shares = self.shares(people)
         noise = Noise(self.pure, self.cap or 1, (session.pure if self.pure else session.mu) or 0.0)
         cells = self.query_set(job)
@@ -138,8 +138,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                     level = level.measured(released[-1].values, noise.std(part) ** 2)
                 levels.append(level)
             seen = self.expectations(job, groups)
-            found, variance = hierarchy(users.values, noise.std(share) ** 2, levels, seen)
-            counts = self.counts_of(found, variance, groups // cells.shape[-1], total_rows(sizes, job))
+            estimate, variance = hierarchy(users.values, noise.std(share) ** 2, levels, seen)
+            counts = self.counts_of(estimate, variance, groups // cells.shape[-1], total_rows(sizes, job))
         else:
             values = users.values
             if self.method == "threshold":
