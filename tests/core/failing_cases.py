@@ -156,7 +156,17 @@ def one_team():
     return infer.blend(0.5, x, x, x.copy(), workers), workers.threads
 
 
+def fits():
+    """By the dual of whole marginals."""
+    rng = np.random.default_rng(4)
+    domain = {"a": 3, "b": 4, "c": 2}
+    seen = [fastdp.Measurement(c, rng.random(n) * 50, 2.0) for c, n in ((("a", "b"), 12), (("b", "c"), 8))]
+    model = fastdp.fit(domain, seen, stop="risk", method="dual", threads=3)
+    return [node.table.tobytes() for node in model.nodes]
+
+
 CASES = (
+    fits,
     inference,
     vectors,
     counting,
