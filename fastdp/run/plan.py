@@ -287,7 +287,9 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
         schema = recipe.schema
     if schema is None:
         raise UsageError(
-            f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (--schema)"
+            f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (--schema, or a file "
+            "of the data's name ending in .toml beside the data). Write it from public knowledge, or begin "
+            "with `fastdp schema draft PUBLIC --out NAME.toml` on data that is public, never on private data"
         )
     return Schema.of(schema)
 

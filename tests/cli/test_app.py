@@ -168,6 +168,14 @@ main()
 """
 
 
+def test_without_a_schema_the_ways_on_are_named(tmp_path):
+    (tmp_path / "people.csv").write_text("a,b\n1,2\n")
+    done = fastdp_cli("synth", "people.csv", "-e", "1", cwd=tmp_path, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "--schema" in done.stderr and "schema draft" in done.stderr and ".toml" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["people.csv"]
+
+
 def test_plan_prints_a_table(place):
     done = fastdp_cli("plan", "-m", "taxi-adagrid", "-e", "1", "-d", "2.5e-5", cwd=place)
     assert "66 measurements" in done.stdout and "2,453,724 cells" in done.stdout
