@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, FastdpError
+from ..errors import DataError, FastdpError, redact_errors
 from ..schema import Schema
 from ..tables import ingest, split, spool
 from . import messages
@@ -49,17 +49,20 @@ TASKS: dict[str, Callable[..., Any]] = {"encode": encode, "count": count}
 def perform(schema: Schema, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """{"done": result}, or {"failed": (class, text)} of an error of fastdp's own; of another's only the name
     of its class is told."""
+
+    def work() -> Any:
+        try:
+            return TASKS[task](schema, **arguments)
+        except OSError as error:
+            what = os.strerror(error.errno or 0)
+            raise DataError(f"a partition cannot be read or written ({what})") from None
+
     try:
-        return {"done": TASKS[task](schema, **arguments)}
+        return {"done": redact_errors(work, "", lambda name: DataError(f"a partition failed ({name})"))}
     except FastdpError as error:
         return {"failed": (type(error).__name__, str(error))}
     except MemoryError:
         return {"memory": True}
-    except OSError as error:
-        what = os.strerror(error.errno or 0)
-        return {"failed": (DataError.__name__, f"a partition cannot be read or written ({what})")}
-    except Exception as error:
-        return {"failed": (DataError.__name__, f"a partition failed ({type(error).__name__})")}
 
 
 def main() -> None:
