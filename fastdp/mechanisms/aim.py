@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -21,12 +21,11 @@ from ..domain import Clique, Domain
 from ..measurement import Measurement, Request
 from ..model.marginals import marginals
 from ..privacy.gdp import range_epsilon_from
-from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
-from .parts import limits
+from .base import Job, Outcome, Outline, Planned, whole_total
 from .parts.common import any_pair, measure_users, users_share
+from .parts.guided import Guided
 from .parts.looks import NOISE, Structure
 from .parts.merged import Merged, merge
-from .parts.sizes import LargestModel
 from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu
 from .parts.workload import Workload, WorkloadItem
 
@@ -36,23 +35,19 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 
-class AIM(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`workload`: marginals that matter (default: all of `degree` columns). `rounds`: at most; the first ones
     share the budget as if there were so many (default: 16 per column). `selection`: of a round's budget, for
     the choice. `max_cells`: of the junction tree."""
 
     name: ClassVar[str] = "aim"
     may_choose_clip: ClassVar[bool] = True
-    max_cells_steps: ClassVar[tuple[str, ...] | None] = None
 
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
     degree: int = 3
     rounds: int | None = None
     selection: float = 0.1
     rare: float = 3.0
-    max_cells: int | None = None
-    memory: int | None = None
-    deadline: float | None = None
     max_marginal: int = 1_000_000
     stop: Literal["risk", "noise", "tol"] = "noise"
 
@@ -60,29 +55,11 @@ class AIM(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         super().__post_init__()
         if not 0 < self.selection < 1 or not self.rare >= 0:
             raise ValueError("selection must lie strictly between 0 and 1, rare must be >= 0")
-        limits.check(self.memory, self.deadline)
-        if self.degree < 1 or (self.rounds or 1) < 1 or (self.max_cells or 1) < 1:
-            raise ValueError("degree, rounds and max_cells must be at least 1")
-
-    def limits_used(self) -> dict[str, Any]:
-        return {"max_cells": self.limit, "memory": self.memory, "deadline": self.deadline}
-
-    @property
-    def fit_limit(self) -> int | None:
-        """`max_cells` guides the choice; what was chosen and charged is fitted."""
-        return None
-
-    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
-        """What is chosen keeps within `max_cells`, or adds nothing to the 1-ways, which are always there."""
-        return LargestModel(max(self.limit, sum(domain.values())), False)
+        if self.degree < 1 or (self.rounds or 1) < 1:
+            raise ValueError("degree and rounds must be at least 1")
 
     def check(self, schema: Schema) -> None:
         self.closure(schema.domain)
-
-    @property
-    def limit(self) -> int:
-        """Cells that the junction tree may have, from public facts."""
-        return limits.model_cells(self.max_cells, self.memory, self.deadline)
 
     def closure(self, domain: Domain) -> dict[Clique, float]:
         """The workload's downward closure: each set's weight is the sum over the items of weight * columns in

@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..measurement import Measurement, Request
 from ..model.marginals import marginals
-from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
+from .base import Job, Outcome, Outline, Planned, whole_total
 from .parts import limits
 from .parts.common import any_pair, measure_users, users_share
+from .parts.guided import Guided
 from .parts.looks import (
     Candidate,
     Structure,
@@ -33,7 +34,6 @@ from .parts.looks import (
     worthwhile,
 )
 from .parts.merged import PAIR_CELLS, Merged, all_pairs, averaged, crowding, merge
-from .parts.sizes import LargestModel
 from .parts.tree import MAX_PAIR_CELLS, estimate_total, measure_ones, part_mu
 from .parts.workload import Workload, WorkloadItem
 
@@ -86,18 +86,14 @@ def shares(columns: int, rest: float, crowded: float = 0.0, looks: int | None = 
     )
 
 
-class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_cells`: of the model's junction tree. `looks`: how many; None: by the noisy 1-ways. `rare`: values
     below so many standard errors are merged. `workload`, `target`: where accuracy is wanted (see `workload`).
     `stop`: of the last fit."""
 
     name: ClassVar[str] = "cliquetree"
     may_choose_clip: ClassVar[bool] = True
-    max_cells_steps: ClassVar[tuple[str, ...] | None] = None
 
-    max_cells: int | None = None
-    memory: int | None = None
-    deadline: float | None = None
     looks: int | None = None
     rare: float = 3.0
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
@@ -106,31 +102,13 @@ class CliqueTree(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self):
         super().__post_init__()
-        limits.check(self.memory, self.deadline)
-        if (self.max_cells or 1) < 1 or (self.looks is not None and not 1 <= self.looks <= 10):
-            raise ValueError("max_cells must be at least 1, looks between 1 and 10")
+        if self.looks is not None and not 1 <= self.looks <= 10:
+            raise ValueError("looks must lie between 1 and 10")
         if not self.rare >= 0:
             raise ValueError("rare must be >= 0 (in standard errors)")
 
-    def limits_used(self) -> dict[str, Any]:
-        return {"max_cells": self.limit, "memory": self.memory, "deadline": self.deadline}
-
-    @property
-    def fit_limit(self) -> int | None:
-        """`max_cells` guides the choice; what was chosen and charged is fitted."""
-        return None
-
-    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
-        """What is chosen keeps within `max_cells`, or adds nothing to the 1-ways, which are always there."""
-        return LargestModel(max(self.limit, sum(domain.values())), False)
-
     def check(self, schema: Schema) -> None:
         self.wanted(schema.domain)
-
-    @property
-    def limit(self) -> int:
-        """Cells that the junction tree may have, from public facts."""
-        return limits.model_cells(self.max_cells, self.memory, self.deadline)
 
     def wanted(self, domain: Domain) -> Workload:
         return Workload(domain, self.workload, self.target)

@@ -1,0 +1,40 @@
+"""Mechanisms that choose their model's structure in the run and keep it within a limit on cells."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ...domain import Domain
+from ..base import Config, Public
+from . import limits
+from .sizes import LargestModel
+
+
+class Guided(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`max_cells`: of the junction tree, given or from `memory` (bytes) and `deadline` (seconds), which are
+    public numbers: nothing is timed in the run."""
+
+    max_cells_steps: ClassVar[tuple[str, ...] | None] = None
+
+    deadline: float | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        limits.check(self.memory, self.deadline)
+
+    @property
+    def limit(self) -> int:
+        """Cells that the junction tree may have, from public facts."""
+        return limits.model_cells(self.max_cells, self.memory, self.deadline)
+
+    @property
+    def fit_limit(self) -> int | None:
+        """`max_cells` guides the choice; what was chosen and charged is fitted."""
+        return None
+
+    def limits_used(self) -> dict[str, Any]:
+        return {"max_cells": self.limit, "memory": self.memory, "deadline": self.deadline}
+
+    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+        """What is chosen keeps within `max_cells`, or adds nothing to the 1-ways, which are always there."""
+        return LargestModel(max(self.limit, sum(domain.values())), False)
