@@ -10,9 +10,29 @@ import typer
 
 from ..errors import FastdpError, ModelTooLargeError, UsageError
 from . import interrupt
-from .common import Json, Yes, ask_first, emit, refusals, weak_promises
+from .archetypes import archetypes_app
+from .common import (
+    Clip,
+    Delta,
+    DialectOption,
+    Epsilons,
+    Json,
+    MaxCells,
+    Mechanism,
+    Memory,
+    Quiet,
+    SchemaOption,
+    Threads,
+    Yes,
+    ask_first,
+    dialect_of,
+    emit,
+    refusals,
+    weak_promises,
+)
 from .ledger import ledger_app
 from .schemas import schema_app
+from .truth import truth_app
 
 app = typer.Typer(
     name="fastdp",
@@ -21,10 +41,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-archetypes_app = typer.Typer(help="Archetypes of users, from public data.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.add_typer(archetypes_app, name="archetypes")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(truth_app)
 
 
 def _version(wanted: bool) -> None:
@@ -45,42 +65,6 @@ def options(
 
     Start with:  fastdp plan --mechanism taxi-adagrid --epsilon 1 --delta 2.5e-5
     """
-
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
-SchemaOption = Annotated[
-    str | None, typer.Option("--schema", "-s", help="Schema: a .toml or .json file, or a built-in name.")
-]
-Mechanism = Annotated[
-    str,
-    typer.Option(
-        "--mechanism", "-m", help="A mechanism (auto, adagrid, ...), a recipe's name, or a recipe's path."
-    ),
-]
-Delta = Annotated[float, typer.Option("--delta", "-d", help="Delta; far below 1 / number of people.")]
-Epsilons = Annotated[
-    str, typer.Option("--epsilon", "-e", help="Epsilon, or several: 1,10 (charged together).")
-]
-DialectOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dialect", help='How text files are written: \'delimiter = ";", encoding = "latin-1"\', ...'
-    ),
-]
-Clip = Annotated[
-    str | None,
-    typer.Option(
-        "--clip", help="Rows of one user that count fully, or private: chosen in the run (the default)."
-    ),
-]
-Memory = Annotated[str | None, typer.Option(help="Memory for the model, such as 4G: a limit on its size.")]
-MaxCells = Annotated[
-    int | None,
-    typer.Option(
-        help="Cells of the largest model that may come out (default: the recipe's, else 250 million)."
-    ),
-]
-Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores this process may use).")]
 
 
 @app.command(
@@ -179,7 +163,7 @@ def synth(
             numbers if len(numbers) > 1 else numbers[0],
             delta,
             schema=schema,
-            dialect=_dialect(dialect),
+            dialect=dialect_of(dialect),
             rows=rows,
             public=public,
             ledger=ledger,
@@ -255,7 +239,7 @@ def plan(
     from ..run.plan import plan as make
     from ..run.plan import public_table
 
-    table = False if public is None else public_table(public, schema, mechanism, threads, _dialect(dialect))
+    table = False if public is None else public_table(public, schema, mechanism, threads, dialect_of(dialect))
     plans = [
         make(
             schema,
@@ -281,48 +265,6 @@ def plan(
     if refused := [p.too_large for p in plans if p.too_large]:
         typer.echo(f"fastdp: {refused[0]}", err=True)
         raise typer.Exit(ModelTooLargeError.exit_code)
-
-
-@app.command(epilog="Example:\n\n\b\n  fastdp evaluate truth.parquet run --metric deid2 --out report.html")
-def evaluate(
-    truth: Annotated[str, typer.Argument(help="The true data. The result is NOT private.")],
-    synthetic: Annotated[str | None, typer.Argument(help="Synthetic data, or a run folder.")] = None,
-    schema: SchemaOption = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Metric, may be repeated (default: what fits).")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also write a page to look at (.html).")
-    ] = None,
-    without_truth: Annotated[
-        bool,
-        typer.Option(
-            "--without-truth",
-            help="Write the page that may be published, from a run folder alone: "
-            "evaluate RUN --without-truth --out page.html",
-        ),
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Score synthetic data against the truth. Sees the truth: scores and page are not for release."""
-    if without_truth:
-        from ..report.page import write_public
-
-        if out is None:
-            raise UsageError("--without-truth writes a page: name it with --out")
-        write_public(out, synthetic or truth)
-        return
-    if synthetic is None:
-        raise UsageError("evaluate needs the true data and the synthetic data")
-    from ..report.evaluate import evaluate as score
-    from .show import scores_table
-
-    page = None if out is None else str(out)
-    scores = score(truth, synthetic, schema=schema, metrics=metric, report=page)
-    if as_json:
-        emit(scores)
-    else:
-        scores_table(scores, out)
 
 
 @app.command(epilog="Example:\n\n\b\n  fastdp simulate taxi --rows 1000000 --seed 1 --out trips.parquet")
@@ -372,38 +314,6 @@ def calibrate(
         typer.echo(repr(sigma))
 
 
-@archetypes_app.command(
-    "fit",
-    epilog="Example:\n\n\b\n  fastdp archetypes fit trips-2019.parquet --mechanism taxi-archetypes --out A\n"
-    "  fastdp synth trips.parquet -m taxi-archetypes -e 1 -d 2.5e-5 --public A --out run",
-)
-def archetypes_fit(
-    public: Annotated[str, typer.Argument(help="PUBLIC data: files, a glob or a folder.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to make.")],
-    mechanism: Mechanism = "taxi-archetypes",
-    schema: SchemaOption = None,
-    dialect: DialectOption = None,
-    archetypes: Annotated[
-        str | None, typer.Option(help="How many, or auto: by the likelihood of public users held out.")
-    ] = None,
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Archetypes, their habits and the chain of conditionals, from public data. Never fit on private data."""
-    from ..run.publicfit import fit_folder
-    from .show import archetypes_table
-
-    style = _dialect(dialect)
-    fitted = fit_folder(
-        public, out, mechanism, schema=schema, dialect=style, archetypes=archetypes, threads=threads
-    )
-    if as_json:
-        emit({"out": str(out), **fitted})
-    elif not quiet:
-        archetypes_table(out, fitted)
-
-
 @app.command(epilog="Example:\n\n\b\n  fastdp doctor")
 def doctor(as_json: Json = False) -> None:
     """What this installation is made of: version, kernels, threads, packages.
@@ -441,13 +351,6 @@ def verify_run(
         typer.echo("NOT PRIVATE: the noise was drawn from a known seed")
     for note in verdict.notes:
         typer.echo(f"Note: {note}.")
-
-
-def _dialect(text: str | None):
-    """What `--dialect` says, or None."""
-    from ..schema.dialect import Dialect
-
-    return None if text is None else Dialect.from_text(text)
 
 
 def clip_of(text: str | None) -> int | str | None:

@@ -4,16 +4,54 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import UsageError
 
+if TYPE_CHECKING:
+    from ..schema.dialect import Dialect
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Go on although epsilon or delta are so large that little is protected.")
 ]
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+SchemaOption = Annotated[
+    str | None, typer.Option("--schema", "-s", help="Schema: a .toml or .json file, or a built-in name.")
+]
+Mechanism = Annotated[
+    str,
+    typer.Option(
+        "--mechanism", "-m", help="A mechanism (auto, adagrid, ...), a recipe's name, or a recipe's path."
+    ),
+]
+Delta = Annotated[float, typer.Option("--delta", "-d", help="Delta; far below 1 / number of people.")]
+Epsilons = Annotated[
+    str, typer.Option("--epsilon", "-e", help="Epsilon, or several: 1,10 (charged together).")
+]
+DialectOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dialect", help='How text files are written: \'delimiter = ";", encoding = "latin-1"\', ...'
+    ),
+]
+Clip = Annotated[
+    str | None,
+    typer.Option(
+        "--clip", help="Rows of one user that count fully, or private: chosen in the run (the default)."
+    ),
+]
+Memory = Annotated[str | None, typer.Option(help="Memory for the model, such as 4G: a limit on its size.")]
+MaxCells = Annotated[
+    int | None,
+    typer.Option(
+        help="Cells of the largest model that may come out (default: the recipe's, else 250 million)."
+    ),
+]
+Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores this process may use).")]
 
 
 def emit(value: Any) -> None:
@@ -47,3 +85,10 @@ def ask_first(epsilons: Sequence[float | None], delta: float | None, yes: bool) 
         if not yes:
             raise UsageError(f"{text}. Choose smaller numbers, or say --yes if this is meant")
         typer.echo(f"fastdp: warning: {text}", err=True)
+
+
+def dialect_of(text: str | None) -> Dialect | None:
+    """What `--dialect` says, or None."""
+    from ..schema.dialect import Dialect
+
+    return None if text is None else Dialect.from_text(text)

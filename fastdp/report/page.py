@@ -20,8 +20,9 @@ import numpy as np
 from .._util.files import synthetic_path, write_atomic
 from ..errors import UsageError
 from . import collect as collecting
+from . import placesections, sections
 from . import runs as running
-from . import sections
+from .blocks import per_table, section
 from .places import names_places
 from .scores import by_group, normalise
 from .svg import big, text
@@ -99,9 +100,9 @@ def render(data: ReportData) -> str:
         sections.columns(data),
         sections.pairs(data),
         sections.worst(data),
-        sections.groups(data),
-        sections.areas(data),
-        sections.periods(data),
+        placesections.groups(data),
+        placesections.areas(data),
+        placesections.periods(data),
         sections.users(data),
         _noise(data),
         sections.fit(data),
@@ -306,7 +307,7 @@ def _noise(data: ReportData) -> str:
         "with the average cell: left of the line cells stand clear of the noise, right of it a single cell "
         "drowns and only sums of cells are known."
     )
-    return sections.section("noise", "Noise per measurement", lead, sections.per_table(data, draw))
+    return section("noise", "Noise per measurement", lead, per_table(data, draw))
 
 
 def _stages(data: ReportData) -> str:
@@ -314,6 +315,4 @@ def _stages(data: ReportData) -> str:
         run = data["runs"][i]
         return running.stages_html(run["stages"]) if run and run["stages"] else ""
 
-    return sections.section(
-        "stages", "Where the time went", "Seconds per stage of the run.", sections.per_table(data, draw)
-    )
+    return section("stages", "Where the time went", "Seconds per stage of the run.", per_table(data, draw))

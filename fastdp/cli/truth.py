@@ -1,0 +1,57 @@
+"""Commands for the data's owner: they see the truth, and nothing they print or write is for release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import UsageError
+from .common import Json, SchemaOption, emit
+
+truth_app = typer.Typer()
+
+
+@truth_app.command(
+    epilog="Example:\n\n\b\n  fastdp evaluate truth.parquet run --metric deid2 --out report.html"
+)
+def evaluate(
+    truth: Annotated[str, typer.Argument(help="The true data. The result is NOT private.")],
+    synthetic: Annotated[str | None, typer.Argument(help="Synthetic data, or a run folder.")] = None,
+    schema: SchemaOption = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Metric, may be repeated (default: what fits).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write a page to look at (.html).")
+    ] = None,
+    without_truth: Annotated[
+        bool,
+        typer.Option(
+            "--without-truth",
+            help="Write the page that may be published, from a run folder alone: "
+            "evaluate RUN --without-truth --out page.html",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Score synthetic data against the truth. Sees the truth: scores and page are not for release."""
+    if without_truth:
+        from ..report.page import write_public
+
+        if out is None:
+            raise UsageError("--without-truth writes a page: name it with --out")
+        write_public(out, synthetic or truth)
+        return
+    if synthetic is None:
+        raise UsageError("evaluate needs the true data and the synthetic data")
+    from ..report.evaluate import evaluate as score
+    from .show import scores_table
+
+    page = None if out is None else str(out)
+    scores = score(truth, synthetic, schema=schema, metrics=metric, report=page)
+    if as_json:
+        emit(scores)
+    else:
+        scores_table(scores, out)
