@@ -27,6 +27,7 @@ _WHERE = {
     "fit": "model",
     "Model": "model",
     "evaluate": "report.evaluate",
+    "check": "evaluate.check",
     "Ledger": "privacy.ledger",
     "verify": "run.verify",
 }

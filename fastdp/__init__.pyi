@@ -4,6 +4,7 @@ from . import privacy as privacy
 from . import queries as queries
 from . import simulate as simulate
 from .engines.truth import marginals as marginals
+from .evaluate.check import check as check
 from .measurement import Measurement as Measurement
 from .model import Model as Model
 from .model import fit as fit

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from .errors import SchemaError
+from .errors import SchemaError, did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +49,7 @@ class Domain(Mapping[str, int]):
         clique = (clique,) if isinstance(clique, str) else tuple(clique)
         for name in clique:
             if name not in self._sizes:
-                raise SchemaError(f"clique {clique!r}: no attribute {name!r}; there are {', '.join(self)}")
+                raise SchemaError(f"clique {clique!r}: no attribute {name!r}{did_you_mean(name, self)}")
         if len(set(clique)) != len(clique):
             raise SchemaError(f"clique {clique!r} names an attribute twice")
         return clique
@@ -67,7 +67,7 @@ class Domain(Mapping[str, int]):
         sizes = dict(self._sizes)
         for name, codes in recode.items():
             if name not in sizes:
-                raise SchemaError(f"recoding: no attribute {name!r}; there are {', '.join(self)}")
+                raise SchemaError(f"recoding: no attribute {name!r}{did_you_mean(name, self)}")
             if len(codes) != sizes[name] or min(codes) < 0:
                 raise SchemaError(
                     f"recoding {name!r}: give one code >= 0 for each of its {sizes[name]} codes"

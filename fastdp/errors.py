@@ -6,7 +6,8 @@ value, a count or a name that came from private data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -70,10 +71,39 @@ class RunError(FastdpError):
     exit_code = 10
 
 
+class StoppedEarly(FastdpError):
+    """By its first noisy answers the schema does not fit the data: what was drawn is charged, the rest of the
+    reservation went back."""
+
+    exit_code = 11
+
+
 class Cancelled(FastdpError):
     """The caller's `cancel` said stop; nothing half-written is left behind."""
 
     exit_code = 130
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The (public) name that looks most like this one, None where none does."""
+
+    def plain(text: str) -> str:
+        return str(text).strip().casefold().replace(" ", "_")
+
+    by_plain = {plain(n): n for n in names}
+    near = get_close_matches(plain(name), list(by_plain), 1, 0.7)
+    return by_plain[near[0]] if near else None
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of a sentence about a name that is not there: the one nearest to it, or else what there are."""
+    names = list(names)
+    near = nearest(name, names)
+    if near is not None:
+        return f"; did you mean {near!r}?"
+    return (
+        f"; there are {', '.join(map(str, names[:30]))}{', ...' if len(names) > 30 else ''}" if names else ""
+    )
 
 
 def redact_errors(call: Callable[[], Any], memory: str, other: Callable[[str], FastdpError]) -> Any:

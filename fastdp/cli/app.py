@@ -25,9 +25,11 @@ from .common import (
     Threads,
     Yes,
     ask_first,
+    beside,
     dialect_of,
     emit,
     refusals,
+    schema_beside,
     weak_promises,
 )
 from .ledger import ledger_app
@@ -129,6 +131,16 @@ def synth(
     seed: Annotated[
         int | None, typer.Option(help="Tests only: fixes the noise; the result protects nobody.", hidden=True)
     ] = None,
+    diagnose: Annotated[
+        bool,
+        typer.Option("--diagnose", help="Also DIR.private/check.json: what `fastdp check` says of the data."),
+    ] = False,
+    go_on: Annotated[
+        bool,
+        typer.Option(
+            "--go-on", help="Do not stop where the noisy 1-ways say that a column holds no known value."
+        ),
+    ] = False,
     yes: Yes = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -152,9 +164,7 @@ def synth(
             raise UsageError("--sql: name the run folder with --out")
         out = beside(data[0], ".synthetic")
     if data and schema is None and load(mechanism).schema is None:
-        schema = next(
-            (str(p) for p in (beside(data[0], ".toml"), beside(data[0], ".json")) if p.exists()), None
-        )
+        schema = schema_beside(data[0])
     standing = interrupt.watch_run()
     with progress_for(quiet or as_json) as callback:
         made = synthesize(
@@ -181,6 +191,8 @@ def synth(
             max_cells=max_cells,
             engine=engine,
             partitions=partitions,
+            go_on=go_on,
+            diagnose=diagnose,
             _standing=standing,
         )
     runs = made if isinstance(made, list) else [made]
@@ -200,16 +212,6 @@ def source_of(data: list[str], query: str | None) -> Any:
     from ..tables.sql import sql as rows_of
 
     return rows_of(connect(), query)
-
-
-def beside(data: str, suffix: str) -> Path:
-    """A path beside the data (a file, folder or glob) with the data's name and another ending."""
-    path = Path(data)
-    while any(c in path.name for c in "*?["):
-        path = path.parent
-    if path.name in ("", "..", "."):
-        path = path.resolve()
-    return path.with_name((path.name if path.is_dir() else path.stem or "data") + suffix)
 
 
 @app.command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -92,3 +93,18 @@ def dialect_of(text: str | None) -> Dialect | None:
     from ..schema.dialect import Dialect
 
     return None if text is None else Dialect.from_text(text)
+
+
+def beside(data: str, suffix: str) -> Path:
+    """A path beside the data (a file, folder or glob) with the data's name and another ending."""
+    path = Path(data)
+    while any(c in path.name for c in "*?["):
+        path = path.parent
+    if path.name in ("", "..", "."):
+        path = path.resolve()
+    return path.with_name((path.name if path.is_dir() else path.stem or "data") + suffix)
+
+
+def schema_beside(data: str) -> str | None:
+    """The schema file that lies beside the data under the same name, if one does."""
+    return next((str(p) for p in (beside(data, ".toml"), beside(data, ".json")) if p.exists()), None)

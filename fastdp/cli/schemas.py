@@ -56,7 +56,10 @@ def schema_import(
 
 @schema_app.command("check", epilog="Example:\n\n\b\n  fastdp schema check trips.toml")
 def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], as_json: Json = False) -> None:
-    """Whether a schema is well-formed; the error names column and field."""
+    """Whether a schema is well-formed; the error names column and field.
+
+    Looks at the schema alone. Whether data fits it: fastdp check.
+    """
     from ..schema import Schema
 
     schema = Schema.load(source)
@@ -64,6 +67,7 @@ def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], a
         emit({"name": schema.name, "columns": len(schema.columns), "sha256": schema.digest()})
     else:
         typer.echo(f"{schema!r} is well-formed, sha256 {schema.digest()}")
+        typer.echo(f"Whether data fits it is for its owner to see: fastdp check DATA --schema {source}")
 
 
 @schema_app.command(

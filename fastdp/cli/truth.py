@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..errors import UsageError
-from .common import Json, SchemaOption, emit
+from .common import DialectOption, Json, SchemaOption, Threads, dialect_of, emit, schema_beside
 
 truth_app = typer.Typer()
 
@@ -55,3 +56,37 @@ def evaluate(
         emit(scores)
     else:
         scores_table(scores, out)
+
+
+@truth_app.command(
+    epilog="Examples:\n\n\b\n  fastdp check trips.csv --schema trips.toml\n"
+    "  fastdp check trips.csv --schema trips.toml --out check.json"
+)
+def check(
+    data: Annotated[list[str], typer.Argument(help="The private data. The result is NOT private.")],
+    schema: SchemaOption = None,
+    dialect: DialectOption = None,
+    threads: Threads = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write what was found, as JSON, readable by you.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """How private rows fit a schema: nulls, values it does not know, wrong kinds, damaged lines, users.
+
+    For the data's owner: it sees the true rows, is charged to no budget, and nothing of it is for release.
+    Writes nothing but what --out names.
+    """
+    from ..evaluate.check import check as look
+    from ..run.folder import whole_file
+
+    if schema is None:
+        schema = schema_beside(data[0])
+    if schema is None:
+        raise UsageError("check needs the schema that the run will use: --schema")
+    report = look(data if len(data) > 1 else data[0], schema, dialect=dialect_of(dialect), threads=threads)
+    if out is not None:
+        with whole_file(out) as part:
+            part.write_text(json.dumps(report.to_dict(), indent=1) + "\n", "utf-8")
+            part.chmod(0o600)
+    emit(report.to_dict()) if as_json else typer.echo(str(report))

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core import codes as core
-from ..errors import DataError
-from ..schema.columns import Column
+from ..errors import DataError, did_you_mean
+from ..schema.columns import Categorical, Column
 from ..schema.derived import Derived, Timestamp
-from .maps import Source, dictionary_map, number_map
+from .maps import Source, can_occur, dictionary_map, number_map
 from .policy import null_code, other_code
 from .text import text_codes
 
@@ -45,14 +45,28 @@ def _wanted(schema: Schema, columns: Iterable[str] | None) -> list[tuple[Field, 
 
 
 def check_types(schema: Schema, source: pa.Schema, columns: Sequence[str] | None = None) -> None:
-    """DataError, naming the column, where one is missing, there twice, or of a type that cannot hold it."""
+    """DataError, naming the columns, where some are missing, there twice, or of a type that cannot hold
+    them."""
+    problems = type_problems(schema, source, columns)
+    if problems:
+        raise DataError("; ".join(problems))
+
+
+def type_problems(schema: Schema, source: pa.Schema, columns: Sequence[str] | None = None) -> list[str]:
+    """What is wrong with names and types of a source, a sentence for each column."""
+    problems = []
     for item, _ in _wanted(schema, columns):
         places = source.get_all_field_indices(item.source)
         if not places:
-            raise DataError(f"column {item.source!r} is missing; there are {', '.join(source.names)}")
-        if len(places) > 1:
-            raise DataError(f"column {item.source!r} is there {len(places)} times; names must differ")
-        _source_of(item, source.field(places[0]).type)
+            problems.append(f"column {item.source!r} is missing{did_you_mean(item.source, source.names)}")
+        elif len(places) > 1:
+            problems.append(f"column {item.source!r} is there {len(places)} times; names must differ")
+        else:
+            try:
+                _source_of(item, source.field(places[0]).type)
+            except DataError as error:
+                problems.append(str(error))
+    return problems
 
 
 def _source_of(item: Field, kind: pa.DataType) -> Source:
@@ -61,6 +75,11 @@ def _source_of(item: Field, kind: pa.DataType) -> Source:
         raise DataError(
             f"column {item.source!r} is {kind}, which cannot be read as {item.kind} ({item.dtype}); "
             "cast it, or correct the schema"
+        )
+    if isinstance(item, Categorical) and not can_occur(item, source):
+        raise DataError(
+            f"column {item.source!r} is {kind}, and no value that the schema lists for it "
+            f"({item.dtype}) can occur in such a column; correct the list, or cast the column"
         )
     return source
 

@@ -264,6 +264,17 @@ def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> 
     return core.Map(core.SORTED, count=len(keys), ikeys=keys, table=table, **sides)
 
 
+def can_occur(column: Categorical, source: Source) -> bool:
+    """Whether a listed value can occur in a source of this type at all: integers never match a list of words.
+    A question about the schema and the type, both public, and not about rows."""
+    if source.form == "dictionary":
+        inner = Source.of(source.dtype, source.kind.value_type)
+        return inner is not None and can_occur(column, inner)
+    if source.form == "text":
+        return True
+    return any(_as_number(value, source) is not None for value in column.values)
+
+
 def _key_map(column: Categorical, source: Source, scale: int, sides: dict[str, int]) -> core.Map:
     whole: dict[int, int] = {}
     floats: dict[float, int] = {}

@@ -50,6 +50,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     as published."""
 
     name: ClassVar[str] = "adagrid"
+    ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
 
     outer: tuple[tuple[str, ...], ...] | None = None
@@ -78,7 +79,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         users = measure_users(
             self, session, job, lambda: self.clip_criteria(session.domain, public=public, outer=outer_given)
         )
-        outer, ones, left = self.choose(session, outer_given, 1 - users.share)
+        outer, ones, left = self.choose(session, job, outer_given, 1 - users.share)
         released: list[Measurement] = [*users.released, *ones]
         sets = closure(session.domain, outer)
         shares = self.shares(sets)
@@ -97,6 +98,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             ]
             answers = session.measure(requests, label=f"round {k}")
             released += answers
+            if k == 1 and not ones:
+                job.after_ones(answers)
             for s in now:
                 of_this_set = [m for m in answers if m.clique == s]
                 noisy[frozenset(s)] = plausible(grids[frozenset(s)], of_this_set, self.threshold)
@@ -112,14 +115,14 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def choose(
-        self, session: Session, outer_given: Sequence[Clique] | None, left: float
+        self, session: Session, job: Job, outer_given: Sequence[Clique] | None, left: float
     ) -> tuple[Sequence[Clique], list[Measurement], float]:
         """(outer marginals, 1-ways measured to choose them by, share of mu^2 that is left). `known`: from
         recipe or public data."""
         if outer_given is not None:
             return outer_given, [], left
         selection, rest = self.split(left, private=True)
-        pairs, ones = private_pairs(session, selection)
+        pairs, ones = private_pairs(session, selection, job.after_ones)
         return pairs, ones, rest
 
     def split(self, left: float, *, private: bool) -> tuple[float, float]:

@@ -41,6 +41,7 @@ class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
     the choice. `max_cells`: of the junction tree."""
 
     name: ClassVar[str] = "aim"
+    ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
 
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
@@ -93,6 +94,7 @@ class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rest = 1 - users.share
         rounds, first = self.spent_first(len(session.domain))
         ones = measure_ones(session, rest * first)
+        job.after_ones(ones)
         merged = merge(session.domain, ones, self.rare)
         model = job.fit(merged.domain, list(merged.ones), total=max(merged.total, 1e-6), stop="noise")
         state = _Rounds(self, session, job, merged, model, rest * (1 - first), rest / rounds)

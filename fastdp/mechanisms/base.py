@@ -66,6 +66,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Labels of the steps whose questions depend on `max_cells`; None: any step's may."""
     deals_ids: ClassVar[bool] = True  # its rows get their users after they were made
     may_choose_clip: ClassVar[bool] = False
+    ones_first: ClassVar[bool] = False  # columns are measured one by one first, and `Job.after_ones` is asked
     puts_rows_back: ClassVar[bool] = False  # that a given clip left out; a clip chosen in the run always does
 
     clip: int | str | None = None
@@ -207,13 +208,19 @@ class Public(Protocol):
         """Archetypes of the public users, fitted with (or saved under) these options."""
 
 
+def go_on(ones: Sequence[Measurement]) -> None:
+    """The `after_ones` of those who never stop."""
+
+
 def no_progress(stage: str, done: float, total: float | None, text: str = "") -> None:
     """The progress callback of those who did not ask for one."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a mechanism is handed besides the session."""
+    """What a mechanism is handed besides the session. `after_ones`: to be called with the noisy 1-ways right
+    after the step that measured them, before anything else is asked; raises `StoppedEarly` where the run had
+    better end there (`parts.emptiness`)."""
 
     schema: Schema
     epsilon: float
@@ -224,6 +231,7 @@ class Job:
     threads: int | None = None
     progress: Callable[..., None] = no_progress
     check: Callable[[], None] = lambda: None
+    after_ones: Callable[[Sequence[Measurement]], None] = go_on
 
 
 class Rows(Protocol):

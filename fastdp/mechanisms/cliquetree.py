@@ -92,6 +92,7 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `stop`: of the last fit."""
 
     name: ClassVar[str] = "cliquetree"
+    ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
 
     looks: int | None = None
@@ -120,6 +121,7 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         columns, rest = len(session.domain), 1 - users.share
         plan = shares(columns, rest, looks=self.looks)
         ones = measure_ones(session, plan.ones)
+        job.after_ones(ones)
         released = list(ones)
         crowded = crowding(ones, estimate_total(ones), math.sqrt(plan.ones / rest))
         plan = shares(columns, rest, crowded, self.looks)

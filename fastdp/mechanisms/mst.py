@@ -28,6 +28,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     (published: a third each)."""
 
     name: ClassVar[str] = "mst"
+    ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
 
     shares: tuple[float, float, float] = (0.25, 0.125, 0.625)
@@ -48,6 +49,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         one, choice, pair = divided(1 - users.share, self.shares)
 
         ones = measure_ones(session, one)
+        job.after_ones(ones)
         merged = merge(session.domain, ones, self.rare)
         job.check()
         tree = [p for p in spanning_tree(session, merged.ones, choice, merged.codes) if len(p) == 2]

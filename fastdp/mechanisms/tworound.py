@@ -83,6 +83,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model."""
 
     name: ClassVar[str] = "tworound"
+    ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
     max_cells_steps: ClassVar[tuple[str, ...] | None] = ("round 2",)
 
@@ -147,6 +148,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ones = session.measure(
             [Request((a,), part_mu(session, share)) for a, share in shares.first.items()], "round 1"
         )
+        job.after_ones(ones)
         compression, impossible, inferred = self.compress(session.schema, ones)
         merged = [compression.measurement(m) for m in ones]
         zeros = compression.zeros(impossible)

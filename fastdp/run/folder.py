@@ -141,6 +141,15 @@ class RunFolder:
         self.state["limits"] = list(limits)
         self.save_state()
 
+    @property
+    def stopped(self) -> str | None:
+        """Why the run's own answers stopped it, where they did; then it cannot be carried on."""
+        return self.state.get("stopped")
+
+    def keep_stopped(self, why: str) -> None:
+        self.state["stopped"] = why
+        self.save_state()
+
     def save_state(self) -> None:
         write_atomic(self.private / "state.json", json.dumps(self.state, indent=1).encode())
 

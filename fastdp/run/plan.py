@@ -17,6 +17,7 @@ from ..mechanisms.parts.common import users_share
 from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
 from .plantext import plan_text
+from .stopping import plan_note
 
 if TYPE_CHECKING:
     from ..mechanisms.base import Config, Outline
@@ -185,7 +186,7 @@ def plan(
         int(max(data, after) + 150e6),
         seconds,
         rows,
-        (*outline.notes, *_drowned(config, schema, outline, mu, bound, rows)),
+        (*outline.notes, *_drowned(config, schema, outline, mu, bound, rows), plan_note(config)),
         0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / mu),
         *_clip(public, bound, mu, config, schema, outline, rows),
         model_exact=largest.exact,

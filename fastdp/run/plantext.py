@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from .._util.texttable import table
 
 if TYPE_CHECKING:
     from .plan import Plan
-
-WIDEST = 60
-"""Characters of a table's first column; longer names are cut."""
 
 
 def plan_text(plan: Plan) -> str:
@@ -78,20 +76,6 @@ def _clips(plan: Plan) -> list[str]:
     if seen:
         lines.append(f"The public data would choose clip {plan.clip_suggested}")
     return lines
-
-
-def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Lines of a table; its first `left` columns, and one without a head, are set to the left."""
-    heads = rows[0]
-    cells = [[text if len(text) <= WIDEST else text[: WIDEST - 3] + "..." for text in row] for row in rows]
-    widths = [max((len(row[i]) for row in cells if i < len(row)), default=0) for i in range(len(heads))]
-    return [
-        "  ".join(
-            text.ljust(width) if i < left or not heads[i] else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in cells
-    ]
 
 
 def duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ import resource
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,21 +18,24 @@ import numpy as np
 
 from .._util.files import synthetic_path
 from .._util.progress import STAGES, Reporter
-from ..errors import RunError, UsageError
+from ..errors import RunError, StoppedEarly, UsageError
 from ..mechanisms import recipe as recipes
-from ..mechanisms.base import Config, Job, Outcome
+from ..mechanisms.base import Config, Job, Outcome, go_on
 from ..mechanisms.parts.sizes import check_size
 from ..privacy.clip import PRIVATE, choice_bound
 from ..privacy.statement import statement_hashes
 from ..privacy.statement import write as write_statement
 from .counting import is_table, open_counting
+from .diagnosis import write_diagnosis
+from .fitting import fit_once
 from .folder import RunFolder
 from .output import IdSource, Output, stamped, write_measurements
 from .result import Run, load_run
 from .standing import Standing
+from .stopping import INSIST, charge_text, stop_if_empty
 
 if TYPE_CHECKING:
-    from ..model import Model
+    from ..privacy.ledger import Ledger
     from ..public.archetypes.store import Saved
     from ..public.data import PublicTable
     from ..schema import Schema
@@ -60,6 +64,8 @@ class Work:
     report: bool
     engine: str | None = None
     partitions: int | None = None
+    go_on: bool = False
+    diagnose: bool = False
     standing: Standing = field(default_factory=Standing)
     entered: bool = False
     reading: dict[str, int] = field(default_factory=dict)
@@ -72,6 +78,10 @@ class Work:
         fresh: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": self._new_seed()}
         if folder is not None:
             fresh = folder.agree(self.arguments(public), fresh, self.limits())
+            if folder.stopped is not None:
+                self._book(folder).release(fresh["run"])
+                folder.forget()
+                raise StoppedEarly(folder.stopped)
             self.standing.opened(folder)
         public_data = self._prepare(public)
         asks = [
@@ -109,6 +119,8 @@ class Work:
             runs = self._measure_and_make(
                 reserved, source, public, public_data, folder, int(fresh["sample_seed"])
             )
+        except StoppedEarly as stop:
+            raise self._stopped(stop, reserved, source, folder) from None
         except BaseException:
             # Without a folder, or before anything was asked, nobody can carry on: what no step entered goes
             # back.
@@ -118,6 +130,7 @@ class Work:
             raise
         self.entered = True
         if folder is not None:
+            self._diagnosed(source, folder)
             folder.publish()
             self.standing.published()
         reserved.finish(() if folder is None else statement_hashes(folder.out))
@@ -127,18 +140,38 @@ class Work:
 
     def already_done(self, folder: RunFolder, public: Any) -> Run | list[Run]:
         """The run died after its folder was put in place: all that is left is to end its reservation."""
-        from ..privacy.ledger import Ledger
-
         fresh = folder.agree(self.arguments(public), {})
-        ledger = self.ledger
-        if ledger is None:
-            ledger = Ledger.local(folder.private / "ledger.db")
-        (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).release(
-            fresh["run"], statement_hashes(folder.out)
-        )
+        self._book(folder).release(fresh["run"], statement_hashes(folder.out))
         folder.forget()
         places = [folder.out / self._label(i) for i in range(len(self.epsilons))]
         return [load_run(p) for p in places] if self.several else load_run(folder.out)
+
+    def _book(self, folder: RunFolder) -> Ledger:
+        """The ledger that this run was charged in."""
+        from ..privacy.ledger import Ledger
+
+        if self.ledger is None:
+            return Ledger.local(folder.private / "ledger.db")
+        return self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
+
+    def _stopped(self, stop: StoppedEarly, reserved, source: Any, folder: RunFolder | None) -> StoppedEarly:
+        """Ends a run that its own noisy answers stopped: what was entered stays charged, the rest goes back.
+        The folder remembers the text before the ledger ends the run, so that a process killed between the two
+        finds out on resume."""
+        charged = charge_text(reserved, self.epsilons, self.delta, self.dataset)
+        text = f"{stop}. {charged} {INSIST}"
+        self.entered = True
+        if folder is not None:
+            folder.keep_stopped(text)
+        reserved.finish()
+        if folder is not None:
+            self._diagnosed(source, folder)
+            folder.forget()
+        return StoppedEarly(text)
+
+    def _diagnosed(self, source: Any, folder: RunFolder) -> None:
+        if self.diagnose:
+            write_diagnosis(source, self.schema, folder.private, self.threads)
 
     def _prepare(self, public: Any) -> PublicTable | Saved | None:
         """Reads the public data and raises all that can be known to be wrong without the private data."""
@@ -268,7 +301,7 @@ class Work:
 
         def fit(domain, measurements, **options):
             options.setdefault("max_cells", self.configs[i].fit_limit)
-            return self._fit(domain, measurements, cache, options)
+            return fit_once(domain, measurements, cache, self.reporter, threads=self.threads, **options)
 
         return Job(
             schema=self.schema,
@@ -280,30 +313,10 @@ class Work:
             threads=self.threads,
             progress=self.reporter.update,
             check=self.reporter.check,
+            # What the first epsilon's answers let pass goes on at all of them: their charges would not come
+            # back.
+            after_ones=go_on if self.go_on or i else partial(stop_if_empty, self.schema),
         )
-
-    def _fit(self, domain, measurements, cache: Path | None, options: dict) -> Model:
-        """Fits, or loads what a run that died had fitted to the same answers."""
-        from ..model import Model, fit
-
-        path = None if cache is None else cache / f"model-{_digest(domain, measurements, options)}.fastdp"
-        if path is not None and path.exists():
-            return Model.load(path)
-
-        calls = 0
-
-        def report_progress(*args, **kwargs) -> None:
-            nonlocal calls
-            self.reporter.check()
-            calls += 1
-            self.reporter.update("fit", 1 - 0.97**calls, "fitting the model")
-
-        with self.reporter.stage("fit", "fitting the model"):
-            model = fit(domain, measurements, threads=self.threads, callback=report_progress, **options)
-        if path is not None:
-            path.parent.mkdir(exist_ok=True)
-            model.save(path)
-        return model
 
     def _public(self, public: Any) -> PublicTable | Saved | None:
         if public is None:
@@ -411,17 +424,3 @@ def _public_entry(public: Any) -> dict:
 
 def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", "utf-8")
-
-
-def _digest(domain, measurements, options: dict) -> str:
-    """Of all that decides what `fit` finds; a limit only decides whether it does."""
-    zeros = options.get("zeros") or {}
-    plain = {key: value for key, value in options.items() if key not in ("zeros", "max_cells")}
-    h = hashlib.sha256(json.dumps([dict(domain), plain], default=str).encode())
-    for clique, mask in zeros.items():
-        h.update(repr(clique).encode() + np.packbits(mask).tobytes())
-    for m in measurements:
-        h.update(repr((m.clique, m.query)).encode())
-        h.update(np.ascontiguousarray(m.values).tobytes())
-        h.update(np.ascontiguousarray(m.sigma).tobytes())
-    return h.hexdigest()[:24]

@@ -18,6 +18,7 @@ from ..privacy.clip import resolve as resolve_clip
 from ..public.archetypes.store import schema_of
 from ..schema import Schema
 from .counting import check_engine, is_table
+from .diagnosis import check_rereadable
 from .folder import RunFolder
 from .plan import check_budget, resolve_schema
 from .result import Run
@@ -57,6 +58,8 @@ class Options(TypedDict, total=False):
     max_cells: int | None
     engine: str | None
     partitions: int | None
+    go_on: bool
+    diagnose: bool
     _standing: Standing | None
 
 
@@ -114,6 +117,8 @@ def synthesize(
     max_cells: int | None = None,
     engine: str | None = None,
     partitions: int | None = None,
+    go_on: bool = False,
+    diagnose: bool = False,
     _standing: Standing | None = None,
 ) -> Run | list[Run]:
     """Private synthetic rows like those of `table`.
@@ -171,6 +176,11 @@ def synthesize(
         Results are the same to the bit; a run may be resumed with another engine. See docs/scale.md.
     partitions : int, optional
         Of engine "partitioned", 1 to 512; None: two for each thread.
+    go_on : bool
+        Do not stop where the noisy 1-ways say that a column is almost all null or outside its domain.
+    diagnose : bool
+        Also write what `fastdp.check` says of the source into DIR.private/check.json and check.txt: for the
+        owner's eyes. Reads the source a second time.
 
     Returns
     -------
@@ -180,7 +190,8 @@ def synthesize(
     Raises
     ------
     FastdpError
-        Of the kinds in `fastdp.errors`; texts carry no private value.
+        Of the kinds in `fastdp.errors`; texts carry no private value. `StoppedEarly`: see `go_on`; what was
+        drawn by then is charged, and no more.
     """
     if isinstance(table, Schema):
         raise UsageError("the first argument is the data; a schema goes to schema=")
@@ -201,8 +212,10 @@ def synthesize(
         )
     if rows is not None and (isinstance(rows, bool) or int(rows) != rows or rows < 0):
         raise UsageError(f"rows must be a whole number >= 0, got {rows!r}")
-    if (resume or report) and out is None:
-        raise UsageError("resume and report need out=, the run's folder")
+    if (resume or report or diagnose) and out is None:
+        raise UsageError("resume, report and diagnose need out=, the run's folder")
+    if diagnose:
+        check_rereadable(table)
     if ledger is not None and seed is not None:
         raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
     resolve(threads)
@@ -234,6 +247,8 @@ def synthesize(
         report=report,
         engine=engine,
         partitions=partitions,
+        go_on=go_on,
+        diagnose=diagnose,
         standing=_standing or Standing(),
     )
     folder = None if out is None else RunFolder(out, resume=resume)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._util import threads as _threads
-from ..errors import DataError, redact_errors
+from ..errors import DataError, nearest, redact_errors
 from ..schema import dtypes
 from . import sources, textvalues
 from .parts import Part, Unit
@@ -215,29 +215,36 @@ def checked_columns(parts: Sequence[Part], schema: Schema) -> list[str]:
 
 
 def _check_part(part: Part, schema: Schema, wanted: Sequence[str]) -> None:
-    """Names and types, before any row is read."""
+    """Names and types, before any row is read; all that is wrong with them at once."""
     import pyarrow as pa
 
     from ..codec import encode
 
+    problems = []
     for name in wanted:
         times = part.times(name)
         if times == 0:
-            raise DataError(f"{part.where}: column {name!r} is missing")
-        if times > 1:
-            raise DataError(f"{part.where}: column {name!r} is there {times} times")
+            near = nearest(name, part.schema.names)
+            problems.append(f"column {name!r} is missing{f' (did you mean {near!r}?)' if near else ''}")
+        elif times > 1:
+            problems.append(f"column {name!r} is there {times} times")
+    if problems:
+        problems.append(f"there are {', '.join(part.schema.names[:30])}{part.hint}")
+        raise DataError(f"{part.where}: {'; '.join(problems)}")
     types = source_types(schema)
     fields = [
         pa.field(n, dtypes.arrow(types[n])) if part.is_text(n) else part.schema.field(n)
         for n in wanted
         if n in types
     ]
-    try:
-        encode.check_types(schema, pa.schema(fields))
-        if schema.user is not None and not part.is_text(schema.user):
+    problems = encode.type_problems(schema, pa.schema(fields))
+    if schema.user is not None and not part.is_text(schema.user):
+        try:
             UserIndex(schema.user).prepare(pa.nulls(0, part.schema.field(schema.user).type))
-    except DataError as error:
-        raise DataError(f"{part.where}: {error}") from None
+        except DataError as error:
+            problems.append(str(error))
+    if problems:
+        raise DataError(f"{part.where}: {'; '.join(problems)}")
 
 
 def _pieces(

@@ -37,7 +37,7 @@ class Part:
 
     text: columns whose values are text as written in a file or a folder's name, to be parsed by the schema's
     types. any_name: every name can be asked for and is text; it is null in rows that do not have it (JSON
-    lines).
+    lines). hint: what may be wrong where its columns are not those expected, for errors.
     """
 
     where: str
@@ -45,6 +45,7 @@ class Part:
     units: Callable[[Sequence[str], str | None], Iterator[Unit]]
     text: frozenset[str] = frozenset()
     any_name: bool = False
+    hint: str = ""
     tally: Tally = field(default_factory=Tally)
 
     def times(self, name: str) -> int:

@@ -60,10 +60,7 @@ def delimited(path: str, dialect: Dialect) -> Part:
 
     dialect = dialect.named(textblocks.stem(path))
     names, header = names_of(path, dialect), dialect.header is True
-    delimiter, quote, escape = (
-        ord(m) if m else -1 for m in (dialect.delimiter, dialect.quote, dialect.escape)
-    )
-    rule = core.Dialect(delimiter, quote, escape, dialect.newlines, [text.encode() for text in dialect.null])
+    rule = _rule(dialect)
     tally, keep, transcode = Tally(), dialect.malformed == "null", textblocks.transcoder(dialect.encoding)
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
@@ -83,7 +80,73 @@ def delimited(path: str, dialect: Dialect) -> Part:
         return (partial(_cut_one, lambda block: split(transcode(block))[0], block) for block in body)
 
     schema = pa.schema([(name, pa.binary()) for name in names])
-    return Part(path, schema, units, text=frozenset(names), tally=tally)
+    hint = _other_delimiter(names, dialect.delimiter or ",")
+    return Part(path, schema, units, text=frozenset(names), tally=tally, hint=hint)
+
+
+def _other_delimiter(names: Sequence[str], delimiter: str) -> str:
+    """A guess from the line of names, which is public, where it looks as if it were cut at the wrong
+    character."""
+    marks = {mark: sum(name.count(mark) for name in names) for mark in ";\t|,:" if mark != delimiter}
+    best = max(marks, key=lambda mark: marks[mark])
+    if marks[best] < len(names):
+        return ""
+    written = "\\t" if best == "\t" else best
+    return (
+        f"; its first line looks delimited by {best!r}: say --dialect 'delimiter = \"{written}\"', or put "
+        "that into the schema's [dialect]"
+    )
+
+
+def _rule(dialect: Dialect) -> core.Dialect:
+    delimiter, quote, escape = (
+        ord(m) if m else -1 for m in (dialect.delimiter, dialect.quote, dialect.escape)
+    )
+    return core.Dialect(delimiter, quote, escape, dialect.newlines, [text.encode() for text in dialect.null])
+
+
+def damaged_lines(path: str, dialect: Dialect, columns: Sequence[str], most: int) -> list[int]:
+    """Numbers (from 1, the header counts) of the first lines of the wrong shape, `most` at most; PRIVATE, for
+    the data's owner. Empty where lines do not stand by themselves (newlines in values, UTF-16, UTF-32), or
+    where the file is no text. Lines left out for their length are counted, but not named."""
+    kind = kind_of(path) or (delimited if dialect.delimiter is not None else None)
+    dialect = dialect.named(textblocks.stem(path)) if kind is delimited else dialect
+    if kind is None or dialect.trusts_writer:
+        return []
+    transcode, header = textblocks.transcoder(dialect.encoding), kind is delimited and dialect.header is True
+    if kind is delimited:
+        rule, column = _rule(dialect), np.full(len(names_of(path, dialect)), -1, np.int32)
+        column[0] = 0
+
+        def wrong(block: bytes) -> int:
+            return core.split(transcode(block), rule, column, 1, textblocks.MAX_LINE, False, True)[2]
+
+    else:
+        keys = core.Texts([name.encode() for name in columns])
+
+        def wrong(block: bytes) -> int:
+            return core.json(transcode(block), keys, textblocks.MAX_LINE, False)[2]
+
+    def search(lines: list[bytes], first: int) -> Iterator[int]:
+        if not wrong(b"\n".join(lines)):
+            return
+        if len(lines) == 1:
+            yield first
+            return
+        half = len(lines) // 2
+        yield from search(lines[:half], first)
+        yield from search(lines[half:], first + half)
+
+    numbers: list[int] = []
+    at = 1 + header
+    for block, left_out in textblocks.body(path, dialect, header):
+        at += left_out
+        for number in search(block.split(b"\n"), at):
+            numbers.append(number)
+            if len(numbers) >= most:
+                return numbers
+        at += block.count(b"\n")
+    return numbers
 
 
 def json_lines(path: str, dialect: Dialect) -> Part:

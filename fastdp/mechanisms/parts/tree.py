@@ -8,7 +8,7 @@ exponential mechanism picks among the pairs that still join two components.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -49,10 +49,13 @@ def pair_shares(share: float) -> tuple[float, float]:
     return share * SPLIT, share * (1 - SPLIT)
 
 
-def private_pairs(session: Session, share: float) -> tuple[list[Clique], list[Measurement]]:
-    """A spanning tree of pairs and the 1-ways it was clip_criteria by, for `share` of mu^2 in all."""
+def private_pairs(
+    session: Session, share: float, after_ones: Callable[[Sequence[Measurement]], None]
+) -> tuple[list[Clique], list[Measurement]]:
+    """A spanning tree of pairs and the 1-ways it was chosen by, for `share` of mu^2 in all."""
     for_ones, for_choice = pair_shares(share)
     ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
+    after_ones(ones)
     return spanning_tree(session, ones, for_choice), ones
 
 

@@ -1,0 +1,26 @@
+"""Tables of text in columns, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+WIDEST = 60
+"""Characters of a column that has a head; longer texts are cut."""
+
+
+def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Lines of a table; its first `left` columns, and one without a head, are set to the left."""
+    heads = rows[0]
+
+    def cut(text: str, head: str) -> str:
+        return text if len(text) <= WIDEST or not head else text[: WIDEST - 3] + "..."
+
+    cells = [[cut(text, heads[i]) for i, text in enumerate(row)] for row in rows]
+    widths = [max((len(row[i]) for row in cells if i < len(row)), default=0) for i in range(len(heads))]
+    return [
+        "  ".join(
+            text.ljust(width) if i < left or not heads[i] else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in cells
+    ]

@@ -1,0 +1,371 @@
+"""`fastdp.check`: how private rows fit a schema, column by column. For the data's owner; NOT private.
+
+One pass over the source, by the reader that `synthesize` uses. Kinds of what does not fit are told, never
+values: what is learnt here must not find its way into a schema, which is public.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._util import threads as _threads
+from .._util.html import text_html
+from .._util.texttable import table as text_table
+from ..codec import encode
+from ..errors import UsageError
+from ..schema import Schema, dtypes
+from ..schema.columns import OWN_CODE, Categorical, Column
+from ..schema.derived import Derived
+from ..tables import ingest, sources, textkinds
+from ..tables.parts import Part
+from ..tables.textlines import damaged_lines
+from ..tables.userids import UserIndex
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema.dialect import Dialect
+
+LINES_NAMED = 20
+WORDS_KEPT = 1000
+"""Distinct unknown texts of a list that are compared with it after blanks and case are put aside."""
+WANTS = {
+    "int": "whole numbers",
+    "float": "numbers",
+    "decimal": "numbers",
+    "bool": "true or false",
+    "date": "dates (YYYY-MM-DD)",
+    "timestamp": "times (YYYY-MM-DD HH:MM:SS)",
+    "string": "texts",
+}
+OWNERS_EYES = "This sees the true rows: it is for the data's owner, and not for release."
+
+
+@dataclass(frozen=True)
+class ColumnCheck:
+    """One column of the data. Shares of all rows: `null`; `outside`, of the right kind but not in the list,
+    range or bins; `wrong`, of another kind, with how many rows are of which `kinds`. `nearly`: share of rows
+    that the list would know but for case or blanks."""
+
+    name: str
+    source: str
+    expects: str
+    null: float
+    outside: float
+    wrong: float
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    nearly: float = 0.0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class UserCheck:
+    """Rows per user: quantiles of the number of rows that one user has, and what the schema's bound leaves
+    out."""
+
+    column: str
+    users: int
+    without: int
+    median: float
+    ninety: float
+    ninety_nine: float
+    most: int
+    bound: int | None
+    beyond: float
+    """Share of rows beyond the bound."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """How rows fit a schema: print it, or take `to_dict()`. Not for release."""
+
+    rows: int
+    dropped: int
+    malformed: int
+    lines: tuple[tuple[str, int], ...]
+    columns: tuple[ColumnCheck, ...]
+    users: UserCheck | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"private": False, **asdict(self)}
+
+    def __str__(self) -> str:
+        out = [f"{self.rows:,} rows, of which {self.dropped:,} would be dropped by the schema's policies"]
+        if self.malformed:
+            named = ", ".join(f"{number:,}" for _, number in self.lines)
+            more = " and more" if self.malformed > len(self.lines) else ""
+            out.append(f"{self.malformed:,} damaged lines{f': lines {named}{more}' if named else ''}")
+        heads = ("column", "null", "outside", "wrong kind", "")
+        rows = [(c.name, _share(c.null), _share(c.outside), _share(c.wrong), c.note) for c in self.columns]
+        out += text_table([heads, *rows])
+        if self.users is not None:
+            out += _users_text(self.users)
+        return "\n".join([*out, OWNERS_EYES])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return text_html(str(self))
+
+
+def _share(share: float) -> str:
+    return "" if not share else f"{share:.1%}" if share >= 0.001 else "< 0.1%"
+
+
+def _users_text(u: UserCheck) -> list[str]:
+    lines = [
+        f"{u.users:,} users by {u.column!r}; rows of one user: median {u.median:g}, 90 % at most "
+        f"{u.ninety:g}, 99 % at most {u.ninety_nine:g}, most {u.most:,}"
+    ]
+    if u.without:
+        lines.append(f"{u.without:,} rows have no user id")
+    if u.bound is not None:
+        lines.append(f"max_rows = {u.bound:,} leaves out {u.beyond:.1%} of the rows")
+    return lines
+
+
+def check(
+    source: Any,
+    schema: Schema | str | os.PathLike[str],
+    *,
+    dialect: Dialect | Mapping[str, Any] | None = None,
+    threads: int | None = None,
+) -> Check:
+    """How rows fit a schema: nulls, values it does not know, wrong kinds, damaged lines, rows per user.
+
+    NOT private: for the data's owner, before a run or after one that disappoints. Nothing is charged and
+    nothing is written. What it tells belongs into no schema.
+
+    Parameters
+    ----------
+    source : any source that `fastdp.read` takes
+        The private rows.
+    schema : Schema, path or built-in name
+        As for the run.
+    dialect : Dialect or mapping, optional
+        Of text files, in place of the schema's.
+    threads : int, optional
+        None: all cores the process may use.
+
+    Returns
+    -------
+    Check
+        Print it, or take `to_dict()`.
+    """
+    from ..tables.table import Table
+
+    if isinstance(source, Table):
+        raise UsageError("check reads values, and a fastdp.Table holds codes: give what it was read from")
+    schema = Schema.of(schema).with_dialect(dialect)
+    parts = sources.open_parts(source, schema.dialect)
+    wanted = ingest.checked_columns(parts, schema)
+    counts = _Counts(schema)
+    for piece in ingest.in_order(_jobs(parts, schema, wanted, counts.users), _threads.resolve(threads)):
+        counts.add(piece)
+    lines = [
+        (part.where, number)
+        for part in parts
+        if part.tally.lines
+        for number in damaged_lines(part.where, schema.dialect, wanted, LINES_NAMED)
+    ]
+    return counts.result(sum(part.tally.lines for part in parts), lines[:LINES_NAMED])
+
+
+@dataclass
+class _Piece:
+    """What one batch says: rows, rows that policies drop, per field (null, outside, kinds, unknown texts),
+    prepared ids and how many are missing."""
+
+    rows: int
+    dropped: int
+    fields: dict[str, tuple[int, int, dict[str, int], Counter]]
+    ids: Any = None
+    without: int = 0
+
+
+def _jobs(
+    parts: Sequence[Part], schema: Schema, wanted: Sequence[str], users: UserIndex | None
+) -> Iterator[Callable[[], list[_Piece]]]:
+    bare = _with_codes(schema)
+    types = ingest.source_types(schema)
+    for part in parts:
+        for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
+
+            def work(part: Part = part, unit: Any = unit) -> list[_Piece]:
+                batches = sources.guarded(part.where, unit())
+                return [_look(batch, part, schema, bare, types, users) for batch in batches]
+
+            yield work
+
+
+def _with_codes(schema: Schema) -> Schema:
+    """The schema with a code of its own for nulls and for overflow in every column, so that both can be
+    told."""
+    plain = schema.to_plain()
+    for entry in plain["columns"].values():
+        entry["null"] = entry["overflow"] = OWN_CODE.to_plain()
+    return Schema.from_dict(plain)
+
+
+def _code_column(item: Column | Derived) -> Column:
+    return item.parts[0] if isinstance(item, Derived) else item
+
+
+def _look(
+    batch: pa.RecordBatch,
+    part: Part,
+    schema: Schema,
+    bare: Schema,
+    types: Mapping[str, str],
+    users: UserIndex | None,
+) -> _Piece:
+    import pyarrow as pa
+
+    raw = {name: batch.column(name) for name in batch.schema.names}
+    values = {name: ingest.column_of(batch, name, part, schema, types) for name in raw}
+    codes, _ = encode.encode_batch(bare, pa.record_batch(list(values.values()), names=list(values)))
+    drop = np.zeros(batch.num_rows, bool)
+    fields = {}
+    for name, item in bare.fields.items():
+        column, own = _code_column(item), schema.fields[name]
+        code = codes[column.name]
+        null = code == column.null_code
+        if part.is_text(item.source):  # text that is no value of the type was read as null
+            null &= ~np.asarray(raw[item.source].is_valid())
+        bad = ~null & (code == column.null_code)
+        if column.overflow_code is not None:
+            bad |= code == column.overflow_code
+        if own.null.action == "drop":
+            drop |= null | (bad & (code == column.null_code))
+        if own.overflow.action == "drop" and column.overflow_code is not None:
+            drop |= code == column.overflow_code
+        outside, kinds, words = _sorted_out(own, raw[item.source], bad) if bad.any() else (0, {}, Counter())
+        fields[name] = int(np.count_nonzero(null)), outside, kinds, words
+    piece = _Piece(batch.num_rows, 0, fields)
+    if users is not None and schema.user is not None:
+        ids = ingest.plain_ids(values[schema.user])
+        missing = np.asarray(ids.is_null(nan_is_null=True))
+        piece.without = int(np.count_nonzero(missing))
+        if schema.null_user == "drop":
+            drop |= missing
+        piece.ids = users.prepare(ids.filter(pa.array(~missing)))
+    piece.dropped = int(np.count_nonzero(drop))
+    return piece
+
+
+def _sorted_out(
+    item: Column | Derived, raw: pa.Array, bad: np.ndarray
+) -> tuple[int, dict[str, int], Counter]:
+    """Of the values that have no code: how many are of the right kind, the kinds of the others, and some
+    unknown texts with how often each occurs."""
+    import pyarrow as pa
+
+    if isinstance(raw, pa.ExtensionArray):
+        raw = raw.storage
+    if pa.types.is_dictionary(raw.type):
+        raw = raw.dictionary_decode()
+    raw = raw.filter(pa.array(bad))
+    if not (pa.types.is_binary(raw.type) or pa.types.is_large_binary(raw.type)):
+        raw = raw.cast(pa.large_string())
+    texts = textkinds.series(raw)
+    fine = textkinds.READABLE[dtypes.family(item.dtype)]
+    if item.kind == "integer":
+        fine = textkinds.READABLE["int"]
+    counts = textkinds.count_kinds(texts)
+    words: Counter = Counter()
+    if isinstance(item, Categorical) and dtypes.family(item.dtype) == "string":
+        common = texts.value_counts(sort=True).head(WORDS_KEPT)
+        words.update(dict(common.iter_rows()))
+    wrong = {kind: number for kind, number in counts.items() if kind not in fine}
+    return sum(counts.values()) - sum(wrong.values()), wrong, words
+
+
+class _Counts:
+    """Sums over the batches."""
+
+    def __init__(self, schema: Schema):
+        self.schema = schema
+        self.users = None if schema.user is None else UserIndex(schema.user)
+        self.rows = self.dropped = self.without = 0
+        self.null: Counter[str] = Counter()
+        self.outside: Counter[str] = Counter()
+        self.kinds: dict[str, Counter] = {name: Counter() for name in schema.fields}
+        self.words: dict[str, Counter] = {name: Counter() for name in schema.fields}
+        self.sizes = np.zeros(0, np.int64)
+
+    def add(self, piece: _Piece) -> None:
+        self.rows += piece.rows
+        self.dropped += piece.dropped
+        self.without += piece.without
+        for name, (null, outside, kinds, words) in piece.fields.items():
+            self.null[name] += null
+            self.outside[name] += outside
+            self.kinds[name].update(kinds)
+            if words and len(self.words[name]) < WORDS_KEPT:
+                self.words[name].update(words)
+        if self.users is not None and piece.ids is not None:
+            numbers = self.users.add(piece.ids)
+            grown = np.bincount(numbers, minlength=len(self.sizes))
+            grown[: len(self.sizes)] += self.sizes
+            self.sizes = grown
+
+    def result(self, malformed: int, lines: Sequence[tuple[str, int]]) -> Check:
+        columns = tuple(self._column(name, item) for name, item in self.schema.fields.items())
+        return Check(self.rows, self.dropped, malformed, tuple(lines), columns, self._users())
+
+    def _column(self, name: str, item: Column | Derived) -> ColumnCheck:
+        rows = max(1, self.rows)
+        wrong = sum(self.kinds[name].values())
+        made = ColumnCheck(
+            name,
+            item.source,
+            f"{item.kind} ({item.dtype})",
+            self.null[name] / rows,
+            self.outside[name] / rows,
+            wrong / rows,
+            dict(self.kinds[name].most_common()),
+            self._nearly(item, self.words[name]) / rows,
+        )
+        return replace(made, note=_note(made, item))
+
+    @staticmethod
+    def _nearly(item: Column | Derived, words: Counter) -> int:
+        if not isinstance(item, Categorical):
+            return 0
+        folded = {str(v).strip().casefold() for v in item.values}
+        return sum(n for word, n in words.items() if word is not None and word.strip().casefold() in folded)
+
+    def _users(self) -> UserCheck | None:
+        if self.schema.user is None:
+            return None
+        sizes = self.sizes[self.sizes > 0]
+        if self.schema.null_user == "own":
+            sizes = np.concatenate([sizes, np.ones(self.without, np.int64)])
+        sizes = sizes if len(sizes) else np.zeros(1, np.int64)
+        median, ninety, ninety_nine = np.quantile(sizes, [0.5, 0.9, 0.99], method="inverted_cdf").tolist()
+        bound = self.schema.max_rows_per_user
+        beyond = 0.0 if bound is None else float(np.maximum(sizes - bound, 0).sum() / max(1, sizes.sum()))
+        users = int(np.count_nonzero(sizes))
+        most = int(sizes.max(initial=0))
+        return UserCheck(
+            self.schema.user, users, self.without, median, ninety, ninety_nine, most, bound, beyond
+        )
+
+
+def _note(column: ColumnCheck, item: Column | Derived) -> str:
+    """What to do, in a few words."""
+    notes = []
+    if column.wrong:
+        kind, _ = next(iter(column.kinds.items()))
+        wanted = "whole numbers" if item.kind == "integer" else WANTS[dtypes.family(item.dtype)]
+        notes.append(f"wants {wanted}, finds for example: {kind}")
+    if column.nearly >= 0.001:
+        notes.append(f"{column.nearly:.1%} would be in the list but for case or blanks")
+    if column.null + column.outside + column.wrong >= 0.995:
+        notes.append("NOTHING FITS")
+    return "; ".join(notes)

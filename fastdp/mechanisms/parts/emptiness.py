@@ -1,0 +1,70 @@
+"""Columns that by the noisy 1-ways hold next to nothing but nulls or values outside their domain.
+
+Such a column is almost always a schema that does not fit the data: another spelling, another unit, another
+file. The rest of the budget would be spent on a column of nulls. What is decided here depends on released
+answers and public facts alone (docs/privacy-ledger.md, Stopping early).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...measurement import Measurement
+from .tree import estimate_total
+
+if TYPE_CHECKING:
+    from ...schema import Schema
+
+LEAST_KNOWN = 0.005
+"""A column is empty where the rows with a known value are, by the answers, at most this share of all rows, or
+at most `SURE` standard errors where that is more."""
+SURE = 2.0
+MOST_NOISE = 0.05
+"""Where `SURE` standard errors are more than this share of all rows, nothing is said of the column."""
+
+
+@dataclass(frozen=True)
+class EmptyColumn:
+    """A column of the data (`name`, as in the schema) with the share of its rows that are null and that are
+    outside its domain, both by noisy answers and cut to 0..1."""
+
+    name: str
+    null: float
+    outside: float
+
+    def __str__(self) -> str:
+        shares = {"null": self.null, "outside the schema's domain": self.outside}
+        parts = [f"{share:.1%} {what}" for what, share in shares.items() if share >= LEAST_KNOWN]
+        return f"column {self.name!r} ({', '.join(parts) or 'no known value'})"
+
+
+def empty_columns(schema: Schema, ones: Sequence[Measurement]) -> list[EmptyColumn]:
+    """The columns, in the schema's order, that hold next to no known value. Columns whose nulls and overflow
+    have no code of their own cannot be told. `ones`: 1-ways of the schema's codes; several of one column are
+    averaged by their precision."""
+    total = estimate_total(ones)
+    if total <= 0:
+        return []
+    empty: dict[str, EmptyColumn] = {}
+    for name, column in schema.columns.items():
+        answers = [m for m in ones if m.clique == (name,) and m.values.size == column.size]
+        codes = [c for c in (column.null_code, column.overflow_code) if c is not None]
+        if not answers or not codes:
+            continue
+        precision = np.sum([1 / m.variances for m in answers], axis=0)
+        values = np.sum([m.values / m.variances for m in answers], axis=0) / precision
+        noise = SURE * math.sqrt(float(np.sum(1 / precision[codes])))
+        known = total - float(np.sum(values[codes]))
+        if noise <= MOST_NOISE * total and known <= max(LEAST_KNOWN * total, noise):
+
+            def share(code: int | None, values: np.ndarray = values) -> float:
+                return 0.0 if code is None else min(1.0, max(0.0, float(values[code]) / total))
+
+            field = getattr(column, "of", None) or name
+            empty.setdefault(field, EmptyColumn(field, share(column.null_code), share(column.overflow_code)))
+    return list(empty.values())

@@ -1,0 +1,32 @@
+"""What `fastdp.check` says of a run's source, written beside the run for the data's owner."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._util.files import write_atomic
+from ..errors import UsageError
+from .counting import is_table
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+
+
+def check_rereadable(source: Any) -> None:
+    """UsageError where a source can be read once only, or holds no values."""
+    stream = hasattr(source, "__arrow_c_stream__") and not hasattr(source, "columns")
+    if is_table(source) or stream:
+        raise UsageError(
+            "diagnose reads the values a second time: give a path or a frame, not a fastdp.Table or a stream"
+        )
+
+
+def write_diagnosis(source: Any, schema: Schema, private: Path, threads: int | None) -> None:
+    """check.json and check.txt in the private folder."""
+    from ..evaluate.check import check
+
+    report = check(source, schema, threads=threads)
+    write_atomic(private / "check.json", (json.dumps(report.to_dict(), indent=1) + "\n").encode(), 0o600)
+    write_atomic(private / "check.txt", f"{report}\n".encode(), 0o600)

@@ -1,0 +1,65 @@
+"""Fits of a run: each is remembered, so that a run that died after one does not fit again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._util.progress import Reporter
+
+if TYPE_CHECKING:
+    from ..measurement import Measurement
+    from ..model import Model
+
+
+def fit_once(
+    domain: Mapping[str, int],
+    measurements: Sequence[Measurement],
+    cache: Path | None,
+    reporter: Reporter,
+    *,
+    threads: int | None,
+    **options: Any,
+) -> Model:
+    """Fits, or loads from the folder `cache` what a run that died had fitted to the same answers."""
+    from ..model import Model, fit
+
+    path = None if cache is None else cache / f"model-{_digest(domain, measurements, options)}.fastdp"
+    if path is not None and path.exists():
+        return Model.load(path)
+
+    calls = 0
+
+    def report_progress(*args, **kwargs) -> None:
+        nonlocal calls
+        reporter.check()
+        calls += 1
+        reporter.update("fit", 1 - 0.97**calls, "fitting the model")
+
+    with reporter.stage("fit", "fitting the model"):
+        model = fit(domain, measurements, threads=threads, callback=report_progress, **options)
+    if path is not None:
+        path.parent.mkdir(exist_ok=True)
+        model.save(path)
+    return model
+
+
+def _digest(
+    domain: Mapping[str, int], measurements: Sequence[Measurement], options: Mapping[str, Any]
+) -> str:
+    """Of all that decides what `fit` finds; a limit only decides whether it does."""
+    zeros = options.get("zeros") or {}
+    plain = {key: value for key, value in options.items() if key not in ("zeros", "max_cells")}
+    h = hashlib.sha256(json.dumps([dict(domain), plain], default=str).encode())
+    for clique, mask in zeros.items():
+        h.update(repr(clique).encode() + np.packbits(mask).tobytes())
+    for m in measurements:
+        h.update(repr((m.clique, m.query)).encode())
+        h.update(np.ascontiguousarray(m.values).tobytes())
+        h.update(np.ascontiguousarray(m.sigma).tobytes())
+    return h.hexdigest()[:24]

@@ -1,0 +1,56 @@
+"""A run that its own first answers stop: when, and what it says of its charge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import StoppedEarly
+from ..mechanisms.parts.emptiness import empty_columns
+from ..privacy.budget import epsilon_at, from_dict
+
+if TYPE_CHECKING:
+    from ..measurement import Measurement
+    from ..mechanisms.base import Config
+    from ..release.reserve import Reserved
+    from ..schema import Schema
+
+INSIST = (
+    "Look at the data with `fastdp check DATA --schema SCHEMA` and correct the schema, or insist with "
+    "--go-on (go_on=True)"
+)
+
+
+def plan_note(config: Config) -> str:
+    """What a run of this mechanism does where a column holds nothing that the schema knows."""
+    if config.ones_first:
+        return (
+            "the run stops after its first 1-ways, charged for what was drawn by then, where a column turns "
+            "out almost all null or outside its domain; --go-on insists"
+        )
+    return (
+        f"{config.name} does not measure columns one by one first and does not stop early where the schema "
+        "does not fit the data: look with `fastdp check` before"
+    )
+
+
+def stop_if_empty(schema: Schema, ones: Sequence[Measurement]) -> None:
+    """StoppedEarly where the noisy 1-ways say that a column holds next to no known value."""
+    empty = empty_columns(schema, ones)
+    if empty:
+        raise StoppedEarly(
+            "stopped after the 1-ways: by their noisy counts next to no value is known in "
+            + "; ".join(map(str, empty))
+        )
+
+
+def charge_text(reserved: Reserved, epsilons: Sequence[float], delta: float, dataset: str | None) -> str:
+    """What the steps entered so far cost, and where the rest of the reservation goes."""
+    steps = reserved.reservation.describe()["entry"]["steps"]
+    spent = epsilon_at([from_dict(event) for step in steps for event in step["events"]], delta)
+    asked = ", ".join(f"{e:g}" for e in epsilons)
+    where = "" if dataset is None else f" to data set {dataset!r}"
+    return (
+        f"Charged: {len(steps)} steps ({', '.join(step['label'] for step in steps)}), epsilon {spent:.4g} at "
+        f"delta {delta:g}, of the {asked} reserved; the rest went back{where}."
+    )

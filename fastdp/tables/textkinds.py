@@ -1,0 +1,74 @@
+"""What kind of thing a text is: a whole number, a date, money. For people who look for what is wrong with a
+column, or draft a schema: kinds are told, values are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+_DAY = r"\d{4}-\d{2}-\d{2}"
+_CLOCK = r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
+KINDS = {
+    "blank text": r"^\s*$",
+    "word for missing (NA, null, ...)": r"(?i)^\s*(na|n/a|nan|null|none|nil|missing|unknown|\?|-+|\.)\s*$",
+    "whole number": r"^\s*[+-]?\d+\s*$",
+    "number with a point": r"^\s*[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?\s*$|^\s*[+-]?\d+[eE][+-]?\d+\s*$",
+    "money": r"^\s*[+-]?[$€£¥]\s*[+-]?[\d.,]+\s*$|^\s*[+-]?[\d.,]+\s*([$€£¥]|EUR|USD|GBP|CHF)\s*$",
+    "percentage": r"^\s*[+-]?[\d.,]+\s*%\s*$",
+    "number with commas": r"^\s*[+-]?\d[\d.,' ]*\d\s*$",
+    "ISO date": rf"^\s*{_DAY}\s*$",
+    "ISO time": rf"^\s*{_DAY}[T ]{_CLOCK}\s*$",
+    "ISO time with a zone": rf"^\s*{_DAY}[T ]{_CLOCK}\s*(Z|[+-]\d{{2}}:?\d{{2}})\s*$",
+    "date in another form": r"^\s*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T].*)?$",
+    "time of day": r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*([AaPp][Mm])?\s*$",
+    "truth value": r"(?i)^\s*(true|false|yes|no|t|f|y|n)\s*$",
+    "word with blanks around it": r"^\s+\S.*$|^.*\S\s+$",
+}
+"""Kinds by the first pattern that matches, in this order; what none matches is a `WORD`."""
+WORD = "word"
+READABLE = {
+    "int": {"whole number"},
+    "float": {"whole number", "number with a point"},
+    "decimal": {"whole number", "number with a point"},
+    "bool": {"truth value", "whole number"},
+    "date": {"ISO date", "ISO time", "ISO time with a zone"},
+    "timestamp": {"ISO date", "ISO time", "ISO time with a zone"},
+    "string": {*KINDS, WORD},
+}
+"""Kinds that a column of a family of types (`schema.dtypes.family`) reads as values."""
+
+
+def series(texts: pa.Array | pa.ChunkedArray) -> pl.Series:
+    """Texts, or bytes that need not be UTF-8, as a Polars series."""
+    import polars as pl
+    import pyarrow as pa
+
+    from .textvalues import to_text
+
+    if isinstance(texts, pa.ChunkedArray):
+        texts = pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], texts.type)
+    if pa.types.is_binary(texts.type) or pa.types.is_large_binary(texts.type):
+        texts = to_text(texts)
+    return pl.Series(pl.from_arrow(texts))
+
+
+def count_kinds(texts: pl.Series) -> dict[str, int]:
+    """How many of the texts are of each kind; nulls are left out."""
+    left = texts.drop_nulls()
+    counts: dict[str, int] = {}
+    for kind, pattern in KINDS.items():
+        if not len(left):
+            break
+        match = left.str.contains(pattern).to_numpy()
+        number = int(np.count_nonzero(match))
+        if number:
+            counts[kind] = number
+            left = left.filter(~match)
+    if len(left):
+        counts[WORD] = len(left)
+    return counts

@@ -1,0 +1,202 @@
+"""A schema that does not fit the data: the run stops after its first noisy answers and pays for no more."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastdp
+from fastdp.errors import StoppedEarly
+from fastdp.measurement import Measurement
+from fastdp.mechanisms.parts.emptiness import empty_columns
+from fastdp.privacy import noise
+from fastdp.privacy.accountant import event_from_dict, mu_of
+from fastdp.privacy.gdp import mu_from
+from fastdp.run import stopping
+
+DELTA = 1e-6
+MECHANISMS = {
+    "mst": "mst",
+    "cliquetree": "cliquetree",
+    "aim": {"mechanism": "aim", "rounds": 4},
+    "tworound": {"mechanism": "tworound", "round2": [["colour", "size"]]},
+    "adagrid": {"mechanism": "adagrid", "outer": [["colour", "size"], ["colour", "age"]]},
+    "adagrid, outer chosen": "adagrid",
+}
+
+
+def schema():
+    return fastdp.Schema.from_dict(
+        {
+            "user": {"column": "u", "max_rows": 3},
+            "columns": {
+                "colour": {"kind": "string", "values": ["red", "green", "blue"]},
+                "size": {"kind": "integer", "min": 1, "max": 4},
+                "age": {"kind": "integer", "min": 0, "max": 9, "overflow": "clamp"},
+            },
+        }
+    )
+
+
+def data(rows=12_000, colours=("red", "green", "blue"), seed=0):
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "u": np.arange(rows) // 2,
+            "colour": pa.array(np.array(colours)[rng.integers(0, len(colours), rows)]),
+            "size": rng.integers(1, 5, rows),
+            "age": rng.integers(0, 10, rows),
+        }
+    )
+
+
+SPELT = ("RED", "GREEN", "BLUE")
+
+
+def ledger_of(tmp_path, epsilon=2.0):
+    ledger = fastdp.Ledger(tmp_path / "budget.db")
+    ledger.open("people", epsilon=epsilon, delta=DELTA)
+    return ledger
+
+
+@pytest.fixture
+def draws(monkeypatch):
+    """How many random numbers were drawn, call by call."""
+    sizes = []
+    plain = noise.gaussian
+
+    def counted(scale, size, **options):
+        drawn = plain(scale, size, **options)
+        sizes.append(int(np.size(drawn)))
+        return drawn
+
+    monkeypatch.setattr(noise, "gaussian", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_what_was_drawn_is_charged_and_the_rest_goes_back(tmp_path, draws, name):
+    """Numbers drawn against numbers entered, and the budget left against the steps' own mu, exactly."""
+    ledger = ledger_of(tmp_path)
+    with pytest.raises(StoppedEarly, match=r"'colour' \(.*outside the schema's domain\).*went back") as stop:
+        fastdp.synthesize(
+            data(colours=SPELT),
+            MECHANISMS[name],
+            1.5,
+            DELTA,
+            schema=schema(),
+            ledger=ledger,
+            dataset="people",
+        )
+    assert "--go-on" in str(stop.value) and "fastdp check" in str(stop.value)
+    (entry,) = ledger.entries("people")
+    assert entry["finished"] and all(step["answered"] for step in entry["steps"])
+    assert len(entry["steps"]) <= 2  # rows per user, then the 1-ways
+    assert sum(draws) == sum(step["draws"] for step in entry["steps"])
+    events = [event for step in entry["steps"] for event in step["events"]]
+    assert entry["charged"] == events and events
+    mus = [Fraction(mu_of(event_from_dict(e))) for e in events]
+    # What is left, spent to the last bit together with what was drawn, is the budget and no more.
+    left = ledger.remaining("people")["mu"]
+    budget = mu_from(2.0, DELTA)
+    assert Fraction(left) ** 2 + sum(m**2 for m in mus) == pytest.approx(Fraction(budget) ** 2, rel=1e-12)
+    assert left > 0.6 * budget
+    again = fastdp.synthesize(
+        data(), "mst", 1.5, DELTA, schema=schema(), ledger=ledger, dataset="people", rows=10
+    )
+    assert again.data.num_rows == 10  # 1.5 would not have fitted beside a whole run of 1.5
+
+
+def test_going_on_is_possible_and_good_data_never_stops(tmp_path):
+    for rows, options in ((data(colours=SPELT), {"go_on": True}), (data(), {})):
+        run = fastdp.synthesize(rows, "mst", 1.5, DELTA, schema=schema(), **options)
+        assert run.data.num_rows > 1000
+
+
+@pytest.mark.parametrize(("sigma", "known", "stops"), [(5.0, 0, True), (5.0, 400, False), (2000.0, 0, False)])
+def test_the_rule(sigma, known, stops):
+    """Next to nothing known: yes. Four in a hundred known: a sparse column, no. All is noise: nothing is
+    said."""
+    sizes = {name: np.zeros(column.size) for name, column in schema().columns.items()}
+    for name, column in schema().columns.items():
+        sizes[name][0] = 10_000
+        if name == "colour":
+            sizes[name][:] = 0
+            sizes[name][1], sizes[name][column.null_code] = known, 10_000 - known
+    ones = [Measurement((name,), values, sigma) for name, values in sizes.items()]
+    empty = empty_columns(schema(), ones)
+    assert [e.name for e in empty] == (["colour"] if stops else [])
+    if stops:
+        assert empty[0].null == pytest.approx(1) and empty[0].outside == 0
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_only_noisy_answers_decide(tmp_path, monkeypatch):
+    """A run dies after its 1-ways were stored and is resumed on other rows, good ones: it reads the stored
+    answers and stops by them. A rule that looked at the rows would go on."""
+    ledger = ledger_of(tmp_path)
+    options = {"schema": schema(), "ledger": ledger, "dataset": "people", "out": tmp_path / "run"}
+
+    def die(*args):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fastdp.run.steps.stop_if_empty", die)
+        with pytest.raises(Killed):
+            fastdp.synthesize(data(colours=SPELT), "mst", 1.5, DELTA, **options)
+    before = ledger.entries("people")[0]["steps"]
+    with pytest.raises(StoppedEarly):
+        fastdp.synthesize(data(), "mst", 1.5, DELTA, resume=True, **options)
+    assert ledger.entries("people")[0]["steps"] == before and ledger.entries("people")[0]["finished"]
+    # The other way round: good answers are stored, the rows are bad when it comes back. It goes on.
+    options["out"] = tmp_path / "other"
+    with monkeypatch.context() as patched:
+        patched.setattr("fastdp.run.steps.stop_if_empty", die)
+        with pytest.raises(Killed):
+            fastdp.synthesize(data(), "mst", 0.5, DELTA, **options)
+    assert fastdp.synthesize(data(colours=SPELT), "mst", 0.5, DELTA, resume=True, **options).out.is_dir()
+
+
+@pytest.mark.parametrize("where", ["finish", "forget"])
+def test_a_stop_that_is_killed_halfway_ends_on_resume(tmp_path, monkeypatch, where):
+    ledger = ledger_of(tmp_path)
+    options = {"schema": schema(), "ledger": ledger, "dataset": "people", "out": tmp_path / "run"}
+
+    def die(*args, **kwargs):
+        raise Killed
+
+    target = "fastdp.release.reserve.Reserved.finish" if where == "finish" else None
+    with monkeypatch.context() as patched:
+        patched.setattr(target or "fastdp.run.folder.RunFolder.forget", die)
+        with pytest.raises(Killed):
+            fastdp.synthesize(data(colours=SPELT), "mst", 1.5, DELTA, **options)
+    kept = json.loads((tmp_path / "run.private" / "state.json").read_text())
+    for insist in ({"go_on": True}, {}):  # it was ended: insisting comes too late, and costs nothing
+        if (tmp_path / "run.private" / "state.json").exists():
+            with pytest.raises(StoppedEarly, match="went back") as stop:
+                fastdp.synthesize(data(), "mst", 1.5, DELTA, resume=True, **options, **insist)
+            assert str(stop.value) == kept["stopped"]
+    (entry,) = ledger.entries("people")
+    assert entry["finished"] and entry["charged"]
+    assert not (tmp_path / "run").exists() and not (tmp_path / "run.private" / "state.json").exists()
+    done = fastdp.synthesize(data(), "mst", 1.5, DELTA, **options)
+    assert done.out == tmp_path / "run"
+
+
+def test_of_several_epsilons_the_first_decides(monkeypatch):
+    asked = []
+    monkeypatch.setattr("fastdp.run.steps.stop_if_empty", lambda schema, ones: asked.append(len(ones)))
+    runs = fastdp.synthesize(data(2000), "mst", [1.0, 2.0], DELTA, schema=schema(), rows=5)
+    assert len(runs) == 2 and asked == [3]
+
+
+def test_a_plan_says_what_the_mechanism_does():
+    assert any("--go-on" in note for note in fastdp.plan(schema(), "mst", 1.0, DELTA).notes)
+    recipe = {"mechanism": "usercounts", "cells": "full", "repeats": [1]}
+    assert any("fastdp check" in note for note in fastdp.plan(schema(), recipe, 1.0, DELTA).notes)
+    assert stopping.INSIST.startswith("Look at the data")
