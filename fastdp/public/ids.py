@@ -12,6 +12,7 @@ was tried: it bends the distribution of rows per user and scores lower.)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,8 +89,10 @@ def deal(
     *,
     bound: int | None,
     seed: int,
+    threads: int = 1,
 ) -> tuple[np.ndarray, int]:
-    """(user number of every row as uint32, number of user numbers). At most `bound` rows a user."""
+    """(user number of every row as uint32, number of user numbers). At most `bound` rows a user. The same
+    for any number of threads."""
     if rows > MAX_ROWS:
         raise UsageError(f"ids are dealt to at most {MAX_ROWS} rows at once, got {rows}")
     if rows == 0:
@@ -102,7 +105,7 @@ def deal(
     sizes = np.add.reduceat(counts, habits.indptr[:-1])
     taken = _take(np.full(habits.users, rows / int(counts.sum())), sizes, rows, rng)
     unit_user, unit_cell = _units(habits, counts, taken)
-    return _deal_rounds(habits, cell, unit_user, unit_cell, rng), int(taken.shape[0])
+    return _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads), int(taken.shape[0])
 
 
 def deal_by_size(rows: int, sizes: np.ndarray, users: np.ndarray, *, seed: int) -> tuple[np.ndarray, int]:
@@ -178,28 +181,33 @@ def _rounds(columns: int) -> list[tuple[int, ...]]:
     return [*dict.fromkeys(out), ()]
 
 
-def _deal_rounds(habits, cell, unit_user, unit_cell, rng) -> np.ndarray:
+def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.ndarray:
+    """The user of every row. The rows' side and the users' side of a round are grouped at the same time."""
     from .._core import ids as core
+
+    def grouped(cells: np.ndarray, chosen: np.ndarray, key_of: np.ndarray, keys: int, seed: int):
+        every = chosen.shape[0] == cells.shape[0]  # then `chosen` is in order
+        return core.group(key_of[cells if every else cells[chosen]], keys, seed)
 
     owner = np.zeros(cell.shape[0], np.uint32)
     row = np.arange(cell.shape[0], dtype=np.uint32)
     unit = np.arange(unit_cell.shape[0], dtype=np.uint32)
     size = max(1, int(np.prod(habits.shape, dtype=np.int64)))
     codes = np.unravel_index(np.arange(size), habits.shape) if habits.shape else ()
-    for axes in _rounds(len(habits.shape)):
-        key_of = np.zeros(size, np.uint32)
-        keys = 1
-        for i in axes:
-            key_of = key_of * np.uint32(habits.shape[i]) + codes[i].astype(np.uint32)
-            keys *= habits.shape[i]
-        whole = row.shape[0] == cell.shape[0]
-        row_key = key_of[cell] if whole else key_of[cell[row]]
-        unit_key = key_of[unit_cell[unit]]
-        seeds = rng.integers(0, 2**63, size=2, dtype=np.uint64)
-        row_order, row_start = core.group(row_key, keys, int(seeds[0]))
-        unit_order, unit_start = core.group(unit_key, keys, int(seeds[1]))
-        row, unit = core.deal(row_order, row_start, unit_order, unit_start, row, unit, unit_user, owner)
-        row, unit = np.ascontiguousarray(row), np.ascontiguousarray(unit)
-        if row.shape[0] == 0:
-            break
+    with ThreadPoolExecutor(min(2, threads)) as pool:
+        for axes in _rounds(len(habits.shape)):
+            key_of = np.zeros(size, np.uint32)
+            keys = 1
+            for i in axes:
+                key_of = key_of * np.uint32(habits.shape[i]) + codes[i].astype(np.uint32)
+                keys *= habits.shape[i]
+            seeds = rng.integers(0, 2**63, size=2, dtype=np.uint64)
+            row_groups = pool.submit(grouped, cell, row, key_of, keys, int(seeds[0]))
+            unit_groups = pool.submit(grouped, unit_cell, unit, key_of, keys, int(seeds[1]))
+            row_order, row_start = row_groups.result()
+            unit_order, unit_start = unit_groups.result()
+            row, unit = core.deal(row_order, row_start, unit_order, unit_start, row, unit, unit_user, owner)
+            row, unit = np.ascontiguousarray(row), np.ascontiguousarray(unit)
+            if row.shape[0] == 0:
+                break
     return owner

@@ -82,7 +82,7 @@ def test_every_row_gets_a_user_and_nobody_exceeds_the_bound(rows, public_rows, u
     assert dealt.shape == (rows,)
     if rows:
         assert np.bincount(dealt, minlength=n).max() <= bound
-        again, _ = ids.deal(synthetic, rows, habits, bound=bound, seed=seed)
+        again, _ = ids.deal(synthetic, rows, habits, bound=bound, seed=seed, threads=2)
         assert (again == dealt).all()
 
 
