@@ -28,9 +28,12 @@ _WHERE = {
     "Model": "model",
     "evaluate": "report.evaluate",
     "check": "evaluate.check",
+    "draft": "tables.drafting",
     "Ledger": "privacy.ledger",
     "verify": "run.verify",
 }
+_BRINGS = {"Schema": "tables.drafting"}
+"""Modules that a name's own module must not import, since they lie above it, and that it works with."""
 _MODULES = ("errors", "queries", "privacy", "simulate", "mechanisms")
 
 __all__ = ["__version__", *_WHERE, *_MODULES]
@@ -38,6 +41,8 @@ __all__ = ["__version__", *_WHERE, *_MODULES]
 
 def __getattr__(name: str):
     if name in _WHERE:
+        if name in _BRINGS:
+            import_module(f".{_BRINGS[name]}", __name__)
         value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
     elif name in _MODULES:
         value = import_module(f".{name}", __name__)

@@ -19,6 +19,7 @@ from .run.synthesize import synthesize as synthesize
 from .run.verify import verify as verify
 from .schema import Schema as Schema
 from .schema.dialect import Dialect as Dialect
+from .tables.drafting import draft as draft
 from .tables.ingest import read as read
 from .tables.sql import sql as sql
 from .tables.table import Table as Table

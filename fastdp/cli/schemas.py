@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
-from .common import Json, emit
+from .common import DialectOption, Json, dialect_of, emit
 
 schema_app = typer.Typer(help="Schemas: show, import, check, draft.", no_args_is_help=True)
 
@@ -72,15 +72,33 @@ def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], a
 
 @schema_app.command(
     "draft",
-    epilog="Example:\n\n\b\n  fastdp schema draft public-trips.parquet --user taxi_id --out trips.toml",
+    epilog="Examples:\n\n\b\n  fastdp schema draft public-trips.parquet --user taxi_id --out trips.toml\n"
+    "  fastdp schema draft people.csv --drop notes --drop photo --out people.toml",
 )
 def schema_draft(
-    source: Annotated[str, typer.Argument(help="PUBLIC data: its values end up in the schema.")],
+    source: Annotated[str, typer.Argument(help="Data whose values and ranges end up in the schema.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Schema to write (.toml or .json).")],
-    user: Annotated[str | None, typer.Option(help="User column.")] = None,
+    user: Annotated[str | None, typer.Option(help="User column: whose row it is.")] = None,
     bins: Annotated[int, typer.Option(help="Bins of numeric columns.")] = 20,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    dialect: DialectOption = None,
+    as_json: Json = False,
 ) -> None:
-    """A first schema from public data, to be edited by hand. Never draft from private data."""
-    from ..schema import Schema
+    """A first schema, to be edited by hand. Lines marked LEARNT were taken from the data.
 
-    Schema.draft(source, user=user, bins=bins).save(out)
+    A schema is public. Draft from public data, or replace every LEARNT line by public knowledge.
+    """
+    from ..tables.drafting import draft
+
+    drafted = draft(source, user=user, bins=bins, drop=drop or (), dialect=dialect_of(dialect))
+    drafted.save(out)
+    if as_json:
+        facts = {"left_out": dict(drafted.left_out), "users": [u.name for u in drafted.users]}
+        emit({"out": str(out), "schema": drafted.schema.to_dict(), **facts, "notes": list(drafted.notes)})
+        return
+    typer.echo(f"{out}: {len(drafted.schema.fields)} columns")
+    for note in drafted.notes:
+        typer.echo(note)
+    typer.echo(
+        "Lines marked LEARNT were taken from the data: replace them by public knowledge, unless it is public."
+    )

@@ -90,9 +90,9 @@ def _load(path: Path, what: str) -> pa.Table:
             import pyarrow.feather as feather
 
             return feather.read_table(path)
-        import pyarrow.csv as csv
+        from ..tables.whole import read_whole
 
-        return csv.read_csv(path)
+        return read_whole(path)
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{what}: {str(path)!r} cannot be read as a table ({type(error).__name__})"
@@ -251,7 +251,9 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
 
 def _by_schema(truth: Any, synthetic: Any, schema: Schema) -> Pair:
     from ..tables.ingest import read
+    from ..tables.sources import open_parts
     from ..tables.table import Table
+    from ..tables.textlines import kind_of
 
     def table(source: Any, what: str) -> Table:
         if isinstance(source, Table):
@@ -259,7 +261,11 @@ def _by_schema(truth: Any, synthetic: Any, schema: Schema) -> Pair:
                 raise DataError(f"{what}: the table was read with another schema")
             return source
         present = None
-        if not isinstance(source, str | os.PathLike) or Path(source).is_file():
+        if isinstance(source, str | os.PathLike) and kind_of(os.fspath(source)) is not None:
+            # Text is read by the schema's types, as a run reads it.
+            present = {name for part in open_parts(source, schema.dialect) for name in part.schema.names}
+            present = present or None
+        elif not isinstance(source, str | os.PathLike) or Path(source).is_file():
             source = as_arrow(source, what)
             present = set(source.column_names)
         wanted = [n for n, c in schema.columns.items() if present is None or c.source in present]

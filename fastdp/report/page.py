@@ -190,11 +190,11 @@ def _schema(schema: Any, *sources: Any) -> Any:
     if schema is not None:
         return schema
     from ..evaluate.inputs import KNOWN_USERS, as_arrow
-    from ..schema import Schema
+    from ..tables.drafting import draft
 
     first = as_arrow(next(s for s in sources if s is not None), "report")
     user = next((name for name in KNOWN_USERS if name in first.column_names), None)
-    return Schema.draft(first, user=user)
+    return draft(first, user=user).schema
 
 
 def _aligned(value: Any, n: int, what: str) -> list[Any]:

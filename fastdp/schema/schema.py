@@ -225,19 +225,20 @@ class Schema:
         return cls.from_dict(nist.from_census2018(specs, values, wage=wage))
 
     @classmethod
-    def draft(cls, public_frame: Any, *, user: str | None = None, bins: int = 20) -> Schema:
-        """A first schema from data that the caller declares public; its values end up in the schema.
-
-        Parameters
-        ----------
-        public_frame : path of a Parquet, CSV or Arrow file, or any frame or Arrow table
-            Public: never draft from private data.
-        user : str, optional
-            The column that says whose row it is.
-        bins : int
-            About how many bins numeric columns get.
-        """
-        return cls.from_dict(importers.draft(public_frame, user=user, bins=bins))
+    def draft(
+        cls,
+        source: Any,
+        *,
+        user: str | None = None,
+        bins: int = 20,
+        drop: Iterable[str] = (),
+        dialect: Dialect | Mapping[str, Any] | None = None,
+    ) -> Schema:
+        """A first schema from data, whose values end up in it: the `schema` of `fastdp.draft`, which says
+        more. Of private data every value and range must be replaced by public knowledge."""
+        if importers.drafter is None:
+            raise UsageError("drafts need the readers of tables: use fastdp.Schema, or fastdp.draft")
+        return importers.drafter(source, user=user, bins=bins, drop=tuple(drop), dialect=dialect)
 
 
 def _policy(policy: Any) -> str:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+$")
 
 
 def _key(name: str) -> str:
-    return name if _BARE.match(name) else _text(name)
+    return name if _BARE.match(name) else quoted(name)
 
 
-def _text(value: str) -> str:
+def quoted(value: str) -> str:
     """A basic string: JSON's escapes are TOML's, but for DEL, which TOML wants escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -28,7 +28,7 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return _text(value)
+        return quoted(value)
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
@@ -51,14 +51,41 @@ def _list(values: list[Any]) -> str:
     return "[\n" + textwrap.indent("\n".join(lines), "    ", lambda _: True) + "\n]"
 
 
-def document(plain: Mapping[str, Any]) -> str:
-    """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*], [outputs.*]."""
-    out = [f"{_key(k)} = {_value(v)}" for k, v in plain.items() if not isinstance(v, Mapping)]
+LEARNT_KEYS = {
+    "categorical": ("values",),
+    "string": ("values",),
+    "integer": ("min", "max"),
+    "numeric": ("edges", "min", "max"),
+    "timestamp": ("min", "max"),
+}
+"""What of a column a draft takes from the data, by the column's kind."""
+
+
+def document(
+    plain: Mapping[str, Any],
+    head: Sequence[str] = (),
+    *,
+    learnt: bool = False,
+    before_columns: Sequence[str] = (),
+) -> str:
+    """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*], [outputs.*].
+    `head`, `before_columns`: lines of comment; `learnt`: marks what a draft took from the data."""
+    out = [f"# {line}" for line in head]
+    out += [f"{_key(k)} = {_value(v)}" for k, v in plain.items() if not isinstance(v, Mapping)]
     for key in ("user", "dialect"):
         if key in plain:
             out += ["", f"[{key}]", *(f"{_key(k)} = {_value(v)}" for k, v in plain[key].items())]
+    if before_columns:
+        out += ["", *(f"# {line}" for line in before_columns)]
     for key in ("columns", "outputs"):
         for name, table in plain.get(key, {}).items():
+            marked = LEARNT_KEYS.get(table.get("kind", ""), ()) if learnt and key == "columns" else ()
             out += ["", f"[{key}.{_key(name)}]"]
-            out += [f"{_key(k)} = {_value(v)}" for k, v in table.items()]
+            for k, v in table.items():
+                out += _marked(f"{_key(k)} = {_value(v)}") if k in marked else [f"{_key(k)} = {_value(v)}"]
     return "\n".join(out) + "\n"
+
+
+def _marked(line: str) -> list[str]:
+    """A line that was learnt from data; of several lines, the mark comes before them."""
+    return [f"{line}  # LEARNT"] if "\n" not in line else ["# LEARNT", line]

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fastdp import Schema
 from fastdp.codec.encode import encode_batch
 from fastdp.errors import SchemaError
-from fastdp.schema import Schema
 
 DATA = Path(__file__).parents[2] / "../shared/data"
 needs_data = pytest.mark.skipif(not DATA.exists(), reason="the shared data is not beside the project")

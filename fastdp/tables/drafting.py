@@ -1,0 +1,353 @@
+"""A first schema from data, to be edited by hand: what each column looks like, whose rows they may be, and
+which lines were learnt from the data.
+
+A schema is public. What is drafted from private data is not: every line marked `LEARNT` (lists, ranges, bins)
+tells of rows, and is to be replaced by what everyone may know before anything is released.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import SchemaError, did_you_mean
+from ..schema import Schema, dtypes, importers, toml_write
+from . import textkinds
+from .whole import look_of, parsed, read_whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema.dialect import Dialect
+
+MOST_VALUES = 1000
+"""Distinct values of the longest list that is drafted; a text column with more is taken for a name of
+something, unless each of its values occurs often."""
+OFTEN = 20
+RANGE = 1000
+"""Whole numbers within a range of so many are drafted as that range."""
+FEW = 50
+"""Whole numbers of at most so many distinct values over a wider range are drafted as a list."""
+MANY_DATES = 60
+_ID = re.compile(
+    r"(^|[_\s.-])(id|ids|key|uuid|guid|hash|token|nr|no|num|number|ssn|email|phone|name)$|[a-z]I[dD]$", re.I
+)
+_WHO = re.compile(
+    r"user|person|people|patient|customer|client|member|resident|house|account|card|device|driver|taxi|tail|"
+    r"vehicle|student|employee|subject|owner|passenger|subscriber|aircraft",
+    re.I,
+)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A column that may say whose row it is: its distinct values, and rows of one value (99 % have at most
+    so many)."""
+
+    name: str
+    values: int
+    rows: int
+    usual: int
+
+    def __str__(self) -> str:
+        mean = self.rows / max(1, self.values)
+        return f"{self.name!r} ({self.values:,} values, {mean:.3g} rows each on average)"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A drafted schema; `save` writes it with marks on what was learnt, `notes` say what else to do."""
+
+    schema: Schema
+    notes: tuple[str, ...] = ()
+    users: tuple[Candidate, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """TOML, with comments."""
+        head = [
+            "DRAFTED FROM DATA. A schema is public: replace every line marked LEARNT by public knowledge (a",
+            "code book, a price list, a map) before you release anything, unless the data itself is public.",
+            *self.notes,
+        ]
+        user = () if self.schema.user is not None else self._proposed()
+        return toml_write.document(self.schema.to_plain(), head, learnt=True, before_columns=user)
+
+    def _proposed(self) -> list[str]:
+        if not self.users:
+            return []
+        best = self.users[0]
+        return [
+            "Whose rows are they? All rows of one user are protected together; without [user] each row is",
+            "protected by itself, and somebody with many rows less. max_rows is a public bound on the rows",
+            "of one user; rows beyond it are left out. How many of them count fully is chosen in the run.",
+            "[user]",
+            f"column = {toml_write.quoted(best.name)}",
+            f"max_rows = {best.usual}    # LEARNT: 99 % of the values have at most so many rows",
+        ]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes TOML with comments, or JSON without, by the ending of the path."""
+        if str(path).endswith(".toml"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(self.text())
+        else:
+            self.schema.save(os.fspath(path))
+
+
+def draft(
+    source: Any,
+    *,
+    user: str | None = None,
+    bins: int = 20,
+    drop: Sequence[str] = (),
+    dialect: Dialect | Mapping[str, Any] | None = None,
+) -> Draft:
+    """A first schema for data, to be edited by hand: its values and ranges end up in it.
+
+    Texts of few values and booleans become lists; whole numbers a range, a list or about `bins` round bins
+    with open ends; other numbers bins, with digits after the point where all have few; dates and times their
+    parts. Columns that name something (identifiers, free text) are left out.
+
+    Parameters
+    ----------
+    source : any source that `fastdp.read` takes
+        Public data; or private data, where every line marked LEARNT is replaced before anything is released.
+    user : str, optional
+        The column that says whose row it is.
+    bins : int
+        About how many bins numeric columns get.
+    drop : sequence of str
+        Columns to leave out.
+    dialect : Dialect or mapping, optional
+        Of text files; it goes into the schema.
+    """
+    table = read_whole(source, dialect)
+    names = table.column_names
+    for name in (*drop, *(() if user is None else (user,))):
+        if name not in names:
+            what = "user column" if name == user else "--drop:"
+            raise SchemaError(f"{what} {name!r} is not in the data{did_you_mean(name, names)}")
+    columns, left_out, problems, users = {}, {}, [], []
+    for name in names:
+        if name in drop:
+            continue
+        looked = _Look(name, table.column(name), bins)
+        if looked.names_something and (name == user or looked.repeats):
+            users.append(looked.candidate())
+        if name == user:
+            users = [u for u in users if u.name != name]
+            users.insert(0, looked.candidate())
+        elif looked.problem:
+            problems.append(f"column {name!r}: {looked.problem}")
+        elif looked.names_something:
+            left_out[name] = looked.why
+        else:
+            columns[name] = looked.entry()
+    if problems:
+        refused = " ".join(f"--drop {p.split(chr(39))[1]}" for p in problems)
+        raise SchemaError(f"{'; '.join(problems)}; leave out what you do not need: {refused}")
+    if not columns:
+        raise SchemaError("no column is left to draft; all of them name something or were dropped")
+    plain: dict[str, Any] = {"provenance": "drafted from data", "columns": columns}
+    if user is not None:
+        plain["user"] = {"column": user}
+    if dialect is not None:
+        plain["dialect"] = dict(dialect) if isinstance(dialect, Mapping) else dialect.to_plain()
+    return _finished(Schema.from_dict(plain), user, users, left_out)
+
+
+def _finished(
+    schema: Schema, user: str | None, users: Sequence[Candidate], left_out: Mapping[str, str]
+) -> Draft:
+    notes = [f"Left out: {name!r}, {why}." for name, why in left_out.items()]
+
+    def order(u: Candidate) -> tuple[bool, bool, float]:
+        return u.name != user, not _WHO.search(u.name), -u.rows / max(1, u.values)
+
+    ranked = sorted(users, key=order)
+    if user is None and ranked:
+        names = " or ".join(map(str, ranked[:3]))
+        notes.append(f"Who is to be protected? Perhaps {names}: see [user] below.")
+    elif user is None:
+        notes.append("No column looks as if it said whose row it is: each row is then its own user.")
+    else:
+        notes.append(
+            f"Users are the values of {user!r}. A public bound on the rows of one user goes to max_rows; "
+            f"99 % of them have at most {ranked[0].usual:,} here."
+        )
+    return Draft(schema, tuple(notes), tuple(ranked), dict(left_out))
+
+
+class _Look:
+    """One column, and what it looks like."""
+
+    def __init__(self, name: str, column: pa.ChunkedArray, bins: int):
+        import polars as pl
+        import pyarrow as pa
+
+        self.name, self.bins = name, bins
+        self.low: Any
+        self.high: Any
+        kind = column.type
+        if isinstance(kind, pa.BaseExtensionType):
+            column = pa.chunked_array([c.storage for c in column.chunks], type=kind.storage_type)
+            kind = column.type
+        self.dtype = dtypes.name_of(kind)
+        self.category = pa.types.is_dictionary(kind)
+        if self.category:
+            self.dtype = self.dtype or dtypes.name_of(kind.value_type)
+            column = pa.chunked_array([c.dictionary_decode() for c in column.chunks], type=kind.value_type)
+        self.problem = ""
+        if self.dtype is None:
+            self.problem = f"a {column.type} column cannot be drafted"
+            self.values, self.why = pl.Series([], dtype=pl.Null), ""
+            return
+        self.values = pl.Series(pl.from_arrow(column))
+        if self.values.dtype == pl.Binary:
+            self.values = textkinds.series(column)
+        self.family = dtypes.family(self.dtype)
+        if self.family == "string" and not self.category:
+            looks = look_of(self.values)
+            if looks != "string":
+                self.dtype, self.family = looks, dtypes.family(looks)
+                self.values = pl.Series(pl.from_arrow(parsed(self.values, looks)))
+        self.null = bool(self.values.null_count())
+        self.values = self.values.drop_nulls()
+        if self.family == "float":
+            self.values = self.values.filter(self.values.is_finite())
+        self.distinct = self.values.n_unique() if len(self.values) else 0
+        self.low, self.high = (self.values.min(), self.values.max()) if len(self.values) else (0, 0)
+        self.why = self._why()
+        if self.family == "string" and self.distinct > FEW and not self.category:
+            self._check_words()
+
+    def _why(self) -> str:
+        """Why the column is taken for a name of something, or ""."""
+        rows = len(self.values)
+        if rows < 50 or self.family not in ("string", "int") or self.category:
+            return ""
+        if self.family == "int":
+            every = self.distinct == rows and rows >= 200 and self.high - self.low >= RANGE
+            named = bool(_ID.search(self.name)) and self.distinct > RANGE
+            looks = f"a number of {self.distinct:,} values that looks like an identifier"
+            return looks if every or named else ""
+        named = bool(_ID.search(self.name) or _WHO.search(self.name)) and self.distinct > 2 * FEW
+        if self.distinct > 0.9 * rows or self.distinct * OFTEN > max(rows, MOST_VALUES * OFTEN) or named:
+            return f"a text of {self.distinct:,} values that looks like an identifier or free text"
+        return ""
+
+    def _check_words(self) -> None:
+        kinds = textkinds.count_kinds(self.values)
+        most = max(kinds, key=lambda kind: kinds[kind])
+        if kinds[most] <= 0.9 * len(self.values):
+            return
+        if most in ("money", "percentage", "number with commas"):
+            self.problem = f"texts of the kind {most!r}; the reader takes plain numbers such as 1234.50"
+        elif most in ("date in another form", "time of day"):
+            self.problem = f"texts of the kind {most!r}; the reader takes 2024-12-31 and 2024-12-31 23:59"
+
+    @property
+    def names_something(self) -> bool:
+        return bool(self.why)
+
+    @property
+    def repeats(self) -> bool:
+        return 2 * self.distinct <= len(self.values) and self.distinct > 1
+
+    def candidate(self) -> Candidate:
+        counts = self.values.value_counts().get_column("count") if len(self.values) else self.values
+        usual = int(counts.quantile(0.99, "higher") or 1) if len(self.values) else 1
+        return Candidate(self.name, self.distinct, len(self.values), usual)
+
+    def entry(self) -> dict[str, Any]:
+        assert self.dtype is not None
+        made: dict[str, Any] = {"dtype": self.dtype, "null": "code" if self.null else "drop"}
+        if self.family in ("int", "float", "decimal") and len(self.values):
+            return made | self._number()
+        dates = self.family == "date" and self.distinct > MANY_DATES
+        if (self.family == "timestamp" or dates) and len(self.values):
+            return made | self._time(dates)
+        listed = sorted(set(self.values.to_list())) or [_EMPTY.get(self.family, "")]
+        return made | {"kind": "categorical", "values": [_plain(v) for v in listed]}
+
+    def _number(self) -> dict[str, Any]:
+        if self.family == "int" and self.high - self.low < RANGE:
+            return {"kind": "integer", "min": int(self.low), "max": int(self.high)}
+        if self.family in ("int", "decimal") and self.distinct <= FEW:
+            listed = sorted(self.values.unique().to_list())
+            return {"kind": "categorical", "values": [_plain(v) for v in listed]}
+        import polars as pl
+
+        return _bins(self.values.cast(pl.Float64), self.family == "int", self.bins) | self._digits()
+
+    def _digits(self) -> dict[str, Any]:
+        """Digits after the point, where all values have at most four."""
+        if self.family == "decimal":
+            return {"digits": dtypes.decimal_scale(self.dtype or "")}
+        if self.family != "float":
+            return {}
+        room = 1e-9 * (1 + self.values.abs())
+        for digits in range(5):
+            if bool(((self.values - self.values.round(digits)).abs() <= room).all()):
+                return {"digits": digits}
+        return {}
+
+    def _time(self, dates: bool) -> dict[str, Any]:
+        parts = ("year", "month", "day_of_week") if dates else ("month", "day_of_week", "hour")
+        made: dict[str, Any] = {
+            "kind": "timestamp",
+            "parts": {part: f"{self.name}_{part}" for part in parts},
+            "min": str(self.low)[:10],
+            "max": str(self.high)[:10],
+        }
+        if not dates:
+            seconds = self.values.dt.minute().cast(int) * 60 + self.values.dt.second().cast(int)
+            made["step"] = next((s for s in (3600, 900, 300, 60) if bool((seconds % s == 0).all())), 1)
+        return made
+
+
+_EMPTY: dict[str, Any] = {"bool": False, "int": 0, "float": 0.0, "date": "1970-01-01", "decimal": "0"}
+_EMPTY["timestamp"] = "1970-01-01T00:00:00"
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def _bins(values: Any, whole: bool, bins: int) -> dict[str, Any]:
+    """About `bins` round bins over the middle 98 % of the values, with open ends."""
+    low, high = float(values.min()), float(values.max())
+    inner = [float(values.quantile(q, "linear")) for q in (0.01, 0.99)]
+    step = _round_step((inner[1] - inner[0]) / bins)
+    if whole:
+        step = max(1, math.ceil(step))
+    first = math.floor(inner[0] / step)
+    last = max(first + 1, math.ceil(inner[1] / step))
+    edges = [round(i * step, 12) for i in range(first, last + 1)]
+    made: dict[str, Any] = {"kind": "numeric", "edges": ["-inf", *edges, "inf"]}
+    if low >= 0 and edges[0] <= 0:
+        made["edges"] = [0, *(e for e in edges if e > 0), "inf"]
+    else:
+        made["min"] = min(low, edges[0] - step)
+    made["max"] = max(high, edges[-1] + step)
+    return {k: int(v) if whole and isinstance(v, float) else v for k, v in made.items()}
+
+
+def _round_step(step: float) -> float:
+    """The nearest of 1, 2, 5 times a power of ten, from above; 1 for a constant column."""
+    if step <= 0:
+        return 1
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= step * 0.999)
+
+
+def _draft_schema(source: Any, **options: Any) -> Schema:
+    return draft(source, **options).schema
+
+
+importers.drafter = _draft_schema

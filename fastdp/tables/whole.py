@@ -1,0 +1,106 @@
+"""A whole source as one Arrow table, all its columns, text by the types it looks like.
+
+For data that is public or that its owner looks at (drafts of schemas, scores): types are guessed from all of
+the values, so what one row reads as can depend on others. Runs never read this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..schema import dtypes
+from ..schema.dialect import Dialect
+from . import sources, textkinds, textvalues
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+MISSING = ("blank text", "word for missing (NA, null, ...)")
+WHOLE_DIGITS = 18
+"""Digits of the longest texts that are taken for whole numbers."""
+
+
+def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) -> pa.Table:
+    """All columns and rows of any source that `fastdp.read` takes; text files by lines, as runs read them."""
+    import pyarrow as pa
+
+    style = Dialect() if dialect is None else Dialect.from_plain(dialect)
+    tables = []
+    for part in sources.open_parts(source, style):
+        names = list(part.schema.names) or _keys(part.where)
+        batches = [
+            batch
+            for unit in sources.guarded(part.where, part.units(names, None))
+            for batch in sources.guarded(part.where, unit())
+        ]
+        if not batches:
+            batches = [pa.record_batch([pa.array([], part.schema.field(n).type) for n in names], names)]
+        columns = {}
+        for i, name in enumerate(names):
+            column = pa.chunked_array([batch.column(i) for batch in batches])
+            columns[name] = typed(column) if part.is_text(name) else column
+        tables.append(pa.table(columns).replace_schema_metadata(part.schema.metadata))
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+
+
+def _keys(path: str) -> list[str]:
+    """Keys of the objects of a JSON lines file, in their order of appearance."""
+    import json
+
+    from . import textblocks
+
+    keys: dict[str, None] = {}
+    for block, _ in textblocks.body(path, Dialect(), False):
+        for line in block.splitlines():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            keys.update(dict.fromkeys(row if isinstance(row, dict) else ()))
+    return list(keys)
+
+
+def typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of text as the type that all its texts look like; as text where they look like several."""
+    import pyarrow as pa
+
+    texts = textkinds.series(column)
+    dtype = look_of(texts)
+    return pa.chunked_array(
+        [texts.to_arrow().cast(pa.string()) if dtype == "string" else parsed(texts, dtype)]
+    )
+
+
+def parsed(texts: pl.Series, dtype: str) -> pa.Array:
+    """Texts as values of the type that they look like."""
+    import pyarrow as pa
+
+    raw = texts.to_arrow().cast(pa.large_binary()).cast(pa.binary())
+    return textvalues.parse(raw, dtype).cast(dtypes.arrow(dtype), safe=False)
+
+
+def look_of(texts: pl.Series) -> str:
+    """The type (`schema.dtypes`) that texts look like. Whole numbers with leading zeros, or too long to be
+    any, are names of something and stay text."""
+    counts = textkinds.count_kinds(texts)
+    kinds = {kind for kind in counts if kind not in MISSING}
+    if not kinds:
+        return "string"
+    if kinds == {"whole number"}:
+        digits = texts.str.strip_chars().str.strip_chars_start("+-")
+        padded = digits.str.contains(r"^0\d").any()
+        long = (digits.str.len_chars() > WHOLE_DIGITS).any()
+        return "string" if padded or long else "int64"
+    for dtype, fine in (
+        ("float64", {"whole number", "number with a point"}),
+        ("date32", {"ISO date"}),
+        ("timestamp[us]", {"ISO date", "ISO time"}),
+        ("timestamp[us, tz=UTC]", {"ISO time with a zone"}),
+    ):
+        if kinds <= fine:
+            return dtype
+    if kinds == {"truth value"} and set(texts.str.to_lowercase().unique()) <= {"true", "false", None}:
+        return "bool"
+    return "string"
