@@ -34,6 +34,7 @@ from .common import (
 )
 from .ledger import ledger_app
 from .schemas import schema_app
+from .statements import statement_app
 from .truth import truth_app
 
 app = typer.Typer(
@@ -47,6 +48,7 @@ app.add_typer(schema_app, name="schema")
 app.add_typer(archetypes_app, name="archetypes")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(truth_app)
+app.add_typer(statement_app)
 
 
 def _version(wanted: bool) -> None:
