@@ -20,6 +20,7 @@ _WHERE = {
     "synthesize": "run.synthesize",
     "Run": "run.result",
     "load_run": "run.result",
+    "Synthesizer": "run.synthesizer",
     "plan": "run.plan",
     "marginals": "engines.truth",
     "calibrate": "privacy.calibrate",

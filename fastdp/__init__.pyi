@@ -16,6 +16,7 @@ from .run.plan import plan as plan
 from .run.result import Run as Run
 from .run.result import load_run as load_run
 from .run.synthesize import synthesize as synthesize
+from .run.synthesizer import Synthesizer as Synthesizer
 from .run.verify import verify as verify
 from .schema import Schema as Schema
 from .schema.dialect import Dialect as Dialect

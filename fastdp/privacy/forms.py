@@ -7,7 +7,7 @@ Pure functions of `privacy.json`: they promise what it promises and add nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import UsageError
@@ -169,7 +169,11 @@ def sp800_226(statement: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-FORMS = {"text": text, "registry": registry, "sp800-226": sp800_226}
+FORMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any] | str]] = {
+    "text": text,
+    "registry": registry,
+    "sp800-226": sp800_226,
+}
 
 
 def _headline(statement: Mapping[str, Any]) -> str:

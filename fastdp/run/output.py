@@ -10,14 +10,15 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._util.threads import resolve
-from ..errors import RunError
+from ..errors import RunError, UsageError
+from ..mechanisms.parts.common import ModelRows
 from ..public import ids
 
 if TYPE_CHECKING:
@@ -64,6 +65,17 @@ class Output:
         self._threads = resolve(threads)
         self._extra, self._private = extra, private
         self._has_user = schema.user is not None and (source is not None or outcome.owners is not None)
+
+    def again(self, rows: int, seed: int) -> Output:
+        """Other rows of the same outcome: `rows` of them, everything random in them from `seed`. Free: the
+        outcome is released already. UsageError where the mechanism makes rows but once."""
+        source = self.outcome.rows
+        if not isinstance(source, ModelRows) or self.outcome.owners or self.outcome.counts:
+            raise UsageError(
+                "this mechanism makes its rows once, as many as it counted: use the run's own rows"
+            )
+        outcome = replace(self.outcome, rows=source.again(rows, seed))
+        return Output(self.schema, outcome, self.source, seed, self._threads, self._extra, self._private)
 
     @property
     def shards(self) -> int:

@@ -84,6 +84,25 @@ class Run:
         batches = (batch for table in self._made.tables() for batch in table.to_batches())
         return pa.RecordBatchReader.from_batches(schema, batches)
 
+    def sample(self, rows: int, seed: int | None = None) -> pa.Table:
+        """`rows` further synthetic rows, as a `pyarrow.Table`: post-processing, it costs no budget.
+
+        Only of a run that was just made: a run folder holds its rows, and of the model what `Model.sample`
+        needs. seed: fixes the rows; None: other rows each time.
+        """
+        import secrets
+
+        import pyarrow as pa
+
+        if self._output is None:
+            raise RunError(
+                "this run is a folder of rows; read them, or draw codes from its model (run.model.sample)"
+            )
+        if rows < 0:
+            raise UsageError(f"rows must be >= 0, got {rows}")
+        output = self._output.again(rows, secrets.randbits(63) if seed is None else seed)
+        return pa.concat_tables(output.tables())
+
     def to_arrow(self) -> pa.Table:
         """All synthetic rows as one `pyarrow.Table`."""
         return self.reader().read_all()

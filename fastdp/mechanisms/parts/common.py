@@ -4,9 +4,10 @@ come from."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -104,3 +105,9 @@ class ModelRows:
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         return self.model.sample(self.total, seed=self._seed, shard=i, shard_rows=self.shard_rows)
+
+    def again(self, total: int, seed: int) -> Self:
+        """Other rows of the same model: `total` of them, from the stream of `seed`."""
+        other = copy(self)
+        other.total, other._seed = total, seed
+        return other

@@ -10,6 +10,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -126,6 +127,12 @@ class Expansion:
             for name, codes in zip(group, table.T):
                 out[name] = codes.astype(np.min_scalar_type(full[name] - 1))
         return out
+
+    def reseeded(self, seed: int) -> Expansion:
+        """The same expansion with another stream of randomness."""
+        other = copy(self)
+        other._seed = seed
+        return other
 
     def _rng(self, shard: int, stream: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, shard, stream])))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -85,6 +85,11 @@ class ExpandedRows(ModelRows):
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         return self._expansion(super().shard(i), i)
+
+    def again(self, total: int, seed: int) -> Self:
+        other = super().again(total, seed)
+        other._expansion = self._expansion.reseeded(seed)
+        return other
 
 
 def merge(domain: Domain, ones: Sequence[Measurement], rare: float, most: int = PAIR_CELLS) -> Merged:

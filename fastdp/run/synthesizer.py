@@ -1,0 +1,140 @@
+"""`Synthesizer`: the habits of scikit-learn over `synthesize`, for pipelines that expect them.
+
+Nothing of scikit-learn is imported. `fit` is one run, charged once; `sample` draws from what the run released
+and costs nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from ..errors import UsageError
+from .synthesize import synthesize
+
+if TYPE_CHECKING:
+    from ..privacy.ledger import Ledger
+    from ..schema import Schema
+    from .result import Run
+
+
+class Synthesizer:
+    """An estimator whose `fit` learns a private model of a table and whose `sample` draws rows like it.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Of the promise per person; delta far below 1 / number of people.
+    mechanism : str, path or mapping
+        As of `fastdp.synthesize`; "auto" suits any table.
+    schema : Schema, path or built-in name
+        What the columns hold, from public knowledge.
+    clip, public, ledger, dataset, memory, threads
+        As of `fastdp.synthesize`.
+    random_state : int, optional
+        Fixes the rows that `sample` draws. The noise is never fixed by it.
+
+    Attributes
+    ----------
+    run_ : fastdp.Run
+        What `fit` released: statement, measurements, model.
+    feature_names_in_ : list of str
+    n_features_in_ : int
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-9,
+        mechanism: str | os.PathLike[str] | Mapping[str, Any] = "auto",
+        *,
+        schema: Schema | str | os.PathLike[str] | None = None,
+        clip: int | str | None = None,
+        public: Any = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        dataset: str | None = None,
+        memory: int | None = None,
+        threads: int | None = None,
+        random_state: int | None = None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mechanism = mechanism
+        self.schema = schema
+        self.clip = clip
+        self.public = public
+        self.ledger = ledger
+        self.dataset = dataset
+        self.memory = memory
+        self.threads = threads
+        self.random_state = random_state
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, by name, as they were given."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Sets parameters by name; UsageError for one that does not exist."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise UsageError(f"no parameter {name!r}; there are {', '.join(self._names())}")
+            setattr(self, name, value)
+        return self
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """One private run on the rows of X: any source that `fastdp.read` takes. Charged each time.
+
+        y must be None: a target is a column of X like any other.
+        """
+        if y is not None:
+            raise UsageError("y must be None: put the target into X as a column")
+        options = self.get_params()
+        seed = options.pop("random_state")
+        self.run_: Run = synthesize(X, sample_seed=seed, **options)
+        self.feature_names_in_ = list(self.run_.schema.domain)
+        self.n_features_in_ = len(self.feature_names_in_)
+        self._frame = _frame_of(X)
+        self._drawn = 0
+        return self
+
+    def sample(self, n: int | None = None) -> Any:
+        """n synthetic rows (default: as many as the run estimated), further ones with each call.
+
+        A frame of the kind that `fit` was given: pandas, polars, else `pyarrow.Table`.
+        """
+        if not hasattr(self, "run_"):
+            raise UsageError("call fit(X) before sample(n)")
+        if n is None:
+            table = self.run_.to_arrow()
+        else:
+            seed = None if self.random_state is None else self.random_state + self._drawn
+            table = self.run_.sample(n, seed)
+            self._drawn += 1
+        if self._frame == "pandas":
+            return table.to_pandas()
+        if self._frame == "polars":
+            import polars as pl
+
+            return pl.from_arrow(table)
+        return table
+
+    def fit_sample(self, X: Any, n: int | None = None) -> Any:
+        """`fit(X).sample(n)`."""
+        return self.fit(X).sample(n)
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = {n: v for n, v in self.get_params().items() if v is not defaults[n].default}
+        return f"Synthesizer({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+def _frame_of(source: Any) -> str:
+    """pandas, polars or arrow: the library that a frame is of."""
+    root = type(source).__module__.partition(".")[0]
+    return root if root in ("pandas", "polars") else "arrow"
