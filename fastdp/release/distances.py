@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..measurement import SCALE
 from ..privacy import scale
 from ..privacy.accountant import Gaussian
-from .noiseplan import SCORE_LIMIT, array_digest, positive, release_of, score_grid
+from .noiseplan import array_digest, positive, release_of, score_grid
 
 WEIGHT_UNITS = 1 << 10
 MOST_WEIGHT = 1 << 8
@@ -47,11 +47,6 @@ class DistancePlan:
     def check(self) -> None:
         """PrivacyError unless the noise about to be drawn covers one user, distance by distance."""
         scale.check_gaussian(self.sigma, self.coef2, self.sensitivity2, self.mu)
-
-    def gap(self, i: int, counts: np.ndarray) -> int:
-        """The distance of a private marginal (int64, grid units) from estimate i; cut off, which adds nothing
-        to its sensitivity."""
-        return min(SCORE_LIMIT, int(np.abs(counts.reshape(-1) - self.grids[i]).sum(dtype=np.int64)))
 
     def describe(self, label: str) -> dict:
         """The release as the statement lists it: the sensitivity is that of the vector scaled so that the

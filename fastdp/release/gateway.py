@@ -12,7 +12,6 @@ answers and reads no data.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -26,33 +25,20 @@ from ..errors import PrivacyError, UsageError, redact_errors
 from ..measurement import SCALE, Measurement, Request
 from ..privacy import clip as clip_rules
 from ..privacy import noise, scale, select
-from ..privacy.accountant import BoundedRange, Event, Gaussian
+from ..privacy.accountant import Event, Gaussian
 from ..privacy.budget import to_dict
 from ..privacy.chain import digest
 from ..privacy.ledger import Reservation
-from ..userkeys import Groups, MostCommon, RowsPerUser, UserKey
+from ..userkeys import Groups, RowsPerUser, UserKey
 from .distances import Distances, plan_distances
-from .noiseplan import (
-    SCORE_LIMIT,
-    WEIGHT_UNITS,
-    array_digest,
-    plan_marginal,
-    plan_users,
-    positive,
-    release_of,
-    require_int64,
-    score_grid,
-    score_grid_number,
-    score_weights,
-)
+from .noiseplan import l1_distance, plan_histogram, plan_marginal, recoded, require_int64
+from .selection import EstimateGrids, plan_selection
 
 if TYPE_CHECKING:
     from ..engines import Counter
     from ..schema import Schema
 
 __all__ = ["Measurement", "Request", "Session"]
-
-SESSION_KEYS = (RowsPerUser, MostCommon, Groups)
 
 
 class Session:
@@ -85,9 +71,9 @@ class Session:
         "__clip",
         "__engine",
         "__event",
+        "__grids",
         "__lock",
         "__part",
-        "__prepared",
         "__process",
         "__releases",
         "__reservation",
@@ -140,7 +126,7 @@ class Session:
         self.__step = 0
         self.__releases: list[dict] = []
         self.__scores: tuple[str, np.ndarray] | None = None
-        self.__prepared: tuple = (None, None, [], [], [])
+        self.__grids = EstimateGrids()
         self.__lock = threading.Lock()
         self.__trace = _trace or (lambda point: None)
 
@@ -196,7 +182,7 @@ class Session:
         requests = list(requests)
         if not requests:
             return []
-        codes, domain, asked = self.__recoding(recode)
+        codes, domain, asked = recoded(self.domain, recode)
         self.__one_unit(frozenset())
         rebuilt: dict[int, tuple] = {}
         plans = [plan_marginal(domain, self.clip, r, rebuilt) for r in requests]
@@ -233,39 +219,21 @@ class Session:
         cap / epsilon, a pure release. In a run with unit "event" the unit is one user's rows of one key: the
         cap is off and the sensitivity is 1.
         """
-        if (mu is None) == (epsilon is None):
-            raise UsageError(f"{label!r}: give mu (Gaussian noise) or epsilon (Laplace noise)")
-        if isinstance(cap, bool) or int(cap) != cap or cap < 1:
-            raise UsageError(f"{label!r}: cap must be a whole number >= 1, got {cap!r}")
-        if type(key) not in SESSION_KEYS:
-            raise PrivacyError(f"{label!r}: the session takes the user keys of fastdp.userkeys only")
-        key = key.bind(self.domain)
-        size = int(key.size)
-        if self.unit == "event":
-            if not isinstance(key, Groups):
-                raise UsageError(f"{label!r}: {type(key).__name__} has no meaning per event; use unit 'user'")
-            self.__one_unit(frozenset(key.columns))
-            bound, cap = 1, size
-        else:
-            bound = cap = min(int(cap), size) if isinstance(key, Groups) else 1
-        event, width, sigma, grid = plan_users(bound, mu, epsilon)
-        question = {"kind": "users", "key": key.digest(), "size": size, "cap": cap, "event": to_dict(event)}
+        plan = plan_histogram(self.domain, self.unit, key, cap, mu, epsilon, label)
+        if isinstance(plan.key, Groups):
+            self.__one_unit(frozenset(plan.key.columns))
 
         def draw() -> list[np.ndarray]:
-            counts = self.__private(lambda: self.__engine.user_histogram(key, cap))
-            counts = require_int64(counts, (size,))
+            counts = self.__private(lambda: self.__engine.user_histogram(plan.key, plan.cap))
+            counts = require_int64(counts, (plan.size,))
             self.__trace("counted")
-            draws = noise.gaussian if epsilon is None else noise.laplace
-            return [counts * grid + draws(width, size, seed=self.__draw_seed(0))]
+            draws = noise.gaussian if plan.gaussian else noise.laplace
+            return [counts * plan.grid + draws(plan.width, plan.size, seed=self.__draw_seed(0))]
 
-        (array,) = self.__answer(label, question, [event], draw, size)
-        law = "gaussian" if epsilon is None else "discrete-laplace"
-        sensitivity = math.sqrt(bound) if epsilon is None else bound
-        about = [type(key).__name__]
-        release = release_of(label, "user_histogram", about, law, event, sensitivity, sigma, size)
-        self.__releases.append(release | {"cap": bound})
-        name = f"users by {type(key).__name__}"
-        return Measurement((name,), array.astype(np.float64) / grid, sigma, label=label)
+        (array,) = self.__answer(label, plan.question, [plan.event], draw, plan.size)
+        self.__releases.append(plan.describe(label))
+        name = f"users by {type(plan.key).__name__}"
+        return Measurement((name,), array.astype(np.float64) / plan.grid, plan.sigma, label=label)
 
     def choose_clip(
         self, noise: Sequence[float], *, mu: float, label: str
@@ -313,43 +281,28 @@ class Session:
         weights and penalties are public. `allowed`: only these indices stand for election. The counting is
         done once for calls that differ in epsilon or `allowed` only. `recode`: as in `measure`.
         """
-        codes, domain, recoding = self.__recoding(recode)
+        codes, domain, recoding = recoded(self.domain, recode)
         self.__one_unit(frozenset())
-        cliques = [domain.check(c) for c in cliques]
-        allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]
-        if not allowed or not all(0 <= i < len(cliques) for i in allowed):
-            raise UsageError(f"{label!r}: no candidate to select from, or one out of range")
-        event = BoundedRange(positive(epsilon, "epsilon"))
-        factor = score_weights(weights, len(cliques), label)
-        grids, hashes = self.__prepare(domain, cliques, estimates, label)
-        off = [0] * len(cliques) if penalties is None else [score_grid_number(p, label) for p in penalties]
-        if len(off) != len(cliques):
-            raise UsageError(f"{label!r}: {len(off)} penalties for {len(cliques)} cliques")
-        sensitivity = max(factor[i] for i in allowed) * self.clip * SCALE
-        asked = {
-            "cliques": [list(c) for c in cliques],
-            "estimates": hashes,
-            "weights": factor,
-            "penalties": off,
-            **recoding,
-        }
-        asked_digest = digest(asked)
-        question = {"kind": "select", "clip": self.clip, "asked": asked_digest, "allowed": allowed}
-        question["event"] = to_dict(event)
+        plan = plan_selection(
+            domain, self.clip, cliques, self.__grids, estimates, epsilon, weights, penalties, allowed, label
+        )
+        asked = plan.asked_digest(recoding)
+        question = {"kind": "select", "clip": self.clip, "asked": asked, "allowed": plan.allowed}
+        question["event"] = to_dict(plan.event)
 
         def draw() -> list[np.ndarray]:
-            if self.__scores is None or self.__scores[0] != asked_digest:
-                self.__scores = (asked_digest, self.__distances(cliques, grids, factor, off, codes))
+            if self.__scores is None or self.__scores[0] != asked:
+                gaps = self.__gaps(plan.cliques, plan.grids, codes)
+                self.__scores = (asked, plan.scores(gaps))
             self.__trace("counted")
-            scores = self.__scores[1][allowed]
-            chosen = select.exponential(scores, event.epsilon, sensitivity, seed=self.__draw_seed(0))
-            return [np.array([allowed[int(chosen)]], np.int64)]
+            scores = self.__scores[1][plan.allowed]
+            chosen = select.exponential(
+                scores, plan.event.epsilon, plan.sensitivity, seed=self.__draw_seed(0)
+            )
+            return [np.array([plan.allowed[int(chosen)]], np.int64)]
 
-        (array,) = self.__answer(label, question, [event], draw, 1)
-        self.__releases.append(
-            release_of(label, "select", [], "exponential", event, sensitivity / SCALE / WEIGHT_UNITS, None, 1)
-            | {"candidates": len(allowed)}
-        )
+        (array,) = self.__answer(label, question, [plan.event], draw, 1)
+        self.__releases.append(plan.describe(label))
         return int(array[0])
 
     def distances(
@@ -370,19 +323,15 @@ class Session:
         w_i). mu-GDP. Estimates and weights are public, and must be the same to the bit when a run is resumed.
         `recode`: as in `measure`. Proof: docs/privacy-distances.md.
         """
-        codes, domain, recoding = self.__recoding(recode)
+        codes, domain, recoding = recoded(self.domain, recode)
         self.__one_unit(frozenset())
         plan = plan_distances(domain, self.clip, cliques, estimates, mu, weights, label)
 
         def draw() -> list[np.ndarray]:
-            out = np.empty(len(plan.cliques), np.int64)
-            for start, stop in batches([g.size for g in plan.grids]):
-                counts = self.__count(list(dict.fromkeys(plan.cliques[start:stop])), codes)
-                for i in range(start, stop):
-                    out[i] = plan.gap(i, counts[plan.cliques[i]])
+            gaps = self.__gaps(plan.cliques, plan.grids, codes)
             self.__trace("counted")
             plan.check()
-            return [out + noise.gaussian(plan.sigma, out.size, seed=self.__draw_seed(0))]
+            return [gaps + noise.gaussian(plan.sigma, gaps.size, seed=self.__draw_seed(0))]
 
         question = {**plan.question, **recoding}
         (array,) = self.__answer(label, question, [Gaussian(plan.mu)], draw, len(plan.cliques))
@@ -395,32 +344,16 @@ class Session:
         """`select_l1` by another name: the one score the session knows how to bound per user."""
         return self.select_l1(candidates, estimates, epsilon=epsilon, label=label, **options)
 
-    def __prepare(
-        self, domain: Domain, cliques: list[Clique], estimates: Mapping[Clique, np.ndarray], label: str
-    ) -> tuple[list[np.ndarray], list[str]]:
-        """(estimates on the grid, their digests). A mechanism that picks a tree asks with the same estimates
-        round after round: they are compared with those of the call before, which is cheaper than preparing
-        them again."""
-        size, asked, copies, grids, hashes = self.__prepared
-        same = (size, asked) == (dict(domain), cliques) and all(
-            c in estimates and np.array_equal(estimates[c], copy) for c, copy in zip(cliques, copies)
-        )
-        if not same:
-            grids = [score_grid(domain, c, estimates, label) for c in cliques]
-            hashes = [array_digest(g) for g in grids]
-            copies = [np.array(estimates[c]) for c in cliques]
-            self.__prepared = (dict(domain), cliques, copies, grids, hashes)
-        return grids, hashes
-
-    def __distances(self, cliques, grids, factor, off, codes) -> np.ndarray:
-        """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows, cut off at +-2^61 (which cannot raise how
-        much one user changes them)."""
+    def __gaps(
+        self, cliques: Sequence[Clique], grids: Sequence[np.ndarray], codes: dict[str, np.ndarray]
+    ) -> np.ndarray:
+        """int64 L1 distances in units of 1/SCALE rows of the private marginals from the grids, cut off at
+        SCORE_LIMIT, which cannot raise how much one user changes them."""
         out = np.empty(len(cliques), np.int64)
         for start, stop in batches([g.size for g in grids]):
             counts = self.__count(list(dict.fromkeys(cliques[start:stop])), codes)
             for i in range(start, stop):
-                gap = int(np.abs(counts[cliques[i]].reshape(-1) - grids[i]).sum(dtype=np.int64))
-                out[i] = max(-SCORE_LIMIT, min(SCORE_LIMIT, factor[i] * (gap - off[i])))
+                out[i] = l1_distance(counts[cliques[i]], grids[i])
         return out
 
     def __noisy(self, plan, counts: np.ndarray, position: int) -> np.ndarray:
@@ -430,19 +363,6 @@ class Session:
             exact = require_int64(self.__private(lambda: plan.query.product(exact)), (plan.rows,))
         scale.check_gaussian(plan.sigma, plan.coef2, plan.sensitivity2, plan.mu)
         return exact + noise.gaussian(plan.sigma, plan.rows, seed=self.__draw_seed(position))
-
-    def __recoding(
-        self, recode: Mapping[str, np.ndarray] | None
-    ) -> tuple[dict[str, np.ndarray], Domain, dict]:
-        """(code -> code of each recoded column, the domain after it, what the step's digest says of it)."""
-        codes = {name: np.array(column) for name, column in sorted((recode or {}).items())}
-        for name, column in codes.items():
-            if column.ndim != 1 or column.dtype.kind not in "iu":
-                raise UsageError(f"recoding {name!r}: codes are a 1-D array of whole numbers")
-        domain = self.domain.recoded(codes) if codes else self.domain
-        codes = {name: column.astype(np.int64) for name, column in codes.items()}
-        asked = {"recode": {name: array_digest(column) for name, column in codes.items()}} if codes else {}
-        return codes, domain, asked
 
     def __count(self, cliques: list[Clique], codes: dict[str, np.ndarray]) -> dict[Clique, np.ndarray]:
         """int64 marginals in units of 1/SCALE rows; per event every row counts fully."""

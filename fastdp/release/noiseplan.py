@@ -6,6 +6,7 @@ Only public facts come in: domain, clip, query and mu. Nothing here can reach th
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,13 +21,15 @@ from ..privacy import scale
 from ..privacy.accountant import Event, Gaussian, Pure
 from ..privacy.budget import to_dict
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
+from ..userkeys import Groups, MostCommon, RowsPerUser, UserKey
 
-# A query's `product` runs behind the session, on private counts; so no other class, nor a subclass, is let
-# in.
-DOOR_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
+# A query's `product` runs behind the session, on private counts: no other class, nor a subclass, is let in.
+SESSION_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
+
+# The same for the keys users are counted by.
+SESSION_KEYS = (RowsPerUser, MostCommon, Groups)
 
 SCORE_LIMIT = 1 << 61
-WEIGHT_UNITS = 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +82,7 @@ def plan_marginal(
     cells = domain.cells(clique)
     coef2, rows = None, cells
     if query is not None:
-        if type(query) not in DOOR_QUERIES:
+        if type(query) not in SESSION_QUERIES:
             raise PrivacyError(f"request for {clique!r}: the session takes queries of fastdp.queries only")
         query = fresh(query, {} if rebuilt is None else rebuilt)
         if query.cells != cells:
@@ -103,6 +106,68 @@ def plan_marginal(
         "query": None if query is None else query_digest(query),
     }
     return MarginalPlan(clique, query, rows, mu, clip, sensitivity2, coef2, sigma, question)
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramPlan:
+    """A histogram of users with its noise worked out: each counts in at most `cap` keys, once in each.
+    `bound`: keys whose counts one unit of privacy can change, by one each; `width` of the noise in grid units
+    (`grid` of them are one user); `sigma`: its standard deviation in users."""
+
+    key: UserKey
+    size: int
+    cap: int
+    bound: int
+    event: Event
+    width: float
+    sigma: float
+    grid: int
+
+    @property
+    def gaussian(self) -> bool:
+        return isinstance(self.event, Gaussian)
+
+    @property
+    def question(self) -> dict:
+        return {
+            "kind": "users",
+            "key": self.key.digest(),
+            "size": self.size,
+            "cap": self.cap,
+            "event": to_dict(self.event),
+        }
+
+    def describe(self, label: str) -> dict:
+        """The release as the statement lists it: L2 sensitivity for Gaussian noise, L1 for Laplace noise."""
+        law = "gaussian" if self.gaussian else "discrete-laplace"
+        sensitivity = math.sqrt(self.bound) if self.gaussian else self.bound
+        about = [type(self.key).__name__]
+        line = release_of(label, "user_histogram", about, law, self.event, sensitivity, self.sigma, self.size)
+        return line | {"cap": self.bound}
+
+
+def plan_histogram(
+    domain: Domain, unit: str, key: UserKey, cap: int, mu: float | None, epsilon: float | None, label: str
+) -> HistogramPlan:
+    """Sensitivity and noise of one histogram of users, or an error where an argument has the wrong form.
+
+    With unit "event" the unit is one user's rows of one key: the cap is off and one key's count changes.
+    """
+    if (mu is None) == (epsilon is None):
+        raise UsageError(f"{label!r}: give mu (Gaussian noise) or epsilon (Laplace noise)")
+    if isinstance(cap, bool) or int(cap) != cap or cap < 1:
+        raise UsageError(f"{label!r}: cap must be a whole number >= 1, got {cap!r}")
+    if type(key) not in SESSION_KEYS:
+        raise PrivacyError(f"{label!r}: the session takes the user keys of fastdp.userkeys only")
+    key = key.bind(domain)
+    size = int(key.size)
+    if unit == "event":
+        if not isinstance(key, Groups):
+            raise UsageError(f"{label!r}: {type(key).__name__} has no meaning per event; use unit 'user'")
+        bound, cap = 1, size
+    else:
+        bound = cap = min(int(cap), size) if isinstance(key, Groups) else 1
+    return HistogramPlan(key, size, cap, bound, *plan_users(bound, mu, epsilon))
 
 
 def plan_users(bound: int, mu: float | None, epsilon: float | None) -> tuple[Event, float, float, int]:
@@ -176,15 +241,6 @@ def release_of(
     return release
 
 
-def score_weights(weights: Sequence[float] | None, count: int, label: str) -> list[int]:
-    """Weights in whole units of 1/WEIGHT_UNITS, at least one unit each."""
-    if weights is None:
-        return [WEIGHT_UNITS] * count
-    if len(weights) != count or not all(0 < float(w) < 2**20 for w in weights):
-        raise UsageError(f"{label!r}: one positive weight per clique, below 2^20")
-    return [max(1, round(float(w) * WEIGHT_UNITS)) for w in weights]
-
-
 def score_grid(domain: Domain, clique: Clique, estimates: Mapping, label: str) -> np.ndarray:
     """A public estimate rounded to the grid, so that the distance to it is a whole number."""
     if clique not in estimates:
@@ -197,11 +253,25 @@ def score_grid(domain: Domain, clique: Clique, estimates: Mapping, label: str) -
     return np.rint(estimate * SCALE).astype(np.int64)
 
 
-def score_grid_number(value: float, label: str) -> int:
-    value = float(value)
-    if not abs(value) * SCALE < SCORE_LIMIT:
-        raise UsageError(f"{label!r}: a penalty is not finite or too large")
-    return round(value * SCALE)
+def l1_distance(counts: np.ndarray, grid: np.ndarray) -> int:
+    """The L1 distance of a marginal from an estimate, both int64 in units of 1/SCALE rows; cut off at
+    SCORE_LIMIT, which cannot raise how much one user changes it."""
+    return min(SCORE_LIMIT, int(np.abs(counts.reshape(-1) - grid).sum(dtype=np.int64)))
+
+
+def recoded(
+    domain: Domain, recode: Mapping[str, np.ndarray] | None
+) -> tuple[dict[str, np.ndarray], Domain, dict]:
+    """(code -> code of each recoded column, the domain after it, what the step's digest says of it)."""
+    codes = {name: np.array(column) for name, column in sorted((recode or {}).items())}
+    for name, column in codes.items():
+        if column.ndim != 1 or column.dtype.kind not in "iu":
+            raise UsageError(f"recoding {name!r}: codes are a 1-D array of whole numbers")
+    if codes:
+        domain = domain.recoded(codes)
+    codes = {name: column.astype(np.int64) for name, column in codes.items()}
+    asked = {"recode": {name: array_digest(column) for name, column in codes.items()}} if codes else {}
+    return codes, domain, asked
 
 
 def require_int64(array: Any, shape: tuple[int, ...]) -> np.ndarray:

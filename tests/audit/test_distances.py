@@ -57,11 +57,11 @@ def test_the_audit_finds_what_is_claimed_and_no_more():
 
 def test_the_noise_is_that_of_the_law():
     door = open_door(Swap(small()))
-    (found,) = look(door)
-    assert np.allclose(found.sigma, CLIP * math.sqrt(len(CLIQUES)) / door.mu, rtol=1e-12)
-    (found,) = look(open_door(Swap(small())), WEIGHTS)
-    assert math.isclose(np.sum((CLIP / found.sigma) ** 2), door.mu**2, rel_tol=1e-9)
-    assert np.allclose(found.sigma * WEIGHTS, found.sigma[0] * WEIGHTS[0])
+    (answer,) = look(door)
+    assert np.allclose(answer.sigma, CLIP * math.sqrt(len(CLIQUES)) / door.mu, rtol=1e-12)
+    (answer,) = look(open_door(Swap(small())), WEIGHTS)
+    assert math.isclose(np.sum((CLIP / answer.sigma) ** 2), door.mu**2, rel_tol=1e-9)
+    assert np.allclose(answer.sigma * WEIGHTS, answer.sigma[0] * WEIGHTS[0])
 
 
 def small(rows=30):
@@ -105,13 +105,13 @@ def test_estimates_that_are_not_public():
     """An estimate taken from the data, all of its rows in the cell where the data has fewest: a user moves
     both sides."""
 
-    def planted(self, i, counts):
+    def planted(counts, grid):
         counts = counts.reshape(-1)
         estimate = np.where(np.arange(counts.size) == np.argmin(counts), counts.sum(), 0)
         return int(np.abs(counts - estimate).sum(dtype=np.int64))
 
     with (
-        patch.object(distances.DistancePlan, "gap", planted),
+        patch.object(gateway, "l1_distance", planted),
         patch.object(checks, "ask_everything", weighted),
     ):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)

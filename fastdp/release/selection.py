@@ -1,0 +1,134 @@
+"""What is public about a selection by the exponential mechanism: candidates, scores' weights, sensitivity.
+
+Only public facts come in: domain, clip, estimates, weights, penalties and epsilon. Nothing here can reach the
+data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..domain import Clique, Domain
+from ..errors import UsageError
+from ..measurement import SCALE
+from ..privacy.accountant import BoundedRange
+from ..privacy.chain import digest
+from .noiseplan import SCORE_LIMIT, array_digest, positive, release_of, score_grid
+
+WEIGHT_UNITS = 1 << 10
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionPlan:
+    """A selection before anything is counted. `grids`: the estimates in units of 1/SCALE rows, `hashes` their
+    digests; `weights` in units of 1/WEIGHT_UNITS; `penalties` in units of 1/SCALE rows; `sensitivity`: the
+    most one user changes a score of an allowed candidate, in units of 1 / (SCALE * WEIGHT_UNITS) rows."""
+
+    cliques: list[Clique]
+    grids: list[np.ndarray]
+    hashes: list[str]
+    weights: list[int]
+    penalties: list[int]
+    allowed: list[int]
+    event: BoundedRange
+    sensitivity: int
+
+    def asked_digest(self, recoding: dict) -> str:
+        """A digest of what the scores depend on, but for the private counts: equal digests, equal scores."""
+        asked = {
+            "cliques": [list(c) for c in self.cliques],
+            "estimates": self.hashes,
+            "weights": self.weights,
+            "penalties": self.penalties,
+            **recoding,
+        }
+        return digest(asked)
+
+    def scores(self, gaps: np.ndarray) -> np.ndarray:
+        """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows of L1 distances in units of 1/SCALE rows,
+        cut off at +-SCORE_LIMIT, which cannot raise how much one user changes them."""
+        exact = [
+            w * (gap - off) for w, gap, off in zip(self.weights, gaps.tolist(), self.penalties, strict=True)
+        ]
+        return np.array([max(-SCORE_LIMIT, min(SCORE_LIMIT, score)) for score in exact], np.int64)
+
+    def describe(self, label: str) -> dict:
+        """The release as the statement lists it: the sensitivity is that of a score, in rows."""
+        sensitivity = self.sensitivity / SCALE / WEIGHT_UNITS
+        line = release_of(label, "select", [], "exponential", self.event, sensitivity, None, 1)
+        return line | {"candidates": len(self.allowed)}
+
+
+class EstimateGrids:
+    """Estimates on the grid and their digests, those of the last call kept.
+
+    A mechanism that picks a tree asks with the same estimates round after round: comparing them with those of
+    the call before is cheaper than preparing them again.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple = (None, None, [], [], [])
+
+    def prepare(
+        self, domain: Domain, cliques: list[Clique], estimates: Mapping[Clique, np.ndarray], label: str
+    ) -> tuple[list[np.ndarray], list[str]]:
+        sizes, asked, copies, grids, hashes = self._last
+        same = (sizes, asked) == (dict(domain), cliques) and all(
+            c in estimates and np.array_equal(estimates[c], copy) for c, copy in zip(cliques, copies)
+        )
+        if not same:
+            grids = [score_grid(domain, c, estimates, label) for c in cliques]
+            hashes = [array_digest(g) for g in grids]
+            copies = [np.array(estimates[c]) for c in cliques]
+            self._last = (dict(domain), cliques, copies, grids, hashes)
+        return grids, hashes
+
+
+def plan_selection(
+    domain: Domain,
+    clip: int,
+    cliques: Sequence[Clique],
+    kept: EstimateGrids,
+    estimates: Mapping[Clique, np.ndarray],
+    epsilon: float,
+    weights: Sequence[float] | None,
+    penalties: Sequence[float] | None,
+    allowed: Sequence[int] | None,
+    label: str,
+) -> SelectionPlan:
+    """Scores and sensitivity of one selection, or UsageError where an argument has the wrong form.
+
+    One user changes an L1 distance by at most clip * SCALE units, so a score by that times its weight; the
+    sensitivity is of the largest weight among the allowed.
+    """
+    cliques = [domain.check(c) for c in cliques]
+    allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]
+    if not allowed or not all(0 <= i < len(cliques) for i in allowed):
+        raise UsageError(f"{label!r}: no candidate to select from, or one out of range")
+    event = BoundedRange(positive(epsilon, "epsilon"))
+    whole = score_weights(weights, len(cliques), label)
+    grids, hashes = kept.prepare(domain, cliques, estimates, label)
+    off = [0] * len(cliques) if penalties is None else [score_grid_number(p, label) for p in penalties]
+    if len(off) != len(cliques):
+        raise UsageError(f"{label!r}: {len(off)} penalties for {len(cliques)} cliques")
+    sensitivity = max(whole[i] for i in allowed) * clip * SCALE
+    return SelectionPlan(cliques, grids, hashes, whole, off, allowed, event, sensitivity)
+
+
+def score_weights(weights: Sequence[float] | None, count: int, label: str) -> list[int]:
+    """Weights in whole units of 1/WEIGHT_UNITS, at least one unit each."""
+    if weights is None:
+        return [WEIGHT_UNITS] * count
+    if len(weights) != count or not all(0 < float(w) < 2**20 for w in weights):
+        raise UsageError(f"{label!r}: one positive weight per clique, below 2^20")
+    return [max(1, round(float(w) * WEIGHT_UNITS)) for w in weights]
+
+
+def score_grid_number(value: float, label: str) -> int:
+    value = float(value)
+    if not abs(value) * SCALE < SCORE_LIMIT:
+        raise UsageError(f"{label!r}: a penalty is not finite or too large")
+    return round(value * SCALE)
