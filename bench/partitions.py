@@ -12,17 +12,15 @@ plain DB-API way (sqlite) reads a tenth of the rows: it makes Python objects of 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
-import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from . import turns
 from .machine import describe, keep, peak_mb
 
 ROOT = Path(__file__).parents[1]
@@ -87,33 +85,29 @@ def child(way: str, folder: str) -> None:
         engine.close()
     digest = hashlib.sha256(b"".join(tables[c].tobytes() for c in cliques)).hexdigest()
     largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    told = {"read": middle - start, "count": end - middle, "peak_mb": peak_mb(), "process_mb": largest}
-    print(json.dumps({**told, "spooled_mb": spooled / 1e6, "digest": digest}))
+    figures = {"read": middle - start, "count": end - middle, "peak_mb": peak_mb(), "process_mb": largest}
+    print(json.dumps({**figures, "spooled_mb": spooled / 1e6, "digest": digest}))
 
 
 def run(way: str, folder: str) -> dict:
     command = [sys.executable, "-m", "bench.partitions", "--child", way, "--path", folder]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return turns.run(command, {"PYTHONPATH": str(ROOT)}, ROOT)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = turns.parser(__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--no-save", action="store_true")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--path", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        child(given.child, given.path)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child, options.path)
         return
     print(json.dumps(describe()))
     best: dict[str, dict] = {}
     with tempfile.TemporaryDirectory() as folder:
-        write(given.rows, Path(folder))
-        for _ in range(given.rounds):
+        write(options.rows, Path(folder))
+        for _ in range(options.rounds):
             for way in WAYS:
                 new = run(way, folder)
                 digest = new.pop("digest")
@@ -121,10 +115,9 @@ def main() -> None:
                     want = digest
                 elif way != "sqlite" and digest != want:
                     raise SystemExit(f"{way}: other integers than the local engine's")
-                old = best.setdefault(way, new)
-                best[way] = {key: min(old[key], new[key]) for key in new}
+                turns.keep_least(best, way, new)
     base = best["parquet"]
-    print(f"\n{given.rows:,} simulated trips")
+    print(f"\n{options.rows:,} simulated trips")
     print(f"  {'':<15}{'read s':>8}{'/ parquet':>11}{'count s':>9}{'/ local':>9}", end="")
     print(f"{'driver MB':>11}{'process MB':>12}")
     for way, each in best.items():
@@ -135,8 +128,8 @@ def main() -> None:
             f"  {way:<15}{each['read']:>8.2f}{each['over_parquet']:>11.2f}{each['count']:>9.2f}"
             f"{each['over_local']:>9.2f}{each['peak_mb']:>11.0f}{each['process_mb']:>12.0f}"
         )
-    if not given.no_save:
-        keep("partitions", {"rows": given.rows, "rounds": given.rounds, "ways": best})
+    if not options.no_save:
+        keep("partitions", {"rows": options.rows, "rounds": options.rounds, "ways": best})
 
 
 if __name__ == "__main__":

@@ -13,15 +13,14 @@ processor time of all threads together. Files are in the system's cache.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from . import turns
 from .machine import describe, keep, peak_mb
 
 ROOT = Path(__file__).parents[1]
@@ -92,45 +91,42 @@ def child(name: str, folder: str) -> None:
 def run(name: str, folder: str, root: Path) -> dict:
     start = "import sys, fastdp; sys.path.insert(0, sys.argv.pop(1)); from bench.reading import main; main()"
     command = [sys.executable, "-c", start, str(ROOT), "--child", name, "--path", folder]
-    environment = os.environ | {"POLARS_MAX_THREADS": str(THREADS), "PYTHONPATH": str(root)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return turns.run(command, {"POLARS_MAX_THREADS": str(THREADS), "PYTHONPATH": str(root)}, folder)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = turns.parser(__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--against", type=Path)
     parser.add_argument("--no-save", action="store_true")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--path", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        child(given.child, given.path)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child, options.path)
         return
     machine = describe()
     print(json.dumps(machine))
-    turns = [(name, name, ROOT) for name in CONTESTANTS]
-    if given.against:
-        turns.insert(1, (OTHER, "fastdp, CSV", given.against.resolve()))
+    entries = [(name, name, ROOT) for name in CONTESTANTS]
+    if options.against:
+        entries.insert(1, (OTHER, "fastdp, CSV", options.against.resolve()))
     commit = None
-    if given.against:
+    if options.against:
         head = subprocess.run(
-            ["git", "-C", str(given.against), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+            ["git", "-C", str(options.against), "rev-parse", "--short", "HEAD"],
+            capture_output=True,
+            text=True,
         )
         commit = head.stdout.strip() or "unknown"
     best: dict[str, dict] = {}
     with tempfile.TemporaryDirectory() as folder:
-        write(given.rows, Path(folder))
-        for _ in range(given.rounds):
-            for label, name, root in turns:
+        write(options.rows, Path(folder))
+        for _ in range(options.rounds):
+            for label, name, root in entries:
                 new = run(name, folder, root)
-                assert new["rows"] == given.rows, label
-                old = best.setdefault(label, new)
-                best[label] = {key: min(old[key], new[key]) for key in new}
+                assert new["rows"] == options.rows, label
+                turns.keep_least(best, label, new)
     ours = best["fastdp, CSV"]
-    print(f"\n{given.rows:,} simulated trips" + (f"; other checkout: {commit}" if commit else ""))
+    print(f"\n{options.rows:,} simulated trips" + (f"; other checkout: {commit}" if commit else ""))
     print(f"  {'':<22}{'seconds':>9}{'cpu':>9}{'peak MB':>9}{'time / ours':>13}{'cpu / ours':>13}")
     for name, each in best.items():
         each["over_fastdp_csv"] = {key: each[key] / ours[key] for key in ("seconds", "cpu_seconds")}
@@ -138,11 +134,11 @@ def main() -> None:
         print(
             f"  {name:<22}{each['seconds']:>9.2f}{each['cpu_seconds']:>9.2f}{each['peak_mb']:>9.0f}{ratios}"
         )
-    if not given.no_save:
+    if not options.no_save:
         load = machine["load_average"]
         keep(
             "reading",
-            {"load_average_at_start": load, "rows": given.rows, "other_checkout": commit, "figures": best},
+            {"load_average_at_start": load, "rows": options.rows, "other_checkout": commit, "figures": best},
         )
 
 

@@ -158,7 +158,12 @@ def json(const uint8_t[::1] text, Texts keys not None, int64_t limit, bint keep_
     return (<_Columns>out).made(result.rows), result.rows, result.wrong
 
 
-def whole(const int32_t[::1] offset, const uint8_t[::1] data, valid):
+cdef const uint8_t *start_of(const uint8_t[::1] array) noexcept:
+    """The address of the first byte; NULL of None and of an empty array."""
+    return NULL if array is None or array.shape[0] == 0 else &array[0]
+
+
+def whole(const int32_t[::1] offset, const uint8_t[::1] data, const uint8_t[::1] valid):
     """int64 of values that are all whole numbers of at most 18 digits (0 where null), or None. `valid`: a
     bitmap as uint8, or None."""
     cdef int64_t n = offset.shape[0] - 1
@@ -166,31 +171,23 @@ def whole(const int32_t[::1] offset, const uint8_t[::1] data, valid):
     if n == 0:
         return x
     cdef int64_t[::1] x_v = x
-    cdef const uint8_t[::1] valid_v
-    cdef const uint8_t *valid_p = NULL
-    cdef const uint8_t *data_p = &data[0] if data.shape[0] else NULL
+    cdef const uint8_t *data_p = start_of(data)
+    cdef const uint8_t *valid_p = start_of(valid)
     cdef int code, all_whole
-    if valid is not None:
-        valid_v = valid
-        valid_p = &valid_v[0]
     with nogil:
         code = fdp_lines_whole(&offset[0], data_p, valid_p, n, &x_v[0], &all_whole)
     check(code, "reading whole numbers")
     return x if all_whole else None
 
 
-def shortest(const int32_t[::1] offset, const uint8_t[::1] data, valid):
+def shortest(const int32_t[::1] offset, const uint8_t[::1] data, const uint8_t[::1] valid):
     """Whether all values are whole numbers, each written in the one shortest way."""
     cdef int64_t n = offset.shape[0] - 1
     if n <= 0:
         return True
-    cdef const uint8_t[::1] valid_v
-    cdef const uint8_t *valid_p = NULL
-    cdef const uint8_t *data_p = &data[0] if data.shape[0] else NULL
+    cdef const uint8_t *data_p = start_of(data)
+    cdef const uint8_t *valid_p = start_of(valid)
     cdef int code, yes
-    if valid is not None:
-        valid_v = valid
-        valid_p = &valid_v[0]
     with nogil:
         code = fdp_lines_shortest(&offset[0], data_p, valid_p, n, &yes)
     check(code, "reading whole numbers")

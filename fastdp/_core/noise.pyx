@@ -20,30 +20,31 @@ cdef extern from "noise.h" nogil:
 LANES = FDP_LANES
 
 
-def gaussian(const double[::1] scale, const uint32_t[::1] key, int threads, int64_t[::1] out):
-    """Fills `out` (OUT); `scale` (IN) holds 1 or out.size doubles; `key` (IN) 8 words or None."""
+ctypedef int (*sampler)(const double *, int, int64_t, const uint32_t *, int, int64_t *) noexcept nogil
+
+
+cdef int fill(sampler draw, const double[::1] scale, const uint32_t[::1] key, int threads,
+              int64_t[::1] out) except -1:
     cdef const uint32_t *words = NULL
     cdef int code, per_row = scale.shape[0] != 1
     if out.shape[0] == 0:
-        return
+        return 0
     if key is not None:
         words = &key[0]
     with nogil:
-        code = fdp_noise_gaussian(&scale[0], per_row, out.shape[0], words, threads, &out[0])
+        code = draw(&scale[0], per_row, out.shape[0], words, threads, &out[0])
     check(code, "drawing noise")
+    return 0
+
+
+def gaussian(const double[::1] scale, const uint32_t[::1] key, int threads, int64_t[::1] out):
+    """Fills `out` (OUT); `scale` (IN) holds 1 or out.size doubles; `key` (IN) 8 words or None."""
+    fill(fdp_noise_gaussian, scale, key, threads, out)
 
 
 def laplace(const double[::1] scale, const uint32_t[::1] key, int threads, int64_t[::1] out):
     """As `gaussian`, with the discrete Laplace law."""
-    cdef const uint32_t *words = NULL
-    cdef int code, per_row = scale.shape[0] != 1
-    if out.shape[0] == 0:
-        return
-    if key is not None:
-        words = &key[0]
-    with nogil:
-        code = fdp_noise_laplace(&scale[0], per_row, out.shape[0], words, threads, &out[0])
-    check(code, "drawing noise")
+    fill(fdp_noise_laplace, scale, key, threads, out)
 
 
 def random_bytes(const uint32_t[::1] key, uint8_t[::1] out):

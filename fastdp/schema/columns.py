@@ -142,23 +142,30 @@ class Column:
 
     def to_plain(self) -> dict[str, Any]:
         """The column as its TOML table."""
-        plain: dict[str, Any] = {"kind": self.kind}
-        if self.source != self.name:
-            plain["source"] = self.source
-        plain["dtype"] = self.dtype
-        plain.update(self._own_plain())
-        plain["null"] = self.null.to_plain()
-        plain["overflow"] = self.overflow.to_plain()
+        plain = plain_field(self)
         if self.nan != "null":
             plain["nan"] = self.nan
-        if self.role is not None:
-            plain["role"] = self.role
-        if self.note is not None:
-            plain["note"] = self.note
-        return plain
+        return plain | plain_notes(self)
 
     def _own_plain(self) -> dict[str, Any]:
         return {}
+
+
+def plain_field(field: Any) -> dict[str, Any]:
+    """What every field's TOML table begins with: kind, source, dtype, what is the kind's own, policies."""
+    plain: dict[str, Any] = {"kind": field.kind}
+    if field.source != field.name:
+        plain["source"] = field.source
+    plain["dtype"] = field.dtype
+    plain.update(field._own_plain())
+    plain["null"] = field.null.to_plain()
+    plain["overflow"] = field.overflow.to_plain()
+    return plain
+
+
+def plain_notes(field: Any) -> dict[str, Any]:
+    """What it ends with: role and note, where there are any."""
+    return {key: value for key in ("role", "note") if (value := getattr(field, key)) is not None}
 
 
 def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import dtypes
-from .columns import OWN_CODE, Part, Policy, fail
+from .columns import OWN_CODE, Part, Policy, fail, plain_field, plain_notes
 from .transforms import TRANSFORMS, NamedTransform
 
 Uniform = Callable[[str], np.ndarray]
@@ -68,17 +68,8 @@ class Derived:
         raise NotImplementedError
 
     def to_plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"kind": self.kind}
-        if self.source != self.name:
-            plain["source"] = self.source
-        plain["dtype"] = self.dtype
-        plain.update(self._own_plain())
-        plain["null"] = self.null.to_plain()
-        plain["overflow"] = self.overflow.to_plain()
-        for key in ("role", "note"):
-            if getattr(self, key) is not None:
-                plain[key] = getattr(self, key)
-        return plain
+        """The field as its TOML table."""
+        return plain_field(self) | plain_notes(self)
 
     def _own_plain(self) -> dict[str, Any]:
         return {}
