@@ -109,11 +109,11 @@ def scores(case: str, domain: Domain, truth: Codes, sampled: Codes) -> dict[str,
         tables = [count(domain, side, clique) for side in (truth, sampled)]
         return 0.5 * float(np.abs(tables[0] / tables[0].sum() - tables[1] / tables[1].sum()).sum())
 
-    found = {
+    distances = {
         "2-way": float(np.mean([distance(pair) for pair in combinations(names, 2)])),
         "3-way": float(np.mean([distance(triples[i]) for i in chosen])),
     }
-    return found if case == "adult" else deid2_scores(domain, truth, sampled) | found
+    return distances if case == "adult" else deid2_scores(domain, truth, sampled) | distances
 
 
 def deid2_scores(domain: Domain, truth: Codes, sampled: Codes) -> dict[str, float]:

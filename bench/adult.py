@@ -41,15 +41,15 @@ def errors(table, run) -> tuple[float, float, float]:
 
 def main(seeds: int = 5) -> None:
     table, _ = load()
-    found, times = [], []
+    runs, times = [], []
     for seed in range(seeds):
         start = time.perf_counter()
         run = fastdp.synthesize(table, "mst", 1.0, 1e-9, seed=seed, sample_seed=seed)
         run.data  # noqa: B018 (rows are drawn when asked for)
         times.append(time.perf_counter() - start)
-        found.append(errors(table, run))
-        print(f"seed {seed}: {times[-1]:5.2f} s  " + "  ".join(f"{e:.4f}" for e in found[-1]), flush=True)
-    mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(seeds)
+        runs.append(errors(table, run))
+        print(f"seed {seed}: {times[-1]:5.2f} s  " + "  ".join(f"{e:.4f}" for e in runs[-1]), flush=True)
+    mean, error = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1) / np.sqrt(seeds)
     print("mean of seeds: " + "  ".join(f"{m:.4f} +- {e:.4f}" for m, e in zip(mean, error)))
     print("peers (MST):   mbi 2.0 0.0045 0.0434 0.0957 in 141 s; google/dpsynth 0.0065 0.0443 0.0976 in 37 s")
 

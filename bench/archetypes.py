@@ -40,12 +40,12 @@ STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365
 
 def timed(call, times: int = 1) -> tuple[float, object]:
     """(seconds of the fastest of `times` calls, its result)."""
-    best, found = np.inf, None
+    best, result = np.inf, None
     for _ in range(times):
         start = time.perf_counter()
-        found = call()
+        result = call()
         best = min(best, time.perf_counter() - start)
-    return best, found
+    return best, result
 
 
 def plain_options(**more):
@@ -58,7 +58,7 @@ def speed(public_rows: int, private_rows: int, draw_rows: int, peer_rows: int) -
     fitted, model = timed(lambda: fit(public, plain_options()))
     print(f"fit on {public_rows:,} public trips: {fitted:.1f} s", flush=True)
 
-    found = {"fit_seconds": fitted}
+    figures = {"fit_seconds": fitted}
     private = fastdp.read(fastdp.simulate.taxi(private_rows, seed=1, year=2020), schema)
     key = MostCommon(model.options.features, labels=model.labels, keys=model.size)
     ours, _ = timed(lambda: histogram(private, key, 1, 2), 3)
@@ -70,19 +70,19 @@ def speed(public_rows: int, private_rows: int, draw_rows: int, peer_rows: int) -
         f"scikit-learn's predict and a pandas mode, {peer_rows:,} trips: {peer:.1f} s; {ratio:.0f}x ours per "
         "trip"
     )
-    found |= {
+    figures |= {
         "assign_seconds": ours,
         "assign_rows": private_rows,
         "peer_seconds": peer,
         "peer_rows": peer_rows,
     }
-    found["assign_ratio"] = ratio
+    figures["assign_ratio"] = ratio
 
     people = cast(model, model.users * 1e3, draw_rows, 200, False, 1)
     rows = CastRows(model, people, 1)
     drawn, _ = timed(lambda: [rows.shard(i) for i in range(-(-rows.total // rows.shard_rows))], 2)
     print(f"draw {rows.total:,} rows of all columns, one thread: {drawn:.2f} s", flush=True)
-    found |= {"draw_seconds": drawn, "draw_rows": rows.total}
+    figures |= {"draw_seconds": drawn, "draw_rows": rows.total}
     whole, run = timed(
         lambda: (
             fastdp.synthesize(
@@ -91,7 +91,7 @@ def speed(public_rows: int, private_rows: int, draw_rows: int, peer_rows: int) -
         )
     )
     print(f"fit, measure, draw and decode {run.num_rows:,} rows: {whole:.1f} s")
-    return found | {"whole_seconds": whole}
+    return figures | {"whole_seconds": whole}
 
 
 def peer_assign(model, table) -> float:
@@ -135,10 +135,10 @@ def scores(rows: int, public_rows: int, year: int, epsilons: list[float], seeds:
 
     for seed in range(seeds):
         truth = fastdp.simulate.taxi(rows, seed=1000 + seed, year=2020)
-        known = fastdp.simulate.taxi(public_rows, seed=2000 + seed, year=year)
-        private, public = fastdp.read(truth, schema), fastdp.read(known, schema, public=True)
+        public_trips = fastdp.simulate.taxi(public_rows, seed=2000 + seed, year=year)
+        private, public = fastdp.read(truth, schema), fastdp.read(public_trips, schema, public=True)
         print(f"seed {seed}", flush=True)
-        keep("the public trips themselves", truth, known)
+        keep("the public trips themselves", truth, public_trips)
         keep(
             "other trips of the private year", truth, fastdp.simulate.taxi(rows, seed=3000 + seed, year=2020)
         )
@@ -204,17 +204,17 @@ def main() -> None:
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     if options.what == "speed":
-        found = speed(options.public_rows or 1_000_000, options.rows or 10_000_000, 2_000_000, 500_000)
+        figures = speed(options.public_rows or 1_000_000, options.rows or 10_000_000, 2_000_000, 500_000)
     elif options.what == "number":
-        found = number(options.rows or 300_000)
+        figures = number(options.rows or 300_000)
     else:
         rows = options.rows or 1_000_000
         epsilons = [float(e) for e in options.epsilons.split(",")]
-        found = {"rows": rows} | scores(
+        figures = {"rows": rows} | scores(
             rows, options.public_rows or rows, options.year, epsilons, options.seeds
         )
     if not options.no_save:
-        machine.keep(f"archetypes-{options.what}", {"found": found})
+        machine.keep(f"archetypes-{options.what}", {"found": figures})
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def one(rows: int, epsilon: float, calibration: str, seed: int, folder: Path) ->
     run = fastdp.synthesize(table, fields, epsilon, DELTA, sample_seed=seed, out=folder)
     seconds, peak = time.perf_counter() - start, machine.peak_mb()
     made = run.data.to_table()
-    found = fastdp.evaluate(table, made, metrics=["nist2018"], schema=run.schema, baselines=())["nist2018"]
+    parts = fastdp.evaluate(table, made, metrics=["nist2018"], schema=run.schema, baselines=())["nist2018"]
     about = run.privacy["mechanism"]
     model = run.model
     return {
@@ -56,7 +56,7 @@ def one(rows: int, epsilon: float, calibration: str, seed: int, folder: Path) ->
         "measured": len(about["round2"]),
         "left_out": about["left_out"],
         "inferred": about["inferred"],
-        "nist2018": {k: found[k] for k in PARTS},
+        "nist2018": {k: parts[k] for k in PARTS},
     }
 
 
@@ -71,16 +71,16 @@ def samples(rows: int) -> dict:
     out = {}
     for share in (0.01, 0.1):
         pick = np.random.default_rng(0).choice(rows, int(rows * share), replace=False)
-        found = fastdp.evaluate(table, table.take(pick), metrics=["nist2018"], schema=schema, baselines=())[
+        parts = fastdp.evaluate(table, table.take(pick), metrics=["nist2018"], schema=schema, baselines=())[
             "nist2018"
         ]
-        out[f"{share:.0%} sample"] = {k: found[k] for k in PARTS}
-        show(f"{share:.0%} sample, not private", found)
+        out[f"{share:.0%} sample"] = {k: parts[k] for k in PARTS}
+        show(f"{share:.0%} sample, not private", parts)
     return out
 
 
 def scores(options: argparse.Namespace) -> dict:
-    found: dict = {"samples": samples(options.rows), "runs": []}
+    figures: dict = {"samples": samples(options.rows), "runs": []}
     for calibration in options.calibration:
         for epsilon in options.epsilon:
             for seed in range(options.seeds):
@@ -90,8 +90,8 @@ def scores(options: argparse.Namespace) -> dict:
                     command += ["--folder", str(Path(folder) / "run")]
                     done = subprocess.run(command, check=True, capture_output=True, text=True)
                 run = json.loads(done.stdout.splitlines()[-1])
-                found["runs"].append(run)
-                save(options, found)  # after each run: a long one may be cut short
+                figures["runs"].append(run)
+                save(options, figures)  # after each run: a long one may be cut short
                 stages = "  ".join(f"{k} {v:.1f}" for k, v in run["stages"].items())
                 show(
                     f"epsilon {epsilon:g}, {calibration}",
@@ -100,12 +100,12 @@ def scores(options: argparse.Namespace) -> dict:
                     f"{run['model_cells']:,} cells, {run['measured']} marginals, {len(run['left_out'])} left "
                     f"out; {stages}",
                 )
-    return found
+    return figures
 
 
 def wide_table(options: argparse.Namespace) -> dict:
     """110 columns, each depending on one of the six before it; the private choice, then the public one."""
-    found = {}
+    figures = {}
     tables = []
     for seed, public in ((0, False), (1, True)):
         domain, codes, tree = wide.codes(options.rows, rows_seed=seed)
@@ -118,12 +118,12 @@ def wide_table(options: argparse.Namespace) -> dict:
         seconds = time.perf_counter() - start
         ours = fastdp.marginals(made, tree)
         gap = np.mean([np.abs(truth[p] / tables[0].rows - ours[p] / made.rows).sum() / 2 for p in tree])
-        found[name] = {"seconds": seconds, "mean_variation_of_the_tree": float(gap)}
+        figures[name] = {"seconds": seconds, "mean_variation_of_the_tree": float(gap)}
         print(
             f"{name:<16} {seconds:6.1f} s   mean total variation of the true tree's pairs {gap:.4f}",
             flush=True,
         )
-    return found
+    return figures
 
 
 def main() -> None:
@@ -144,9 +144,9 @@ def main() -> None:
     save(options, scores(options) if options.what == "scores" else wide_table(options))
 
 
-def save(options: argparse.Namespace, found: dict) -> None:
+def save(options: argparse.Namespace, figures: dict) -> None:
     if not options.no_save:
-        machine.keep(f"census-{options.what}", {"rows": options.rows, "found": found})
+        machine.keep(f"census-{options.what}", {"rows": options.rows, "found": figures})
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ WAYS = {"mst": {"mechanism": "mst"}, "adagrid": {"mechanism": "adagrid", "outer"
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "taxi-chicago-2022" / "trips.parquet"
 
 
-def found(rows: int, epsilons: list[float], draws: int) -> list[dict]:
+def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
     """Noisy histograms of simulated trips against their exact sizes, for what MST would measure."""
     schema = fastdp.Schema.load("taxi-deid2")
     table = fastdp.read(simulate.taxi(rows, seed=5), schema)
@@ -115,8 +115,8 @@ def distances(name: str, table, ways: dict, epsilons: list[float], seeds: int) -
                 got[str(clip)] = float(np.mean([distance(r.model) for r in runs]))
                 if clip == "private":
                     chosen = [r.privacy["parts"][0]["clip"] for r in runs]
-            told = "  ".join(f"{c}: {v:.3f}" for c, v in got.items())
-            print(f"{name}, {way}, epsilon {epsilon:g}: chose {sorted(set(chosen))}\n    {told}", flush=True)
+            means = "  ".join(f"{c}: {v:.3f}" for c, v in got.items())
+            print(f"{name}, {way}, epsilon {epsilon:g}: chose {sorted(set(chosen))}\n    {means}", flush=True)
             out.append(
                 {"data": name, "mechanism": way, "epsilon": epsilon, "chosen": chosen, "distance": got}
             )
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
-    finds = [line for rows in options.rows for line in found(rows, options.epsilons, options.draws)]
+    finds = [line for rows in options.rows for line in extra_errors(rows, options.epsilons, options.draws)]
     schema = fastdp.Schema.load("taxi-deid2")
     trips = fastdp.read(simulate.taxi(options.fit_rows, seed=11), schema)
     models = distances("simulated trips", trips, WAYS, options.epsilons, options.seeds)

@@ -76,11 +76,11 @@ def child(peer: str, folder: Path, job: str, repeat: int) -> None:
     # Short jobs are repeated for a second: on a busy machine a single measurement says little.
     while len(times) < repeat or (sum(times) < 1 and len(times) < 50):
         start, spent = time.perf_counter(), time.process_time()
-        found = count(cliques)
+        tables = count(cliques)
         times.append(time.perf_counter() - start)
         cpu.append(time.process_time() - spent)
-        assert len(found) == len(cliques)
-        del found
+        assert len(tables) == len(cliques)
+        del tables
     figures = {"seconds": min(times), "cpu_seconds": min(cpu), "runs": len(times)}
     print(json.dumps({**figures, "peak_mb": peak_mb(), "loaded_mb": before}))
 
@@ -98,8 +98,8 @@ def by_threads(folder: Path, patience: float, repeat: int) -> None:
 
     domain = json.loads((folder / "domain.json").read_text())
     codes = {name: np.load(folder / f"{name}.npy") for name in domain}
-    given = (domain, codes, np.load(folder / "user.npy"), np.load(folder / "weight.npy"))
-    count = {threads: fastdp(*given, threads=threads) for threads in (1, 2)}
+    data = (domain, codes, np.load(folder / "user.npy"), np.load(folder / "weight.npy"))
+    count = {threads: fastdp(*data, threads=threads) for threads in (1, 2)}
     jobs = {"all 59": downward_closure(OUTER), "7 outer": OUTER}
     out = {}
     for job, cliques in jobs.items():
@@ -117,14 +117,14 @@ def by_threads(folder: Path, patience: float, repeat: int) -> None:
             (pairs if quiet else disturbed).append(pair)
             if not quiet:
                 time.sleep(0.5)
-        found = np.array(pairs if len(pairs) >= 3 else pairs + disturbed)
-        best, middle = found.min(axis=0), np.median(found[:, :, 0], axis=0)
+        timings = np.array(pairs if len(pairs) >= 3 else pairs + disturbed)
+        best, middle = timings.min(axis=0), np.median(timings[:, :, 0], axis=0)
         out[job] = {
             "seconds": best[:, 0].tolist(),
             "cpu_seconds": best[:, 1].tolist(),
             "ratio": best[0, 0] / best[1, 0],
             "ratio_of_medians": middle[0] / middle[1],
-            "pairs": len(found),
+            "pairs": len(timings),
             "quiet": len(pairs) >= 3,
             "left_out": len(disturbed) if len(pairs) >= 3 else 0,
         }
@@ -153,16 +153,16 @@ def compare(title: str, folder: Path, peers: list[str], repeat: int) -> dict:
         figures: dict[str, dict] = {}
         # Ours before and after the others: the better of the two, as for everyone who repeats.
         for peer in ["fastdp", "fastdp-1-thread", *peers, "fastdp"]:
-            found = run(peer, folder, job, repeat if peer != "pandas" else 1)
-            if found and (peer not in figures or found["seconds"] < figures[peer]["seconds"]):
-                figures[peer] = found
+            record = run(peer, folder, job, repeat if peer != "pandas" else 1)
+            if record and (peer not in figures or record["seconds"] < figures[peer]["seconds"]):
+                figures[peer] = record
         ours = figures["fastdp"]["seconds"]
-        for peer, found in figures.items():
-            found["ratio"] = found["seconds"] / ours
-            extra = found["peak_mb"] - found["loaded_mb"]
+        for peer, record in figures.items():
+            record["ratio"] = record["seconds"] / ours
+            extra = record["peak_mb"] - record["loaded_mb"]
             print(
-                f"  {peer:<16}{found['seconds']:>9.3f}{found['ratio']:>8.1f}{found['cpu_seconds']:>9.3f}"
-                f"{found['peak_mb']:>9.0f}{extra:>14.0f}"
+                f"  {peer:<16}{record['seconds']:>9.3f}{record['ratio']:>8.1f}{record['cpu_seconds']:>9.3f}"
+                f"{record['peak_mb']:>9.0f}{extra:>14.0f}"
             )
         out["jobs"][job] = figures
     out["threads"] = compare_threads(title, folder)
@@ -171,19 +171,19 @@ def compare(title: str, folder: Path, peers: list[str], repeat: int) -> dict:
 
 def compare_threads(title: str, folder: Path, patience: float = 20.0) -> dict:
     """Both jobs on one thread and on two, as a table."""
-    found = run("threads", folder, str(patience), 15)
-    if found is None:
+    record = run("threads", folder, str(patience), 15)
+    if record is None:
         raise SystemExit("fastdp did not run")
     print(f"\n{title}, 1 thread and 2\n  {'job':<10}{'seconds':>16}{'ratio':>8}{'of medians':>12}{'cpu':>16}")
     for job in ("all 59", "7 outer"):
-        each = found[job]
+        each = record[job]
         seconds, cpu = ("{:.3f} {:.3f}".format(*each[key]) for key in ("seconds", "cpu_seconds"))
         disturbed = "" if each["quiet"] else "  (others used the machine)"
         print(
             f"  {job:<10}{seconds:>16}{each['ratio']:>8.2f}{each['ratio_of_medians']:>12.2f}{cpu:>16}"
             f"{disturbed}"
         )
-    return found
+    return record
 
 
 def main() -> None:
@@ -196,25 +196,25 @@ def main() -> None:
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child == "threads":
-        by_threads(Path(given.folder), float(given.job), given.repeat)
+    options = parser.parse_args()
+    if options.child == "threads":
+        by_threads(Path(options.folder), float(options.job), options.repeat)
         return
-    if given.child:
-        child(given.child, Path(given.folder), given.job, given.repeat)
+    if options.child:
+        child(options.child, Path(options.folder), options.job, options.repeat)
         return
     print(json.dumps(describe()))
-    peers = [p for p in given.peers.split(",") if p]
+    peers = [p for p in options.peers.split(",") if p]
     results = []
 
     def measure(title: str, folder: str) -> None:
-        if given.threads:
-            found = compare_threads(title, Path(folder), patience=60.0)
-            results.append({"title": title, "threads": found})
+        if options.threads:
+            record = compare_threads(title, Path(folder), patience=60.0)
+            results.append({"title": title, "threads": record})
         else:
-            results.append(compare(title, Path(folder), peers, given.repeat))
+            results.append(compare(title, Path(folder), peers, options.repeat))
 
-    sizes = [int(r) for r in given.rows.split(",")]
+    sizes = [int(r) for r in options.rows.split(",")]
     for rows in sizes:
         with tempfile.TemporaryDirectory() as folder:
             simulated(rows, Path(folder))
@@ -223,8 +223,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             chicago(max(sizes), Path(folder))
             measure(f"Chicago trips tiled to {max(sizes):,} rows", folder)
-    if not given.no_save:
-        keep("counting-threads" if given.threads else "counting", {"results": results})
+    if not options.no_save:
+        keep("counting-threads" if options.threads else "counting", {"results": results})
 
 
 if __name__ == "__main__":

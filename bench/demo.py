@@ -87,7 +87,7 @@ def score(truth: Path, run: fastdp.Run, page: Path, metrics: list[str] | None) -
     from fastdp._util.files import synthetic_path
     from fastdp.cli.show import scores_table
 
-    found = fastdp.evaluate(
+    scores = fastdp.evaluate(
         str(truth),
         str(synthetic_path(run.out)),
         schema=run.schema,
@@ -95,7 +95,7 @@ def score(truth: Path, run: fastdp.Run, page: Path, metrics: list[str] | None) -
         report=str(page),
         run=run,
     )
-    scores_table(found, None)
+    scores_table(scores, None)
     return page
 
 

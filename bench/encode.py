@@ -88,9 +88,9 @@ def polars(path: str, schema: str, weighed: bool = False):
         frame = pl.read_parquet(path, columns=columns)
         if weighed:
             frame = frame.with_columns(count=pl.len().over(rules.user))
-        found = frame.group_by(rules.user).len()
-        assert len(found) in (users, users + 1)  # a missing id is a group in Polars
-        return len(found)
+        per_user = frame.group_by(rules.user).len()
+        assert len(per_user) in (users, users + 1)  # a missing id is a group in Polars
+        return len(per_user)
 
     return work
 
@@ -111,18 +111,18 @@ CONTESTANTS = {
 
 def child(name: str, path: str, schema: str, repeat: int) -> None:
     work = CONTESTANTS[name](path, schema)
-    found = []
+    timings = []
     for _ in range(repeat):
         start, spent = time.perf_counter(), time.process_time()
         work()
-        found.append((time.perf_counter() - start, time.process_time() - spent))
-    seconds, cpu = (min(column) for column in zip(*found, strict=True))
+        timings.append((time.perf_counter() - start, time.process_time() - spent))
+    seconds, cpu = (min(column) for column in zip(*timings, strict=True))
     print(json.dumps({"seconds": seconds, "cpu_seconds": cpu, "peak_mb": peak_mb()}))
 
 
 def compare(title: str, path: Path, schema: str, repeat: int, rounds: int) -> dict:
     environment = os.environ | {"POLARS_MAX_THREADS": str(THREADS)}
-    found: dict[str, dict] = {}
+    figures: dict[str, dict] = {}
     path.read_bytes()
     for _ in range(rounds):
         for name in CONTESTANTS:
@@ -130,20 +130,20 @@ def compare(title: str, path: Path, schema: str, repeat: int, rounds: int) -> di
             command += ["--schema", schema, "--repeat", str(repeat)]
             done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
             new = json.loads(done.stdout.splitlines()[-1])
-            old = found.setdefault(name, new)
-            found[name] = {key: min(old[key], new[key]) for key in new}
+            old = figures.setdefault(name, new)
+            figures[name] = {key: min(old[key], new[key]) for key in new}
     print(f"\n{title}\n  {'':<16}{'seconds':>9}{'cpu':>9}{'peak MB':>9}")
-    for name, each in found.items():
+    for name, each in figures.items():
         print(f"  {name:<16}{each['seconds']:>9.3f}{each['cpu_seconds']:>9.3f}{each['peak_mb']:>9.0f}")
-    ours = found["fastdp"]
+    ours = figures["fastdp"]
     ratios = {
         name: {key: ours[key] / each[key] for key in ("seconds", "cpu_seconds")}
-        for name, each in found.items()
+        for name, each in figures.items()
         if each is not ours
     }
     for name, each in ratios.items():
         print(f"  fastdp takes {each['seconds']:.2f} of {name}'s time, {each['cpu_seconds']:.2f} of its cpu")
-    return {"title": title, "figures": found, "fastdp_over": ratios}
+    return {"title": title, "figures": figures, "fastdp_over": ratios}
 
 
 def main() -> None:
@@ -155,23 +155,23 @@ def main() -> None:
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--path", help=argparse.SUPPRESS)
     parser.add_argument("--schema", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        child(given.child, given.path, given.schema, given.repeat)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child, options.path, options.schema, options.repeat)
         return
     machine = describe()
     print(json.dumps(machine))
     results = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "trips.parquet")
-        schema = simulated(given.rows, path)
-        title = f"{given.rows:,} simulated taxi rows"
-        results.append(compare(title, path, schema, given.repeat, given.rounds))
+        schema = simulated(options.rows, path)
+        title = f"{options.rows:,} simulated taxi rows"
+        results.append(compare(title, path, schema, options.repeat, options.rounds))
         if CHICAGO.exists():
-            schema = chicago(given.rows, path)
-            title = f"Chicago trips tiled to {given.rows:,} rows"
-            results.append(compare(title, path, schema, given.repeat, given.rounds))
-    if not given.no_save:
+            schema = chicago(options.rows, path)
+            title = f"Chicago trips tiled to {options.rows:,} rows"
+            results.append(compare(title, path, schema, options.repeat, options.rounds))
+    if not options.no_save:
         keep("encode", {"load_average_at_start": machine["load_average"], "results": results})
 
 

@@ -207,35 +207,37 @@ def compare(truth: float, records: dict[str, dict]) -> dict:
     out: dict = {"loss_of_the_truth": truth}
     mbi = {c: r for c, r in ok.items() if c.startswith("mbi")}
     for name in (c for c in OURS if c in ok):
-        ours, found = ok[name], {}
+        ours, ratios = ok[name], {}
         if mbi:
             fastest = min(mbi, key=lambda c: mbi[c]["per_call"])
-            found["per call, mbi's fastest"] = mbi[fastest]["per_call"] / ours["per_call"]
-            found["per iteration, mbi's fastest"] = mbi[fastest]["per_call"] / ours["per_iteration"]
-            found["processor time per call, mbi's fastest"] = (
+            ratios["per call, mbi's fastest"] = mbi[fastest]["per_call"] / ours["per_call"]
+            ratios["per iteration, mbi's fastest"] = mbi[fastest]["per_call"] / ours["per_iteration"]
+            ratios["processor time per call, mbi's fastest"] = (
                 mbi[fastest]["cpu_per_call"] / ours["cpu_per_call"]
             )
-            found["memory, mbi's least"] = min(r["peak_mb"] for r in mbi.values()) / ours["peak_mb"]
-            found["own memory, mbi's least"] = min(r["own_mb"] for r in mbi.values()) / ours["own_mb"]
+            ratios["memory, mbi's least"] = min(r["peak_mb"] for r in mbi.values()) / ours["peak_mb"]
+            ratios["own memory, mbi's least"] = min(r["own_mb"] for r in mbi.values()) / ours["own_mb"]
             best = min(mbi, key=lambda c: mbi[c]["loss"][-1])
-            mine, theirs = time_to(ours, mbi[best]["loss"][-1]), mbi[best]["seconds"][-1]
-            found["to mbi's best loss"] = theirs / mine if mine else None
-            found["to mbi's best loss, with its compilation"] = (
-                (theirs + mbi[best]["compile"]) / mine if mine else None
+            our_time, theirs = time_to(ours, mbi[best]["loss"][-1]), mbi[best]["seconds"][-1]
+            ratios["to mbi's best loss"] = theirs / our_time if our_time else None
+            ratios["to mbi's best loss, with its compilation"] = (
+                (theirs + mbi[best]["compile"]) / our_time if our_time else None
             )
-            found["to mbi's best loss, without its set-up"] = (
-                (theirs - mbi[best]["setup"]) / mine if mine else None
+            ratios["to mbi's best loss, without its set-up"] = (
+                (theirs - mbi[best]["setup"]) / our_time if our_time else None
             )
         pgm = ok.get("private-pgm")
         if pgm:
-            found["per call, Private-PGM"] = pgm["per_call"] / ours["per_call"]
-            found["processor time per call, Private-PGM"] = pgm["cpu_per_call"] / ours["cpu_per_call"]
-            found["memory, Private-PGM"] = pgm["peak_mb"] / ours["peak_mb"]
+            ratios["per call, Private-PGM"] = pgm["per_call"] / ours["per_call"]
+            ratios["processor time per call, Private-PGM"] = pgm["cpu_per_call"] / ours["cpu_per_call"]
+            ratios["memory, Private-PGM"] = pgm["peak_mb"] / ours["peak_mb"]
             if "published" in pgm:
-                mine = time_to(ours, pgm["published"]["loss"])
-                found["to the published fit's loss"] = pgm["published"]["seconds"] / mine if mine else None
-                found["seconds to the published fit's loss"] = mine
-        out[name] = found
+                our_time = time_to(ours, pgm["published"]["loss"])
+                ratios["to the published fit's loss"] = (
+                    pgm["published"]["seconds"] / our_time if our_time else None
+                )
+                ratios["seconds to the published fit's loss"] = our_time
+        out[name] = ratios
     return out
 
 
@@ -273,18 +275,18 @@ def report(name: str, records: dict[str, dict], ratios: dict) -> None:
 
 
 def sampling(path: Path, limits: list[str]) -> dict:
-    found: dict[str, dict] = {}
+    records: dict[str, dict] = {}
     print("\nsampling, seconds")
     for rows in (1_000_000, 10_000_000):
         for contestant in ("fastdp", "mbi", "mbi extension"):
             if rows > 1_000_000 and contestant == "mbi":
                 continue  # over two minutes
             record = in_child([f"--one={contestant}", f"--problem={path}", f"--sample={rows}", *limits])
-            found[f"{rows} {contestant}"] = record
-            ours = found[f"{rows} fastdp"].get("seconds", float("nan"))
+            records[f"{rows} {contestant}"] = record
+            ours = records[f"{rows} fastdp"].get("seconds", float("nan"))
             ratio = record.get("seconds", float("nan")) / ours
             print(f"{rows:>12,} {contestant:14} {ratio:8.1f} x  {record}", flush=True)
-    return found
+    return records
 
 
 def main() -> None:
@@ -308,9 +310,9 @@ def main() -> None:
     kept = machine.RESULTS / "estimator.json"
     results: dict = json.loads(kept.read_text()) if kept.exists() else {}
 
-    def keep(name: str, found: dict) -> None:
+    def keep(name: str, figures: dict) -> None:
         if not options.no_save:
-            results[name] = {"machine": machine.describe(), "rows": options.rows, **found}
+            results[name] = {"machine": machine.describe(), "rows": options.rows, **figures}
             kept.write_text(json.dumps(results, indent=1) + "\n")
 
     wanted = [("identity", 10.0), ("adagrid", 1.0), ("adagrid", 10.0)]

@@ -61,8 +61,8 @@ def numpy_k_marginal(truth: Any, synthetic: Any) -> float:
         shares = []
         for (group, columns, sizes), count in zip(sides, rows, strict=True):
             cells = sizes[a] * sizes[b]
-            found = np.bincount(group * cells + columns[a] * sizes[b] + columns[b], minlength=groups * cells)
-            shares.append(found.reshape(groups, cells) / np.maximum(count, 1)[:, None])
+            counts = np.bincount(group * cells + columns[a] * sizes[b] + columns[b], minlength=groups * cells)
+            shares.append(counts.reshape(groups, cells) / np.maximum(count, 1)[:, None])
         distance = np.abs(shares[0] - shares[1]).sum(axis=1)
         distances.append(np.where((rows[0] == 0) | (rows[1] == 0), 2.0, distance))
     return float((2.0 - np.mean(distances, axis=0)[present].mean()) / 2.0)
@@ -87,9 +87,9 @@ def main() -> None:
     plain, expected = best(lambda: numpy_k_marginal(truth, synthetic), options.repeat)
     print(f"{'work':<44}{'rows':>12}{'seconds':>10}{'numpy / ours':>14}")
     print(f"{'numpy: k-marginal alone':<44}{options.numpy_rows:>12,}{plain:>10.2f}{'':>14}")
-    ours, found = best(lambda: deid2.score(truth, synthetic), options.repeat)
-    if abs(found["k_marginal_score"] - expected) > 1e-9:
-        raise SystemExit(f"k-marginal: ours {found['k_marginal_score']!r}, numpy {expected!r}")
+    ours, scores = best(lambda: deid2.score(truth, synthetic), options.repeat)
+    if abs(scores["k_marginal_score"] - expected) > 1e-9:
+        raise SystemExit(f"k-marginal: ours {scores['k_marginal_score']!r}, numpy {expected!r}")
     print(
         f"{'fastdp: all three deid2 scores, from Arrow':<44}{options.numpy_rows:>12,}{ours:>10.2f}"
         f"{plain / ours:>13.1f}x"

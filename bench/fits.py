@@ -155,10 +155,10 @@ def main() -> None:
                     key = f"{case}, epsilon {epsilon:g}, seed {seed}, {method}"
                     if key not in kept:
                         problem = problem or CASES[case](epsilon, seed)
-                        found = fitted_by_mbi(problem) if method == "mbi" else fitted(problem, method)
-                        if found is None:
+                        record = fitted_by_mbi(problem) if method == "mbi" else fitted(problem, method)
+                        if record is None:
                             continue
-                        kept[key] = found
+                        kept[key] = record
                         if not chosen.no_save:
                             machine.keep("fits", {"fits": kept})
                     line = kept[key]

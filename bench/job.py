@@ -47,22 +47,22 @@ def synth(data: Path, public: Path | None, out: Path, epsilon: float, mechanism:
     return {"seconds": seconds, "stages": stages, "peak_gb": kept["peak_bytes"] / 1e9}
 
 
-def show(name: str, found: dict) -> None:
-    stages = "  ".join(f"{k} {v:.1f}" for k, v in found["stages"].items())
-    print(f"{name:<28} {found['seconds']:6.1f} s  {found['peak_gb']:5.2f} GB   {stages}", flush=True)
+def show(name: str, record: dict) -> None:
+    stages = "  ".join(f"{k} {v:.1f}" for k, v in record["stages"].items())
+    print(f"{name:<28} {record['seconds']:6.1f} s  {record['peak_gb']:5.2f} GB   {stages}", flush=True)
 
 
 def times(folder: Path, most: int) -> dict:
-    found = {}
+    records = {}
     for rows in (most // 10, most):
         data, public = folder / f"trips-{rows}.parquet", folder / f"public-{rows}.parquet"
         pq.write_table(fastdp.simulate.taxi(rows, seed=1, year=2020), data)
         pq.write_table(fastdp.simulate.taxi(rows // 4, seed=2, year=2019), public)
         for epsilon in (1.0, 10.0):
             name = f"{rows:,} rows, epsilon {epsilon:g}"
-            found[name] = synth(data, public, folder / f"run-{rows}-{epsilon:g}", epsilon, "taxi-adagrid")
-            show(name, found[name])
-    return found
+            records[name] = synth(data, public, folder / f"run-{rows}-{epsilon:g}", epsilon, "taxi-adagrid")
+            show(name, records[name])
+    return records
 
 
 def chicago(folder: Path) -> dict:
@@ -78,9 +78,9 @@ def chicago(folder: Path) -> dict:
                 real["taxi_id"], *(pa.scalar(t, real["taxi_id"].type) for t in (str(i), "-"))
             )
             writer.write_table(real.set_column(at, "taxi_id", ids.cast(real["taxi_id"].type)))
-    found = synth(data, None, folder / "chicago", 1.0, "mst", "--schema", "taxi-chicago")
-    show("Chicago tiled to 10M, mst", found)
-    return {"chicago": found}
+    record = synth(data, None, folder / "chicago", 1.0, "mst", "--schema", "taxi-chicago")
+    show("Chicago tiled to 10M, mst", record)
+    return {"chicago": record}
 
 
 def scores(folder: Path, rows: int, seeds: int) -> dict:
@@ -91,7 +91,7 @@ def scores(folder: Path, rows: int, seeds: int) -> dict:
     schema = fastdp.Schema.load("taxi-deid2")
     tables = [fastdp.read(str(p), schema, public=q) for p, q in ((truth, False), (public, True))]
     plain = recipe_of("taxi-adagrid")
-    found = {}
+    figures = {}
     for calibration in ("gdp", "classic-rdp"):
         for epsilon in (1.0, 10.0):
             recipe = {"mechanism": "adagrid", **plain.fields, "calibration": calibration}
@@ -107,9 +107,9 @@ def scores(folder: Path, rows: int, seeds: int) -> dict:
             mean = np.mean(got, axis=0)
             half = 2.776 * np.std(got, axis=0, ddof=1) / np.sqrt(seeds) if seeds == 5 else np.std(got, axis=0)
             name = f"{calibration}, epsilon {epsilon:g}"
-            found[name] = {k: [float(m), float(h)] for k, m, h in zip(KEYS, mean, half)}
+            figures[name] = {k: [float(m), float(h)] for k, m, h in zip(KEYS, mean, half)}
             print(f"{name:<24} " + "  ".join(f"{m:.4f} +- {h:.4f}" for m, h in zip(mean, half)), flush=True)
-    return found
+    return figures
 
 
 KEYS = ("k_marginal_score", "pickup_dropoff_score", "higher_order_conjunction")
@@ -126,13 +126,13 @@ def main() -> None:
     try:
         if options.what == "scores":
             print("mean and half of the 95 % interval of " + ", ".join(KEYS))
-            found = scores(folder, options.rows, options.seeds)
+            figures = scores(folder, options.rows, options.seeds)
         else:
-            found = times(folder, options.rows) if options.what == "times" else chicago(folder)
+            figures = times(folder, options.rows) if options.what == "times" else chicago(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if not options.no_save:
-        machine.keep(f"job-{options.what}", {"rows": options.rows, "found": found})
+        machine.keep(f"job-{options.what}", {"rows": options.rows, "found": figures})
     print(f"peak of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
 
 

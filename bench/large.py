@@ -90,7 +90,7 @@ def main() -> None:
     if options.one:
         print(json.dumps(run(options.one, options.calls, bool(options.converge), options.tables)))
         return
-    found = {}
+    records = {}
     for cells, converge in [(c, False) for c in options.cells] + [(c, True) for c in options.converge]:
         load = machine.describe()["load_average"]
         command = [sys.executable, "-m", "bench.large", f"--one={cells}", f"--calls={options.calls}"]
@@ -98,12 +98,12 @@ def main() -> None:
         done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
         name = f"{cells}{' to the noise level' if converge else ''}"
         if done.returncode:
-            found[name] = {"error": done.stderr.strip().splitlines()[-1:]}
+            records[name] = {"error": done.stderr.strip().splitlines()[-1:]}
         else:
-            found[name] = json.loads(done.stdout) | {"load": load}
-        print(name, found[name], flush=True)
+            records[name] = json.loads(done.stdout) | {"load": load}
+        print(name, records[name], flush=True)
         if not options.no_save:
-            kept = {"machine": machine.describe(), "found": found}
+            kept = {"machine": machine.describe(), "found": records}
             RESULTS.mkdir(exist_ok=True)
             (RESULTS / "large.json").write_text(json.dumps(kept, indent=1) + "\n")
 

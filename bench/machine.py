@@ -24,8 +24,8 @@ def _read(path: str) -> str:
 def processor() -> str:
     """Model of the processor as the kernel gives it."""
     text = _read("/proc/cpuinfo")
-    found = re.search(r"^(?:model name|Model|CPU part)\s*:\s*(.+)$", text, re.M)
-    return found[1].strip() if found else platform.processor() or "unknown"
+    match = re.search(r"^(?:model name|Model|CPU part)\s*:\s*(.+)$", text, re.M)
+    return match[1].strip() if match else platform.processor() or "unknown"
 
 
 def caches() -> dict[str, str]:
@@ -61,24 +61,24 @@ def describe() -> dict:
 
 def busy_seconds() -> float:
     """Processor time of all that ran on this machine since it started; nan where the system does not tell."""
-    found = re.search(r"^cpu +(.+)$", _read("/proc/stat"), re.M)
-    if not found:
+    match = re.search(r"^cpu +(.+)$", _read("/proc/stat"), re.M)
+    if not match:
         return float("nan")
-    user, nice, system, _idle, _wait, *interrupts = map(int, found[1].split()[:8])
+    user, nice, system, _idle, _wait, *interrupts = map(int, match[1].split()[:8])
     return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_mb() -> float:
     """Peak resident memory of this process so far, in MB (from the kernel's high-water mark)."""
-    found = re.search(r"VmHWM:\s*(\d+)", _read("/proc/self/status"))
-    if found:
-        return int(found[1]) / 1024
+    match = re.search(r"VmHWM:\s*(\d+)", _read("/proc/self/status"))
+    if match:
+        return int(match[1]) / 1024
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def keep(name: str, found: dict) -> None:
+def keep(name: str, figures: dict) -> None:
     """Puts figures into bench/results/NAME.json, with the machine they came from."""
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": describe(), **found}, indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": describe(), **figures}, indent=1) + "\n")

@@ -244,11 +244,11 @@ def make(
     kind: str, epsilon: float, calibration: str, rows: int, noise_seed: int = 1, seed: int = 0
 ) -> Problem:
     """One problem: `noise_seed` fixes the noise, `seed` the simulated rows."""
-    known = counts(rows, seed)
-    weighted = known[str(CLIP[epsilon])]
+    exact = counts(rows, seed)
+    weighted = exact[str(CLIP[epsilon])]
     noisy = measure(weighted, SIGMA[calibration][epsilon], kind, noise_seed)
     name = path_of(kind, epsilon, calibration, rows).stem
-    return Problem(name, DOMAIN, noisy, OUTER, known["truth"], weighted, rows)
+    return Problem(name, DOMAIN, noisy, OUTER, exact["truth"], weighted, rows)
 
 
 def prepare(rows: int, wanted: list[tuple[str, float, str]]) -> list[Path]:

@@ -72,8 +72,8 @@ def score(truth: dict[str, np.ndarray], model, rows: int, seed: int) -> list[flo
         taxi=(None, None),
         threads=resolve(None),
     )
-    found = prepared.score(detail=False)
-    return [found[k] for k in SCORES]
+    scores = prepared.score(detail=False)
+    return [scores[k] for k in SCORES]
 
 
 def fit_by(rule: str, problem: Problem, asked: list, total: float, noise_calls: int):
@@ -98,18 +98,18 @@ def fit_by(rule: str, problem: Problem, asked: list, total: float, noise_calls: 
     return fastdp.fit(problem.domain, asked, total=total, **options)
 
 
-def one(problem: Problem, truth: dict[str, np.ndarray], seed: int, rules, found: dict[str, dict]) -> None:
-    """Adds scores, loss, calls and seconds of every rule that is not in `found`."""
+def one(problem: Problem, truth: dict[str, np.ndarray], seed: int, rules, ends: dict[str, dict]) -> None:
+    """Adds scores, loss, calls and seconds of every rule that is not in `ends`."""
     asked = to_fastdp(problem)
     total = estimate_total(problem.domain, asked)[0]
-    calls = found["noise"]["calls"] if "noise" in found else 0
-    for rule in (r for r in rules if r not in found):
+    calls = ends["noise"]["calls"] if "noise" in ends else 0
+    for rule in (r for r in rules if r not in ends):
         started = time.perf_counter()
         model = fit_by(rule, problem, asked, total, calls)
         spent = time.perf_counter() - started
         calls = model.iterations if rule == "noise" else calls
         scores = score(truth, model, round(total), seed)
-        found[rule] = {
+        ends[rule] = {
             "scores": scores,
             "loss": model.loss,
             "rows_measured_half": sum(m.y.size for m in problem.measured) / 2,
@@ -145,11 +145,11 @@ def summarise(runs: list[dict[str, dict]]) -> dict[str, dict]:
     return out
 
 
-def show(name: str, found: dict[str, dict]) -> None:
+def show(name: str, ends: dict[str, dict]) -> None:
     print(
         f"\n{name}: mean and half of the 95 % interval of k-marginal, pickup-dropoff; difference to published"
     )
-    for rule, f in found.items():
+    for rule, f in ends.items():
         line = "   ".join(f"{m:.4f} +- {h:.4f}" for m, h in zip(f["mean"], f["half"], strict=True))
         if "above_published" in f:
             pairs = zip(f["above_published"], f["above_published_half"], strict=True)
@@ -163,7 +163,7 @@ def across(results: dict, epsilon: float) -> None:
     if not (ours and theirs):
         return
     both = zip(ours["runs"], theirs["runs"], strict=False)
-    n = sum("refined" in mine and "published" in other for mine, other in both)
+    n = sum("refined" in first and "published" in other for first, other in both)
     if not n:
         return
     gap = np.array(

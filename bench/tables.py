@@ -113,9 +113,9 @@ class Scorer:
         made = fastdp.Table.from_codes(self.domain, codes, public=True)
         out = []
         for cliques, truth in zip(self.groups, self.truth):
-            found = fastdp.marginals(made, cliques)
+            counts = fastdp.marginals(made, cliques)
             gaps = [
-                np.abs(truth[c] / self.table.rows - found[c] / max(1, made.rows)).sum() / 2 for c in cliques
+                np.abs(truth[c] / self.table.rows - counts[c] / max(1, made.rows)).sum() / 2 for c in cliques
             ]
             out.append(float(np.mean(gaps)))
         return out[0], out[1]
@@ -135,19 +135,19 @@ def ours(mechanism, columns, epsilon, seed):
 def peer(name, columns, epsilon, seed, python, limit):
     """(codes, seconds) of a peer in a process of its own, or the reason why there are none."""
     with tempfile.TemporaryDirectory() as folder:
-        given, made = Path(folder, "in.npz"), Path(folder, "out.npz")
+        source, made = Path(folder, "in.npz"), Path(folder, "out.npz")
         sizes = json.dumps({a: n for a, (n, _) in columns.items()})
-        np.savez(given, sizes=np.array(sizes), **{f"x_{a}": c for a, (_, c) in columns.items()})
+        np.savez(source, sizes=np.array(sizes), **{f"x_{a}": c for a, (_, c) in columns.items()})
         script = Path(__file__).with_name("tables_peers.py")
-        command = [python, str(script), name, str(given), str(made), str(epsilon), str(DELTA), str(seed)]
+        command = [python, str(script), name, str(source), str(made), str(epsilon), str(DELTA), str(seed)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
         except subprocess.TimeoutExpired:
             return None, f"not done in {limit:g} s"
         if not made.exists():
             return None, (done.stderr.strip().splitlines() or ["it failed"])[-1][:200]
-        with np.load(made) as found:
-            return {a: found[f"x_{a}"] for a in columns}, float(found["seconds"])
+        with np.load(made) as arrays:
+            return {a: arrays[f"x_{a}"] for a in columns}, float(arrays["seconds"])
 
 
 def measure(options) -> list[dict]:
@@ -209,8 +209,8 @@ def svg(lines, epsilon=1.0) -> str:
         'font-family="sans-serif" font-size="11">'
     ]
     for i, name in enumerate(names):
-        mine = [line for line in lines if line["table"] == name]
-        xs, ys = [line["seconds"] for line in mine], [line["two"] for line in mine]
+        of_table = [line for line in lines if line["table"] == name]
+        xs, ys = [line["seconds"] for line in of_table], [line["two"] for line in of_table]
         left, right = math.log10(min(xs)) - 0.2, math.log10(max(xs)) + 0.9
         low, top = math.log10(min(ys)) - 0.1, math.log10(max(ys)) + 0.1
         x0, y0 = gap + i * (wide + gap), 30
@@ -224,7 +224,7 @@ def svg(lines, epsilon=1.0) -> str:
         for value in (min(ys), max(ys)):
             y = y0 + (top - math.log10(value)) / (top - low) * high
             parts.append(f'<text x="{x0 - 4}" y="{y:.0f}" text-anchor="end">{value:.3f}</text>')
-        for line in mine:
+        for line in of_table:
             x = x0 + (math.log10(line["seconds"]) - left) / (right - left) * wide
             y = y0 + (top - math.log10(line["two"])) / (top - low) * high
             colour = COLOURS.get(line["who"], "#34495e")

@@ -37,11 +37,11 @@ def smartnoise(kind, frame, sizes, epsilon, delta, seed):
     return model.sample(len(frame)), start
 
 
-def main(name, given, made, epsilon, delta, seed):
+def main(name, source, made, epsilon, delta, seed):
     library, kind = name.split()
-    with np.load(given) as found:
-        sizes = json.loads(str(found["sizes"]))
-        frame = pd.DataFrame({a: found[f"x_{a}"] for a in sizes})
+    with np.load(source) as arrays:
+        sizes = json.loads(str(arrays["sizes"]))
+        frame = pd.DataFrame({a: arrays[f"x_{a}"] for a in sizes})
     peer = {"dpmm": dpmm, "smartnoise": smartnoise}[library]
     rows, start = peer(kind, frame, sizes, float(epsilon), float(delta), int(seed))
     seconds = time.perf_counter() - start

@@ -74,16 +74,16 @@ def phases(notes: np.ndarray) -> list[list[tuple[str, float]]]:
     """(what, seconds) of every piece, by phase. What a thread does after the last index of a loop is its own:
     "alone"."""
     base = int(notes[0, 0])
-    found: list[list[tuple[str, float]]] = [[]]
+    parts: list[list[tuple[str, float]]] = [[]]
     for (counter, _, start), (_, _, end) in zip(notes[:-1].tolist(), notes[1:].tolist()):
         if counter == 0:
-            found.append([])
+            parts.append([])
             what = "alone"
         else:
             loop = (counter - base) // 8
             what = LOOPS[0] if loop == 0 else LOOPS[1 + (loop - 1) % 8]
-        found[-1].append((what, (end - start) * 1e-9))
-    return [phase for phase in found if phase]
+        parts[-1].append((what, (end - start) * 1e-9))
+    return [phase for phase in parts if phase]
 
 
 def forecast(work: list[list[tuple[str, float]]], threads: int) -> float:

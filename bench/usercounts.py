@@ -95,19 +95,19 @@ def scores(rows: int, seeds: int, part: float) -> dict:
         "false presences"
     )
     print(f"{'':<32}" + "".join(f"{f'epsilon {e:g}':>26}" for e in EPSILONS))
-    found = {}
+    figures = {}
     for name, values in got.items():
         a = np.array(values)
         half = stats.t.ppf(0.975, seeds - 1) * a.std(axis=0, ddof=1) / np.sqrt(seeds)
         mean = a.mean(axis=0)
         cells = [f"{m[0]:.4f} +- {h[0]:.4f} ({m[1]:.2f})" for m, h in zip(mean, half, strict=True)]
         print(f"{name:<32}" + "".join(f"{c:>26}" for c in cells), flush=True)
-        found[name] = {
+        figures[name] = {
             "score": mean[:, 0].tolist(),
             "half": half[:, 0].tolist(),
             "false": mean[:, 1].tolist(),
         }
-    return {"rows": rows, "seeds": seeds, "epsilons": EPSILONS, "found": found}
+    return {"rows": rows, "seeds": seeds, "epsilons": EPSILONS, "found": figures}
 
 
 def people(rows: int, users: int) -> pa.Table:
@@ -141,7 +141,7 @@ print(u - t, time.perf_counter() - u)
 
 
 def reach(rows: int, users: int) -> dict:
-    found: dict = {"rows": rows, "users": users}
+    figures: dict = {"rows": rows, "users": users}
     with tempfile.TemporaryDirectory() as folder:
         data, public = Path(folder, "calls.parquet"), Path(folder, "public.parquet")
         pq.write_table(people(rows, users), data)
@@ -155,7 +155,7 @@ def reach(rows: int, users: int) -> dict:
             subprocess.run(command, check=True)
             whole = time.perf_counter() - start
             kept = json.loads(Path(f"{out}.private", "timings.json").read_text())
-            found["peak_gb"] = kept["peak_bytes"] / 1e9
+            figures["peak_gb"] = kept["peak_bytes"] / 1e9
             scripts = [
                 subprocess.run(
                     [sys.executable, "-c", s, str(data)], check=True, capture_output=True, text=True
@@ -166,13 +166,13 @@ def reach(rows: int, users: int) -> dict:
             reading, counting = (float(x) for x in scripts[1].stdout.split())
             now = {"command": whole, "read": reading, "count": counting, "polars read and group_by": polars}
             best = {k: min(v, best.get(k, v)) for k, v in now.items()}
-    found["seconds"] = best
-    found["ratio to polars"] = (best["read"] + best["count"]) / best["polars read and group_by"]
+    figures["seconds"] = best
+    figures["ratio to polars"] = (best["read"] + best["count"]) / best["polars read and group_by"]
     for name, seconds in best.items():
         print(f"{name:<28} {seconds:6.2f} s")
-    print(f"{'read and count / polars':<28} {found['ratio to polars']:6.2f}")
-    print(f"{'peak memory of the command':<28} {found['peak_gb']:6.2f} GB")
-    return found
+    print(f"{'read and count / polars':<28} {figures['ratio to polars']:6.2f}")
+    print(f"{'peak memory of the command':<28} {figures['peak_gb']:6.2f} GB")
+    return figures
 
 
 def main() -> None:
@@ -186,13 +186,13 @@ def main() -> None:
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     if options.what == "scores":
-        found = scores(options.rows or 800_000, options.seeds, options.public)
+        figures = scores(options.rows or 800_000, options.seeds, options.public)
     else:
         rows = options.rows or 10_000_000
-        found = reach(rows, rows // 10)
+        figures = reach(rows, rows // 10)
     if not options.no_save:
         part = "" if options.what == "reach" or options.public == 1.0 else f"-public-{options.public:g}"
-        machine.keep(f"usercounts-{options.what}{part}", found)
+        machine.keep(f"usercounts-{options.what}{part}", figures)
 
 
 if __name__ == "__main__":

@@ -73,11 +73,11 @@ class Measurement:
                 f"measurement of {clique!r}: the query has {rows} rows but there are {values.size} values"
             )
 
-    def _floats(self, given, what: str) -> np.ndarray:
+    def _floats(self, numbers, what: str) -> np.ndarray:
         """Read-only float64: the array given where it is already both, else a copy; integers are taken from
         plain Python numbers and lists only."""
-        array = np.asarray(given)
-        ours = isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")
+        array = np.asarray(numbers)
+        ours = isinstance(numbers, np.ndarray | np.generic) or hasattr(numbers, "__array__")
         if array.dtype.kind in "iub" and ours and not (what == "sigma" and array.ndim == 0):
             raise MeasurementError(
                 f"measurement of {self.clique!r}: {what} are integers; noisy answers are float64 (convert "

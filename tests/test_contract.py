@@ -106,13 +106,13 @@ PROMISED = {
 
 @pytest.mark.parametrize("name", PROMISED)
 def test_promised_arguments_are_taken_by_name(name):
-    found = inspect.signature(attrgetter(name)(fastdp)).parameters
+    parameters = inspect.signature(attrgetter(name)(fastdp)).parameters
     for promised in PROMISED[name]:
         argument, _, default = promised.partition("=")
-        assert argument in found, f"fastdp.{name} takes no {argument!r}"
+        assert argument in parameters, f"fastdp.{name} takes no {argument!r}"
         if default:
-            assert repr(found[argument].default) == default
-        assert found[argument].kind is not inspect.Parameter.POSITIONAL_ONLY
+            assert repr(parameters[argument].default) == default
+        assert parameters[argument].kind is not inspect.Parameter.POSITIONAL_ONLY
 
 
 def test_a_model_and_a_run_have_what_is_promised():

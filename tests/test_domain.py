@@ -19,9 +19,9 @@ def test_maximal_against_every_pair(given_cliques):
 
 @given(st.lists(st.integers(1, 50), max_size=20), st.integers(1, 60))
 def test_batches_cover_everything_once(cells, limit):
-    found = list(batches(cells, limit))
-    assert [i for start, stop in found for i in range(start, stop)] == list(range(len(cells)))
-    assert all(stop - start == 1 or sum(cells[start:stop]) <= limit for start, stop in found)
+    ranges = list(batches(cells, limit))
+    assert [i for start, stop in ranges for i in range(start, stop)] == list(range(len(cells)))
+    assert all(stop - start == 1 or sum(cells[start:stop]) <= limit for start, stop in ranges)
 
 
 def test_recoded_sizes():

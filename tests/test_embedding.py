@@ -31,9 +31,9 @@ class Context:
 
 @pytest.fixture(scope="module")
 def task():
-    found = {}
-    exec(re.search(r"```python\n(.*?)```", TEXT, re.S)[1], found)
-    return found["synthesize_table"]
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", TEXT, re.S)[1], names)
+    return names["synthesize_table"]
 
 
 def test_the_documented_task_survives_cancellation_retry_and_an_exhausted_budget(task, tmp_path):

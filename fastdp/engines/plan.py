@@ -142,14 +142,14 @@ def project_all(
             work.relieve()
     work.run()
     out: dict[Clique, np.ndarray] = {}
-    given: set[frozenset[str]] = set()
+    handed_out: set[frozenset[str]] = set()
     for clique in wanted:
         if clique in out:
             continue
         order, table = tables_of[frozenset(clique)]
         turned = table.transpose([order.index(name) for name in clique])
-        out[clique] = np.array(turned, order="C", copy=True if frozenset(clique) in given else None)
-        given.add(frozenset(clique))
+        out[clique] = np.array(turned, order="C", copy=True if frozenset(clique) in handed_out else None)
+        handed_out.add(frozenset(clique))
     return out
 
 

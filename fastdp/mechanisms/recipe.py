@@ -48,11 +48,11 @@ class Recipe:
     def limited(self, **limits: Any) -> Recipe:
         """The recipe with these fields (None: not given) set; UsageError where the mechanism has no such
         field."""
-        given = {key: value for key, value in limits.items() if value is not None}
-        for key in given:
+        limited = {key: value for key, value in limits.items() if value is not None}
+        for key in limited:
             if key not in get(self.mechanism).__struct_fields__:
                 raise UsageError(f"{self.mechanism} cannot be limited by {key}: it is for cliquetree and aim")
-        return replace(self, fields={**self.fields, **given}) if given else self
+        return replace(self, fields={**self.fields, **limited}) if limited else self
 
     def _where(self, key: str) -> str:
         start = f"recipe {self.name!r}" if self.name and self.name != self.mechanism else self.mechanism

@@ -156,10 +156,10 @@ class Model:
             if set(clique) <= set(axes):
                 variance = _sum_to((error**2).reshape(self.domain.shape(axes)), axes, clique).reshape(-1)
                 best = np.minimum(best, variance)
-        known = np.isfinite(best)
+        finite = np.isfinite(best)
         weights = _squared(asked)
-        unknown = weights @ (~known).astype(float) > 0
-        errors = np.sqrt(weights @ np.where(known, best, 0.0))
+        unknown = weights @ (~finite).astype(float) > 0
+        errors = np.sqrt(weights @ np.where(finite, best, 0.0))
         errors[unknown] = np.inf
         return values, errors
 

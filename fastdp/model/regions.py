@@ -210,11 +210,11 @@ def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarr
     for axis, a in enumerate(m.clique):
         number: int | None = 0
         if isinstance(query, Binned):
-            given = np.asarray(query.maps[axis])
-            bins = first_seen(given)
+            merge = np.asarray(query.maps[axis])
+            bins = first_seen(merge)
             number = partitions.number(a, bins)
             old = np.zeros(bins.max() + 1, np.int64)  # the given number of every bin
-            old[bins] = given
+            old[bins] = merge
             if old.size < cube.shape[axis]:
                 empty = np.delete(np.arange(cube.shape[axis]), old)
                 constant += 0.5 * float((cube.take(empty, axis) ** 2 / spread.take(empty, axis)).sum())

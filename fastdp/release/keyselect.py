@@ -239,7 +239,7 @@ def _batches(
     import pyarrow.compute as pc
 
     from ..tables import sources, textvalues
-    from ..tables.ingest import _known, plain_ids
+    from ..tables.ingest import plain_ids, with_id
 
     wanted = [name] if schema.user is None else [name, schema.user]
     for part in sources.open_parts(source, schema.dialect):
@@ -253,8 +253,8 @@ def _batches(
                     ids = batch.column(schema.user)
                     text = part.is_text(schema.user)
                     ids = textvalues.ids(ids, schema.user_dtype) if text else plain_ids(ids)
-                    known = _known(ids) if schema.null_user == "drop" else None
-                    keep = keep if known is None else pc.and_(keep, pa.array(known))
+                    has_id = with_id(ids) if schema.null_user == "drop" else None
+                    keep = keep if has_id is None else pc.and_(keep, pa.array(has_id))
                     ids = ids.filter(keep)
                 yield keys.filter(keep), ids
 

@@ -198,12 +198,12 @@ def _clip(
 ) -> tuple[float | None, int | None, tuple[ClipOption, ...], float | None]:
     """(share of the public rows lost at this clip, the clip suggested, clips the run may choose, noise of
     what it chooses by)."""
-    given = {"public": public is not False, "user": schema.user is not None}
-    chosen = given["user"] and config.clip == PRIVATE
+    facts = {"public": public is not False, "user": schema.user is not None}
+    chosen = facts["user"] and config.clip == PRIVATE
     table = None if isinstance(public, bool) or public.user is None else public
     if table is None and not chosen:
         return None, None, (), None
-    clip_criteria = config.clip_criteria(schema.domain, **given)
+    clip_criteria = config.clip_criteria(schema.domain, **facts)
     noise = unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
     lost, suggested, costs = None, None, {}
     if table is not None and (clip_criteria or not outline.measurements):  # else only users are counted
@@ -220,7 +220,7 @@ def _clip(
     grid = candidates(clip)
     some = {*grid[:: max(1, len(grid) // 7)], clip} | ({suggested} if suggested else set())
     lines = tuple(ClipOption(c, c * cell, *costs.get(c, ())) for c in sorted(some))
-    return lost, suggested, lines, users_sigma(1, users_share(config, **given), mu, pure=False)
+    return lost, suggested, lines, users_sigma(1, users_share(config, **facts), mu, pure=False)
 
 
 def _drowned(

@@ -313,9 +313,9 @@ def _encode(
     if users is not None:
         ids = plain_ids(batch.column(schema.user))
         if schema.null_user == "drop":
-            known = _known(ids)
-            if known is not None:
-                keep = known if keep is None else keep & known
+            has_id = with_id(ids)
+            if has_id is not None:
+                keep = has_id if keep is None else keep & has_id
     rows = batch.num_rows
     if keep is not None and not keep.all():
         codes = {name: column[keep] for name, column in codes.items()}
@@ -360,7 +360,7 @@ def plain_ids(ids: pa.Array) -> pa.Array:
     return ids
 
 
-def _known(ids: pa.Array) -> np.ndarray | None:
+def with_id(ids: pa.Array) -> np.ndarray | None:
     """Which ids are neither null nor NaN; None: all of them."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -58,9 +58,9 @@ class UserIndex:
         valid = _validity(ids)
         if pa.types.is_floating(kind):
             words = _values(ids.cast(pa.float64()), np.float64)
-            known = ~np.isnan(words)
-            if not known.all():
-                valid = known.view(np.uint8) if valid is None else valid & known.view(np.uint8)
+            has_id = ~np.isnan(words)
+            if not has_id.all():
+                valid = has_id.view(np.uint8) if valid is None else valid & has_id.view(np.uint8)
             return self._words("float", (words + 0.0).view(np.uint64), valid)
         if pa.types.is_uint64(kind):
             return self._words("uint64", _values(ids, np.uint64), valid)

@@ -121,10 +121,10 @@ def residuals(runs=40, seed=None, alarm=1e-6):
                 sigma = np.broadcast_to(got.sigma, got.values.shape)
                 cells.append((got.values - true.values) / sigma)
                 totals.append((got.values - true.values).sum() / math.sqrt(np.square(sigma).sum()))
-    for name, found in (("cells", np.concatenate(cells)), ("totals", np.array(totals))):
-        assert (found != 0).all(), f"{name} went out without noise"
-        size = float(np.square(found).sum())
-        low, high = chi2.ppf([alarm / 4, 1 - alarm / 4], len(found))
+    for name, standardised in (("cells", np.concatenate(cells)), ("totals", np.array(totals))):
+        assert (standardised != 0).all(), f"{name} went out without noise"
+        size = float(np.square(standardised).sum())
+        low, high = chi2.ppf([alarm / 4, 1 - alarm / 4], len(standardised))
         assert low < size < high, f"the noise of the {name} is not of the stated size"
     return np.array([c[0] for c in cells])
 

@@ -22,8 +22,8 @@ def test_whose_ranks_are_equal_does_not_depend_on_others(monkeypatch):
 
     def counted(rows):
         source = pa.table({"who": [w for w, _ in rows], "city": [c for _, c in rows]})
-        found, counts = count_keys(source, schema(), "city", "string", 1)
-        return dict(zip(found, counts.tolist(), strict=True))
+        keys, counts = count_keys(source, schema(), "city", "string", 1)
+        return dict(zip(keys, counts.tolist(), strict=True))
 
     without = counted(planted)
     for victim in ("x", "y", "z"):
@@ -52,26 +52,26 @@ def test_no_single_value_stops_the_selection(source, dtype, tmp_path):
         path = tmp_path / "x.csv"
         path.write_text(source)
         source = str(path)
-    known = schema(dtype=dtype, values=(1,) if dtype == "int64" else ("?",))
-    found, counts = count_keys(source, known, "city", dtype, 1)
-    assert counts[found.index(4 if dtype == "int64" else "4")] == 2
-    select_keys(source, known, "city", epsilon=1.0, delta=1e-6, seed=1)
+    typed = schema(dtype=dtype, values=(1,) if dtype == "int64" else ("?",))
+    keys, counts = count_keys(source, typed, "city", dtype, 1)
+    assert counts[keys.index(4 if dtype == "int64" else "4")] == 2
+    select_keys(source, typed, "city", epsilon=1.0, delta=1e-6, seed=1)
 
 
 def test_large_whole_numbers_stay_themselves_beside_a_bad_one(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text(f"who,city\n1,{2**53 + 1}\n2,1.5\n3, 07 \n")
-    known = schema(dtype="int64", values=(1,))
-    found, _ = count_keys(str(path), known, "city", "int64", 1)
-    assert sorted(found) == [7, 2**53 + 1]
+    typed = schema(dtype="int64", values=(1,))
+    keys, _ = count_keys(str(path), typed, "city", "int64", 1)
+    assert sorted(keys) == [7, 2**53 + 1]
 
 
 def test_ids_that_are_not_utf8_stay_apart(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes(b"who,city\n\xff,a\n\xff,b\n\xfe,a\n\xfe,b\n")
-    known = schema().with_dialect({"encoding": "latin-1"})
-    found, counts = count_keys(str(path), known, "city", "string", 1)
-    assert counts.sum() == 2 and set(found) == {"a", "b"}
+    latin = schema().with_dialect({"encoding": "latin-1"})
+    keys, counts = count_keys(str(path), latin, "city", "string", 1)
+    assert counts.sum() == 2 and set(keys) == {"a", "b"}
 
 
 def test_types_that_cannot_be_keys_are_refused_before_any_row_is_read():

@@ -27,10 +27,10 @@ def schema(**more):
     return fastdp.Schema.from_dict(plain)
 
 
-def read(folder, name, data, known=None, **options):
+def read(folder, name, data, rules=None, **options):
     path = Path(folder, name)
     path.write_bytes(data)
-    return fastdp.read(path, known or schema(), **options)
+    return fastdp.read(path, rules or schema(), **options)
 
 
 HONEST = 1000
@@ -101,9 +101,9 @@ def test_the_issue_in_numbers(tmp_path):
 @pytest.mark.parametrize("policy", ["drop", "null"])
 def test_lines_of_the_wrong_shape_follow_the_policy(tmp_path, policy):
     """Dropped, or a row of nulls, which has no user: `null` of the user then decides."""
-    known = schema(dialect={"malformed": policy}, user={"column": "who", "max_rows": 2, "null": "own"})
+    rules = schema(dialect={"malformed": policy}, user={"column": "who", "max_rows": 2, "null": "own"})
     huge = b"9" * (textblocks.MAX_LINE + 1)
-    table = read(tmp_path, "x.csv", b'who,a\n1,1\n2,"\n3\n%s\n4,4\n' % huge, known)
+    table = read(tmp_path, "x.csv", b'who,a\n1,1\n2,"\n3\n%s\n4,4\n' % huge, rules)
     assert table._malformed == 3
     assert table.rows == (2 if policy == "drop" else 5) and table.users == table.rows
     assert (local(table).marginals([("a",)], 2)["a",] >> 20)[11] == (0 if policy == "drop" else 3)
@@ -269,13 +269,13 @@ def typed_rows(who):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    mine=typed_rows("1"),
+    own=typed_rows("1"),
     others=st.lists(typed_rows("2") | typed_rows(None) | typed_rows("é"), max_size=3),
     form=st.sampled_from(["parquet", "arrow", "arrows", "table"]),
     group=st.integers(1, 5),
 )
-def test_no_row_of_parquet_or_arrow_changes_what_another_becomes(mine, others, form, group):
-    known = schema(columns=COLUMNS)
+def test_no_row_of_parquet_or_arrow_changes_what_another_becomes(own, others, form, group):
+    rules = schema(columns=COLUMNS)
     names = ["who", *TYPED]
     types = [pa.string(), *(kind for kind, _ in TYPED.values())]
 
@@ -283,7 +283,7 @@ def test_no_row_of_parquet_or_arrow_changes_what_another_becomes(mine, others, f
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
         table = pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=names)
         if form == "table":
-            return fastdp.read(table, known)
+            return fastdp.read(table, rules)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, f"x.{form}")
             if form == "parquet":
@@ -293,12 +293,12 @@ def test_no_row_of_parquet_or_arrow_changes_what_another_becomes(mine, others, f
                     path, table.schema
                 ) as writer:
                     writer.write_table(table, group)
-            return fastdp.read(path, known)
+            return fastdp.read(path, rules)
 
     theirs = joined(others)
-    alone, apart, together = read_rows(mine), read_rows(theirs), read_rows([*theirs, *mine])
+    alone, apart, together = read_rows(own), read_rows(theirs), read_rows([*theirs, *own])
     assert together.rows == alone.rows + apart.rows
-    for name in known.domain:
+    for name in rules.domain:
         both = [*apart.codes[name].tolist(), *alone.codes[name].tolist()]
         assert together.codes[name].tolist() == both
 
@@ -327,11 +327,11 @@ def test_no_time_stops_the_reading(tmp_path, zone):
         "parts": ["hour", "year"],
         "output": "parts",
     }
-    known = schema(columns={"t": {**times, "min": "2000-01-01", "max": "2030-12-31"}})
+    rules = schema(columns={"t": {**times, "min": "2000-01-01", "max": "2030-12-31"}})
     good = "\n".join(f"{i},2020-01-01 10:00:00" for i in range(10))
-    table = read(tmp_path, "x.csv", ("who,t\n" + good + "\n").encode(), known)
+    table = read(tmp_path, "x.csv", ("who,t\n" + good + "\n").encode(), rules)
     for text in FAR:
-        both = read(tmp_path, "x.csv", f"who,t\n{good}\n99,{text}\n".encode(), known)
+        both = read(tmp_path, "x.csv", f"who,t\n{good}\n99,{text}\n".encode(), rules)
         assert both.rows == 11
         for name, codes in table.codes.items():
             assert (both.codes[name][:10] == codes).all()

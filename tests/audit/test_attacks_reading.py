@@ -60,12 +60,12 @@ def test_one_users_text_does_not_change_anothers_whole_numbers(tmp_path):
     """A text that is no whole number once made its whole batch floats, in which 2^53 + 1 is 2^53."""
     wanted = schema(a={**integer(BIG - 1, BIG + 2)})
     for spoiler in ("no number", "1.5", "1e30", "nan", "", "99999999999999999999"):
-        found = [
+        tables = [
             fastdp.read(write(tmp_path / "x.csv", f"who,a\n1,{BIG}\n1,{BIG + 2}\n{more}"), wanted)
             for more in ("", f"2,{spoiler}\n")
         ]
-        mine = [t.codes["a"][:2].tolist() for t in found]
-        assert mine[0] == mine[1] == [1, 3]
+        first_rows = [t.codes["a"][:2].tolist() for t in tables]
+        assert first_rows[0] == first_rows[1] == [1, 3]
 
 
 def test_whole_numbers_as_text_keep_their_meaning_beside_bad_ones(tmp_path):
@@ -188,9 +188,9 @@ def rows_of(who, most):
 
 
 @settings(max_examples=60, deadline=None)
-@given(mine=rows_of("1", 4), others=st.lists(rows_of("2", 3) | rows_of("", 2) | rows_of("01", 2), max_size=3))
-def test_how_a_row_is_read_never_depends_on_another_users(mine, others):
-    known = schema(**MIXED)
+@given(own=rows_of("1", 4), others=st.lists(rows_of("2", 3) | rows_of("", 2) | rows_of("01", 2), max_size=3))
+def test_how_a_row_is_read_never_depends_on_another_users(own, others):
+    rules = schema(**MIXED)
     theirs = [row for rows in others for row in rows]
 
     def read(rows):
@@ -198,11 +198,11 @@ def test_how_a_row_is_read_never_depends_on_another_users(mine, others):
             path = Path(folder, "x.csv")
             with open(path, "w", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerows([("who", *MIXED), *rows])
-            return fastdp.read(str(path), known)
+            return fastdp.read(str(path), rules)
 
-    alone, together = read(mine), read([*theirs, *mine])
+    alone, together = read(own), read([*theirs, *own])
     count = alone.rows
-    for name in known.domain:
+    for name in rules.domain:
         assert together.codes[name][together.rows - count :].tolist() == alone.codes[name].tolist()
     weight = [local(t).marginals([("i",)], 2)["i",].sum() for t in (alone, read(theirs), together)]
     assert weight[0] + weight[1] == weight[2]
@@ -248,14 +248,14 @@ def test_no_value_of_any_type_stops_the_reading(column):
         "day": {"kind": "categorical", "dtype": "date32", "values": ["2020-01-01"]},
         "who": integer(0, 9),
     }
-    known = schema(**{"i" if column == "who" else column: {**MIXED, **more}[column]})
+    rules = schema(**{"i" if column == "who" else column: {**MIXED, **more}[column]})
     read = 0
     for values in extremes():
         rows = pa.table({"who": [1, 1, 2, 2], "i": [1, 2, 3, 4]} | {column: values})
         try:
-            fastdp.read(rows.slice(0, 0), known)
+            fastdp.read(rows.slice(0, 0), rules)
         except DataError:
             continue
-        assert fastdp.read(rows, known).rows <= 4
+        assert fastdp.read(rows, rules).rows <= 4
         read += 1
     assert read >= 6

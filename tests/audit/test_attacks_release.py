@@ -52,7 +52,7 @@ def frame(seed=1, rows=300):
 
 
 @pytest.fixture(scope="module")
-def told():
+def honest():
     reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)])
     (session,) = reserved.sessions(Swap(content()))
     session.measure([Request(("a",), session.mu * 0.5)], "a")
@@ -82,16 +82,16 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_forged_releases_are_seen(told, name):
-    assert statement.problems(told) == []
-    forged = copy.deepcopy(told)
+def test_forged_releases_are_seen(honest, name):
+    assert statement.problems(honest) == []
+    forged = copy.deepcopy(honest)
     part = forged["parts"][0]
     FORGERIES[name](part, part["releases"])
     assert statement.problems(forged)
 
 
-def test_rows_that_are_users_cannot_claim_a_clip(told):
-    forged = copy.deepcopy(told)
+def test_rows_that_are_users_cannot_claim_a_clip(honest):
+    forged = copy.deepcopy(honest)
     forged["unit"]["kind"] = "row"
     assert any("clip" in p for p in statement.problems(forged))
 
@@ -185,10 +185,10 @@ def test_the_lock_of_a_run_that_has_just_ended_is_not_taken(tmp_path):
     real = os.open
 
     def slow(path, flags, *more, **options):
-        found = real(path, flags, *more, **options)
+        descriptor = real(path, flags, *more, **options)
         if str(path).endswith("lock"):
             first.close()
-        return found
+        return descriptor
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "open", slow)
@@ -286,9 +286,11 @@ def test_files_of_runs_on_neighbours_have_the_same_names_and_columns(tmp_path):
         out = tmp_path / f"run{i}"
         fastdp.synthesize(rows, RECIPE, 1.0, 1e-6, schema=KNOWN, rows=50, out=out)
         names = sorted(p.name for p in out.iterdir())
-        told = json.loads((out / "privacy.json").read_text())
-        shape = [(r["label"], r["kind"], r["law"]) for r in told["parts"][0]["releases"]]
-        seen.add(json.dumps([names, pq.read_schema(out / "synthetic.parquet").names, shape, told["notes"]]))
+        statement = json.loads((out / "privacy.json").read_text())
+        shape = [(r["label"], r["kind"], r["law"]) for r in statement["parts"][0]["releases"]]
+        seen.add(
+            json.dumps([names, pq.read_schema(out / "synthetic.parquet").names, shape, statement["notes"]])
+        )
     assert len(seen) == 1
 
 
@@ -345,10 +347,10 @@ def test_no_way_leads_from_a_finished_run_back_to_the_rows(recipe):
             continue
         seen[id(thing)] = thing
         assert not isinstance(thing, Table | LocalCounter | Session | Ledger), type(thing)
-        found = [x for x in gc.get_referents(thing) if x is not sys.modules]
+        referents = [x for x in gc.get_referents(thing) if x is not sys.modules]
         if isinstance(thing, types.FunctionType):
-            found = [x for x in found if x is not thing.__globals__]
-        stack += found
+            referents = [x for x in referents if x is not thing.__globals__]
+        stack += referents
     assert len(seen) > 100
 
 
@@ -381,16 +383,16 @@ def test_a_statement_cannot_claim_less_than_the_ledger_charged(tmp_path):
     """A whole statement of a smaller epsilon, true in itself, under the reference of a run that cost more."""
     ledger = Ledger(tmp_path / "b.db")
     ledger.open("d", epsilon=20.0, delta=1e-5)
-    found = []
+    statements = []
     for epsilon in (1.0, 10.0):
         ask = reserve.BudgetRequest(epsilon=epsilon, delta=1e-5, clip=3)
         reserved = reserve.reserve(SCHEMA, [ask], ledger=ledger)
         (session,) = reserved.sessions(Swap(content()))
         session.measure([Request(("a",), session.mu)], "a")
-        found.append(reserved.statement())
+        statements.append(reserved.statement())
         reserved.finish()
-        ledger.verify(found[-1])
-    small, large = found
+        ledger.verify(statements[-1])
+    small, large = statements
     forged = copy.deepcopy(small) | {"ledger": large["ledger"]}
     assert statement.problems(forged) == []
     with pytest.raises(LedgerError, match="another charge"):

@@ -64,10 +64,10 @@ def test_a_query_that_was_tampered_with_is_refused_or_answered_as_it_was(engine,
         query = make()
         spoil(query)
         try:
-            found = open_door(engine).measure([Request(("a", "b"), 0.1, query)], "q")[0]
+            answer = open_door(engine).measure([Request(("a", "b"), 0.1, query)], "q")[0]
         except (PrivacyError, MeasurementError):
             return
-    assert (found.values == honest.values).all()
+    assert (answer.values == honest.values).all()
 
 
 def test_a_query_that_changes_after_it_was_checked_is_answered_as_it_was(engine, monkeypatch):
@@ -80,8 +80,8 @@ def test_a_query_that_changes_after_it_was_checked_is_answered_as_it_was(engine,
                 query.matrix.data[:] = 1000
 
         session = open_door(engine, _trace=late)
-        found = session.measure([Request(("a", "b"), 0.1, query)], "q")[0]
-    assert (found.values == honest.values).all()
+        answer = session.measure([Request(("a", "b"), 0.1, query)], "q")[0]
+    assert (answer.values == honest.values).all()
 
 
 def test_a_childs_sizes_must_be_the_parents():
@@ -108,9 +108,9 @@ def test_a_request_that_changes_its_mu_is_covered_by_its_noise(engine):
 
     session = open_door(engine)
     for _ in range(4):
-        found = session.measure([Shifty(("a",), 1.0)], "q")[0]
+        answer = session.measure([Shifty(("a",), 1.0)], "q")[0]
         charged = session.releases[-1]["event"]["mu"]
-        assert float(np.min(found.sigma)) * charged >= session.clip * (1 - 1e-12)
+        assert float(np.min(answer.sigma)) * charged >= session.clip * (1 - 1e-12)
 
 
 @pytest.mark.parametrize(

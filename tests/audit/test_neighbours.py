@@ -41,9 +41,9 @@ def test_ten_thousand_neighbours_by_contribution():
     codes = {"owner": owner, "a": rng.integers(0, 3, len(owner))}
     counted = local(Table.from_codes(schema, codes, user=owner * 7 + 1), 2)
     for clip in (1, 150, 200):
-        found = counted.marginals([("owner", "a")], clip)["owner", "a"]
-        assert found.dtype == np.int64
-        totals = found.sum(axis=1)
+        counts = counted.marginals([("owner", "a")], clip)["owner", "a"]
+        assert counts.dtype == np.int64
+        totals = counts.sum(axis=1)
         assert (totals <= clip * 2**20).all()
         exact = np.minimum(rows * 2**20, rows * (clip * 2**20 // rows))
         assert (totals == exact).all()
@@ -62,15 +62,15 @@ def test_counting_is_a_sum_over_users(data):
     whole = local(table(codes, np.array(users, np.int64)), 1)
     for attributes in ((0,), (2, 0), (0, 1, 2)):
         clique = tuple(names[i] for i in attributes)
-        found = whole.marginals([clique], clip)[clique]
+        counts = whole.marginals([clique], clip)[clique]
         sizes = list(SIZES.values())
-        assert (found == bounding.marginal(rows, users, attributes, sizes, clip)).all()
-        alone = np.zeros_like(found)
+        assert (counts == bounding.marginal(rows, users, attributes, sizes, clip)).all()
+        alone = np.zeros_like(counts)
         for user in set(users):
-            mine = np.array(users) == user
-            part = local(table([c[mine] for c in codes], np.array(users)[mine]), 1)
+            of_user = np.array(users) == user
+            part = local(table([c[of_user] for c in codes], np.array(users)[of_user]), 1)
             alone += part.marginals([clique], clip)[clique]
-        assert (found == alone).all()
+        assert (counts == alone).all()
 
 
 @pytest.mark.parametrize(

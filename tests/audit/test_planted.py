@@ -43,8 +43,8 @@ def test_c_halved():
     """Noise for half the clip, counts for the whole one."""
     real = noiseplan.plan_marginal
 
-    def planted(domain, clip, request, known):
-        return real(domain, clip // 2, request, known)
+    def planted(domain, clip, request, sizes):
+        return real(domain, clip // 2, request, sizes)
 
     with patch.object(gateway, "plan_marginal", planted):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
@@ -80,12 +80,12 @@ def test_float32_sums(cast_back):
 
     def planted(self, cliques, clip, **_):
         weights = bound.user_weights(self.table, clip)[self.table.user].astype(np.float32)
-        found = {}
+        tables = {}
         for clique in cliques:
             sums = np.zeros(self.table.domain.shape(clique), np.float32)
             np.add.at(sums, tuple(self.table.codes[a] for a in clique), weights)
-            found[clique] = sums.astype(np.int64) if cast_back else sums
-        return found
+            tables[clique] = sums.astype(np.int64) if cast_back else sums
+        return tables
 
     with patch.object(LocalCounter, "marginals", planted):
         if cast_back:
@@ -208,9 +208,9 @@ def null_ids(policy):
     }
     schema = Schema.from_dict(plain)
     frame = pl.DataFrame({"who": [1, 1, 1, 1, None, None, None], "a": ["x"] * 4 + ["y"] * 3})
-    found = local(read(frame, schema), 1).marginals([("a",)], 2)[("a",)]
+    counts = local(read(frame, schema), 1).marginals([("a",)], 2)[("a",)]
     expected = [2 << 20, 0 if policy == "drop" else 3 << 20]
-    assert found[:2].tolist() == expected, "a null id is counted wrongly"
+    assert counts[:2].tolist() == expected, "a null id is counted wrongly"
 
 
 def test_null_id_kept_or_joined_to_somebody():

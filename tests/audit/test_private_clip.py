@@ -63,9 +63,9 @@ def open_reserved(engine, *, schema=SCHEMA, epsilon=EPSILON, **options):
 def ask(session):
     """A run that spends all its mu: the histogram and the clip, then two steps of marginals."""
     part = [session.mu * math.sqrt(s) for s in (0.1, 0.3, 0.3, 0.3)]
-    found = [session.choose_clip(NOISE, mu=part[0], label="rows per user")[0]]
-    found += session.measure([Request(("a",), part[1])], "first")
-    return found + session.measure(
+    answers = [session.choose_clip(NOISE, mu=part[0], label="rows per user")[0]]
+    answers += session.measure([Request(("a",), part[1])], "first")
+    return answers + session.measure(
         [Request(("a", "b"), part[2], QUERY), Request(("a", "b", "c"), part[3])], "second"
     )
 
@@ -124,12 +124,12 @@ def charged(folder):
 
     reserved, session = open_reserved(Watchful(small_table()), ledger=path, dataset="d")
     ask(session)
-    found = reserved.statement()
+    stated = reserved.statement()
     reserved.finish()
     assert Ledger(path).spent("d")["mu"] == pytest.approx(session.mu), "not all of it is charged"
-    assert statement.problems(found) == [], "the statement does not add up"
-    Ledger(path).verify(found)
-    return found
+    assert statement.problems(stated) == [], "the statement does not add up"
+    Ledger(path).verify(stated)
+    return stated
 
 
 def fails(check, *arguments, **options):
@@ -145,8 +145,8 @@ def test_one_user_is_covered_at_every_clip():
 def test_planted_noise_not_scaled_with_the_clip():
     real = noiseplan.plan_marginal
 
-    def planted(domain, clip, request, known):
-        return real(domain, min(clip, 10), request, known)
+    def planted(domain, clip, request, sizes):
+        return real(domain, min(clip, 10), request, sizes)
 
     with patch.object(gateway, "plan_marginal", planted):
         assert "more than the noise covers" in fails(neighbours, 60, seed=4)
@@ -230,17 +230,17 @@ def test_planted_choice_from_counts_without_noise(tmp_path):
 
 
 def test_the_statement_tells_the_choice_and_lies_are_found(tmp_path):
-    found = charged(tmp_path)
-    (entry,) = found["parts"]
+    honest = charged(tmp_path)
+    (entry,) = honest["parts"]
     choice = entry["clip_choice"]
-    assert found["bound"]["clip"] == [entry["clip"]]
-    assert found["bound"]["clip_from"] == [choice["from"]]
+    assert honest["bound"]["clip"] == [entry["clip"]]
+    assert honest["bound"]["clip_from"] == [choice["from"]]
     assert choice["from"] == "noisy histogram of rows per user"
     assert clip_rules.from_release(choice["users"], choice["noise"], BOUND).clip == entry["clip"]
     assert all(r["sensitivity"] == entry["clip"] for r in entry["releases"] if r["kind"] == "marginal")
 
     def lie(change):
-        spoilt = copy.deepcopy(found)
+        spoilt = copy.deepcopy(honest)
         change(spoilt["parts"][0])
         return statement.problems(spoilt)
 

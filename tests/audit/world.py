@@ -84,8 +84,8 @@ def ask_everything(session):
     """One run that spends all its mu: identity and structured queries, in two steps."""
     shares = [0.3, 0.2, 0.3, 0.2]
     a, b, ab, abc = (session.mu * math.sqrt(s) for s in shares)
-    found = session.measure([Request(("a",), a), Request(("b",), b)], "first")
-    return found + session.measure([Request(("a", "b"), ab, QUERY), Request(("a", "b", "c"), abc)], "second")
+    first = session.measure([Request(("a",), a), Request(("b",), b)], "first")
+    return first + session.measure([Request(("a", "b"), ab, QUERY), Request(("a", "b", "c"), abc)], "second")
 
 
 def loss_mean(with_user, without):

@@ -28,8 +28,8 @@ def test_pieces_are_told_apart_by_their_counters():
         (base + 8 * 4, 1, 90),
         (0, 0, 100),
     ]
-    found = phases(np.array(notes, np.int64))
-    assert [[(what, round(1e9 * seconds)) for what, seconds in phase] for phase in found] == [
+    parts = phases(np.array(notes, np.int64))
+    assert [[(what, round(1e9 * seconds)) for what, seconds in phase] for phase in parts] == [
         [("copy", 10), ("copy", 20)],
         [("alone", 1), ("slices up", 59), ("slices up", 10)],
     ]

@@ -120,9 +120,9 @@ def test_both_oracles_take_the_same_way(kind, seed):
     assert set(start) == {(a,) for a in problem.domain}
     slow = reference_pgm.Slow(reference_pgm.Objective(problem), 1000.0, start)
     fast = reference_pgm.Fast(problem, 1000.0, start, threads=1)
-    mine, theirs = (reference_pgm.descend(p, 40) for p in (slow, fast))
-    assert np.allclose(mine.loss, theirs.loss, rtol=1e-9)
-    assert mine.calls == theirs.calls
+    ours, theirs = (reference_pgm.descend(p, 40) for p in (slow, fast))
+    assert np.allclose(ours.loss, theirs.loss, rtol=1e-9)
+    assert ours.calls == theirs.calls
     model = fast.model()
     for c, table in slow.marginals.items():
         assert np.allclose(model.marginal(c), table, rtol=1e-7, atol=1e-9)

@@ -73,11 +73,11 @@ def test_quiet_says_nothing_and_json_says_it_all(place):
     done = fastdp_cli(*SYNTH, "--out", "quiet", "--quiet", cwd=place)
     assert done.stdout == "" and done.stderr == ""
     done = fastdp_cli(*SYNTH[:5], "1,10", *SYNTH[6:], "--out", "both", "--json", cwd=place)
-    found = json.loads(done.stdout)
-    assert [Path(r["out"]).name for r in found["runs"]] == ["eps-1", "eps-10"]
+    printed = json.loads(done.stdout)
+    assert [Path(r["out"]).name for r in printed["runs"]] == ["eps-1", "eps-10"]
     assert done.stderr == ""
-    assert found["runs"][0]["privacy"]["parts"][0]["clip"] == 4
-    assert found["runs"][0]["privacy"]["parts"][1]["clip"] == 5
+    assert printed["runs"][0]["privacy"]["parts"][0]["clip"] == 4
+    assert printed["runs"][0]["privacy"]["parts"][1]["clip"] == 5
 
 
 def test_ledger_from_open_to_exhausted(place):
@@ -110,10 +110,16 @@ def test_ledger_from_open_to_exhausted(place):
 )
 def test_errors_have_their_exit_codes_and_leave_nothing(place, change, code, match):
     pq.write_table(small_data(10).drop_columns(["b"]), place / "wrong.parquet")
-    given = {"data": "data.parquet", "-m": "recipe.toml", "-e": "5", "-d": "1e-6", "--out": "bad"} | change
-    data = given.pop("data")
+    arguments = {
+        "data": "data.parquet",
+        "-m": "recipe.toml",
+        "-e": "5",
+        "-d": "1e-6",
+        "--out": "bad",
+    } | change
+    data = arguments.pop("data")
     before = {p.name for p in place.iterdir()}
-    done = fastdp_cli("synth", data, *[x for item in given.items() for x in item], cwd=place, check=False)
+    done = fastdp_cli("synth", data, *[x for item in arguments.items() for x in item], cwd=place, check=False)
     assert done.returncode == code
     assert match in done.stderr
     assert "Traceback" not in done.stderr

@@ -78,9 +78,9 @@ def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
     )
     wait_for(tmp_path / "there", process)
     process.send_signal(kind)
-    _, told = process.communicate(timeout=30)
+    _, messages = process.communicate(timeout=30)
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[kind]
-    line = told.splitlines()[-1]
+    line = messages.splitlines()[-1]
     command = shlex.split(line.rpartition("with: ")[2])
     assert command[0] == "fastdp"
     assert not out.exists() and not list(tmp_path.glob("*.tmp-*"))

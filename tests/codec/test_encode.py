@@ -97,13 +97,13 @@ def test_numbers_of_any_width_agree_with_the_twin(column, values, cut, data):
         if kind.startswith("float"):
             width = np.dtype(kind)
             with np.errstate(over="ignore"):
-                mine = [None if v is None else float(width.type(v)) for v in values]
+                fitting = [None if v is None else float(width.type(v)) for v in values]
         else:
             low, high = np.iinfo(kind).min, np.iinfo(kind).max
-            mine = [v for v in values if v is None or (isinstance(v, int) and low <= v <= high)]
+            fitting = [v for v in values if v is None or (isinstance(v, int) and low <= v <= high)]
         # A slice of a longer array: offsets into values and validity must be honoured.
-        array = pa.array([None] * cut + mine, typed).slice(cut)
-        expect(schema, mine, encode_batch(schema, pa.table({"x": array})))
+        array = pa.array([None] * cut + fitting, typed).slice(cut)
+        expect(schema, fitting, encode_batch(schema, pa.table({"x": array})))
 
 
 def test_open_ends_hold_infinities_and_huge_numbers():

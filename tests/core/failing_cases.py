@@ -41,9 +41,9 @@ def vectors():
     x, y, w = (np.random.default_rng(i).random(n) for i in range(3))
     out = np.empty(n)
     infer.step(0.3, x, 0.7, y, w, out, 3)
-    told = infer.arrive(x, y, w, x, y, out, 3), infer.blend(0.25, x, w, out, 3)
+    results = infer.arrive(x, y, w, x, y, out, 3), infer.blend(0.25, x, w, out, 3)
     infer.average(0.5, x, y, 3)
-    return told, out.tobytes(), y.tobytes()
+    return results, out.tobytes(), y.tobytes()
 
 
 def rows(n=20_000):
@@ -64,8 +64,8 @@ def counting():
 
 def sparse_counting():
     keys = count.cells(rows(), np.array([7, 9], np.uint64), 3)
-    found, sums = count.sparse(rows(), keys, 6, 3)
-    return found.tobytes(), sums.tobytes()
+    cells, sums = count.sparse(rows(), keys, 6, 3)
+    return cells.tobytes(), sums.tobytes()
 
 
 def users():
@@ -122,13 +122,13 @@ def dealing():
 def reading():
     text = b'1,"a"\n2,b\n"3\n4,\n' * 50
     dialect = lines.Dialect(ord(","), ord('"'), -1, False, [b""])
-    columns, *told = lines.split(text, dialect, np.arange(2, dtype=np.int32), 2, 1 << 20)
+    columns, *counts = lines.split(text, dialect, np.arange(2, dtype=np.int32), 2, 1 << 20)
     objects, *also = lines.json(b'{"x": 1, "y": "two"}\nno\n' * 50, lines.Texts([b"x", b"y"]), 1 << 20)
     texts = [
         (offset.tobytes(), data[: offset[-1]].tobytes(), nulls)
         for offset, data, _, nulls in columns + objects
     ]
-    return texts, told, also
+    return texts, counts, also
 
 
 MODEL = fastdp.fit(
@@ -138,10 +138,10 @@ MODEL = fastdp.fit(
 
 
 def many_marginals():
-    found = marginals(MODEL, [("a", "b"), ("a", "c"), ("b",)], 3)
+    tables = marginals(MODEL, [("a", "b"), ("a", "c"), ("b",)], 3)
     graph = treesize.Graph([4, 5, 3])
     graph.add((0, 1))
-    return [table.tobytes() for table in found.values()], graph.cells((1, 2))
+    return [table.tobytes() for table in tables.values()], graph.cells((1, 2))
 
 
 def random():
@@ -192,22 +192,22 @@ def main():
             libraries = hook.failing_arm(b"/fastdp/_core/", n)
             assert libraries >= 8, f"only {libraries} compiled modules of fastdp are loaded"
             try:
-                found = case()
+                result = case()
             except MemoryError:
-                found = None
+                result = None
             failed = hook.failing_count()
             hook.failing_arm(b"/fastdp/_core/", 0)
             if not failed:
                 break
             # a team that cannot be made is no failure: the caller's own thread does the work
-            assert found is None or found == expected, (
+            assert result is None or result == expected, (
                 f"{case.__name__}: allocation {n} failed and nothing was said"
             )
             assert case() == expected, f"{case.__name__}: broken after allocation {n} failed"
-            print(case.__name__, n, "MemoryError" if found is None else "done by one thread", flush=True)
+            print(case.__name__, n, "MemoryError" if result is None else "done by one thread", flush=True)
         else:
             raise AssertionError(f"{case.__name__}: still allocating after {MOST}")
-        assert found == expected
+        assert result == expected
     hook.failing_random(1)
     for draw_noise in (
         lambda: privacy.gaussian(1.0, 5),

@@ -29,9 +29,11 @@ def fast(text, count, want=None, limit=LIMIT, keep=False, **options):
     want = list(range(count)) if want is None else want
     column = np.full(count, -1, np.int32)
     column[want] = np.arange(len(want))
-    found, rows, wrong, consumed = lines.split(text, dialect(**options), column, len(want), limit, keep, True)
+    columns, rows, wrong, consumed = lines.split(
+        text, dialect(**options), column, len(want), limit, keep, True
+    )
     assert consumed == len(text)
-    return list(map(list, zip(*(values(c, rows) for c in found), strict=True))), wrong
+    return list(map(list, zip(*(values(c, rows) for c in columns), strict=True))), wrong
 
 
 def check(text, count, **options):
@@ -136,8 +138,8 @@ def test_no_line_changes_what_another_becomes(text, count, line, at, data):
 
 
 def test_only_the_fields_asked_for_are_kept():
-    found, wrong = fast(b"1,2,3\n4,5,6\n7,8\n", 3, want=[2, 0])
-    assert found == [[b"3", b"1"], [b"6", b"4"]] and wrong == 1
+    records, wrong = fast(b"1,2,3\n4,5,6\n7,8\n", 3, want=[2, 0])
+    assert records == [[b"3", b"1"], [b"6", b"4"]] and wrong == 1
 
 
 @pytest.mark.parametrize("edge", range(20))
@@ -160,8 +162,8 @@ def records_of(text, count, options, block, limit):
                 continue
             piece, skipping = piece[end + 1 :], False
         carry += piece
-        found, n, bad, used = lines.split(carry, rule, column, count, limit, False, final)
-        rows += list(map(list, zip(*(values(c, n) for c in found), strict=True)))
+        columns, n, bad, used = lines.split(carry, rule, column, count, limit, False, final)
+        rows += list(map(list, zip(*(values(c, n) for c in columns), strict=True)))
         wrong, carry = wrong + bad, carry[used:]
         if len(carry) > limit and not final:
             wrong, carry, skipping = wrong + 1, b"", True
@@ -186,8 +188,8 @@ def test_newlines_in_values_where_they_are_declared(text, count, options, block,
 
 
 def json_fast(text, keys, limit=LIMIT):
-    found, rows, wrong = lines.json(text, lines.Texts([k.encode() for k in keys]), limit)
-    return list(map(list, zip(*(values(c, rows) for c in found), strict=True))), wrong
+    columns, rows, wrong = lines.json(text, lines.Texts([k.encode() for k in keys]), limit)
+    return list(map(list, zip(*(values(c, rows) for c in columns), strict=True))), wrong
 
 
 def json_check(text, keys, limit=LIMIT):
@@ -295,6 +297,6 @@ numbers = st.sampled_from(
 def test_whole_numbers(items):
     offset, data, valid = buffers(items)
     want = [0 if t is None else slow.whole(t) for t in items]
-    found = lines.whole(offset, data, valid)
-    assert (None if found is None else found.tolist()) == (None if None in want else want)
+    parsed = lines.whole(offset, data, valid)
+    assert (None if parsed is None else parsed.tolist()) == (None if None in want else want)
     assert lines.shortest(offset, data, valid) == all(t is None or slow.is_shortest(t) for t in items)

@@ -43,12 +43,12 @@ def results(engine):
 
 def own_threads():
     """Threads of this process by number: (state, processor ticks)."""
-    found = {}
+    threads = {}
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/stat") as file:
             fields = file.read().rsplit(")", 1)[1].split()
-        found[int(task)] = fields[0], int(fields[11]) + int(fields[12])
-    return found
+        threads[int(task)] = fields[0], int(fields[11]) + int(fields[12])
+    return threads
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

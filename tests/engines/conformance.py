@@ -42,10 +42,10 @@ class Case:
         return [("row", i) if who is None else who for i, who in enumerate(self.ids)]
 
     def hashes(self) -> dict:
-        known = list(dict.fromkeys(who for who in self.ids if who is not None))
-        found = UserIndex().prepare(pa.array(known)).hash.tolist() if known else []
+        users = list(dict.fromkeys(who for who in self.ids if who is not None))
+        hashes = UserIndex().prepare(pa.array(users)).hash.tolist() if users else []
         alone = {owner: 0 for owner in self.owners if isinstance(owner, tuple)}
-        return alone | dict(zip(known, found, strict=True))
+        return alone | dict(zip(users, hashes, strict=True))
 
 
 def schema_with(user: str | None, null: str = "drop") -> Schema:
@@ -84,9 +84,9 @@ def cases() -> Iterator[Case]:
     yield case("no rows", [], null="own")
 
 
-def same(what: str, found: np.ndarray, want: np.ndarray) -> None:
-    assert found.dtype == np.int64 and found.shape == want.shape, f"{what}: another form"
-    assert np.array_equal(found, want), f"{what}: other integers"
+def same(what: str, result: np.ndarray, want: np.ndarray) -> None:
+    assert result.dtype == np.int64 and result.shape == want.shape, f"{what}: another form"
+    assert np.array_equal(result, want), f"{what}: other integers"
 
 
 def check(open_engine: Open, only: Callable[[Case], bool] = lambda case: True) -> None:

@@ -39,13 +39,13 @@ def test_marginals_equal_the_slow_twin(made, clip, threads, reverse):
         cliques = [c[::-1] for c in cliques]
     owners = range(table.rows) if ids is None else ids.tolist()
     weights = slow.row_weights(list(owners), clip)
-    found = marginals(table, cliques, clip=clip, threads=threads)
-    assert list(found) == cliques
+    counts = marginals(table, cliques, clip=clip, threads=threads)
+    assert list(counts) == cliques
     for clique in cliques:
         want = slow.marginal(domain, codes, clique, weights)
-        assert found[clique].dtype == np.int64 and found[clique].shape == want.shape
-        assert found[clique].flags.c_contiguous
-        assert np.array_equal(found[clique], want)
+        assert counts[clique].dtype == np.int64 and counts[clique].shape == want.shape
+        assert counts[clique].flags.c_contiguous
+        assert np.array_equal(counts[clique], want)
 
 
 @settings(max_examples=50, deadline=None)
@@ -53,17 +53,17 @@ def test_marginals_equal_the_slow_twin(made, clip, threads, reverse):
 def test_sparse_equals_dense(made, clip, threads):
     table, domain, codes, ids = made
     clique = tuple(domain)[:3]
-    found = marginals(table, [clique], clip=clip, threads=threads, sparse=True)[clique]
+    sparse = marginals(table, [clique], clip=clip, threads=threads, sparse=True)[clique]
     owners = range(table.rows) if ids is None else ids.tolist()
     want: dict[int, int] = {}
     cells = slow.cells_of(domain, codes, clique)
     for cell, weight in zip(cells, slow.row_weights(list(owners), clip), strict=True):
         want[cell] = want.get(cell, 0) + weight
-    assert isinstance(found, SparseMarginal)
-    assert found.keys.tolist() == sorted(want)
-    assert found.sums.tolist() == [want[k] for k in sorted(want)]
-    back = np.zeros(len(found.keys), object)
-    for name, code in zip(clique, found.codes(), strict=True):
+    assert isinstance(sparse, SparseMarginal)
+    assert sparse.keys.tolist() == sorted(want)
+    assert sparse.sums.tolist() == [want[k] for k in sorted(want)]
+    back = np.zeros(len(sparse.keys), object)
+    for name, code in zip(clique, sparse.codes(), strict=True):
         back = back * domain[name] + code.astype(object)
     assert back.tolist() == sorted(want)
 
@@ -90,10 +90,10 @@ def test_many_blocks_private_tables_or_divided_cells(threads, budget, monkeypatc
     user = rng.integers(0, 500, 20_011)
     table = Table.from_codes(domain, codes, user=user)
     cliques = downward_closure([("a", "b", "c"), ("a", "b", "d"), ("c", "d")])
-    found = marginals(table, cliques, clip=7, threads=threads)
+    counts = marginals(table, cliques, clip=7, threads=threads)
     weights = slow.row_weights(user.tolist(), 7)
     for clique in cliques:
-        assert np.array_equal(found[clique], slow.marginal(domain, codes, clique, weights))
+        assert np.array_equal(counts[clique], slow.marginal(domain, codes, clique, weights))
 
 
 @settings(max_examples=150, deadline=None)
@@ -114,10 +114,10 @@ def test_how_work_is_handed_out_changes_no_bit(made, clip, chunk, budget, thread
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fastdp.engines.local.CHUNK_ROWS", chunk)
         patch.setattr("fastdp.engines.local.PRIVATE_TABLE_BYTES", budget)
-        found = marginals(table, cliques, clip=clip, threads=threads)
+        counts = marginals(table, cliques, clip=clip, threads=threads)
     weights = slow.row_weights(list(range(table.rows) if ids is None else ids.tolist()), clip)
     for clique in cliques:
-        assert np.array_equal(found[clique], slow.marginal(domain, codes, clique, weights))
+        assert np.array_equal(counts[clique], slow.marginal(domain, codes, clique, weights))
 
 
 @pytest.mark.parametrize("threads", [2, 3, 16])
@@ -147,15 +147,15 @@ def test_projections_through_several_levels(threads, pending, monkeypatch):
     have = tuple(domain)
     table = np.random.default_rng(1).integers(0, 1 << 50, domain.shape(have))
     wanted = [c for k in range(8) for c in combinations(have, k)] + [("g", "a"), ("f", "b", "e")]
-    found = planning.project_all(domain, {have: table}, wanted, threads)
-    assert list(found) == wanted
+    projected = planning.project_all(domain, {have: table}, wanted, threads)
+    assert list(projected) == wanted
     for clique in wanted:
         dropped = tuple(i for i, name in enumerate(have) if name not in clique)
         kept = [name for name in have if name in clique]
         want = table.sum(axis=dropped).transpose([kept.index(name) for name in clique])
-        assert found[clique].shape == domain.shape(clique) and found[clique].flags.c_contiguous
-        assert np.array_equal(found[clique], want)
-    assert not np.shares_memory(found[("a", "g")], found[("g", "a")])
+        assert projected[clique].shape == domain.shape(clique) and projected[clique].flags.c_contiguous
+        assert np.array_equal(projected[clique], want)
+    assert not np.shares_memory(projected[("a", "g")], projected[("g", "a")])
 
 
 def test_memory_maps_and_strided_columns(tmp_path):
@@ -166,16 +166,16 @@ def test_memory_maps_and_strided_columns(tmp_path):
     mapped[:] = rng.integers(0, 256, 5000)
     mapped.flags.writeable = False
     table = Table.from_codes(domain, {"a": wide[:, 1], "b": mapped})
-    found = marginals(table, [("b", "a")])[("b", "a")]
+    counts = marginals(table, [("b", "a")])[("b", "a")]
     want = slow.marginal(domain, {"a": wide[:, 1], "b": np.array(mapped)}, ("b", "a"), [1] * 5000)
-    assert np.array_equal(found, want)
+    assert np.array_equal(counts, want)
 
 
 def test_a_table_without_rows_counts_like_any_other():
     table = Table.from_codes({"a": 3, "b": 4}, {"a": np.empty(0, np.int8), "b": np.empty(0, np.int8)})
-    found = marginals(table, [("a", "b"), ("b",), ()], clip=5)
-    assert [found[c].shape for c in found] == [(3, 4), (4,), ()]
-    assert all(not table.any() for table in found.values())
+    counts = marginals(table, [("a", "b"), ("b",), ()], clip=5)
+    assert [counts[c].shape for c in counts] == [(3, 4), (4,), ()]
+    assert all(not table.any() for table in counts.values())
     sparse = marginals(table, [("a", "b")], sparse=True)[("a", "b")]
     assert len(sparse.keys) == 0 and len(sparse.sums) == 0
 
@@ -185,9 +185,9 @@ def test_sparse_up_to_2_to_the_63_cells():
     top = (1 << 21) - 1
     codes = {n: np.array([top, 0, top], np.uint32) for n in domain}
     table = Table.from_codes(domain, codes)
-    found = marginals(table, [tuple(domain)], clip=1)[tuple(domain)]
-    assert found.keys.tolist() == [0, (1 << 63) - 1]
-    assert found.sums.tolist() == [SCALE, 2 * SCALE]
+    cells = marginals(table, [tuple(domain)], clip=1)[tuple(domain)]
+    assert cells.keys.tolist() == [0, (1 << 63) - 1]
+    assert cells.sums.tolist() == [SCALE, 2 * SCALE]
 
 
 def test_refused_before_any_work():

@@ -228,9 +228,9 @@ def truth():
     return local(ingest.read(BOTH.source, BOTH.schema), 1).marginals(CLIQUES, 2)
 
 
-def equal(found):
+def equal(counts):
     want = truth()
-    return all(np.array_equal(found[c], want[c]) for c in CLIQUES)
+    return all(np.array_equal(counts[c], want[c]) for c in CLIQUES)
 
 
 @pytest.fixture
@@ -324,8 +324,8 @@ def test_text_files_and_types_that_change_from_part_to_part(tmp_path):
             schema, Held(dealt_tables(sources, schema, 5, tmp_path / f"d{len(sources)}", None))
         )
         for clip in (None, 3):
-            want, found = whole.marginals(CLIQUES, clip), counter.marginals(CLIQUES, clip)
-            assert all(np.array_equal(want[c], found[c]) for c in CLIQUES)
+            want, counts = whole.marginals(CLIQUES, clip), counter.marginals(CLIQUES, clip)
+            assert all(np.array_equal(want[c], counts[c]) for c in CLIQUES)
     assert split.deal(str(tmp_path / "3.csv"), schema, tmp_path / "d1", 5).malformed == 1
 
 
@@ -390,8 +390,8 @@ def test_a_table_is_split_by_its_users():
         assert sum(piece.rows for piece in pieces) == table.rows
         assert sum(piece.users for piece in pieces) == table.users
         counter = PartitionedCounter(case.schema, Held(pieces))
-        want, found = local(table, 1).marginals(CLIQUES, 3), counter.marginals(CLIQUES, 3)
-        assert all(np.array_equal(want[c], found[c]) for c in CLIQUES)
+        want, counts = local(table, 1).marginals(CLIQUES, 3), counter.marginals(CLIQUES, 3)
+        assert all(np.array_equal(want[c], counts[c]) for c in CLIQUES)
 
 
 def test_a_spool_gives_the_table_back(tmp_path):

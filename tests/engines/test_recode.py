@@ -46,15 +46,15 @@ maps = st.builds(
 def test_recoded_counts_are_binned_counts(recode, clip):
     content = table()
     cliques = [("a",), ("b", "a"), ("c", "b"), ()]
-    found = local(content, 2).marginals(cliques, clip, recode=recode)
+    counts = local(content, 2).marginals(cliques, clip, recode=recode)
     plain = local(content, 2).marginals(cliques, clip)
     domain = content.domain.recoded(recode)
     for clique in cliques:
-        assert found[clique].shape == domain.shape(clique)
+        assert counts[clique].shape == domain.shape(clique)
         if clique:
             slow = Binned(content.domain.shape(clique), [recode.get(a) for a in clique])
-            assert (slow.product(plain[clique].reshape(-1)) == found[clique].reshape(-1)).all()
-    assert (truth.marginals(content, [("a",)], clip, recode=recode)["a",] == found["a",]).all()
+            assert (slow.product(plain[clique].reshape(-1)) == counts[clique].reshape(-1)).all()
+    assert (truth.marginals(content, [("a",)], clip, recode=recode)["a",] == counts["a",]).all()
 
 
 @given(maps, st.integers(0, 29))
@@ -75,7 +75,7 @@ def test_the_door_answers_over_the_new_codes():
     with no_noise():
         reserved, session = door_to(content)
         wage = Binned((2, 3), [None, [0, 1, 1]])
-        found = session.measure(
+        answers = session.measure(
             [
                 Request(("a", "b"), session.mu / 2),
                 Request(("a", "b"), session.mu / 2, wage),
@@ -85,9 +85,9 @@ def test_the_door_answers_over_the_new_codes():
             recode=recode,
         )
     exact = local(content, 1).marginals([("a", "b"), ("c",)], 3, recode=recode)
-    assert (found[0].values * 2**20 == exact["a", "b"].reshape(-1)).all()
-    assert (found[1].values * 2**20 == wage.product(exact["a", "b"].reshape(-1))).all()
-    assert found[0].sigma == pytest.approx(3 / (session.mu / 2))
+    assert (answers[0].values * 2**20 == exact["a", "b"].reshape(-1)).all()
+    assert (answers[1].values * 2**20 == wage.product(exact["a", "b"].reshape(-1))).all()
+    assert answers[0].sigma == pytest.approx(3 / (session.mu / 2))
     assert [r.get("recoded") for r in session.releases] == [{"a": 2, "b": 3}, {"a": 2, "b": 3}, None]
     stated = reserved.statement()
     assert statement.problems(stated) == []

@@ -24,22 +24,22 @@ def tables() -> tuple[pa.Table, pa.Table]:
 
 
 def test_defaults_for_taxi_columns(tables):
-    found = fastdp.evaluate(*tables)
-    assert found["private"] is False
-    assert found["rows"] == {"truth": 4000, "synthetic": 3000}
-    assert 0 < found["deid2"]["overall"] < 1000 and 0 < found["kmarginal"]["score"] < 1000
-    assert set(found["baselines"]) == {"1 % sample", "10 % sample"}
-    ten, one = found["baselines"]["10 % sample"], found["baselines"]["1 % sample"]
+    scores = fastdp.evaluate(*tables)
+    assert scores["private"] is False
+    assert scores["rows"] == {"truth": 4000, "synthetic": 3000}
+    assert 0 < scores["deid2"]["overall"] < 1000 and 0 < scores["kmarginal"]["score"] < 1000
+    assert set(scores["baselines"]) == {"1 % sample", "10 % sample"}
+    ten, one = scores["baselines"]["10 % sample"], scores["baselines"]["1 % sample"]
     assert ten["kmarginal"]["score"] > one["kmarginal"]["score"]
     assert ten["deid2"]["overall"] > one["deid2"]["overall"]
-    assert "taxi_id" not in found["columns"]
-    json.dumps(found)
+    assert "taxi_id" not in scores["columns"]
+    json.dumps(scores)
 
 
 def test_defaults_for_any_table():
     frame = pd.DataFrame({"a": [1, 2, 2], "b": ["x", None, "y"]})
-    found = fastdp.evaluate(frame, frame)
-    assert "deid2" not in found and found["kmarginal"]["score"] == 1000.0
+    scores = fastdp.evaluate(frame, frame)
+    assert "deid2" not in scores and scores["kmarginal"]["score"] == 1000.0
 
 
 def test_every_source_gives_the_same(tables, tmp_path):
@@ -58,16 +58,16 @@ def test_every_source_gives_the_same(tables, tmp_path):
         tmp_path / "t.csv",
         {name: truth[name].to_numpy() for name in truth.column_names},
     ]
-    found = [fastdp.evaluate(s, synthetic, metrics=["deid2", "kmarginal"], baselines=()) for s in sources]
-    for other in found[1:]:
-        assert other["deid2"] == found[0]["deid2"]
-        assert other["kmarginal"]["score"] == pytest.approx(found[0]["kmarginal"]["score"])
+    scores = [fastdp.evaluate(s, synthetic, metrics=["deid2", "kmarginal"], baselines=()) for s in sources]
+    for other in scores[1:]:
+        assert other["deid2"] == scores[0]["deid2"]
+        assert other["kmarginal"]["score"] == pytest.approx(scores[0]["kmarginal"]["score"])
 
 
 def test_metrics_by_name_group_and_all(tables):
-    found = fastdp.evaluate(*tables, metrics=["pairwise", "coverage"], baselines=())
-    assert {"tv1", "tv2", "correlation", "association", "coverage"} <= set(found)
-    assert "kmarginal" not in found and "baselines" not in found
+    scores = fastdp.evaluate(*tables, metrics=["pairwise", "coverage"], baselines=())
+    assert {"tv1", "tv2", "correlation", "association", "coverage"} <= set(scores)
+    assert "kmarginal" not in scores and "baselines" not in scores
     pytest.importorskip("sklearn")
     small = [t.slice(0, 400) for t in tables]
     everything = fastdp.evaluate(*small, metrics="all", marginals=5, baselines=(0.5,))
@@ -78,9 +78,9 @@ def test_metrics_by_name_group_and_all(tables):
 
 def test_several_synthetic_tables(tables):
     truth, synthetic = tables
-    found = fastdp.evaluate(truth, {"same": truth, "other": synthetic}, metrics="deid2", baselines=())
-    assert found["same"]["deid2"]["overall"] == pytest.approx(1000.0)
-    assert found["other"]["deid2"]["overall"] < 1000.0
+    scores = fastdp.evaluate(truth, {"same": truth, "other": synthetic}, metrics="deid2", baselines=())
+    assert scores["same"]["deid2"]["overall"] == pytest.approx(1000.0)
+    assert scores["other"]["deid2"]["overall"] < 1000.0
 
 
 def test_with_a_schema_and_with_coded_tables():
@@ -149,10 +149,10 @@ def test_numbers_with_many_values_are_binned_by_the_truth():
 
 def test_empty_tables_run_like_any_other(tables):
     truth, synthetic = tables
-    found = fastdp.evaluate(
+    scores = fastdp.evaluate(
         truth, synthetic.slice(0, 0), metrics=["deid2", "kmarginal", "pairwise", "coverage", "nist2018"]
     )
-    assert found["deid2"]["overall"] == 0.0 and found["kmarginal"]["score"] == 0.0
+    assert scores["deid2"]["overall"] == 0.0 and scores["kmarginal"]["score"] == 0.0
     assert fastdp.evaluate(truth.slice(0, 0), synthetic.slice(0, 0))["kmarginal"]["score"] == 1000.0
 
 

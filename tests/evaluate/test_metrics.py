@@ -36,11 +36,11 @@ def frames(seed: int, rows=(300, 200)) -> list[pd.DataFrame]:
 @settings(max_examples=15, deadline=None)
 def test_kmarginal_is_the_mean_of_total_variations(seed, n, m):
     truth, synthetic = frames(seed, (n, m))
-    found = kmarginal.score(pair_up(truth, synthetic, None), 2)
+    result = kmarginal.score(pair_up(truth, synthetic, None), 2)
     pairs = [["a", "b"], ["a", "c"], ["a", "d"], ["b", "c"], ["b", "d"], ["c", "d"]]
     mean = np.mean([slow.total_variation(truth, synthetic, p) for p in pairs])
-    assert found["score"] == pytest.approx(1000 * (1 - mean), abs=1e-9)
-    assert found["marginals"] == found["possible"] == 6
+    assert result["score"] == pytest.approx(1000 * (1 - mean), abs=1e-9)
+    assert result["marginals"] == result["possible"] == 6
 
 
 def test_sparse_counting_gives_the_same(monkeypatch):
@@ -89,9 +89,9 @@ def test_pairwise_against_scipy():
 
 def test_correlation_against_numpy():
     truth, synthetic = frames(5)
-    found = pairwise.correlation(pair_up(truth, synthetic, None))
-    assert found["columns"] == ["a", "b", "d"]
-    assert np.allclose(found["truth"], np.corrcoef(truth[["a", "b", "d"]].T))
+    result = pairwise.correlation(pair_up(truth, synthetic, None))
+    assert result["columns"] == ["a", "b", "d"]
+    assert np.allclose(result["truth"], np.corrcoef(truth[["a", "b", "d"]].T))
     assert pairwise.correlation(pair_up(truth[["c"]], synthetic[["c"]], None)) is None
 
 
@@ -104,11 +104,11 @@ def test_constant_columns_have_no_association():
 def test_coverage_counts_values_and_rows():
     truth = pd.DataFrame({"a": ["x", "x", "y", "z"]})
     synthetic = pd.DataFrame({"a": ["x", "w"]})
-    found = coverage.score(pair_up(truth, synthetic, None))
-    column = found["columns"]["a"]
+    result = coverage.score(pair_up(truth, synthetic, None))
+    column = result["columns"]["a"]
     assert (column["missing"], column["missing_rows"], column["missing_values"]) == (2, 0.5, ["y", "z"])
     assert (column["invented"], column["invented_rows"], column["invented_values"]) == (1, 0.5, ["w"])
-    assert found["missing"] == pytest.approx(2 / 3) and found["invented"] == 0.5
+    assert result["missing"] == pytest.approx(2 / 3) and result["invented"] == 0.5
 
 
 @given(st.integers(0, 10_000))
@@ -126,10 +126,10 @@ def test_sprint1_of_incidents():
     truth, other = (simulate.incidents(60_000, seed=s) for s in (1, 2))
     same = sprint1.score(truth, truth)
     assert same["score"] == 1.0 and same["rows"] == 278 * 12 and same["sum"] == same["rows"]
-    found = sprint1.score(truth, other)
-    assert 0.0 < found["score"] < 0.95
-    assert np.mean(found["by_neighborhood"]) == pytest.approx(found["score"])
-    assert np.mean(found["by_period"]) == pytest.approx(found["score"])
+    result = sprint1.score(truth, other)
+    assert 0.0 < result["score"] < 0.95
+    assert np.mean(result["by_neighborhood"]) == pytest.approx(result["score"])
+    assert np.mean(result["by_period"]) == pytest.approx(result["score"])
 
 
 def test_nist2018_orders_good_and_bad():
@@ -157,9 +157,9 @@ def test_gini_of_known_wages():
 def test_utility_tells_signal_from_noise():
     pytest.importorskip("sklearn")
     truth, good = frames(6, (1500, 1500))
-    found = utility.score(pair_up(truth, good, None), "b")
-    assert found["measure"] == "accuracy" and found["truth"] > found["constant"] + 0.1
-    assert found["score"] > 0.7
+    result = utility.score(pair_up(truth, good, None), "b")
+    assert result["measure"] == "accuracy" and result["truth"] > result["constant"] + 0.1
+    assert result["score"] > 0.7
     noise = good.assign(b=np.random.default_rng(1).permutation(good["b"]))
     assert utility.score(pair_up(truth, noise, None), "b")["score"] < 0.4
     with pytest.raises(UsageError, match="target"):

@@ -37,7 +37,7 @@ def test_grouped_pairs(rows, columns, threads):
         assert np.array_equal(np.diff(start), np.bincount(group, minlength=groups))
         sides.append((group, codes, start, packed))
     (ga, ca, sa, pa), (gb, cb, sb, pb) = sides
-    found = score.grouped_pairs(sa, pa, sb, pb, sizes, threads)
+    distances = score.grouped_pairs(sa, pa, sb, pb, sizes, threads)
     for p, (i, j) in enumerate(combinations(range(columns), 2)):
         for g in range(groups):
             a, b = (np.zeros((sizes[i], sizes[j])) for _ in range(2))
@@ -47,7 +47,7 @@ def test_grouped_pairs(rows, columns, threads):
                 expected = np.abs(a / a.sum() - b / b.sum()).sum()
             else:
                 expected = 2.0 if a.sum() + b.sum() else 0.0
-            assert found[g, p] == pytest.approx(expected, abs=1e-12)
+            assert distances[g, p] == pytest.approx(expected, abs=1e-12)
 
 
 def test_distance():

@@ -90,9 +90,9 @@ class Public:
 
 def outcome(model, schema, users, companies, *, rows=None, config=None, **session):
     config = config or Archetypes()
-    given = Session(schema, [users, companies], **session)
+    door = Session(schema, [users, companies], **session)
     job = Job(schema=schema, epsilon=2.0, fit=None, rows=rows, public=Public(model), seed=5)
-    return config.run(given, job), given
+    return config.run(door, job), door
 
 
 def whole_table(rows):
@@ -126,12 +126,12 @@ def test_private_users_get_the_label_the_scaled_mixture_gives_their_rows(model, 
     points = np.stack([table.codes[c] for c in FEATURES], axis=1)
     label = model.mixture.labels(points)
     usual = twin.most_common(table.user.tolist(), label.tolist())
-    found = histogram(table, MostCommon(FEATURES, labels=model.labels, keys=4), 1, 1)
+    labelled = histogram(table, MostCommon(FEATURES, labels=model.labels, keys=4), 1, 1)
     sure = np.bincount([min(v) for v in usual.values() if len(v) == 1], minlength=4)
     could = np.bincount([x for v in usual.values() for x in v], minlength=4)
-    assert found.sum() == table.users
-    assert (sure <= found).all()
-    assert (found <= could).all()
+    assert labelled.sum() == table.users
+    assert (sure <= labelled).all()
+    assert (labelled <= could).all()
 
 
 def test_users_come_first(model, schema):
@@ -139,9 +139,9 @@ def test_users_come_first(model, schema):
     archetype's places."""
     users, companies = [100, 0, 300, 50], np.zeros(57)
     companies[[3, 20]] = 150, 300
-    found, _ = outcome(model, schema, users, companies)
-    rows = found.rows
-    owner = np.concatenate([found.owners(i) for i in range(-(-rows.total // rows.shard_rows))])
+    result, _ = outcome(model, schema, users, companies)
+    rows = result.rows
+    owner = np.concatenate([result.owners(i) for i in range(-(-rows.total // rows.shard_rows))])
     codes = whole_table(rows)
     people = rows.people
     assert owner.size == rows.total == codes["fare"].size
@@ -184,13 +184,13 @@ def test_at_most_the_rows_asked_for_in_proportion(model, schema):
 
 
 def test_no_users_no_rows(model, schema):
-    found, _ = outcome(model, schema, [-5, -1, -3, 0], [-2] * 57)
-    assert found.rows.total == 0
+    result, _ = outcome(model, schema, [-5, -1, -3, 0], [-2] * 57)
+    assert result.rows.total == 0
 
 
 def test_mean_trips_as_published(model, schema):
-    found, _ = outcome(model, schema, [50] * 4, [4] * 57, config=Archetypes(trips="mean"))
-    people = found.rows.people
+    result, _ = outcome(model, schema, [50] * 4, [4] * 57, config=Archetypes(trips="mean"))
+    people = result.rows.people
     rows = np.diff(people.ends, prepend=0)
     assert (rows == np.maximum(1, np.rint(model.mean_rows))[people.archetype]).all()
 
@@ -210,14 +210,14 @@ def test_shards_can_be_drawn_alone(model):
 
 def test_raking_keeps_the_public_pattern_and_takes_the_private_sums():
     start = np.array([[40.0, 10.0], [5.0, 45.0]]) * 1e6
-    found = cross_table(start, np.array([30.0, 10.0]), np.array([25.0, 15.0]))
-    assert np.allclose(found.sum(axis=1), [30, 10])
-    assert np.allclose(found.sum(axis=0), [25, 15])
+    raked = cross_table(start, np.array([30.0, 10.0]), np.array([25.0, 15.0]))
+    assert np.allclose(raked.sum(axis=1), [30, 10])
+    assert np.allclose(raked.sum(axis=0), [25, 15])
     odds = start[0, 0] * start[1, 1] / (start[0, 1] * start[1, 0])
-    assert found[0, 0] * found[1, 1] / (found[0, 1] * found[1, 0]) == pytest.approx(odds, rel=1e-4)
+    assert raked[0, 0] * raked[1, 1] / (raked[0, 1] * raked[1, 0]) == pytest.approx(odds, rel=1e-4)
     # A combination that public data lacks is still possible; sums of 0 are kept.
-    found = cross_table(np.zeros((2, 2)), np.array([5.0, 0.0]), np.array([2.0, 3.0]))
-    assert np.allclose(found, [[2, 3], [0, 0]])
+    raked = cross_table(np.zeros((2, 2)), np.array([5.0, 0.0]), np.array([2.0, 3.0]))
+    assert np.allclose(raked, [[2, 3], [0, 0]])
     assert cross_table(start, np.zeros(2), np.zeros(2)).sum() == 0
 
 
@@ -270,14 +270,14 @@ def test_an_interrupted_run_goes_on_with_its_noise(table, folder, tmp_path):
     """Stopped while rows are drawn; resumed, nothing is measured anew."""
     stop = {"at": "write"}
 
-    def told(p):
+    def interrupt(p):
         if p.stage == stop["at"]:
             raise KeyboardInterrupt
 
-    given = {"public": str(folder), "out": tmp_path / "run", "epsilon": 2.0, "delta": 1e-5, "rows": 500}
+    arguments = {"public": str(folder), "out": tmp_path / "run", "epsilon": 2.0, "delta": 1e-5, "rows": 500}
     with pytest.raises(KeyboardInterrupt):
-        fastdp.synthesize(table, recipe(refine={"ways": 1}), progress=told, **given)
-    run = fastdp.synthesize(table, recipe(refine={"ways": 1}), resume=True, **given)
+        fastdp.synthesize(table, recipe(refine={"ways": 1}), progress=interrupt, **arguments)
+    run = fastdp.synthesize(table, recipe(refine={"ways": 1}), resume=True, **arguments)
     assert run.out.exists()
     fastdp.verify(run.out)
 
@@ -329,17 +329,17 @@ def test_values_outside_the_public_lists_change_nothing_visible(trips, schema, f
 def numbers_in(path):
     """Every number a file tells, however it is kept."""
     if path.suffix == ".parquet":
-        found = pq.read_table(path)
+        table = pq.read_table(path)
         columns = [
             c
-            for c in found.column_names
-            if pa.types.is_integer(found[c].type) or pa.types.is_floating(found[c].type)
+            for c in table.column_names
+            if pa.types.is_integer(table[c].type) or pa.types.is_floating(table[c].type)
         ]
-        return {float(v) for c in columns for v in found[c].drop_null().to_numpy()}
+        return {float(v) for c in columns for v in table[c].drop_null().to_numpy()}
     if path.suffix == ".fastdp":
         arrays, manifest = model_store.load(path)
-        told = set().union(*(a.ravel().astype(float).tolist() for a in arrays.values()))
-        return told | {
+        numbers = set().union(*(a.ravel().astype(float).tolist() for a in arrays.values()))
+        return numbers | {
             float(x) for x in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", json.dumps(manifest))
         }
     text = path.read_bytes().decode("latin-1")
@@ -362,14 +362,14 @@ def test_no_count_without_noise_gets_out(refine, schema, folder, model, tmp_path
     true = {int(n) for n in histogram(table, MostCommon(FEATURES, labels=model.labels, keys=4), 1, 1)}
     true |= set(sizes.values()) | {table.rows, table.users}
     true = {float(n) for n in true if n > 300}
-    told = []
+    messages = []
     run = fastdp.synthesize(
         private,
         recipe(refine=refine),
         public=str(folder),
         schema=schema,
         out=tmp_path / "run",
-        progress=lambda p: told.append(str(p)),
+        progress=lambda p: messages.append(str(p)),
         rows=2000,
         **BUDGET,
     )
@@ -380,7 +380,7 @@ def test_no_count_without_noise_gets_out(refine, schema, folder, model, tmp_path
         if not path.name.startswith("synthetic") and path.name != "reading.json":
             assert not true & numbers_in(path), path.name
     seen = capfd.readouterr()
-    for text in (*told, caplog.text, seen.out, seen.err, json.dumps(run.privacy), repr(run)):
+    for text in (*messages, caplog.text, seen.out, seen.err, json.dumps(run.privacy), repr(run)):
         assert not true & {float(x) for x in re.findall(r"(?<![\w.])\d+(?![\w.])", text)}
     # The scan can fail: it finds a true count that is written down.
     (tmp_path / "leak.json").write_text(json.dumps({"users": [int(next(iter(true)))]}))
@@ -394,11 +394,11 @@ def test_refining_moves_the_public_distribution_to_the_private_one(schema, publi
         table, recipe(refine={"ways": 1}), public=str(folder), **(BUDGET | {"epsilon": 500.0})
     )
     truth = fastdp.marginals(table.as_truth(), [("payment_type",), ("fare",)])
-    known = fastdp.marginals(public, [("payment_type",), ("fare",)])
+    before = fastdp.marginals(public, [("payment_type",), ("fare",)])
     for clique, counts in truth.items():
         gap = [
             np.abs(x / x.sum() - counts / counts.sum()).sum()
-            for x in (run.model.marginal(clique), known[clique])
+            for x in (run.model.marginal(clique), before[clique])
         ]
         assert gap[1] > 0.05
         assert gap[0] < 0.3 * gap[1]
@@ -471,9 +471,9 @@ def test_the_verb(tmp_path, capsys):
             ]
         )
     assert ended.value.code == 0
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["archetypes"]) == 3
-    assert found["sha256"] == store.load(out).digest()
+    printed = json.loads(capsys.readouterr().out)
+    assert len(printed["archetypes"]) == 3
+    assert printed["sha256"] == store.load(out).digest()
     with pytest.raises(SystemExit) as ended:
         main(["archetypes", "fit", str(tmp_path / "public.parquet"), "--out", str(out), "--archetypes", "3"])
     assert ended.value.code == 2

@@ -177,10 +177,10 @@ def test_a_batch_is_cut_where_noise_costs_more_than_it_removes():
 
 def test_columns_keep_their_largest_values_where_pairs_would_be_too_large():
     ones = [Measurement((a,), np.arange(100.0, 0.0, -1.0), 1.0) for a in "abc"]
-    found = merged.merge(Domain(dict.fromkeys("abc", 100)), ones, 3.0, most=300)
-    assert set(found.domain.values()) == {10}
-    assert found.compression.code_map("a").tolist()[:10] == [*list(range(9)), 9]
-    assert found.given_up == dict.fromkeys("abc", 89)
+    codes = merged.merge(Domain(dict.fromkeys("abc", 100)), ones, 3.0, most=300)
+    assert set(codes.domain.values()) == {10}
+    assert codes.compression.code_map("a").tolist()[:10] == [*list(range(9)), 9]
+    assert codes.given_up == dict.fromkeys("abc", 89)
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=1), st.integers(1, 10**5))
@@ -206,10 +206,10 @@ def test_inside_a_merged_value_the_1_way_decides():
         Measurement("a", [500.0, 20.0, 5.0, 5.0], 10.0),
         Measurement("b", [265.0, 265.0], 10.0),
     ]
-    found = merged.merge(Domain({"a": 4, "b": 2}), ones, 3.0)
-    assert found.codes["a"].tolist() == [0, 1, 1, 1]
-    model = fastdp.fit(found.domain, list(found.ones), total=found.total, threads=1)
-    rows = found.rows(model, 100_000, 1).shard(0)["a"]
+    merging = merged.merge(Domain({"a": 4, "b": 2}), ones, 3.0)
+    assert merging.codes["a"].tolist() == [0, 1, 1, 1]
+    model = fastdp.fit(merging.domain, list(merging.ones), total=merging.total, threads=1)
+    rows = merging.rows(model, 100_000, 1).shard(0)["a"]
     counts = np.bincount(rows, minlength=4)
     assert counts[1] > 3 * counts[2] > 0
 
@@ -246,8 +246,8 @@ def test_every_item_of_a_workload_is_told_with_its_error_bar():
     domain, rows = dependent_rows(columns=6, keep=0.5)
     session = RowsSession(domain, rows, mu=0.5)
     outcome, _ = run(session, workload=(("c2", "c3"), ("c0", "c1", "c2", "c3", "c4", "c5")))
-    told = {tuple(item["columns"]): item["expected_error"] for item in outcome.details["workload"]}
+    errors = {tuple(item["columns"]): item["expected_error"] for item in outcome.details["workload"]}
     p, q = session.marginal(("c2", "c3")), outcome.model.marginal(("c2", "c3")).reshape(-1)
     true = 0.5 * np.abs(p / p.sum() - q / q.sum()).sum()
-    assert told["c2", "c3"] / 4 < true < 2 * told["c2", "c3"]
-    assert told[tuple(domain)] is None
+    assert errors["c2", "c3"] / 4 < true < 2 * errors["c2", "c3"]
+    assert errors[tuple(domain)] is None

@@ -81,14 +81,14 @@ def test_a_selection_costs_at_most_what_it_may(mu):
 @settings(max_examples=200, deadline=None)
 def test_the_simplex_projection_is_the_nearest_point(values, total):
     values = np.array(values)
-    found = onto_simplex(values, total)
-    assert (found >= 0).all()
-    assert math.isclose(found.sum(), total, abs_tol=1e-6)
+    nearest = onto_simplex(values, total)
+    assert (nearest >= 0).all()
+    assert math.isclose(nearest.sum(), total, abs_tol=1e-6)
     # Optimal: what is above zero moved by one common amount, what is at zero would have moved below it.
-    moved = values[found > 0] - found[found > 0]
+    moved = values[nearest > 0] - nearest[nearest > 0]
     if moved.size:
         assert np.ptp(moved) < 1e-6
-        assert (values[found == 0] <= moved[0] + 1e-6).all()
+        assert (values[nearest == 0] <= moved[0] + 1e-6).all()
 
 
 def test_pairs_too_large_leave_a_forest(monkeypatch):
@@ -118,9 +118,9 @@ def test_adult_is_not_worse_than_the_peers():
     from bench.adult import errors, load
 
     table, schema = load(ADULT)
-    found = np.mean(
+    means = np.mean(
         [errors(table, fastdp.synthesize(table, "mst", 1.0, 1e-9, seed=s, sample_seed=s)) for s in range(5)],
         axis=0,
     )
-    assert found[1] <= 0.044 and found[2] <= 0.097
+    assert means[1] <= 0.044 and means[2] <= 0.097
     assert schema.user is None

@@ -67,9 +67,9 @@ def test_values_under_the_threshold_are_merged_before_round_2():
 def test_synthetic_rows_look_like_the_data():
     table = small(20_000)
     run = synth(table, round2=[["a", "b"], ["b", "c"]])
-    found = run.data
-    assert found.num_rows == pytest.approx(20_000, abs=100)
-    b, c = (found[n].to_numpy() for n in "bc")
+    rows = run.data
+    assert rows.num_rows == pytest.approx(20_000, abs=100)
+    b, c = (rows[n].to_numpy() for n in "bc")
     assert (c == 7 * b).mean() > 0.97
 
 
@@ -79,9 +79,9 @@ def test_a_column_of_rare_values_only_and_a_column_of_one_value():
     codes = {n: rng.integers(0, k, 300) for n, k in sizes.items()}
     run = synth(Table.from_codes(sizes, codes), 1.0, round2=[["rare", "x"], ["one", "x"]])
     assert run.model.domain["one"] == 1 and run.model.domain["rare"] < 10
-    found = {n: run.data[n].to_numpy() for n in sizes}
-    assert (found["one"] == 0).all() and found["rare"].max() < 500
-    assert len(np.unique(found["rare"])) > 100
+    columns = {n: run.data[n].to_numpy() for n in sizes}
+    assert (columns["one"] == 0).all() and columns["rare"].max() < 500
+    assert len(np.unique(columns["rare"])) > 100
 
 
 def test_a_marginal_over_the_limit_is_left_out_and_said():
@@ -149,12 +149,12 @@ def test_associations_are_mutual_information_less_chance():
 
     table = small(5000, public=True)
     recode = {"c": (np.arange(60) > 10).astype(int)}
-    found = PublicTable(table).associations(recode)
+    associations = PublicTable(table).associations(recode)
     counts = fastdp.marginals(table, [("b", "c"), ("a", "d")], recode=recode)
-    assert found["b", "c"] == pytest.approx(mutual_information(counts["b", "c"]) - 4 * 1 / 10_000)
+    assert associations["b", "c"] == pytest.approx(mutual_information(counts["b", "c"]) - 4 * 1 / 10_000)
     # a and d are independent: chance explains what there is, up to its own spread (chi square with 6 degrees
     # of freedom).
-    assert found["a", "d"] < 40 / 10_000
+    assert associations["a", "d"] < 40 / 10_000
     assert ("a", "c") not in PublicTable(table).associations(max_cells=100)
 
 
@@ -225,11 +225,11 @@ def test_constraints_and_supports_hold_in_every_row(epsilon):
         sample_seed=1,
         rows=5000,
     )
-    found = {n: run.data[n].to_numpy() for n in listed}
-    assert all(set(np.unique(found[n])) <= set(listed[n]) for n in listed)
-    assert (found["general"] == found["detailed"] // 100).all()
+    columns = {n: run.data[n].to_numpy() for n in listed}
+    assert all(set(np.unique(columns[n])) <= set(listed[n]) for n in listed)
+    assert (columns["general"] == columns["detailed"] // 100).all()
     state = run.privacy["mechanism"]["inferred"]["city"]
-    assert set(np.unique(found["city"])) <= {0, *RULES["regions"][0]["groups"][state]}
+    assert set(np.unique(columns["city"])) <= {0, *RULES["regions"][0]["groups"][state]}
     if epsilon > 0.1:
         assert state == "east"
 
@@ -270,8 +270,8 @@ def test_the_state_is_the_one_whose_total_stands_out():
     _, schema, _ = people(1)
     region = Region(column="city", groups={"east": (11, 12, 13), "west": (21, 22, 23)}, always=(0,))
     values = [900.0, 30.0, 5.0, -8.0, 25.0, -20.0, 1.0]
-    found, outside = region.infer(schema, Measurement(("city",), values, 10.0))
-    assert found == "east" and outside.tolist() == [False] * 4 + [True] * 3
+    state, outside = region.infer(schema, Measurement(("city",), values, 10.0))
+    assert state == "east" and outside.tolist() == [False] * 4 + [True] * 3
 
 
 @pytest.mark.parametrize(
@@ -334,8 +334,8 @@ def test_the_plan_of_the_census(epsilon, saved, triple):
 
 
 def as_fields():
-    found = recipe.load("census-tworound")
-    return {"mechanism": found.mechanism, "schema": found.schema, **found.fields}
+    loaded = recipe.load("census-tworound")
+    return {"mechanism": loaded.mechanism, "schema": loaded.schema, **loaded.fields}
 
 
 @pytest.mark.skipif(not CENSUS.exists(), reason="../shared/data/census1940 is not here")
@@ -356,11 +356,11 @@ def test_a_small_census_from_end_to_end(tmp_path):
     run = fastdp.synthesize(table, "census-tworound", 8.0, DELTA, sample_seed=1, out=tmp_path / "run")
     assert run.privacy["mechanism"]["inferred"] == {"CITY": "Ohio"}
     assert fastdp.verify(tmp_path / "run")
-    found = run.data.to_table()
-    assert found.column_names == table.column_names
+    made = run.data.to_table()
+    assert made.column_names == table.column_names
     for general, detailed, divide in (("RACE", "RACED", 100), ("EDUC", "EDUCD", 10), ("BPL", "BPLD", 100)):
-        assert (found[general].to_numpy() == found[detailed].to_numpy() // divide).all()
-    again = fastdp.read(found, Schema.load("census1940"), public=True)
-    assert again.rows == found.num_rows  # the schema drops rows with values outside the public lists
-    wage = found["INCWAGE"].to_numpy()
+        assert (made[general].to_numpy() == made[detailed].to_numpy() // divide).all()
+    again = fastdp.read(made, Schema.load("census1940"), public=True)
+    assert again.rows == made.num_rows  # the schema drops rows with values outside the public lists
+    wage = made["INCWAGE"].to_numpy()
     assert ((wage <= 5001) | (wage == 999_998)).all()

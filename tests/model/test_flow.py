@@ -268,10 +268,10 @@ class TestFit:
 
     def test_callers_can_watch_cap_and_cancel(self, case):
         domain, _, seen = case
-        told = []
-        capped = fit(domain, seen, stop="refined", iters=9, callback=lambda *now: told.append(now))
+        reports = []
+        capped = fit(domain, seen, stop="refined", iters=9, callback=lambda *now: reports.append(now))
         assert capped.ended == "iterations" and capped.iterations == 9
-        assert [calls for calls, _, _ in told] == sorted(calls for calls, _, _ in told)
+        assert [calls for calls, _, _ in reports] == sorted(calls for calls, _, _ in reports)
 
         class Enough(FastdpError):
             pass

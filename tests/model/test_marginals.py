@@ -73,8 +73,8 @@ def test_separate_parts_are_independent():
         [fastdp.Measurement(("a", "b"), [5.0, 1, 2, 3, 4, 5], 1.0), fastdp.Measurement("c", [3.0, 17], 1.0)],
         total=20.0,
     )
-    found = marginals(model, [("c", "a")])["c", "a"]
-    np.testing.assert_allclose(found, np.outer(model.marginal("c"), model.marginal("a")) / 20, rtol=1e-9)
+    joint = marginals(model, [("c", "a")])["c", "a"]
+    np.testing.assert_allclose(joint, np.outer(model.marginal("c"), model.marginal("a")) / 20, rtol=1e-9)
 
 
 @given(

@@ -145,13 +145,13 @@ def test_bits_do_not_depend_on_threads(monkeypatch):
     plan = planned(CUT, OUTER, direct=OUTER)
     targets = [(rng.normal(1.0, 1.0, n.rows * n.cells), 0.7) for n in plan.direct]
     theta, delta = rng.normal(size=plan.size), rng.normal(size=plan.size)
-    found = []
+    results = []
     for threads in (1, 2, 5):
         engine, z = inferred(plan, theta, threads, targets=targets)
         x = z.cells.copy()
         out, sums, log_z, _ = moved(engine, z, delta, 0.1, 0.5, x, 0.5, targets=len(targets))
-        found.append((out.cells.tobytes(), out.m.tobytes(), x.tobytes(), sums.tobytes(), log_z))
-    assert found[0] == found[1] == found[2]
+        results.append((out.cells.tobytes(), out.m.tobytes(), x.tobytes(), sums.tobytes(), log_z))
+    assert results[0] == results[1] == results[2]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -204,8 +204,8 @@ def test_rounding_leaves_branches_independent_given_the_separator():
     nodes = [((), ("a",), np.ones((1, 2))), (("a",), ("b",), b), (("a",), ("c",), c)]
     columns = sample_codes(domain, nodes, 100_000, seed=1)
     for a in range(2):
-        mine = columns["a"] == a
-        table = np.bincount(columns["b"][mine] * 5 + columns["c"][mine], minlength=20).reshape(4, 5)
+        same_a = columns["a"] == a
+        table = np.bincount(columns["b"][same_a] * 5 + columns["c"][same_a], minlength=20).reshape(4, 5)
         assert stats.chi2_contingency(table)[1] > ALARM
 
 

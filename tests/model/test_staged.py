@@ -93,12 +93,12 @@ def test_least_risk_is_near_the_best_stop():
     for seed in range(8):
         joint = truth(seed)
         seen = measured(joint, seed)
-        found = fit(DOMAIN, seen, stop="risk")
-        assert found.ended in ("least risk", "tolerance")
+        chosen = fit(DOMAIN, seen, stop="risk")
+        assert chosen.ended in ("least risk", "tolerance")
         path = [fit(DOMAIN, seen, stop="iters", iters=n) for n in (3, 6, 10, 15, 25, 40, 70, 120)]
         best = min(risk(model, joint, seen) for model in path)
-        assert risk(found, joint, seen) < 1.5 * best
-        total["risk"] += risk(found, joint, seen)
+        assert risk(chosen, joint, seen) < 1.5 * best
+        total["risk"] += risk(chosen, joint, seen)
         total["noise"] += risk(fit(DOMAIN, seen), joint, seen)
     assert total["risk"] < total["noise"]
 
@@ -134,11 +134,11 @@ def test_zeros_and_repeats_hold():
     mask = np.zeros((12, 10), bool)
     mask[2, 3] = True
     seen = measured(joint, 3)
-    found = [
+    models = [
         fit(DOMAIN, seen, stop="refined", method="accelerated", zeros={("a", "b"): mask}) for _ in range(2)
     ]
-    assert found[0].marginal(("a", "b"))[2, 3] == 0
-    assert (found[0].marginal(("a", "b", "c")) == found[1].marginal(("a", "b", "c"))).all()
+    assert models[0].marginal(("a", "b"))[2, 3] == 0
+    assert (models[0].marginal(("a", "b", "c")) == models[1].marginal(("a", "b", "c"))).all()
 
 
 def test_an_unknown_stop_is_refused():

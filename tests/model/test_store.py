@@ -82,10 +82,10 @@ def test_equal_content_gives_equal_bytes(tmp_path):
 
 def test_fortran_and_strided_arrays(tmp_path):
     big = np.arange(24.0).reshape(4, 6)
-    given = {"f": np.asfortranarray(big), "s": big[::2, ::-1], "b": big.astype(">f8")}
-    store.save(tmp_path / "m", given, {})
+    arrays = {"f": np.asfortranarray(big), "s": big[::2, ::-1], "b": big.astype(">f8")}
+    store.save(tmp_path / "m", arrays, {})
     back, _ = store.load(tmp_path / "m")
-    assert all(np.array_equal(back[k], given[k]) for k in given)
+    assert all(np.array_equal(back[k], arrays[k]) for k in arrays)
 
 
 def test_every_truncation_is_an_error(saved):

@@ -30,13 +30,13 @@ def slow_error(sizes, users, noise, clip, displaced):
 def test_the_choice_is_the_least_by_the_slow_formula(histogram, noise, displaced):
     sizes, users = zip(*histogram, strict=True)
     clips = clip_rules.candidates(300)
-    found = clip_rules.choose(sizes, users, noise, clips, displaced=displaced)
+    choice = clip_rules.choose(sizes, users, noise, clips, displaced=displaced)
     slow = {c: slow_error(sizes, users, noise, c, displaced) for c in clips}
-    assert slow[found.clip] <= min(slow.values()) + 1e-9
-    for line in found.lines:
+    assert slow[choice.clip] <= min(slow.values()) + 1e-9
+    for line in choice.lines:
         assert line.error == pytest.approx(slow[line.clip], abs=1e-9)
         assert 0 <= line.lost < 1
-    assert found.put_back >= 1
+    assert choice.put_back >= 1
 
 
 def test_noise_lowers_the_clip_and_its_absence_loses_nothing():
@@ -68,20 +68,20 @@ def test_candidates_and_bins_lie_within_the_bound(bound):
 def test_a_noisy_histogram_becomes_the_nearest_one_that_can_be(values):
     """Least squares with sum and sign fixed: the residual is the same number wherever users are left, and no
     larger elsewhere."""
-    found = np.array(clip_rules._nonnegative(values))
-    assert (found >= 0).all()
+    nearest = np.array(clip_rules._nonnegative(values))
+    assert (nearest >= 0).all()
     if math.fsum(values) <= 0:
-        assert not found.any()
+        assert not nearest.any()
         return
-    assert found.sum() == pytest.approx(math.fsum(values), abs=1e-8)
-    gap = np.array(values) - found
-    assert np.ptp(gap[found > 0]) < 1e-8
-    assert (gap[found == 0] <= gap[found > 0].max() + 1e-8).all()
+    assert nearest.sum() == pytest.approx(math.fsum(values), abs=1e-8)
+    gap = np.array(values) - nearest
+    assert np.ptp(gap[nearest > 0]) < 1e-8
+    assert (gap[nearest == 0] <= gap[nearest > 0].max() + 1e-8).all()
 
 
 def test_an_empty_table_has_a_clip_too():
-    found = clip_rules.from_release([-3.0] * 15, [5.0], 200)
-    assert 1 <= found.clip <= 200 and found.put_back == 1 and math.isfinite(found.line.error)
+    choice = clip_rules.from_release([-3.0] * 15, [5.0], 200)
+    assert 1 <= choice.clip <= 200 and choice.put_back == 1 and math.isfinite(choice.line.error)
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ def path(tmp_path):
 
 @pytest.fixture
 def ledger(path):
-    found = Ledger(path)
-    found.open("trips", epsilon=1.0, delta=1e-5)
-    return found
+    opened = Ledger(path)
+    opened.open("trips", epsilon=1.0, delta=1e-5)
+    return opened
 
 
 def run_once(ledger, run="r", mu=0.1, answers=None):
@@ -174,8 +174,8 @@ def test_answers_of_any_shape_and_size_survive(ledger, monkeypatch):
     monkeypatch.setattr("fastdp.privacy.store.PIECE", 64)
     arrays = [np.arange(100), np.empty(0, np.int64), np.array([-(2**63), 2**63 - 1])]
     reservation = run_once(ledger, answers=arrays)
-    found = reservation.enter(0, 0, "question", "step", [Gaussian(0.1)], draws=1)
-    for a, b in zip(arrays, found, strict=True):
+    stored = reservation.enter(0, 0, "question", "step", [Gaussian(0.1)], draws=1)
+    for a, b in zip(arrays, stored, strict=True):
         assert a.dtype == b.dtype and (a == b).all()
 
 

@@ -119,13 +119,13 @@ def test_parent_and_child_of_a_real_fork_draw_differently():
         finally:
             os._exit(0)
     os.close(write)
-    mine = noise.gaussian(1e9, 4 * twin.CHUNK, threads=2)[:1000]
+    parents = noise.gaussian(1e9, 4 * twin.CHUNK, threads=2)[:1000]
     with os.fdopen(read, "rb") as pipe:
         theirs = np.frombuffer(pipe.read(), dtype=np.int64)
     os.waitpid(child, 0)
     assert theirs.size == 1000
     # 1e6 pairs, each equal with probability below 3e-10: more than 8 equal is below 1e-30
-    assert np.intersect1d(mine, theirs).size <= 8
+    assert np.intersect1d(parents, theirs).size <= 8
 
 
 def test_threads_of_one_process_draw_differently():

@@ -50,10 +50,10 @@ def built(engine, tmp_path_factory):
     (folder / "synthetic").mkdir(parents=True)
     (folder / "synthetic" / "part-0.parquet").write_bytes(b"rows")
     (folder / "model.fastdp").write_bytes(b"model")
-    found = reserved.statement(
+    document = reserved.statement(
         mechanism={"name": "test"}, public_data=[{"name": "last year"}], notes=["hello"]
     )
-    statement.write(folder, found)
+    statement.write(folder, document)
     reserved.finish()
     return folder, ledger
 
@@ -75,27 +75,27 @@ def test_it_follows_the_published_schema(made):
 
 
 def test_it_says_what_was_promised(made):
-    found = read(made[0])
+    document = read(made[0])
     joint = math.hypot(gdp.mu_from(1.0, 1e-5), gdp.mu_from(10.0, 1e-5))
-    assert found["mu"] == pytest.approx(joint, rel=1e-12)
-    assert found["epsilon"] == pytest.approx(gdp.epsilon_of(joint, 1e-5), rel=1e-9)
-    assert found["private"] is True
-    assert found["unit"] == {
+    assert document["mu"] == pytest.approx(joint, rel=1e-12)
+    assert document["epsilon"] == pytest.approx(gdp.epsilon_of(joint, 1e-5), rel=1e-9)
+    assert document["private"] is True
+    assert document["unit"] == {
         "kind": "user",
         "column": "who",
         "null": "drop",
         "adjacency": "add or remove one user with all of their rows",
     }
-    assert found["bound"]["clip"] == [3, 5]
-    assert found["accountant"]["second"].startswith("autodp")
-    assert found["ledger"]["counts_other_runs"] is True and found["ledger"]["budget"]["epsilon"] == 20.0
-    assert found["public_data"] == [{"name": "last year"}] and "hello" in found["notes"]
-    releases = found["parts"][0]["releases"]
+    assert document["bound"]["clip"] == [3, 5]
+    assert document["accountant"]["second"].startswith("autodp")
+    assert document["ledger"]["counts_other_runs"] is True and document["ledger"]["budget"]["epsilon"] == 20.0
+    assert document["public_data"] == [{"name": "last year"}] and "hello" in document["notes"]
+    releases = document["parts"][0]["releases"]
     assert [r["law"] for r in releases] == ["gaussian", "gaussian", "discrete-laplace", "exponential"]
     assert releases[0]["sensitivity"] == 3
     assert releases[0]["sigma"] == pytest.approx(3 / (gdp.mu_from(1.0, 1e-5) * 0.5))
     assert releases[1]["sensitivity"] == pytest.approx(math.sqrt(2))
-    assert len(found["versions"]["build"]) == 64
+    assert len(document["versions"]["build"]) == 64
 
 
 def test_the_two_epsilons_of_the_challenge_compose_to_ten_point_one_two(engine):
@@ -110,9 +110,9 @@ def test_classic_calibration_states_the_tight_epsilon_beside_the_one_asked_for(e
         SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=2.5e-5, clip=3, method="classic-rdp")]
     )
     reserved.sessions(engine)
-    found = reserved.statement()
-    assert found["parts"][0]["asked"]["epsilon"] == 1.0
-    assert 0.6 < found["epsilon"] < 0.8
+    document = reserved.statement()
+    assert document["parts"][0]["asked"]["epsilon"] == 1.0
+    assert 0.6 < document["epsilon"] < 0.8
 
 
 def test_verify_recomputes_and_agrees(made):
@@ -122,9 +122,9 @@ def test_verify_recomputes_and_agrees(made):
     assert verdict.epsilon == pytest.approx(read(folder)["epsilon"])
 
 
-def smaller(found, *where):
+def smaller(document, *where):
     *path, last = where
-    target = found
+    target = document
     for step in path:
         target = target[step]
     target[last] *= 0.9
@@ -155,9 +155,9 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_verify_sees_through_every_change(made, change):
     folder, _ = made
-    found = copy.deepcopy(read(folder))
-    CHANGES[change](found)
-    (folder / "privacy.json").write_text(json.dumps(found))
+    document = copy.deepcopy(read(folder))
+    CHANGES[change](document)
+    (folder / "privacy.json").write_text(json.dumps(document))
     with pytest.raises(RunError, match="does not verify"):
         verify(folder)
 
@@ -238,10 +238,10 @@ def test_a_seed_stamps_the_statement(engine):
     reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)], seed=1)
     (session,) = reserved.sessions(engine)
     assert session.private is False
-    found = reserved.statement()
-    assert found["private"] is False and "NOT PRIVATE" in found["noise"]["source"]
-    assert any("other runs" in n for n in found["notes"])
-    assert statement.problems(found) == []
+    document = reserved.statement()
+    assert document["private"] is False and "NOT PRIVATE" in document["noise"]["source"]
+    assert any("other runs" in n for n in document["notes"])
+    assert statement.problems(document) == []
 
 
 def test_names_of_released_files():

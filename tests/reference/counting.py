@@ -38,10 +38,10 @@ def marginal(domain, codes, clique, weights) -> np.ndarray:
 
 
 def by_user(ids, values) -> dict:
-    found = defaultdict(list)
+    values_of = defaultdict(list)
     for u, value in zip(ids, values, strict=True):
-        found[u].append(value)
-    return found
+        values_of[u].append(value)
+    return values_of
 
 
 def cells_of(domain, codes, columns) -> list[int]:
@@ -54,8 +54,8 @@ def cells_of(domain, codes, columns) -> list[int]:
 def most_common(ids, keys, hashes, size: int) -> np.ndarray:
     """keys: one per row, negative: not counted; hashes: public hash by id."""
     out = np.zeros(size, np.int64)
-    for u, mine in by_user(ids, keys).items():
-        count = Counter(k for k in mine if k >= 0)
+    for u, own_keys in by_user(ids, keys).items():
+        count = Counter(k for k in own_keys if k >= 0)
         if count:
             best = min(count, key=lambda k: (-count[k], mix2(hashes[u], k)))
             out[best] += 1
@@ -65,9 +65,9 @@ def most_common(ids, keys, hashes, size: int) -> np.ndarray:
 def groups(ids, keys, hashes, t_max: int, cells: list[int], cap: int) -> np.ndarray:
     out = np.zeros(len(cells), np.int64)
     place = {c: i for i, c in enumerate(cells)}
-    for u, mine in by_user(ids, keys).items():
+    for u, own_keys in by_user(ids, keys).items():
         there = {}
-        for k, times in Counter(mine).items():
+        for k, times in Counter(own_keys).items():
             cell = k * t_max + min(times, t_max) - 1
             if cell in place:
                 there[k] = place[cell]

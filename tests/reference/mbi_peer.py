@@ -22,8 +22,8 @@ from mbi import estimation, marginal_oracles  # noqa: E402
 def marginals(domain, cliques, file, i, total):
     tables = {c: mbi.Factor(domain.project(c), file[f"theta_{i}_{j}"]) for j, c in enumerate(cliques)}
     oracle = jax.jit(marginal_oracles.default_oracle(cliques, domain))
-    found = oracle(mbi.CliqueVector(domain, cliques, tables), total)
-    return {f"m_{i}_{j}": np.asarray(found.project(c).values) for j, c in enumerate(cliques)}
+    tables_of = oracle(mbi.CliqueVector(domain, cliques, tables), total)
+    return {f"m_{i}_{j}": np.asarray(tables_of.project(c).values) for j, c in enumerate(cliques)}
 
 
 def fitted(domain, cliques, file, i, total):

@@ -153,8 +153,8 @@ def draw(domain, nodes, n, method, seed, shard, shard_rows):
 def search(p, s):
     cum = list(itertools.accumulate(p))
     x = s.unit() * cum[-1]
-    found = [k for k, c in enumerate(cum) if c > x]
-    return found[0] if found else max(k for k, w in enumerate(p) if w > 0)
+    above = [k for k, c in enumerate(cum) if c > x]
+    return above[0] if above else max(k for k, w in enumerate(p) if w > 0)
 
 
 def joint(domain, nodes):

@@ -7,7 +7,7 @@ def cells(public: pd.DataFrame, columns, user, years, months=3, repeats=(1, 2), 
     """The set of (values of the columns..., T) asked about. `columns` include year and month; `years` of the
     schema."""
     seen = public.groupby([user, *columns]).size()
-    found = set()
+    distinct = set()
     for key, t in seen.items():
         group = dict(zip(columns, key[1:], strict=True))
         for step in range(-months, months + 1):
@@ -16,8 +16,8 @@ def cells(public: pd.DataFrame, columns, user, years, months=3, repeats=(1, 2), 
             if moved["year"] in years:
                 t_seen = int(t) if t_max is None else min(int(t), t_max)
                 for one in {t_seen, *repeats}:
-                    found.add((*(int(moved[c]) for c in columns), one))
-    return found
+                    distinct.add((*(int(moved[c]) for c in columns), one))
+    return distinct
 
 
 def histogram(private: pd.DataFrame, columns, user, asked):

@@ -47,10 +47,10 @@ def session(engine):
 
 
 def test_answers_are_counts_plus_noise_in_rows(engine, session):
-    found = ask_everything(session)
+    answers = ask_everything(session)
     with no_noise():
         exact = ask_everything(open_door(engine))
-    for got, true in zip(found, exact, strict=True):
+    for got, true in zip(answers, exact, strict=True):
         assert got.values.dtype == np.float64 and got.values.ndim == 1
         error = np.abs(got.values - true.values) / got.sigma
         assert 0 < error.max() < 8
@@ -65,19 +65,19 @@ def test_the_golden_sigma(engine):
             SCHEMA, [reserve.BudgetRequest(epsilon=10.0, delta=2.5e-5, clip=200, method=method)]
         )
         (session,) = reserved.sessions(engine)
-        found = session.measure([Request(("c",), session.mu / math.sqrt(66))] * 66, "all")
-        assert found[0].sigma == pytest.approx(sigma, abs=5e-5)
+        answers = session.measure([Request(("c",), session.mu / math.sqrt(66))] * 66, "all")
+        assert answers[0].sigma == pytest.approx(sigma, abs=5e-5)
         assert session.left["mu"] < 1e-5 * session.mu
         with pytest.raises(BudgetError):
             session.measure([Request(("c",), session.mu * 1e-3)], "one more")
 
 
 def test_rows_of_a_query_get_their_own_noise(session):
-    (found,) = session.measure([Request(("a", "b"), session.mu, QUERY)], "structured")
+    (answer,) = session.measure([Request(("a", "b"), session.mu, QUERY)], "structured")
     sigma = session.clip / session.mu
     num, den = QUERY.coef2
-    assert found.sigma == pytest.approx(sigma * np.sqrt(den / num))
-    assert found.query is QUERY and found.values.size == QUERY.rows
+    assert answer.sigma == pytest.approx(sigma * np.sqrt(den / num))
+    assert answer.query is QUERY and answer.values.size == QUERY.rows
 
 
 def test_shares_of_the_budget_add_up(session):
@@ -151,9 +151,9 @@ def test_user_histograms(engine, session):
     with no_noise():
         exact = open_door(engine).user_histogram(RowsPerUser((1, 20, 28)), mu=0.1, label="rows")
     assert exact.values.tolist() == [0, 8, 3]
-    found = session.user_histogram(RowsPerUser((1, 20, 28)), mu=0.5, label="rows")
-    assert found.sigma == pytest.approx(2.0)
-    assert found.values.size == 3 and "RowsPerUser" in found.clique[0]
+    histogram = session.user_histogram(RowsPerUser((1, 20, 28)), mu=0.5, label="rows")
+    assert histogram.sigma == pytest.approx(2.0)
+    assert histogram.values.size == 3 and "RowsPerUser" in histogram.clique[0]
     many = session.user_histogram(Groups(("a", "b"), t_max=2), cap=4, mu=0.5, label="groups")
     assert many.sigma == pytest.approx(2 / 0.5)
     pure = session.user_histogram(MostCommon(("a",)), epsilon=0.5, label="pure")
@@ -250,11 +250,11 @@ def test_errors_behind_the_door_say_nothing():
         error = error.__context__ or error.__cause__
 
 
-@pytest.mark.parametrize("found", [np.zeros(3), np.zeros(3, np.float32), np.zeros(4, np.int64), [0, 0, 0]])
-def test_engines_that_do_not_count_in_integers_are_refused(found):
+@pytest.mark.parametrize("counts", [np.zeros(3), np.zeros(3, np.float32), np.zeros(4, np.int64), [0, 0, 0]])
+def test_engines_that_do_not_count_in_integers_are_refused(counts):
     class Wrong(Swap):
         def marginals(self, cliques, clip):
-            return {("a",): found}
+            return {("a",): counts}
 
     with pytest.raises(PrivacyError, match="int64"):
         open_door(Wrong()).measure([Request(("a",), 0.1)], "step")
@@ -263,8 +263,8 @@ def test_engines_that_do_not_count_in_integers_are_refused(found):
 def test_an_empty_table_runs_like_any_other():
     empty = Swap(table([np.empty(0, np.int64)] * 3, np.empty(0, np.int64)))
     session = open_door(empty)
-    found = ask_everything(session)
-    assert all(np.abs(m.values / m.sigma).max() > 0 for m in found)
+    answers = ask_everything(session)
+    assert all(np.abs(m.values / m.sigma).max() > 0 for m in answers)
     again = open_door(empty)
     key = again.user_histogram(RowsPerUser((1, 2)), mu=0.1, label="users")
     assert np.abs(key.values).max() > 0
@@ -300,9 +300,9 @@ def test_events_are_protected_one_by_one_and_the_statement_says_so(engine):
         SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, unit="event")]
     ).sessions(engine)
     with no_noise():
-        (found,) = session.measure([Request(("a",), 0.1)], "rows")
+        (answer,) = session.measure([Request(("a",), 0.1)], "rows")
         groups = other.user_histogram(Groups(("a", "b"), t_max=3), mu=0.1, label="groups")
-    assert found.values.sum() == 300 and groups.sigma == pytest.approx(10.0)
+    assert answer.values.sum() == 300 and groups.sigma == pytest.approx(10.0)
     assert reserved.statement()["unit"]["kind"] == "event"
     with pytest.raises(UsageError, match="per event"):
         session.user_histogram(RowsPerUser((1,)), mu=0.1, label="users")
@@ -399,12 +399,12 @@ def test_measurements_by_hand():
         m.values[0] = 5
     with pytest.raises(AttributeError):
         m.sigma = 1.0
-    given = np.ones(3)
-    kept = Measurement(("a",), given, np.array([1.0, 2.0, 3.0]))
-    given[0] = 9
+    values = np.ones(3)
+    kept = Measurement(("a",), values, np.array([1.0, 2.0, 3.0]))
+    values[0] = 9
     assert kept.values[0] == 1
-    given.flags.writeable = False  # tables are large: what nobody can change is not copied
-    assert np.shares_memory(Measurement(("a",), given, 1.0).values, given)
+    values.flags.writeable = False  # tables are large: what nobody can change is not copied
+    assert np.shares_memory(Measurement(("a",), values, 1.0).values, values)
 
 
 @pytest.mark.parametrize(

@@ -52,10 +52,10 @@ def test_common_values_are_kept_and_single_users_values_are_not():
 
 def test_every_mechanism_can_use_the_schema():
     keys = select_keys(trips(), schema(), "city", epsilon=1.0, delta=1e-6, keys_per_user=2, seed=1)
-    found = keys.apply(schema())
-    assert found.columns["city"].values == keys.values
-    assert "private key selection" in found.provenance and "by hand" in found.provenance
-    run = fastdp.synthesize(trips(), "mst", 1.0, 1e-9, schema=found, seed=1, sample_seed=1)
+    applied = keys.apply(schema())
+    assert applied.columns["city"].values == keys.values
+    assert "private key selection" in applied.provenance and "by hand" in applied.provenance
+    run = fastdp.synthesize(trips(), "mst", 1.0, 1e-9, schema=applied, seed=1, sample_seed=1)
     assert set(run.data["city"].to_pylist()) <= set(keys.values)
     assert "private key selection" in run.privacy["schema"]["provenance"]
 
@@ -175,9 +175,9 @@ def test_errors_show_no_value(monkeypatch):
     ],
 )
 def test_bad_arguments(wrong):
-    given = {"column": "city", "epsilon": 1.0, "delta": 1e-6} | wrong
+    arguments = {"column": "city", "epsilon": 1.0, "delta": 1e-6} | wrong
     with pytest.raises(UsageError):
-        select_keys(trips(), schema(), **given)
+        select_keys(trips(), schema(), **arguments)
 
 
 def test_bad_sources():

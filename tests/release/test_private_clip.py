@@ -84,7 +84,7 @@ def test_end_to_end_on_simulated_taxis(table, mechanism, tmp_path):
 def test_verify_compares_the_histogram_with_the_measurements(table, tmp_path):
     out = tmp_path / "run"
     fastdp.synthesize(table, MST, 5.0, DELTA, out=out)
-    found = json.loads((out / "privacy.json").read_text())
+    document = json.loads((out / "privacy.json").read_text())
     values = pq.read_table(out / "measurements.parquet")
     changed = values["value"].to_numpy().copy()
     changed[0] += 1
@@ -92,10 +92,10 @@ def test_verify_compares_the_histogram_with_the_measurements(table, tmp_path):
         values.set_column(values.column_names.index("value"), "value", pa.array(changed)),
         out / "measurements.parquet",
     )
-    statement.write(out, found)
+    statement.write(out, document)
     assert [p for p in inspect(out).problems if "another histogram" in p]
     (out / "measurements.json").write_text("{}")
-    statement.write(out, found)
+    statement.write(out, document)
     assert [p for p in inspect(out).problems if "cannot be checked" in p]
 
 
@@ -245,15 +245,15 @@ from pathlib import Path
 from fastdp.cli import app
 from fastdp.release import gateway
 choose, ask = gateway.Session.choose_clip, gateway.Session.measure
-def told(self, *arguments, **options):
-    found = choose(self, *arguments, **options)
-    Path("seen.json").write_text(json.dumps([found[0].values.tolist(), self.clip]))
-    return found
+def recorded(self, *arguments, **options):
+    choice = choose(self, *arguments, **options)
+    Path("seen.json").write_text(json.dumps([choice[0].values.tolist(), self.clip]))
+    return choice
 def mortal(self, requests, label, **options):
     if label == "round 2":
         os.kill(os.getpid(), signal.SIGKILL)
     return ask(self, requests, label, **options)
-gateway.Session.choose_clip, gateway.Session.measure = told, mortal
+gateway.Session.choose_clip, gateway.Session.measure = recorded, mortal
 app.main()
 """
 
@@ -301,10 +301,10 @@ def test_the_command_line_plans_runs_and_tells(place):
         cwd=place,
     ).stdout
     assert "public rows lost" in shown and "would choose clip" in shown
-    found = json.loads(
+    printed = json.loads(
         fastdp_cli("plan", "-m", "recipe.toml", "-e", "1", "-d", "2.5e-5", "--json", cwd=place).stdout
     )
-    assert json.dumps(found).count('"sigma"') > 3 and "clip_options" in json.dumps(found)
+    assert json.dumps(printed).count('"sigma"') > 3 and "clip_options" in json.dumps(printed)
     done = fastdp_cli(
         "synth", "trips.parquet", "-m", "recipe.toml", "-e", "1,5", "-d", "2.5e-5", "--out", "two", cwd=place
     )

@@ -75,7 +75,7 @@ def statement(**changes: Any) -> dict:
             "count": 12,
         }
     )
-    found = {
+    document = {
         "private": True,
         "epsilon": 1.0,
         "delta": 2.5e-5,
@@ -91,7 +91,7 @@ def statement(**changes: Any) -> dict:
         "public_data": [],
         "ledger": {"counts_other_runs": False},
     }
-    return found | changes
+    return document | changes
 
 
 def run(**changes: Any) -> dict:
@@ -102,13 +102,13 @@ def run(**changes: Any) -> dict:
         {"clique": c, "sigma": 12.5, "values": np.zeros(int(np.prod([cells[a] for a in c])))} for c in cliques
     ]
     trace = [{"iteration": i, "loss": 9e4 * 0.8**i + 9100, "seconds": 0.01 * i} for i in range(40)]
-    found = {
+    record = {
         "privacy": statement(),
         "measurements": measurements,
         "fit": {"trace": trace, "stop": "noise"},
         "timings": {"read": 1.25, "measure": 0.5, "fit": 2.0, "write": 0.75},
     }
-    return found | changes
+    return record | changes
 
 
 def scores(overall: float = 720.0) -> dict:

@@ -48,28 +48,28 @@ CONTRAST = """(() => {
 
 @pytest.fixture(scope="module")
 def browser():
-    with chromium.Browser(EXECUTABLE) as found:
-        yield found
+    with chromium.Browser(EXECUTABLE) as window:
+        yield window
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     two = {"adagrid, ε = 1": pages.table(seed=1, tilt=1.3), "adagrid, ε = 10": pages.table(seed=2)}
-    found = {name: folder / f"{name}.html" for name in ("one", "two", "public", "incidents", "bare")}
-    report.write(found["one"], pages.table(), pages.table(seed=1), None, pages.scores(), pages.run())
+    paths = {name: folder / f"{name}.html" for name in ("one", "two", "public", "incidents", "bare")}
+    report.write(paths["one"], pages.table(), pages.table(seed=1), None, pages.scores(), pages.run())
     report.write(
-        found["two"],
+        paths["two"],
         pages.table(),
         two,
         None,
         [pages.scores(600), pages.scores(790)],
         [pages.run(), pages.run()],
     )
-    report.write(found["public"], None, pages.table(seed=1), None, None, pages.run(), without_truth=True)
-    report.write(found["incidents"], pages.incidents(), pages.incidents(2500, 1))
-    report.write(found["bare"], pages.table(0), pages.table(0))
-    return found
+    report.write(paths["public"], None, pages.table(seed=1), None, None, pages.run(), without_truth=True)
+    report.write(paths["incidents"], pages.incidents(), pages.incidents(2500, 1))
+    report.write(paths["bare"], pages.table(0), pages.table(0))
+    return paths
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -31,11 +31,11 @@ class Page(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        if "id" in found:
-            self.ids.append(found["id"])
+        attributes = dict(attrs)
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
         if tag == "a":
-            self.anchors.append(found["href"])
+            self.anchors.append(attributes["href"])
         self.sources += [v for k, v in attrs if k in ("src", "href", "srcset", "action") and tag != "a"]
         if tag not in VOID:
             self.open.append(tag)
@@ -108,20 +108,20 @@ def test_labels_are_escaped(data):
 def test_shares_and_distance_by_hand():
     like = pages.schema(user=None)
     truth, made = pages.table(500, 1, like=like), pages.table(400, 2, like=like)
-    found = report.collect(truth, made)
-    for c in found["columns"]:
+    facts = report.collect(truth, made)
+    for c in facts["columns"]:
         n = c["size"]
         p = np.bincount(truth.codes[c["name"]], minlength=n) / 500
         q = np.bincount(made.codes[c["name"]], minlength=n) / 400
         assert c["tables"][0]["tv"] == pytest.approx(np.abs(p - q).sum() / 2)
         assert sum(c["truth"]) == pytest.approx(1, abs=1e-4)
         assert sum(c["tables"][0]["share"]) == pytest.approx(1, abs=1e-4)
-    names = found["pairs"]["names"]
+    names = facts["pairs"]["names"]
     a, b = truth.codes[names[1]], truth.codes[names[0]]
     joint = np.zeros((57, 21))
     np.add.at(joint, (a, b), 1 / 500)
     np.add.at(joint, (made.codes[names[1]], made.codes[names[0]]), -1 / 400)
-    assert found["pairs"]["tables"][0][1][0] == pytest.approx(np.abs(joint).sum() / 2, rel=1e-3)
+    assert facts["pairs"]["tables"][0][1][0] == pytest.approx(np.abs(joint).sum() / 2, rel=1e-3)
 
 
 def test_worst_cells_by_hand():
@@ -130,9 +130,9 @@ def test_worst_cells_by_hand():
     made = pages.table(600, 3, like=like)
     made.codes = {k: v.copy() for k, v in made.codes.items()}
     made.codes["payment_type"][:] = 2
-    found = report.collect(truth, made)["worst"][0]
-    assert found and all("payment_type" in c["columns"] for c in found)
-    gaps = [abs(c["truth"] - c["table"]) for c in found]
+    worst = report.collect(truth, made)["worst"][0]
+    assert worst and all("payment_type" in c["columns"] for c in worst)
+    gaps = [abs(c["truth"] - c["table"]) for c in worst]
     assert gaps == sorted(gaps, reverse=True)
 
 
@@ -162,21 +162,21 @@ def test_tables_read_from_frames_and_without_a_schema():
     made = pl.DataFrame(
         {"colour": rng.choice(["red", "green", "violet"], 200), "size": rng.integers(0, 9, 200)}
     )
-    found = report.collect(truth, made)
-    assert [c["name"] for c in found["columns"]] == ["colour", "size"]
-    assert found["columns"][0]["tables"][0]["tv"] > 0.2
-    Page(report.render(found))
+    facts = report.collect(truth, made)
+    assert [c["name"] for c in facts["columns"]] == ["colour", "size"]
+    assert facts["columns"][0]["tables"][0]["tv"] > 0.2
+    Page(report.render(facts))
 
 
 def test_several_tables_in_one_page():
     runs = [pages.run(), pages.run(privacy=pages.statement(epsilon=10.0, mu=1.9))]
     synthetic = {"ε = 1": pages.table(seed=1, tilt=1.4), "ε = 10": pages.table(seed=2)}
-    found = report.collect(pages.table(), synthetic, None, [pages.scores(600), pages.scores(900)], runs)
-    page = report.render(found)
+    facts = report.collect(pages.table(), synthetic, None, [pages.scores(600), pages.scores(900)], runs)
+    page = report.render(facts)
     Page(page)
-    assert [t["name"] for t in found["tables"]] == ["ε = 1", "ε = 10"]
+    assert [t["name"] for t in facts["tables"]] == ["ε = 1", "ε = 10"]
     assert page.count("data-pick=") == 2
-    assert found["scores"][0]["values"] == [600.0, 900.0]
+    assert facts["scores"][0]["values"] == [600.0, 900.0]
     assert "Better than a 1 % sample" in page and "Closer to the truth than a 10 % sample" in page
 
 
@@ -199,34 +199,34 @@ def test_facts_that_are_absent_leave_no_section():
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 30), (30, 0), (1, 1)])
 def test_tables_with_few_or_no_rows(sizes):
     truth, made = pages.table(sizes[0]), pages.table(sizes[1], 1)
-    found = report.collect(truth, made)
-    page = report.render(found)
+    facts = report.collect(truth, made)
+    page = report.render(facts)
     Page(page)
-    assert "nan" not in json.dumps(found).lower()
+    assert "nan" not in json.dumps(facts).lower()
     if 0 in sizes:
         assert "Nothing to compare" in page
     if sizes == (0, 30):
-        assert found["columns"][0]["tables"][0]["tv"] == 1.0
+        assert facts["columns"][0]["tables"][0]["tv"] == 1.0
 
 
 def test_one_column_without_users():
     from types import SimpleNamespace
 
     like = SimpleNamespace(columns={"a": pages.column("a", ["x", "y"])}, user=None, name=None)
-    found = report.collect(pages.table(50, like=like), pages.table(50, 1, like=like))
-    assert found["pairs"] is None and found["users"] is None
-    Page(report.render(found))
+    facts = report.collect(pages.table(50, like=like), pages.table(50, 1, like=like))
+    assert facts["pairs"] is None and facts["users"] is None
+    Page(report.render(facts))
 
 
 def test_month_by_area_picture():
-    found = report.collect(pages.incidents(), pages.incidents(2500, 1))
-    p = found["periods"]
+    facts = report.collect(pages.incidents(), pages.incidents(2500, 1))
+    p = facts["periods"]
     assert len(p["rows"]) == collecting.MAX_PERIOD_ROWS and p["columns"][0] == "1" and p["folded"] == 20
     assert sum(map(sum, p["truth"])) + p["rest"]["truth"] == 3000
     assert sum(map(sum, p["tables"][0])) + p["rest"]["tables"][0] == 2500
-    page = Page(report.render(found))
+    page = Page(report.render(facts))
     assert "months" in page.ids
-    assert "year" not in found["pairs"]["names"]  # a constant column says nothing in a pair
+    assert "year" not in facts["pairs"]["names"]  # a constant column says nothing in a pair
 
 
 def test_a_large_table_stays_light():
@@ -256,19 +256,19 @@ def test_without_truth_holds_nothing_of_it(tmp_path):
 
 
 def test_without_truth_leaves_out_times(tmp_path):
-    found = report.write(tmp_path / "a.html", None, pages.table(), None, None, pages.run())
-    assert found["runs"][0]["stages"] is None
-    assert all(s["seconds"] is None for s in found["runs"][0]["fit"]["trace"])
+    facts = report.write(tmp_path / "a.html", None, pages.table(), None, None, pages.run())
+    assert facts["runs"][0]["stages"] is None
+    assert all(s["seconds"] is None for s in facts["runs"][0]["fit"]["trace"])
 
 
 def test_without_truth_has_error_bars_from_the_noise():
-    found = report.collect(None, pages.table(), None, None, pages.run())
-    by = {c["name"]: c["tables"][0]["error"] for c in found["columns"]}
+    facts = report.collect(None, pages.table(), None, None, pages.run())
+    by = {c["name"]: c["tables"][0]["error"] for c in facts["columns"]}
     assert by["company_id"] is None  # never measured
     # fare: measured alone, within (shift, fare), and within the triple, each cell with sigma 12.5
     precision = (1 + 1 / 21 + 1 / (21 * 78)) / 12.5**2
     assert by["fare"][0] == pytest.approx(2 / math.sqrt(precision) / 4000, rel=1e-4)
-    assert 'class="e"' in report.render(found)
+    assert 'class="e"' in report.render(facts)
 
 
 @pytest.fixture
@@ -297,13 +297,13 @@ def run_folder(tmp_path):
 
 
 def test_public_page_from_a_run_folder(run_folder, tmp_path):
-    found = report.write_public(tmp_path / "page.html", run_folder)
-    assert found["with_truth"] is False and found["tables"][0]["rows"] == 500
-    by = {c["name"]: c["tables"][0]["error"] for c in found["columns"]}
+    facts = report.write_public(tmp_path / "page.html", run_folder)
+    assert facts["with_truth"] is False and facts["tables"][0]["rows"] == 500
+    by = {c["name"]: c["tables"][0]["error"] for c in facts["columns"]}
     # a: once alone with sigma 10, once as a sum of six cells of sigma 20 each; b: as a sum of four
     assert by["a"][0] == pytest.approx(2 / math.sqrt(1 / 100 + 1 / (6 * 400)) / 500, rel=1e-4)
     assert by["b"][0] == pytest.approx(2 * math.sqrt(4 * 400) / 500, rel=1e-4)
-    assert [(n["label"], n["sigma"], n["cells"]) for n in found["runs"][0]["noise"]] == [
+    assert [(n["label"], n["sigma"], n["cells"]) for n in facts["runs"][0]["noise"]] == [
         ("a", 10.0, 4),
         ("a × b", 20.0, 24),
     ]
@@ -322,13 +322,13 @@ def test_public_page_follows_the_model():
             values = query @ (np.arange(n) * 2000.0 / (n * (n - 1)))
             return values, np.full(n, 5.0)
 
-    found = report.collect(None, pages.table(), None, None, {"privacy": pages.statement(), "model": Model()})
-    by = {c["name"]: c["tables"][0] for c in found["columns"]}
+    facts = report.collect(None, pages.table(), None, None, {"privacy": pages.statement(), "model": Model()})
+    by = {c["name"]: c["tables"][0] for c in facts["columns"]}
     assert by["shift"]["model"] and by["shift"]["share"] == pytest.approx(np.arange(21) / 210, abs=1e-5)
     assert by["shift"]["error"] == pytest.approx([2 * 5 / 1000] * 21)
     assert not by["fare"]["model"]  # coded otherwise by the model
-    assert found["runs"][0]["fit"]["stop"] == "noise level" and len(found["runs"][0]["fit"]["trace"]) == 2
-    assert "by the model that the table was drawn from" in report.render(found)
+    assert facts["runs"][0]["fit"]["stop"] == "noise level" and len(facts["runs"][0]["fit"]["trace"]) == 2
+    assert "by the model that the table was drawn from" in report.render(facts)
 
 
 def test_public_page_from_the_command_line(run_folder, tmp_path):
@@ -373,17 +373,17 @@ def test_attacker_by_hand():
     ],
 )
 def test_verdict_follows_the_yardstick(value, said):
-    found = report.collect(pages.table(200), pages.table(200, 1), None, pages.scores(value))
-    assert words.verdict(found)[0].startswith(said)
+    facts = report.collect(pages.table(200), pages.table(200, 1), None, pages.scores(value))
+    assert words.verdict(facts)[0].startswith(said)
 
 
 def test_a_lead_on_one_score_is_no_victory():
-    found = report.collect(pages.table(200), pages.table(200, 1), None, pages.scores(811))
-    for s in found["scores"][1:]:
+    facts = report.collect(pages.table(200), pages.table(200, 1), None, pages.scores(811))
+    for s in facts["scores"][1:]:
         s["values"] = [0.0 if s["better"] == "high" else 1.0]
-    assert words.tally(found, 0) == (1, 5)
-    assert words.verdict(found)[0].startswith("About as close to the truth as a 10 % sample")
-    assert "All scores: closer than a 10 % sample on 1 of 5." in words.findings(found)
+    assert words.tally(facts, 0) == (1, 5)
+    assert words.verdict(facts)[0].startswith("About as close to the truth as a 10 % sample")
+    assert "All scores: closer than a 10 % sample on 1 of 5." in words.findings(facts)
 
 
 def test_seeded_runs_raise_an_alarm():
@@ -422,8 +422,8 @@ def test_units_are_named_honestly():
 
 
 def test_noise_comes_from_the_statement_where_measurements_are_absent():
-    found = report.collect(None, pages.table(200), None, None, {"privacy": pages.statement()})
-    noise = found["runs"][0]["noise"]
+    facts = report.collect(None, pages.table(200), None, None, {"privacy": pages.statement()})
+    noise = facts["runs"][0]["noise"]
     assert [(n["label"], n["order"]) for n in noise] == [
         ("rows per user", 0),
         ("fare", 1),
@@ -479,11 +479,11 @@ def test_fold_keeps_all_rows():
 
 
 def test_scores_flatten_and_keep_their_order():
-    found = scoring.normalise([pages.scores(), None])
-    assert [s["key"] for s in found][:2] == ["deid2.overall", "deid2.k_marginal"]
-    assert found[0]["main"] and not any(s["main"] for s in found[1:])
-    assert found[0]["values"] == [720.0, None]
-    assert found[0]["baselines"] == [
+    lines = scoring.normalise([pages.scores(), None])
+    assert [s["key"] for s in lines][:2] == ["deid2.overall", "deid2.k_marginal"]
+    assert lines[0]["main"] and not any(s["main"] for s in lines[1:])
+    assert lines[0]["values"] == [720.0, None]
+    assert lines[0]["baselines"] == [
         {"name": "1 % sample", "value": 560.0},
         {"name": "10 % sample", "value": 810.0},
     ]
@@ -495,12 +495,12 @@ def test_rows_per_user_by_hand():
     truth, made = pages.table(8, like=like), pages.table(8, 1, like=like)
     truth.user = np.array([0, 0, 0, 3, 3, 5, 5, 5], np.uint32)  # numbers 1, 2 and 4 belong to nobody
     made.user = np.arange(8, dtype=np.uint32)
-    found = report.collect(truth, made)
-    rows = found["users"]["rows"]
+    facts = report.collect(truth, made)
+    rows = facts["users"]["rows"]
     assert rows["labels"] == ["1", "2", "3 and more"]
     assert rows["truth"] == pytest.approx([0, 1 / 3, 2 / 3], abs=1e-5) and rows["tables"] == [[1.0, 0.0, 0.0]]
-    assert found["users"]["mean"] == pytest.approx([8 / 3, 1.0])
-    assert found["truth"]["users"] == 3 and found["tables"][0]["users"] == 8
+    assert facts["users"]["mean"] == pytest.approx([8 / 3, 1.0])
+    assert facts["truth"]["users"] == 3 and facts["tables"][0]["users"] == 8
 
 
 def test_habits_by_hand():

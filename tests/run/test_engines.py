@@ -40,8 +40,8 @@ def same(one, other):
     tables = [r.data if isinstance(r.data, pa.Table) else r.data.to_table() for r in (one, other)]
     assert tables[0].equals(tables[1])
     assert len(one.measurements) == len(other.measurements)
-    for mine, theirs in zip(one.measurements, other.measurements, strict=True):
-        assert mine.clique == theirs.clique and np.array_equal(mine.values, theirs.values)
+    for first, theirs in zip(one.measurements, other.measurements, strict=True):
+        assert first.clique == theirs.clique and np.array_equal(first.values, theirs.values)
     assert one.model.marginal(("b", "c")).tobytes() == other.model.marginal(("b", "c")).tobytes()
 
 
@@ -65,7 +65,7 @@ def test_on_the_command_line_from_text(tmp_path):
     (tmp_path / "recipe.toml").write_text(
         'mechanism = "adagrid"\nouter = [["a", "b"], ["a", "c"]]\nclip = "private"\nthreshold = 3.0\n'
     )
-    told = []
+    notes = []
     for name, more in (("one", []), ("two", ["--engine", "partitioned", "--partitions", "2"])):
         fixed = [
             "--seed",
@@ -82,9 +82,9 @@ def test_on_the_command_line_from_text(tmp_path):
         with pytest.raises(SystemExit) as ended:
             main(["synth", str(tmp_path / "rows.csv"), *recipe, *fixed, *more])
         assert not ended.value.code
-        told.append(json.loads((tmp_path / f"{name}.private" / "reading.json").read_text()))
+        notes.append(json.loads((tmp_path / f"{name}.private" / "reading.json").read_text()))
     same(fastdp.load_run(tmp_path / "one"), fastdp.load_run(tmp_path / "two"))
-    assert told[0] == told[1] and told[0]["malformed_lines"] == 1
+    assert notes[0] == notes[1] and notes[0]["malformed_lines"] == 1
 
 
 def test_what_cannot_be_asked_is_refused_first(tmp_path):

@@ -30,8 +30,8 @@ def test_a_plan_promises_the_noise_the_run_has(mechanism):
     run = go(small_data(), schema=schema, mechanism=mechanism)
     for line in made.lines:
         if len(line.clique) == 1 and line.times == 1:
-            mine = next(m for m in run.measurements if m.clique == line.clique)
-            assert math.isclose(float(min(mine.variances) ** 0.5), line.sigma, rel_tol=1e-9)
+            answer = next(m for m in run.measurements if m.clique == line.clique)
+            assert math.isclose(float(min(answer.variances) ** 0.5), line.sigma, rel_tol=1e-9)
     assert sum(share for _, share in made.charges) < 1
     assert made.to_dict()["measurements"] == made.measurements
 
@@ -57,6 +57,6 @@ def test_a_model_that_is_too_large_is_said_beforehand():
     "options", [{"epsilon": 0.0}, {"delta": 1.0}, {"mechanism": "adagrid", "schema": None}]
 )
 def test_plans_refuse_what_runs_refuse(options):
-    given = {"schema": small_schema(), "mechanism": RECIPE, "epsilon": 1.0, "delta": 1e-6} | options
+    arguments = {"schema": small_schema(), "mechanism": RECIPE, "epsilon": 1.0, "delta": 1e-6} | options
     with pytest.raises(UsageError):
-        fastdp.plan(**given)
+        fastdp.plan(**arguments)

@@ -58,8 +58,8 @@ def table(schema):
 
 
 def go(table, **options):
-    given = {"mechanism": RECIPE, "epsilon": 5.0, "delta": 1e-6, "sample_seed": 1} | options
-    return fastdp.synthesize(table, **given)
+    arguments = {"mechanism": RECIPE, "epsilon": 5.0, "delta": 1e-6, "sample_seed": 1} | options
+    return fastdp.synthesize(table, **arguments)
 
 
 def test_a_run_in_memory(table, schema):
@@ -149,9 +149,9 @@ def test_released_answers_come_with_their_errors(table, tmp_path):
     described = json.loads((tmp_path / "run" / "measurements.json").read_text())["measurements"]
     assert len(described) == len(run.measurements)
     for i, m in enumerate(run.measurements):
-        mine = frame[frame.measurement == i]
-        assert np.allclose(mine.value, m.values)
-        assert np.allclose(mine.standard_error, np.sqrt(m.variances))
+        cells = frame[frame.measurement == i]
+        assert np.allclose(cells.value, m.values)
+        assert np.allclose(cells.standard_error, np.sqrt(m.variances))
         assert described[i]["clique"] == list(m.clique)
     ones = frame[frame.measurement == 1]
     assert ones.cell.tolist() == list(range(len(ones)))

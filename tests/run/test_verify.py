@@ -33,9 +33,9 @@ def finished(tmp_path_factory):
     ledger = fastdp.Ledger(place / "budget.db")
     ledger.open("d", epsilon=15.0, delta=1e-6)
     table = fastdp.read(small_data(800), small_schema())
-    given = {"mechanism": RECIPE, "delta": 1e-6, "ledger": ledger, "dataset": "d"}
-    fastdp.synthesize(table, epsilon=2.0, out=place / "run", **given)
-    fastdp.synthesize(table, epsilon=[1.0, 3.0], out=place / "both", **given)
+    arguments = {"mechanism": RECIPE, "delta": 1e-6, "ledger": ledger, "dataset": "d"}
+    fastdp.synthesize(table, epsilon=2.0, out=place / "run", **arguments)
+    fastdp.synthesize(table, epsilon=[1.0, 3.0], out=place / "both", **arguments)
     return place, ledger, table
 
 

@@ -83,8 +83,8 @@ def test_sample_line_questions_are_empty_for_the_rest(people):
 
 def test_cities_name_the_state(people):
     cities = simulate.census_cities()
-    mine = {code for code, state in cities.items() if state == "Colorado"}
-    assert set(np.unique(people["CITY"])) - {0} == mine
+    in_colorado = {code for code, state in cities.items() if state == "Colorado"}
+    assert set(np.unique(people["CITY"])) - {0} == in_colorado
     other = simulate.census(20_000, state="Ohio")["CITY"].to_numpy()
     assert {cities[c] for c in np.unique(other) if c} == {"Ohio"}
 

@@ -43,9 +43,9 @@ def test_weights_of_one_user_never_exceed_the_clip(rows, clip):
 @given(st.lists(st.integers(0, 60), max_size=120), st.sampled_from([1, 7, 10**6, bound.MAX_CLIP]))
 def test_weights_of_many_users_are_those_of_each(rows, clip):
     """With more users than numbers of rows they are divided once for each number."""
-    found = bound.weights(np.array(rows, np.uint32), clip)
-    assert found.dtype == np.uint32
-    assert found.tolist() == [min(SCALE, clip * SCALE // max(1, r)) for r in rows]
+    weights = bound.weights(np.array(rows, np.uint32), clip)
+    assert weights.dtype == np.uint32
+    assert weights.tolist() == [min(SCALE, clip * SCALE // max(1, r)) for r in rows]
 
 
 @settings(max_examples=40, deadline=None)
@@ -100,9 +100,9 @@ def test_most_common_equals_the_slow_twin(made, labelled, threads):
     labels = np.arange(size) % 4 - 1 if labelled else None
     keys = [int(labels[c]) for c in cells] if labelled else cells
     key = MostCommon(columns, labels).bind(table.domain)
-    found = local(table, threads).user_histogram(key, 1)
+    counts = local(table, threads).user_histogram(key, 1)
     want = slow.most_common(ids.tolist(), keys, value_hashes(ids), key.size)
-    assert np.array_equal(found, want)
+    assert np.array_equal(counts, want)
 
 
 @settings(max_examples=60, deadline=None)
@@ -122,14 +122,14 @@ def test_groups_equal_the_slow_twin_and_neighbours_differ_by_the_cap(made, t_max
     with pytest.MonkeyPatch.context() as patch:
         if search:
             patch.setattr("fastdp.engines.users.POSITION_TABLE", 0)
-        found = local(table, threads).user_histogram(key, cap)
+        counts = local(table, threads).user_histogram(key, cap)
         if table.rows:
             rest = local(without(domain, codes, ids, ids[0])).user_histogram(key, cap)
-            assert (found - rest).min(initial=0) >= 0 and (found - rest).max(initial=0) <= 1
-            assert (found - rest).sum() <= cap
+            assert (counts - rest).min(initial=0) >= 0 and (counts - rest).max(initial=0) <= 1
+            assert (counts - rest).sum() <= cap
     listed = list(range(grid)) if cells is None else cells.tolist()
     want = slow.groups(ids.tolist(), keys, value_hashes(ids), t_max, listed, cap)
-    assert np.array_equal(found, want)
+    assert np.array_equal(counts, want)
 
 
 def test_rows_per_user_histogram():

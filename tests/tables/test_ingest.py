@@ -54,8 +54,8 @@ def want(frame, schema):
 
 
 def same(table, want) -> bool:
-    found = fastdp.marginals(table, CLIQUES, clip=9)
-    return all(np.array_equal(found[c], want[c]) for c in CLIQUES)
+    counts = fastdp.marginals(table, CLIQUES, clip=9)
+    return all(np.array_equal(counts[c], want[c]) for c in CLIQUES)
 
 
 class Capsule:
@@ -224,12 +224,12 @@ def test_hash_depends_on_the_value_not_on_its_width_or_company():
 def test_many_ids_against_a_dictionary(text):
     rng = np.random.default_rng(5)
     ids = rng.integers(-(2**63), 2**63 - 1, 30_000)[rng.integers(0, 30_000, 100_000)]
-    index, known = UserIndex(), {}
+    index, numbers = UserIndex(), {}
     for chunk in np.array_split(ids, 7):
         values = [str(v) for v in chunk] if text else chunk.tolist()
-        found = index.add(index.prepare(pa.array(values)))
-        assert found.tolist() == [known.setdefault(v, len(known)) for v in values]
-    assert len(index) == len(known) == len(set(index.hashes().tolist()))
+        users = index.add(index.prepare(pa.array(values)))
+        assert users.tolist() == [numbers.setdefault(v, len(numbers)) for v in values]
+    assert len(index) == len(numbers) == len(set(index.hashes().tolist()))
 
 
 @pytest.mark.parametrize("kind", ["int", "float", "string", "dictionary"])
@@ -329,11 +329,11 @@ def test_the_coded_taxi_file_equals_pandas():
     table = fastdp.read(path, fastdp.Schema.from_domain(domain))
     frame = pd.read_parquet(path)
     cliques = [("pickup_community_area", "shift", "fare", "trip_total"), ("company_id", "shift")]
-    for clique, found in fastdp.marginals(table, cliques).items():
+    for clique, table_counts in fastdp.marginals(table, cliques).items():
         counts = frame.groupby(list(clique)).size()
         want = np.zeros([domain[n] for n in clique], np.int64)
         want[tuple(np.array(counts.index.to_list()).T)] = counts.to_numpy()
-        assert np.array_equal(found, want)
+        assert np.array_equal(table_counts, want)
 
 
 def test_the_chicago_file_equals_pandas():
@@ -349,9 +349,9 @@ def test_the_chicago_file_equals_pandas():
     weight = np.minimum(1 << 20, 20 * (1 << 20) // frame["taxi_id"].map(rows)).to_numpy()
     stamp = frame["trip_start_timestamp"]
     shift = stamp.dt.day_of_week * 3 + stamp.dt.hour // 8
-    found = fastdp.marginals(table, [("shift",)], clip=20)[("shift",)]
+    counts = fastdp.marginals(table, [("shift",)], clip=20)[("shift",)]
     want = np.bincount(shift, weights=weight, minlength=table.domain["shift"]).astype(np.int64)
-    assert np.array_equal(found, want)
+    assert np.array_equal(counts, want)
 
 
 @pytest.mark.parametrize(

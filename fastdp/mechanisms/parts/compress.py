@@ -141,13 +141,13 @@ class Expansion:
         self, group: Clique, rows: Mapping[str, np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
         """int64 [rows, columns of the group]: one possible combination per row."""
-        given = [np.asarray(rows[name]) for name in group]
-        order, ends = _sorted(given, self._compression.domain.shape(group))
+        merged = [np.asarray(rows[name]) for name in group]
+        order, ends = _sorted(merged, self._compression.domain.shape(group))
         out = np.empty((len(order), len(group)), np.int64)
         stuck: list[np.ndarray] = []
         for start, end in zip([0, *ends[:-1]], ends):
             rows_alike = order[start:end]
-            members = [self._groups[name].members(codes[rows_alike[0]]) for name, codes in zip(group, given)]
+            members = [self._groups[name].members(codes[rows_alike[0]]) for name, codes in zip(group, merged)]
             tuples, weight = self._possible(group, members, rng)
             if len(tuples):
                 out[rows_alike] = tuples[rng.choice(len(tuples), len(rows_alike), p=weight)]

@@ -35,9 +35,9 @@ def test_official_figures():
     if not SHARED.exists():
         pytest.skip("the official sample is not here")
     official = json.loads((SHARED / "sample-scores.json").read_text())
-    found = deid2.score(SHARED / "sample-truth.parquet", SHARED / "sample-synthetic.parquet")
+    scores = deid2.score(SHARED / "sample-truth.parquet", SHARED / "sample-synthetic.parquet")
     for name, value in official.items():
-        assert found[name] == pytest.approx(value, abs=1e-9), name
+        assert scores[name] == pytest.approx(value, abs=1e-9), name
 
 
 def test_against_the_slow_twin():
@@ -59,9 +59,9 @@ def test_equal_tables_score_1000_and_disjoint_ones_little():
     table = small(2000, 7)
     assert deid2.score(table, table)["overall"] == pytest.approx(1000.0)
     moved = table.assign(pickup_community_area=-table["pickup_community_area"].abs() - 5)
-    found = deid2.score(table, moved)
-    assert found["k_marginal_score"] == 0.0
-    assert found["pickup_dropoff_score"] == 0.0
+    scores = deid2.score(table, moved)
+    assert scores["k_marginal_score"] == 0.0
+    assert scores["pickup_dropoff_score"] == 0.0
 
 
 def test_empty_sides():
@@ -72,11 +72,11 @@ def test_empty_sides():
 
 
 def test_grid_averages_to_the_score():
-    found = deid2.score(small(3000, 9), small(3000, 10))
-    cells = [v for row in found["grid"] for v in row if v is not None]
-    assert np.mean(cells) == pytest.approx(found["k_marginal_score"])
-    assert len(found["by_area"]) == len(found["areas"])
-    assert len(found["by_shift"]) == len(found["shifts"])
+    scores = deid2.score(small(3000, 9), small(3000, 10))
+    cells = [v for row in scores["grid"] for v in row if v is not None]
+    assert np.mean(cells) == pytest.approx(scores["k_marginal_score"])
+    assert len(scores["by_area"]) == len(scores["areas"])
+    assert len(scores["by_shift"]) == len(scores["shifts"])
 
 
 def test_order_of_rows_and_threads_do_not_matter():
@@ -114,10 +114,10 @@ def test_many_foreign_values_still_score_as_defined():
 
 def test_without_taxi_ids_the_mean_is_of_two():
     truth, synthetic = (small(500, s).drop(columns="taxi_id") for s in (17, 18))
-    found = deid2.score(truth, synthetic)
-    assert found["higher_order_conjunction"] is None
-    assert found["overall"] == pytest.approx(
-        500 * (found["k_marginal_score"] + found["pickup_dropoff_score"])
+    scores = deid2.score(truth, synthetic)
+    assert scores["higher_order_conjunction"] is None
+    assert scores["overall"] == pytest.approx(
+        500 * (scores["k_marginal_score"] + scores["pickup_dropoff_score"])
     )
 
 

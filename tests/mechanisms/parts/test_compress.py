@@ -51,9 +51,9 @@ def test_merging():
 
 def test_merged_measurements_add_values_and_variances():
     compression = Compression(Domain({"a": 4, "b": 2}), {"a": np.array([0, 2, 1, 2])})
-    found = compression.measurement(Measurement(("a",), [5.0, 1.0, 7.0, 2.0], [1.0, 3.0, 2.0, 4.0]))
-    assert found.values.tolist() == [5.0, 7.0, 3.0]
-    assert found.sigma.tolist() == [1.0, 2.0, 5.0]
+    merged = compression.measurement(Measurement(("a",), [5.0, 1.0, 7.0, 2.0], [1.0, 3.0, 2.0, 4.0]))
+    assert merged.values.tolist() == [5.0, 7.0, 3.0]
+    assert merged.sigma.tolist() == [1.0, 2.0, 5.0]
     kept = Measurement(("b",), [1.0, 2.0], 1.0)
     assert compression.measurement(kept) is kept
     assert compression.table().num_rows == 4
@@ -103,11 +103,11 @@ def test_constraints_hold_after_expansion(keep_general, keep_detailed, seed):
 
 def test_zeros_are_what_no_member_allows():
     compression = compressed(g=[True, True, False, False], d=[True] * 5 + [False] * 15)
-    found = compression.zeros({("d", "g"): general_of_detailed().T})["d", "g"]
+    zeros = compression.zeros({("d", "g"): general_of_detailed().T})["d", "g"]
     expected = np.ones((6, 3), bool)
     expected[:5, 0] = False  # detailed 0..4 belong to general 0
     expected[5, 1:] = False  # merged detailed codes belong to general 1 and to the merged ones
-    assert (found == expected).all()
+    assert (zeros == expected).all()
     assert compression.zeros({("g",): np.zeros(4, bool)}) == {}
 
 

@@ -74,8 +74,8 @@ class ExactDoor:
 
     def user_histogram(self, key, cap=1, *, mu=None, epsilon=None, label):
         self.asked.append((key, cap, mu, epsilon))
-        found = self.engine.user_histogram(key.bind(self.domain), cap if self.cap is None else self.cap)
-        return Measurement((label,), found.astype(float), 1e-6, label=label)
+        counts = self.engine.user_histogram(key.bind(self.domain), cap if self.cap is None else self.cap)
+        return Measurement((label,), counts.astype(float), 1e-6, label=label)
 
 
 def job(s, public=None, **more):
@@ -116,15 +116,15 @@ def test_query_set_and_collapse_are_those_of_the_slow_twin(seed, rows, months, t
     twin = slow.cells(public, COLUMNS, "who", {2018, 2019}, months, t_max=t_max)
     codes = np.unravel_index(asked.cells // asked.t_max, asked.shape)
     t = asked.cells % asked.t_max + 1
-    mine = set(zip(codes[0], codes[1] + 2018, codes[2] + 1, codes[3], t, strict=True))
-    assert {tuple(int(v) for v in c) for c in mine} == twin
+    cells = set(zip(codes[0], codes[1] + 2018, codes[2] + 1, codes[3], t, strict=True))
+    assert {tuple(int(v) for v in c) for c in cells} == twin
 
-    found = histogram_of(config.run(ExactDoor(read(private, s)), j))
+    collapsed = histogram_of(config.run(ExactDoor(read(private, s)), j))
     if t_max is None:  # with a bound, the engine counts more than t_max rows as t_max; the twin does not
         top = asked.t_max
         capped = private.groupby(["who", *COLUMNS]).head(top)
         want = slow.histogram(capped, COLUMNS, "who", twin)
-        assert {(a, y + 2018, m + 1, i): n for (a, y, m, i), n in found.items()} == want
+        assert {(a, y + 2018, m + 1, i): n for (a, y, m, i), n in collapsed.items()} == want
 
 
 def test_full_grid_is_exact_without_noise():
@@ -299,11 +299,11 @@ def test_false_presences_stay_under_the_rate(delta):
     # 4 * 2 * 12 * 40 = 3840 empty groups; false alarm rate 1e-6 by the binomial law at the stated rate.
     s = schema(types=40)
     recipe = {"mechanism": "usercounts", "method": "threshold", "false_presence": 0.05}
-    found = fastdp.synthesize(read(calls(0), s), recipe, 1.0, delta, seed=5).data.num_rows
-    assert found <= stats.binom.isf(1e-6, 4 * 2 * 12 * 40, 0.05)
-    assert found > 0
+    rows = fastdp.synthesize(read(calls(0), s), recipe, 1.0, delta, seed=5).data.num_rows
+    assert rows <= stats.binom.isf(1e-6, 4 * 2 * 12 * 40, 0.05)
+    assert rows > 0
     clipped = fastdp.synthesize(read(calls(0), s), {"mechanism": "usercounts"}, 1.0, delta, seed=5)
-    assert clipped.data.num_rows > 4 * found
+    assert clipped.data.num_rows > 4 * rows
 
 
 @settings(max_examples=60, deadline=None)
@@ -393,19 +393,19 @@ def test_rates_lie_between_counts_and_prior(seed):
     rng = np.random.default_rng(seed)
     prior = rng.exponential(5, 50)
     counts = rng.poisson(prior * rng.gamma(2, 0.5, 50)).astype(float)
-    found = fit.rates(counts, prior)
+    rates = fit.rates(counts, prior)
     low, high = np.minimum(counts, prior), np.maximum(counts, prior)
-    assert ((low - 1e-9 <= found) & (found <= high + 1e-9)).all() and (found > 0).all()
+    assert ((low - 1e-9 <= rates) & (rates <= high + 1e-9)).all() and (rates > 0).all()
 
 
 def test_public_people_are_counted_once_per_group():
     s = schema()
     public = calls(300, 8, users=20)
     groups = np.arange(0, 4 * 2 * 12 * 3, 2)
-    found = cells_of.public_people(PublicTable(read(public, s, True)), s, COLUMNS, groups)
+    people = cells_of.public_people(PublicTable(read(public, s, True)), s, COLUMNS, groups)
     want = public.groupby(COLUMNS)["who"].nunique()
     flat = {((a * 2 + y - 2018) * 12 + m - 1) * 3 + i: n for (a, y, m, i), n in want.items()}
-    assert found.tolist() == [flat.get(g, 0) for g in groups.tolist()]
+    assert people.tolist() == [flat.get(g, 0) for g in groups.tolist()]
 
 
 def test_raking_meets_its_margins():
@@ -506,8 +506,8 @@ def test_the_plan_is_what_the_run_does(delta, method):
 def test_the_plan_tells_nothing_that_does_not_matter_here():
     s = schema()
     public = read(calls(), s, True)
-    told = plan(s, {"mechanism": "usercounts", "unit": "event"}, 1.0, DELTA, public=public)
-    assert told.clip_bias is None and told.less_noise == 0.0 and told.unit == "event"
+    planned = plan(s, {"mechanism": "usercounts", "unit": "event"}, 1.0, DELTA, public=public)
+    assert planned.clip_bias is None and planned.less_noise == 0.0 and planned.unit == "event"
     assert plan(s, "usercounts", 1.0, DELTA).unit == "who"
 
 

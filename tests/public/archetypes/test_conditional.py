@@ -25,8 +25,8 @@ def test_draws_equal_the_twin(tables, seed):
     wanted = rng.integers(0, len(tables), 50)
     uniform = rng.random(50)
     uniform[:2] = 0.0, np.nextafter(1.0, 0.0)
-    found = core.draw(start, groups.upto, values, wanted, uniform)
-    assert found.tolist() == twin.draw(start, counts, values, wanted, uniform)
+    drawn = core.draw(start, groups.upto, values, wanted, uniform)
+    assert drawn.tolist() == twin.draw(start, counts, values, wanted, uniform)
 
 
 def test_draws_are_in_proportion():
@@ -64,12 +64,12 @@ def test_fallbacks_follow_the_levels(dense, monkeypatch):
     link = make_link(rows, levels, shapes, "t", 5)
     slow = twin.conditional(rows, levels, "t")
     a, b = (np.repeat(g.ravel(), 400).astype(np.uint32) for g in np.meshgrid(range(4), range(3)))
-    found = link.draw({"a": a, "b": b}, a.size, np.random.default_rng(2))
+    values = link.draw({"a": a, "b": b}, a.size, np.random.default_rng(2))
     for i in range(4):
         for j in range(3):
             keys = [(i, j), (j,), ()]
             level = next(k for k in range(3) if keys[k] in slow[k])
-            drawn = set(found[(a == i) & (b == j)].tolist())
+            drawn = set(values[(a == i) & (b == j)].tolist())
             assert drawn == set(slow[level][keys[level]]), (i, j, level)
 
 

@@ -61,9 +61,9 @@ def test_archetypes_are_the_kinds_of_users():
 
 def test_what_is_kept_per_archetype():
     model, _, codes, user, _ = make()
-    mine = model.archetype[user]
+    archetype = model.archetype[user]
     for a in range(2):
-        rows = mine == a
+        rows = archetype == a
         cells = np.bincount((codes["when"] * 8 + codes["where"])[rows], minlength=48)
         at = slice(model.places.start[a], model.places.start[a + 1])
         assert dict(zip(model.places.values[at].tolist(), model.places.counts[at].tolist())) == {
@@ -140,9 +140,9 @@ def test_options_that_do_not_fit_the_schema(fields, words):
 
 
 def test_default_chain_and_fallbacks():
-    told = Options(features=("when", "where")).resolve(Domain(SIZES))
-    assert [t for t, _ in told.links] == ["firm", "pay"]
-    assert told.links[0][1] == (("when", "where"), ("where",), ())
+    resolved = Options(features=("when", "where")).resolve(Domain(SIZES))
+    assert [t for t, _ in resolved.links] == ["firm", "pay"]
+    assert resolved.links[0][1] == (("when", "where"), ("where",), ())
 
 
 def test_the_folder_keeps_everything_and_finds_damage(tmp_path):
@@ -197,9 +197,11 @@ def test_refining_is_the_least_change_in_relative_entropy():
     rng = np.random.default_rng(0)
     sets = [("when", "where"), ("pay",), ("where", "firm")]
     answers = [Measurement(s, 1000 * rng.dirichlet(np.ones(domain.cells(s))), 2.0) for s in sets]
-    found = fastdp.fit(domain, answers, total=1000.0, warm_start=prior, stop="noise", method="mirror-descent")
+    refined = fastdp.fit(
+        domain, answers, total=1000.0, warm_start=prior, stop="noise", method="mirror-descent"
+    )
     names = tuple(SIZES)
-    joint, target = prior.marginal(names), found.marginal(names) / 1000
+    joint, target = prior.marginal(names), refined.marginal(names) / 1000
     for _ in range(500):
         for s in sets:
             rest = tuple(i for i, name in enumerate(names) if name not in s)
@@ -230,9 +232,9 @@ def test_public_data_that_explains_the_answers_is_left_alone():
 
 def test_tree_cliques_close_a_cycle_and_name_every_attribute():
     domain = Domain({"a": 2, "b": 3, "c": 2, "d": 2, "e": 5})
-    found = tree_cliques(domain, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
-    assert {x for c in found for x in c} == set(domain)
-    counts = {c: (np.arange(domain.cells(c)), np.ones(domain.cells(c), np.int64)) for c in found}
+    tree = tree_cliques(domain, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
+    assert {x for c in tree for x in c} == set(domain)
+    counts = {c: (np.arange(domain.cells(c)), np.ones(domain.cells(c), np.int64)) for c in tree}
     assert np.allclose(prior_model(domain, counts).marginal(("a", "b")), 1 / 6)
 
 
@@ -240,10 +242,10 @@ def test_smoothing_falls_back_on_the_condition_that_tells_most():
     domain = Domain({"a": 2, "b": 2, "t": 2})
     joint = np.zeros((2, 2, 2))
     joint[0, 0], joint[1, 0], joint[0, 1] = [90, 10], [85, 15], [10, 90]  # t follows b; (1, 1) was never seen
-    found = smoothed(domain, joint, ("a", "b"), ("t",)).reshape(2, 2, 2)
-    assert np.allclose(found.sum(axis=2), 1)
-    assert found[1, 1, 1] > 0.85
-    assert found[0, 0, 0] == pytest.approx(0.9, abs=0.02)
+    conditional = smoothed(domain, joint, ("a", "b"), ("t",)).reshape(2, 2, 2)
+    assert np.allclose(conditional.sum(axis=2), 1)
+    assert conditional[1, 1, 1] > 0.85
+    assert conditional[0, 0, 0] == pytest.approx(0.9, abs=0.02)
 
 
 def test_the_clip_factor_is_rows_by_rows_that_count():

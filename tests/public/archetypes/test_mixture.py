@@ -33,17 +33,17 @@ def test_counts_are_repetitions():
 
 def test_density_and_labels_follow_the_formula_on_unscaled_points():
     _, distinct, counts = blobs()
-    found = mixture.fit(distinct, counts, 3, seed=1)
+    fitted = mixture.fit(distinct, counts, 3, seed=1)
     # In units of the codes: the scaler belongs to the mixture.
-    means = found.means * found.spread + found.centre
-    covariances = found.covariances * np.multiply.outer(found.spread, found.spread)
-    slow = [twin.log_density(p, found.weights, means, covariances) for p in distinct[:50]]
-    assert np.allclose(found.log_density(distinct[:50]), slow)
+    means = fitted.means * fitted.spread + fitted.centre
+    covariances = fitted.covariances * np.multiply.outer(fitted.spread, fitted.spread)
+    slow = [twin.log_density(p, fitted.weights, means, covariances) for p in distinct[:50]]
+    assert np.allclose(fitted.log_density(distinct[:50]), slow)
     by_part = [
-        [twin.log_density(p, [w], [m], [c]) for w, m, c in zip(found.weights, means, covariances)]
+        [twin.log_density(p, [w], [m], [c]) for w, m, c in zip(fitted.weights, means, covariances)]
         for p in distinct[:50]
     ]
-    assert (found.labels(distinct[:50]) == np.argmax(by_part, axis=1)).all()
+    assert (fitted.labels(distinct[:50]) == np.argmax(by_part, axis=1)).all()
 
 
 def test_likelihood_never_falls_and_clusters_are_found():
@@ -58,8 +58,8 @@ def test_likelihood_never_falls_and_clusters_are_found():
         state, now = mixture.climb(phi, share, state, np.zeros((3, 3)), 0.0, 1)
         assert now >= last - 1e-9
         last = now
-    found = mixture.fit(distinct, counts, 3)
-    assert np.allclose(np.sort(found.weights), 1 / 3, atol=0.03)
+    fitted = mixture.fit(distinct, counts, 3)
+    assert np.allclose(np.sort(fitted.weights), 1 / 3, atol=0.03)
 
 
 def test_scikit_learn_agrees():
@@ -80,10 +80,10 @@ def test_scikit_learn_agrees():
 def test_ragged_cases(size):
     """Fewer points than components, a constant column, a single point: no NaN, every label in range."""
     for points in ([[3, 3]], [[0, 7], [1, 7]], [[0, 0], [0, 1], [5, 0]]):
-        found = mixture.fit(np.array(points), np.arange(1, len(points) + 1), size)
-        assert np.isfinite(found.log_density(points)).all()
-        assert found.weights.sum() == pytest.approx(1)
-        assert set(found.labels(points)) <= set(range(size))
+        fitted = mixture.fit(np.array(points), np.arange(1, len(points) + 1), size)
+        assert np.isfinite(fitted.log_density(points)).all()
+        assert fitted.weights.sum() == pytest.approx(1)
+        assert set(fitted.labels(points)) <= set(range(size))
 
 
 def test_nothing_to_fit_is_an_error():
