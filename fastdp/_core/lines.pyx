@@ -160,7 +160,9 @@ def json(const uint8_t[::1] text, Texts keys not None, int64_t limit, bint keep_
 
 cdef const uint8_t *start_of(const uint8_t[::1] array) noexcept:
     """The address of the first byte; NULL of None and of an empty array."""
-    return NULL if array is None or array.shape[0] == 0 else &array[0]
+    if array is None or array.shape[0] == 0:
+        return NULL
+    return &array[0]
 
 
 def whole(const int32_t[::1] offset, const uint8_t[::1] data, const uint8_t[::1] valid):

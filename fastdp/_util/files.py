@@ -34,7 +34,8 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def write_atomic(path: str | os.PathLike, data: bytes, mode: int = 0o666) -> None:
-    """The file has its old content or `data`, whenever the machine stops. `mode` is subject to the umask."""
+    """Replaces a file's content by `data`; after a crash the file holds the old content or the new, never a
+    part. `mode` is subject to the umask."""
     with replacing(path) as aside:
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with os.fdopen(handle, "wb") as file:

@@ -18,5 +18,5 @@ def facts_html(title: str, facts: Mapping[str, object]) -> str:
 
 
 def text_html(text: str) -> str:
-    """Text as it stands."""
+    """Preformatted text."""
     return f"<pre>{escape(text)}</pre>"

@@ -23,8 +23,8 @@ _saved: tuple[int, Any, Any] | None = None
 
 @contextmanager
 def muted() -> Iterator[None]:
-    """Nothing that is written to file descriptor 2 inside is seen. May be nested, and used by several threads
-    at once."""
+    """Discards what is written to file descriptor 2 inside the block. May be nested, and used by several
+    threads at once."""
     _enter()
     try:
         yield

@@ -1,5 +1,5 @@
-"""Progress of a run: stages with a known weight, told to a callback; timings kept; cancellation asked in one
-place."""
+"""Progress of a run: its stages are reported to a callback, their times are kept, and cancellation is checked
+in one place."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Progress:
 
 
 class Reporter:
-    """Tells `callback` about stages and collects their times; `check` raises Cancelled when `cancel` says so.
+    """Reports stages to `callback` and records their times; `check` raises Cancelled when `cancel` says so.
 
     `cancel` is a function without arguments that returns true to stop, or a `threading.Event`. `current` is
     the stage that is going on. Safe to share among threads.
@@ -69,7 +69,7 @@ class Reporter:
         self.timings: list[tuple[str, str, float]] = []
 
     def begin(self, number: int, run: str) -> None:
-        """What follows belongs to the `number`-th of the runs (several epsilons)."""
+        """Reports from now on are about run `number` of several (one for each epsilon)."""
         self._now, self._run = number, run
 
     def check(self) -> None:
@@ -78,7 +78,8 @@ class Reporter:
 
     @contextmanager
     def stage(self, name: str, text: str = "") -> Iterator[None]:
-        """Times a stage, also when it fails; tells the callback of its start where there is a text."""
+        """Times a stage, whether it succeeds or fails; reports its start to the callback if `text` is not
+        empty."""
         self.check()
         if text:
             self.update(name, 0.0, text)

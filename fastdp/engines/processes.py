@@ -149,7 +149,8 @@ class Workers:
             self._idle.put(process)
 
     def _first(self) -> _Process | None:
-        """Started before there is work: it makes itself ready meanwhile, and watches over the spool."""
+        """Starts one process before there is work, so that its imports are done in time and the spool is
+        removed if the driver dies."""
         try:
             return self._start()
         except _Died:

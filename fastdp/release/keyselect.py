@@ -94,9 +94,8 @@ def select_keys(
     schema: says which column holds the users (without one, each row is its own user) and the column's type;
     its list of values is not looked at. threshold_share: part of delta that pays for the threshold, the rest
     for the noise. With a ledger, its data set must have been opened with `keys=`, a part of delta set aside.
-    run: a name, to carry on a run that died. seed: for tests only, fixes the noise. Empty values (null) are
-    no keys; they follow the schema's null policy.
-    """
+    run: a name, by which an interrupted run can be resumed. seed: for tests only, fixes the noise. Empty
+    values (null) are no keys; they follow the schema's null policy."""
     source_name, dtype = _column(schema, column)
     if isinstance(keys_per_user, bool) or int(keys_per_user) != keys_per_user or keys_per_user < 1:
         raise UsageError(f"keys_per_user must be a whole number >= 1, got {keys_per_user!r}")
@@ -260,8 +259,8 @@ def _batches(
 
 
 def keys_of(array: pa.Array, dtype: str) -> pa.Array:
-    """Values as text (large_string) or whole numbers (int64); what is none is null. No value raises, and what
-    one of them becomes never depends on the others."""
+    """Values as text (large_string) or whole numbers (int64); null where a value is neither. No value raises,
+    and what one of them becomes never depends on the others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

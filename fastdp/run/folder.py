@@ -84,8 +84,8 @@ class RunFolder:
         return self
 
     def _holds_lock(self) -> bool:
-        """Whether the file that was locked is still the one of that name: the last run takes it away when it
-        ends."""
+        """Whether the locked file still has the lock's name: a run that ends removes the file, and a new one
+        may have been made since."""
         if self._lock is None:
             return False
         try:
@@ -109,8 +109,8 @@ class RunFolder:
         self, arguments: Mapping[str, Any], fresh: Mapping[str, Any], limits: Sequence[Mapping[str, Any]] = ()
     ) -> Mapping[str, Any]:
         """Keeps arguments and what was drawn for the run (`fresh`: seeds, run ids), or, on resume, checks
-        that the arguments are the same and gives back what was drawn then. `limits` may change from one to
-        the other; `limits_before` are those of the run that died."""
+        that the arguments are the same and gives back what was drawn then. `limits` may differ between the
+        interrupted run and the one that resumes it; `limits_before` gives those of the interrupted run."""
         arguments = json.loads(json.dumps(dict(arguments), sort_keys=True))
         kept = json.loads(json.dumps(list(limits)))
         if self.resume:
@@ -134,7 +134,7 @@ class RunFolder:
 
     @property
     def limits_before(self) -> Sequence[Mapping[str, Any]]:
-        """The limits of each epsilon that the run that died was started, or last resumed, with."""
+        """For each epsilon, the limits with which the interrupted run was started or last resumed."""
         return self.state.get("limits", [])
 
     def keep_limits(self, limits: Sequence[Mapping[str, Any]]) -> None:
@@ -164,8 +164,8 @@ class RunFolder:
         return self._staging
 
     def publish(self) -> None:
-        """Everything to the disk, then the name. All files get one time: those between them would be
-        timings."""
+        """Flushes all files to disk, then renames the folder. All files get the same modification time, since
+        differences would tell how long steps on private data took."""
         staging = self.staging()
         now = int(time.time())
         for folder, _, files in os.walk(staging, topdown=False):
@@ -180,13 +180,13 @@ class RunFolder:
         self._staging = None
 
     def forget(self) -> None:
-        """The run is over: nothing is left to resume."""
+        """Removes the state of a finished run: there is nothing left to resume."""
         shutil.rmtree(self.private / "state", ignore_errors=True)
         (self.private / "state.json").unlink(missing_ok=True)
         self.close()
 
     def abandon(self, *, keep: bool) -> None:
-        """Leaves nothing half-written. `keep`: something was drawn, so the state stays for --resume."""
+        """Removes what is half-written. `keep`: noise was drawn, so the state is kept for --resume."""
         if self._staging is not None:
             shutil.rmtree(self._staging, ignore_errors=True)
             self._staging = None
@@ -195,8 +195,8 @@ class RunFolder:
         self.close()
 
     def remove_fresh(self) -> None:
-        """Takes the private folder away if this run made it, else only its state; and the folders around it
-        that this run made, if nothing else is in them."""
+        """Removes the private folder if this run made it, else only this run's state in it; also the parent
+        folders that this run made, if they are empty."""
         (self.private / "state.json").unlink(missing_ok=True)
         if self._fresh:
             shutil.rmtree(self.private, ignore_errors=True)

@@ -178,7 +178,7 @@ class Output:
         return block
 
     def _owners(self, block: list, start: int) -> Sequence[np.ndarray | None]:
-        """User numbers of each shard in the block; one deal over the whole block."""
+        """User numbers of the rows of each shard; users are assigned over the whole block at once."""
         if self.schema.user is not None and self.outcome.owners is not None:
             return [self.outcome.owners(start + k) for k in range(len(block))]
         if self.schema.user is None or self.source is None:
@@ -227,8 +227,8 @@ HISTOGRAM = {b"fastdp.count": b"count"}
 
 
 def stamped(table: pa.Table, private: bool) -> pa.Table:
-    """The table, with metadata that says so where a known seed fixed the noise: files get parted from their
-    statement."""
+    """The table, marked in its metadata as not private if a seed fixed the noise: a file may be separated
+    from its statement."""
     if private:
         return table
     return table.replace_schema_metadata({**(table.schema.metadata or {}), b"fastdp.private": b"false"})

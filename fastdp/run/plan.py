@@ -196,8 +196,8 @@ def plan(
 def _clip(
     public: Table | bool, clip: int, mu: float, config: Config, schema: Schema, outline: Outline, rows: int
 ) -> tuple[float | None, int | None, tuple[ClipOption, ...], float | None]:
-    """(share of the public rows lost at this clip, the clip suggested, clips the run may choose, noise of
-    what it chooses by)."""
+    """(share of the public rows lost at this clip, suggested clip, clips the run may choose from, noise of
+    the histogram it chooses by)."""
     facts = {"public": public is not False, "user": schema.user is not None}
     chosen = facts["user"] and config.clip == PRIVATE
     table = None if isinstance(public, bool) or public.user is None else public

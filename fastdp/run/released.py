@@ -32,7 +32,8 @@ UNPACKED = 1 << 30
 
 
 def guarded(what: str, check: Callable[[], Iterable[str]]) -> list[str]:
-    """The problems that a check finds; one of its own where what it reads makes it fail."""
+    """The problems that a check reports; if the check itself fails on what it reads, that failure is one
+    problem."""
     texts: list[str] = []
     try:
         texts.extend(check())
@@ -63,7 +64,8 @@ def read_json(path: Path) -> Any:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict:
-    """A JSON object whose names are all different: of two numbers of one name, readers see different ones."""
+    """A JSON object whose names are all different: of a name that occurs twice, different readers take
+    different values."""
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("a name is there twice")
     return dict(pairs)
@@ -180,7 +182,7 @@ def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) 
 
 
 class _Place:
-    """Where a scan is among the measurements, which follow each other in the file."""
+    """The position of a scan in the file, which holds the measurements one after the other."""
 
     def __init__(self, entries: Sequence[Answered], releases: Sequence[Mapping]):
         self._entries, self._releases = entries, releases

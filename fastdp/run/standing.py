@@ -1,4 +1,4 @@
-"""Where a run stands: what is charged, what is kept, how it goes on. For whoever interrupts it."""
+"""The state of a running run, for whoever interrupts it: what is charged, what is kept, how to resume."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .folder import RunFolder
 
 ASK_SECONDS = 0.5
-"""How long a question to the ledger may wait for its lock: a stopped run ends soon, whoever holds it."""
+"""Seconds to wait for the ledger's lock: an interrupted run must end soon, whoever holds the lock."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Standing:
         self._promise = f"{promise}{where}"
 
     def published(self) -> None:
-        """The folder has its name; nothing is left to lose."""
+        """Notes that the folder is in its final place."""
         self._over = True
 
     def charge(self) -> Charge | None:
-        """None where nothing was reserved, or the ledger cannot be asked now."""
+        """What is charged so far; None where nothing was reserved, or the ledger is locked."""
         book = self._book()
         if book is None:
             return None

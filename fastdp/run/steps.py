@@ -122,8 +122,8 @@ class Work:
         except StoppedEarly as stop:
             raise self._stopped(stop, reserved, source, folder) from None
         except BaseException:
-            # Without a folder, or before anything was asked, nobody can carry on: what no step entered goes
-            # back.
+            # Without a folder, or before the first step, the run cannot be resumed: what no step entered is
+            # returned to the budget.
             self.entered = bool(reserved.reservation.describe()["entry"]["steps"])
             if folder is None or not (self.entered or folder.resume):
                 reserved.finish()
@@ -139,7 +139,8 @@ class Work:
         return runs if self.several else runs[0]
 
     def already_done(self, folder: RunFolder, public: Any) -> Run | list[Run]:
-        """The run died after its folder was put in place: all that is left is to end its reservation."""
+        """Completes a run that was interrupted after its folder was in place: ends its reservation and loads
+        the folder."""
         fresh = folder.agree(self.arguments(public), {})
         self._book(folder).release(fresh["run"], statement_hashes(folder.out))
         folder.forget()
@@ -174,7 +175,7 @@ class Work:
             write_diagnosis(source, self.schema, folder.private, self.threads)
 
     def _prepare(self, public: Any) -> PublicTable | Saved | None:
-        """Reads the public data and raises all that can be known to be wrong without the private data."""
+        """Reads the public data and raises every error that can be found without the private data."""
         if public is None:
             public_data = None
         else:
@@ -212,7 +213,7 @@ class Work:
         return [self._make(i, o, reserved, outputs[i], public, folder, truth) for i, o in enumerate(outcomes)]
 
     def _measured(self, sessions, public_data, folder, sample_seed) -> tuple[list[Outcome], list[Output]]:
-        """What the mechanisms made of the sessions, and how rows will come of it."""
+        """Runs the mechanism in every session; its outcomes, and the source of the rows of each."""
         seeds = np.random.SeedSequence(sample_seed).generate_state(len(sessions), np.uint64) >> np.uint64(1)
         outcomes, outputs = [], []
         for i, (session, config) in enumerate(zip(sessions, self.configs)):
@@ -367,7 +368,8 @@ class Work:
         }
 
     def limits(self) -> list[dict]:
-        """What a resumed run may have otherwise, as long as no step that was entered depended on it."""
+        """The arguments that may differ when a run is resumed, as long as no step entered in the ledger
+        depended on them."""
         return [config.limits_used() for config in self.configs]
 
     def _resume_limits(self, folder: RunFolder) -> None:

@@ -121,7 +121,7 @@ def inspect(folder: str | os.PathLike, ledger: Ledger | str | os.PathLike | None
 
 
 def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
-    """`inner`: the folder of one epsilon, in which no further ones are looked for."""
+    """`inner`: the folder belongs to one epsilon, so it may not contain folders of others."""
     parts = [] if inner else sorted(p for p in folder.glob("eps-*") if p.is_dir() and not p.is_symlink())
     if not os.path.lexists(folder / statements.NAME):
         if not parts:
@@ -162,8 +162,8 @@ def read_statement(folder: str | os.PathLike) -> dict:
 
 
 def _part_problems(joint: dict, part: Path) -> list[str]:
-    """Where the statement of one epsilon's folder says anything else than the joint one about what was
-    promised."""
+    """The differences between the promises in the statement of one epsilon's folder and in the joint
+    statement."""
     own = read_statement(part)
     names = [k for k in ("epsilon", "delta", "mu", "private", "unit", "parts") if own.get(k) != joint.get(k)]
     return [f"{part.name}: its statement and the joint one differ in {', '.join(names)}"] if names else []
@@ -189,7 +189,8 @@ def _inspect_parts(folder: Path, parts: list[Path], ledger: Ledger | None) -> Ve
 
 
 def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:
-    """(number, part) of the statement whose data lies in its folder; None in the joint folder of several."""
+    """(number, part) of the statement that this folder's data belongs to; None for a joint folder of several
+    parts."""
     parts = statement["parts"]
     if len(parts) != 1 and "part" not in statement:
         return None

@@ -35,8 +35,8 @@ def weights(rows_per_user: np.ndarray, clip: int) -> np.ndarray:
     rows = np.maximum(np.asarray(rows_per_user), 1)
     most = int(rows.max(initial=1))
     if most + 1 < rows.size:
-        # Fewer numbers of rows than users: divide once for each. Divisions take longer than all the rest
-        # here.
+        # There are fewer distinct numbers of rows than users: one division for each, since divisions take
+        # most of the time.
         return weights(np.arange(most + 1), clip)[rows]
     return np.minimum(SCALE, (clip * SCALE) // rows.astype(np.int64)).astype(np.uint32)
 

@@ -34,7 +34,7 @@ def _files(source: Any) -> set[tuple[int, int]]:
     if isinstance(source, str | os.PathLike):
         try:
             names = [path for path, _ in sources.files(os.fspath(source))]
-        except DataError:  # there is none; whoever opens it will say so
+        except DataError:  # no such file: opening it will raise the error
             return set()
     elif type(source).__module__.startswith("pyarrow") and isinstance(getattr(source, "files", None), list):
         names = source.files

@@ -49,7 +49,7 @@ class _Piece:
 
 
 class _Column:
-    """A column that grows: chunks in memory, then one file once `spill` was called."""
+    """A column that grows: chunks in memory; after `spill`, one file."""
 
     def __init__(self, dtype: np.dtype):
         self.dtype = dtype
@@ -322,7 +322,7 @@ def _encode(
         ids = None if ids is None else ids.filter(pa.array(keep))
         rows = int(np.count_nonzero(keep))
     for name, column in codes.items():
-        # The kernels index by code without looking: this is what makes that safe.
+        # The kernels index by code without a bounds check; this check makes that safe.
         if rows and int(column.max()) >= schema.domain[name]:
             raise RuntimeError(f"column {name!r}: the encoder made a code outside its domain")
     prepared = None if users is None else users.prepare(ids)

@@ -161,9 +161,8 @@ def _lazy(frame: Any, where: str) -> Part:
 def _stream(frame: Any) -> Iterator[Any]:
     """The rows of a LazyFrame in order, a few batches ahead.
 
-    Not by `collect_batches`: where a thread of its engine panics, that ends as if there were no more rows,
-    and one row would take others with it. `sink_batches` raises.
-    """
+    By `sink_batches`, which raises if a thread of the engine panics; `collect_batches` would end as if there
+    were no more rows, so that one bad row would remove others."""
     waiting: queue.Queue[Any] = queue.Queue(2)
     stopped = threading.Event()
 

@@ -65,7 +65,7 @@ def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """`cut`, of a batch whose buffers somebody else filled: ArrowInvalid where offsets or indices lead out of
-    them. Text need not be UTF-8: that is one value's business."""
+    them. Text need not be UTF-8: decoding deals with each such value by itself."""
     for column in batch.columns:
         _as_bytes(column).validate(full=True)
     yield from cut(batch)

@@ -113,7 +113,8 @@ def _deal(
     def jobs() -> Iterator[Callable[[], list[_Pieces]]]:
         number = 0
         for part in parts:
-            # Not told which column is the user's: ids as a dictionary would be written once a partition.
+            # The user column is not named here, so ids do not come as dictionaries: those would be written in
+            # full once per partition.
             for unit in sources.guarded(part.where, part.units(wanted, None)):
                 yield partial(cut_unit, number, part, unit)
                 number += 1
@@ -173,7 +174,7 @@ def _cut(
 
 
 def _writable(array: pa.Array) -> pa.Array:
-    """The same values in a type that Arrow can take rows of."""
+    """The same values in a type whose rows Arrow can select."""
     import pyarrow as pa
 
     if isinstance(array, pa.ExtensionArray):
@@ -244,7 +245,7 @@ def _part(stream: Stream) -> Part:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pieces of many batches as few: the cost of encoding is per batch too."""
+    """Joins small pieces into larger ones, since encoding has a cost per batch."""
     import pyarrow as pa
 
     for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():

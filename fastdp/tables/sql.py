@@ -63,7 +63,7 @@ def sql(connection: Any, query: str) -> Query:
 
 
 def relation(source: Query) -> Any:
-    """The query as a relation of DuckDB, which has not run; None where the connection is another's."""
+    """The query as a DuckDB relation, not yet run; None if the connection is not DuckDB's."""
     theirs = type(source.connection).__module__.split(".")[0] in ("duckdb", "_duckdb")
     return source.connection.sql(source.query) if theirs else None
 

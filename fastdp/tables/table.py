@@ -1,9 +1,8 @@
 """Tables: one contiguous column of codes per attribute, and a dense user number per row.
 
-A table is private unless it was read with `public=True`; then nothing about its rows, not even how many there
-are, is shown by `repr` or by an error text. It stays in memory, or in memory-mapped files that vanish with
-it.
-"""
+A table is private unless it was read with `public=True`. Neither `repr` nor an error text shows anything
+about the rows of a private table, not even their number. Columns are in memory, or in memory-mapped files
+that are deleted with the table."""
 
 from __future__ import annotations
 
@@ -158,7 +157,7 @@ class Table:
         )
 
     def close(self) -> None:
-        """Lets go of the columns; spooled files are removed (they are when the table is collected, too)."""
+        """Releases the columns and deletes spooled files (as garbage collection of the table does)."""
         self.codes, self.user, self.user_hash, self._rows_per_user = {}, None, None, None
         spool, self._spool = self._spool, None
         if spool is not None:

@@ -47,8 +47,8 @@ _WHOLE = r"^[ \t]*(?:\+|(-))?0*([0-9]+)(?:\.0*)?[ \t]*$"
 
 
 def ids(raw: pa.Array, dtype: str | None) -> pa.Array:
-    """User ids as bytes, which need not be UTF-8: ids that differ stay apart. Of one whole number, where the
-    schema says that ids are such, all spellings are one id; anything else is an id as it is written."""
+    """User ids as bytes, which need not be UTF-8: ids that differ stay apart. Where the schema says that ids
+    are integers, all spellings of one integer are one id; any other text is an id as it is written."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -65,8 +65,8 @@ def parse(raw: pa.Array, dtype: str) -> pa.Array:
     """The values of a column of the given type (`dtypes`), leniently; each by itself, whatever else is in the
     array.
 
-    Whole numbers come back as text where one of them is none: floats would change others beyond 2^53.
-    """
+    Integer columns come back as text where a value is not an integer: as floats, other values beyond 2^53
+    would change."""
     import polars as pl
 
     family = dtypes.family(dtype)

@@ -112,7 +112,8 @@ class UserIndex:
         return Prepared(kind, *bound.hash_strings(offset, content, self._secret), valid)
 
     def _prepare_dictionary(self, ids: pa.DictionaryArray) -> Prepared:
-        """Hashes each dictionary value that occurs once; one that does not occur is no user."""
+        """Hashes each dictionary value that occurs in the batch, once; values that do not occur are not
+        users."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -185,7 +186,7 @@ def _validity(ids: pa.Array) -> np.ndarray | None:
 
 
 def _values(ids: pa.Array, dtype) -> np.ndarray:
-    """The 64-bit values buffer as it is; what stands at nulls is unspecified."""
+    """The 64-bit values buffer, without a copy; the words at nulls are unspecified."""
     if len(ids) == 0:
         return np.empty(0, dtype)
     return np.frombuffer(ids.buffers()[1], dtype, count=len(ids), offset=ids.offset * 8)

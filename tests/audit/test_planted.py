@@ -216,7 +216,7 @@ def null_ids(policy):
 def test_null_id_kept_or_joined_to_somebody():
     null_ids("drop")
     null_ids("own")
-    with patch.object(ingest, "_known", lambda ids: None):
+    with patch.object(ingest, "with_id", lambda ids: None):
         assert "null id" in fails(null_ids, "drop")
     with patch.object(ingest, "plain_ids", lambda ids: ids.fill_null(1)):
         assert "null id" in fails(null_ids, "own")
