@@ -123,7 +123,7 @@ def synth(
     ] = None,
     partitions: Annotated[int | None, typer.Option(help="Partitions of --engine partitioned.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Carry on a run that died, with its noise.")
+        bool, typer.Option("--resume", help="Resume an interrupted run, with the noise it drew.")
     ] = False,
     report: Annotated[
         bool,

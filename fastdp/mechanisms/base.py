@@ -2,7 +2,7 @@
 
 A mechanism sees private data only through its `Session`. Everything else it is given (`Job`) is public or a
 service: public data, the size asked for, seeds of post-processing, threads, progress, and a `fit` that
-remembers its result so that a run that died after the fit does not fit again.
+remembers its result so that a run that is interrupted after the fit does not repeat it when it is resumed.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return tree_size(domain, self.outline(domain, public=public is not None).cliques)
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> Sequence[Planned]:
-        """The marginals by which a clip is clip_criteria: all that are planned, with stand-ins for those
-        chosen in the run."""
+        """The marginals by which clips are compared: all that are planned, with stand-ins for those chosen in
+        the run."""
         return [p for p in self.outline(domain, public=public, user=user).measurements if p.cap is None]
 
     def ready(self, schema: Schema, public: Public | None) -> None:

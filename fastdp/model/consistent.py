@@ -47,7 +47,8 @@ def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
 
     It is where every clique of measured attributes is a region (codes may be merged), all other regions are
     marginals of those, neighbours that share several attributes merge their codes alike, and each attribute
-    has one region that is finer than all others about it and says how merged codes are split."""
+    has one region that is finer than all others about it and says how merged codes are split.
+    """
     partitions = problem.partitions
     measured = {a for r in problem.regions for a in r.clique}
     chosen: dict[int, int] = {}
@@ -205,7 +206,7 @@ class _Solver:
         return [partitions.bins[a][p] if (p := dict(region.names)[a]) else None for a in region.clique]
 
     def _targets(self, tables: Mapping[int, np.ndarray]) -> list[Target]:
-        """Of the tables that are not marginals of another one."""
+        """Targets for raking: the tables that are not marginals of another one."""
         regions, within = self.problem.regions, self.problem.partitions.within
         names = [regions[i].names for i in tables]
         out = []

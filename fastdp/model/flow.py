@@ -77,7 +77,7 @@ PAIRS, LAST, HELD = 2, 0.04, 1e8
 multiplied by meanwhile."""
 
 SMOOTH = 0.25
-"""Time that single attributes have flowed from uniform to where a fit starts: in closed form."""
+"""Time for which single attributes follow the flow, in closed form, from uniform to the start of a fit."""
 
 
 class Goal(NamedTuple):

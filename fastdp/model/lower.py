@@ -34,7 +34,7 @@ LOOK = 1 << 18
 
 @dataclass(frozen=True)
 class Part:
-    """One block of one measurement: which rows, what was seen, with what precision."""
+    """One block of one measurement: its rows, their noisy answers and precisions."""
 
     block: Block
     order: int

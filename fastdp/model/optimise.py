@@ -39,7 +39,7 @@ Callback = Callable[[int, float, float], object]
 GROW, SHRINK, MARGIN, FAR = 1.2, 0.7, 1.3, 8.0
 
 SPREAD = 0.3
-"""How far a probe's measurements are from ours, in sigma."""
+"""Distance of a probe's measurements from the real ones, in sigma."""
 
 STEADY = {"noise": 0.1, "risk": 0.15}
 """The least weight t of the newest point in a fit that stops by what the noise explains. Full momentum runs
@@ -252,7 +252,7 @@ class Stop:
         return "tolerance" if self._stalled(loss) else ""
 
     def forget(self, loss: float) -> None:
-        """Judge tolerance from here on only."""
+        """Forgets the losses so far: tolerance is judged from here on."""
         self.seen = [loss]
 
     def _stalled(self, loss: float) -> bool:

@@ -50,7 +50,7 @@ class Options:
 
     @property
     def small(self) -> float:
-        """The relative fall of the loss, over ten calls, that is none."""
+        """The relative fall of the loss, over ten calls, below which there is no progress."""
         if self.tol is not None:
             return self.tol
         return NOISY if self.stop in ("noise", "risk") else EXACT

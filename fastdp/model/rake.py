@@ -19,8 +19,8 @@ from .layout import Plan
 from .tree import JunctionTree
 
 FLOOR = 0.05
-"""Sigmas added to target and marginal before their ratio is taken: what is below is noise, and a cell that
-is nearly empty should not be scaled by its noise."""
+"""Added to target and marginal, in sigma, before their ratio is taken, so that nearly empty cells are not
+scaled by their noise."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class CliqueTables:
                     stack.append((j, iter(self._around[j])))
 
     def _tell(self, i: int, j: int) -> None:
-        """Brings clique j up to date with its neighbour i."""
+        """Scales clique j so that it agrees with its neighbour i on their separator."""
         key = (min(i, j), max(i, j))
         there, here = self.tree.cliques[i], self.tree.cliques[j]
         shared = set(there) & set(here)

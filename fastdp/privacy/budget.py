@@ -33,7 +33,7 @@ def to_dict(event: Event) -> dict:
 
 
 def from_dict(entry: Mapping) -> Event:
-    """The event, or LedgerError if it is none that this version knows."""
+    """The event; LedgerError if its law is unknown to this version."""
     try:
         return accountant.event_from_dict(entry)
     except UsageError as error:

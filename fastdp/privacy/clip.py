@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 PRIVATE = "private"
-"""What a recipe says in place of a clip that is to be chosen from a noisy histogram."""
+"""The value of `clip` in a recipe whose runs choose their clip from a noisy histogram."""
 
 MAX_CHOSEN = 1 << 14
-"""Up to this many rows of a user a run chooses its clip where the schema states no bound."""
+"""The largest clip a run may choose where the schema states no bound."""
 
 SHIFTED = 0.2
 """Total variation distance of kept to all rows, per share of rows lost. Chicago taxis of 2022: 0.13 to 0.19
@@ -92,7 +92,7 @@ class ClipChoice:
 
     @property
     def put_back(self) -> float:
-        """Rows there are for each row that is kept."""
+        """Rows of the table per row that is kept."""
         return 1 / (1 - self.line.lost)
 
 
@@ -179,7 +179,7 @@ def from_release(values: Sequence[float], noise: Sequence[float], bound: int) ->
 
 
 def described(choice: ClipChoice, release: str, bound: int, values: Sequence[float], noise) -> dict[str, Any]:
-    """A choice as the statement tells it: all that `from_release` needs to find it again."""
+    """A choice as it is written in the statement: everything `from_release` needs to recompute it."""
     return {
         "from": "noisy histogram of rows per user",
         "release": release,

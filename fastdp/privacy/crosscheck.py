@@ -1,4 +1,4 @@
-"""A second opinion on what a composition costs, asked for before any noise is drawn.
+"""The cost of a composition computed a second time, by an independent accountant, before any noise is drawn.
 
 Gaussian-only compositions are recomputed by autodp (its analytic Gaussian curve), in the range where tests
 find it sound: epsilon from 1e-4 to 100 and delta from 1e-15 to 0.1. Everything else, and installations where

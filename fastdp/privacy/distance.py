@@ -5,10 +5,10 @@ within n eta of what the accountant assumes. For neighbours P and Q and any set 
 
     P'(S) - e^epsilon Q'(S) <= P(S) + n eta - e^epsilon (Q(S) - n eta) <= delta + (1 + e^epsilon) n eta.
 
-The last term is no figure of speech where epsilon is large: Gaussian noise is cut at 14 standard deviations,
-and at epsilon 100, delta 1e-5 an output beyond the cut has probability 29 delta. So the term is kept below
-`SHARE` of delta (below `PURE` where delta is 0): a run is given a number of draws that it may make, and one
-that could make fewer than `FEWEST` is refused before anything is charged.
+The last term matters where epsilon is large: Gaussian noise is cut at 14 standard deviations, and at epsilon
+100, delta 1e-5 an output beyond the cut has probability 29 delta. So the term is kept below `SHARE` of delta
+(below `PURE` where delta is 0): a run is given a number of draws that it may make, and one that could make
+fewer than `FEWEST` is refused before anything is charged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..errors import PrivacyError
 from . import noise
 
 SHARE = 2.0**-10
-"""Of delta: what the samplers may add to it unsaid."""
+"""The part of delta that the samplers may add without it being stated."""
 PURE = 2.0**-60
 """What the samplers may add where delta is stated as 0."""
 FEWEST = 1 << 24

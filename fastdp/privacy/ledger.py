@@ -6,7 +6,7 @@
     ledger.spent("trips-2020")
 
 A run reserves before data is read, enters each step before it is counted, and stores the noisy answers before
-anybody sees them. So nothing is drawn that is not charged, a run that died carries on with the noise it had,
+anybody sees them. So nothing is drawn that is not charged, an interrupted run resumes with the noise it had,
 and no number of processes can overspend. The rules are in `chain`, the files in `store`, the filters in
 `budget`, the proof in docs/privacy-ledger.md.
 """

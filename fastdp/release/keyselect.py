@@ -95,7 +95,8 @@ def select_keys(
     its list of values is not looked at. threshold_share: part of delta that pays for the threshold, the rest
     for the noise. With a ledger, its data set must have been opened with `keys=`, a part of delta set aside.
     run: a name, by which an interrupted run can be resumed. seed: for tests only, fixes the noise. Empty
-    values (null) are no keys; they follow the schema's null policy."""
+    values (null) are no keys; they follow the schema's null policy.
+    """
     source_name, dtype = _column(schema, column)
     if isinstance(keys_per_user, bool) or int(keys_per_user) != keys_per_user or keys_per_user < 1:
         raise UsageError(f"keys_per_user must be a whole number >= 1, got {keys_per_user!r}")

@@ -101,11 +101,18 @@ def reserve(
 ) -> Reserved:
     """Reserve all parts of a run together, before data is read; BudgetError says what is left.
 
-    run The run's name in the ledger (None: a fresh one). The same name resumes an interrupted run, if all
-    other arguments are the same. plan A digest of everything else that decides what is measured; a resumed
-    run must have the same. ledger None: a ledger for this run alone, in the folder `work`, or in memory
-    without one. seed For tests only: fixes the noise, refused with a ledger, stamps the statement `"private":
-    false`. about For people who look at the ledger: mechanism, folder."""
+    run
+        The run's name in the ledger (None: a fresh one). The same name resumes an interrupted
+        run, if all other arguments are the same.
+    plan
+        A digest of everything else that decides what is measured; a resumed run must have the same.
+    ledger
+        None: a ledger for this run alone, in the folder `work`, or in memory without one.
+    seed
+        For tests only: fixes the noise, refused with a ledger, stamps the statement `"private": false`.
+    about
+        For people who look at the ledger: mechanism, folder.
+    """
     asks = list(asks)
     if not asks or len({a.delta for a in asks}) != 1 or len({a.unit for a in asks}) != 1:
         raise UsageError("a run needs at least one epsilon, and one delta and unit for all of them")

@@ -163,7 +163,7 @@ def synthesize(
     out : path, optional
         The run folder, which appears whole or not at all. Without it rows are made when asked for.
     resume : bool
-        Carry on a run that died in `out`, with its noise.
+        Resume an interrupted run in `out`, with the noise it drew.
     report : bool
         Also write DIR.private/report.html, which sees the truth and is not for release.
     clip : int (rows) or "private", optional

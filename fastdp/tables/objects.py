@@ -162,7 +162,8 @@ def _stream(frame: Any) -> Iterator[Any]:
     """The rows of a LazyFrame in order, a few batches ahead.
 
     By `sink_batches`, which raises if a thread of the engine panics; `collect_batches` would end as if there
-    were no more rows, so that one bad row would remove others."""
+    were no more rows, so that one bad row would remove others.
+    """
     waiting: queue.Queue[Any] = queue.Queue(2)
     stopped = threading.Event()
 

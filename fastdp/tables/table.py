@@ -2,7 +2,8 @@
 
 A table is private unless it was read with `public=True`. Neither `repr` nor an error text shows anything
 about the rows of a private table, not even their number. Columns are in memory, or in memory-mapped files
-that are deleted with the table."""
+that are deleted with the table.
+"""
 
 from __future__ import annotations
 

@@ -66,7 +66,8 @@ def parse(raw: pa.Array, dtype: str) -> pa.Array:
     array.
 
     Integer columns come back as text where a value is not an integer: as floats, other values beyond 2^53
-    would change."""
+    would change.
+    """
     import polars as pl
 
     family = dtypes.family(dtype)

@@ -66,9 +66,9 @@ class Users:
 def measure_users(
     config: Config, session: Session, job: Job, clip_criteria: Callable[[], Sequence[Planned]]
 ) -> Users:
-    """Measures rows per user, where ids or the clip are to come from that, and with it settles a clip that is
-    to be chosen (clip_criteria by these marginals). To be called before anything else is asked of the
-    session."""
+    """Measures rows per user, where ids or the clip are to come from that, and chooses the clip from it,
+    where the run is to choose one (by its effect on the marginals of `clip_criteria`). Must be the first call
+    on the session."""
     user = session.schema.user is not None
     share = users_share(config, public=job.public is not None, user=user)
     bound = session.schema.max_rows_per_user

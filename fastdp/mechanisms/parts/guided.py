@@ -29,7 +29,8 @@ class Guided(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def fit_limit(self) -> int | None:
-        """`max_cells` guides the choice; what was chosen and charged is fitted."""
+        """None: `max_cells` limits what is chosen; what was chosen and charged is fitted whatever its
+        size."""
         return None
 
     def limits_used(self) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Structure:
         self._graph.add([self._number[a] for a in clique])
 
     def cells(self, clique: Clique = ()) -> int:
-        """Of the junction tree, with this clique too."""
+        """Cells of the junction tree if this clique were added."""
         return self._graph.cells([self._number[a] for a in clique])
 
 
@@ -87,7 +87,8 @@ def forest(ordered: Iterable[Candidate], domain: Domain) -> list[Candidate]:
 
 
 def fitting(ordered: Iterable[Candidate], structure: Structure, limit: int) -> list[Candidate]:
-    """Of candidates in this order those with which the junction tree stays within `limit` cells."""
+    """Adds candidates in this order, leaving out those with which the junction tree would exceed `limit`
+    cells."""
     chosen = []
     for c in ordered:
         if structure.cells(c.clique) <= limit:
@@ -121,8 +122,9 @@ def affordable_batch(
 def divide(
     batch: Sequence[Candidate], before: Mapping[Clique, float], precision: float
 ) -> dict[Clique, float]:
-    """What each marginal of the batch gets of `precision` (1 / sigma^2 in all), where some had `before`:
-    levels in proportion to their portions, nothing for those above their level already."""
+    """The part of `precision` (the sum of 1 / sigma^2) that each marginal of the batch gets, where `before`
+    is what it has already: totals in proportion to the portions, and nothing for marginals that already have
+    more than theirs."""
     order = sorted(batch, key=lambda c: before.get(c.clique, 0.0) / c.portion)
     level, filled, portion = 0.0, 0.0, 0.0
     for i, c in enumerate(order):

@@ -66,7 +66,7 @@ def spanning_tree(
     recode: Mapping[str, np.ndarray] | None = None,
 ) -> list[Clique]:
     """Pairs that join the attributes, chosen with `share` of mu^2. A forest where the joining pairs are too
-    large. With `recode` the pairs are clip_criteria over recoded columns, and so are the 1-ways."""
+    large. With `recode` pairs and 1-ways are over the recoded columns."""
     from scipy.cluster.hierarchy import DisjointSet
 
     domain = session.domain.recoded(recode) if recode else session.domain
