@@ -42,7 +42,7 @@ if SANITIZE:
 elif DEBUG:
     compile_args += ["-O0", "-g", "-DFDP_NO_CLONES"]
 else:
-    compile_args += ["-O3", "-DNDEBUG"]
+    compile_args += ["-O3", "-DNDEBUG", "-g0"]  # debug information would be four fifths of the package
 
 extensions = []
 for pyx in sorted(Path("fastdp/_core").glob("*.pyx")):

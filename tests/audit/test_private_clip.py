@@ -180,7 +180,7 @@ def test_planted_histogram_with_too_little_noise():
         event, width, sigma, grid = real(bound, mu, epsilon)
         return event, width / 2, sigma / 2, grid
 
-    with patch.object(gateway, "plan_users", planted):
+    with patch.object(noiseplan, "plan_users", planted):
         assert "more than the noise covers" in fails(neighbours, 60, seed=7)
 
 

@@ -69,7 +69,7 @@ def _strip(stream: Stream, table: list[int]) -> int:
         value = w << 64 | stream.word()
     else:
         value = w << 64
-    return next(i for i, entry in enumerate(table) if value < entry)
+    return next((i for i, entry in enumerate(table) if value < entry), len(table) - 1)
 
 
 def _accepted(stream: Stream, u: int, strip: int | None) -> tuple[bool, int | None]:
@@ -107,28 +107,20 @@ def _decide(stream: Stream, scale: float, strip: int, u: int, low: int | None, h
         bits += 64
 
 
-def gaussian(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
-    """The first n draws of one chunk. Below 2^-7 no x < 14 rounds to anything but 0, and no bits are
-    drawn."""
-    if scale < 2**-7:
-        return [0] * n
-    stream, table, out = Stream(key, 1, chunk), gauss(), []
-    while len(out) < n:
+def draw_gaussian(stream: Stream, scale: float, table: list[int]) -> int:
+    """One draw of a scale of at least 2^-7."""
+    while True:
         strip = _strip(stream, table)
         u = stream.word()
         ok, low = _accepted(stream, u, strip)
         if ok:
             k = _decide(stream, scale, strip, u, low, Fraction(1, 2))
-            out.append(-k if stream.bit() else k)
-    return out
+            return -k if stream.bit() else k
 
 
-def laplace(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
-    """The first n draws of one chunk. Below 2^-7 no x < 128 reaches 1, and no bits are drawn."""
-    if scale < 2**-7:
-        return [0] * n
-    stream, table, out = Stream(key, 2, chunk), expo(), []
-    while len(out) < n:
+def draw_laplace(stream: Stream, scale: float, table: list[int]) -> int:
+    """One draw of a scale of at least 2^-7."""
+    while True:
         strip = part = _strip(stream, table)
         while part == EXPO_STRIPS:
             part = _strip(stream, table)
@@ -141,8 +133,22 @@ def laplace(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
                 u = stream.word()
                 ok, low = _accepted(stream, u, None)
             k = _decide(stream, scale, strip, u, low, Fraction(0))
-        if not negative:
-            out.append(k)
-        elif k:
-            out.append(-k)
-    return out
+        if k or not negative:
+            return -k if negative else k
+
+
+def gaussian(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
+    """The first n draws of one chunk. Below 2^-7 no x < 14 rounds to anything but 0, and no bits are
+    drawn."""
+    if scale < 2**-7:
+        return [0] * n
+    stream, table = Stream(key, 1, chunk), gauss()
+    return [draw_gaussian(stream, scale, table) for _ in range(n)]
+
+
+def laplace(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
+    """The first n draws of one chunk. Below 2^-7 no x < 128 reaches 1, and no bits are drawn."""
+    if scale < 2**-7:
+        return [0] * n
+    stream, table = Stream(key, 2, chunk), expo()
+    return [draw_laplace(stream, scale, table) for _ in range(n)]

@@ -1,0 +1,259 @@
+"""Where a source file can be changed by one small fault: operators, constants, dropped statements.
+
+Changes are made in the text, so that everything else of the file stays as it is. Texts, annotations,
+decorators, what `raise` says and representations for people are left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Site:
+    """One possible change: bytes `start`..`end` of the file, `old`, become `new`. `line`: 1-based."""
+
+    path: str
+    line: int
+    start: int
+    end: int
+    old: str
+    new: str
+    kind: str
+
+    def apply(self, text: bytes) -> bytes:
+        assert text[self.start : self.end].decode() == self.old
+        return text[: self.start] + self.new.encode() + text[self.end :]
+
+    def __str__(self) -> str:
+        old, new = (" ".join(s.split()) for s in (self.old, self.new))
+        return f"{self.path}:{self.line} {self.kind}: {old[:60]!r} -> {new[:60]!r}"
+
+
+COMPARE = {
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+}
+ARITHMETIC = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Mod: ("%", "+"),
+    ast.Pow: ("**", "*"),
+    ast.BitAnd: ("&", "|"),
+    ast.BitOr: ("|", "&"),
+    ast.LShift: ("<<", ">>"),
+    ast.RShift: (">>", "<<"),
+}
+FOR_PEOPLE = {"__repr__", "_repr_html_", "__str__"}
+
+
+def python_sites(path: str, text: bytes) -> list[Site]:
+    """Every site of a Python file, in the order of the text."""
+    return sorted(_Python(path, text).sites(), key=lambda s: (s.start, s.end, s.new))
+
+
+class _Python:
+    def __init__(self, path: str, text: bytes):
+        self.path, self.text = path, text
+        self.starts = [0]
+        for line in text.split(b"\n"):
+            self.starts.append(self.starts[-1] + len(line) + 1)
+
+    def sites(self) -> Iterator[Site]:
+        yield from self._visit(ast.parse(self.text))
+
+    def _at(self, node: ast.AST) -> tuple[int, int]:
+        start = self.starts[node.lineno - 1] + node.col_offset
+        return start, self.starts[node.end_lineno - 1] + node.end_col_offset
+
+    def _site(self, start: int, end: int, new: str, kind: str) -> Site:
+        line = self.text.count(b"\n", 0, start) + 1
+        return Site(self.path, line, start, end, self.text[start:end].decode(), new, kind)
+
+    def _operator(self, left: ast.AST, right: ast.AST, signs: tuple[str, str], kind: str) -> Iterator[Site]:
+        """The operator between two nodes; parentheses and white space are all else there is."""
+        start, end = self._at(left)[1], self._at(right)[0]
+        between = self.text[start:end].decode()
+        found = re.search(r"\s*".join(re.escape(word) for word in signs[0].split()), between)
+        if found and "#" not in between:
+            yield self._site(start + found.start(), start + found.end(), signs[1], kind)
+
+    def _visit(self, node: ast.AST) -> Iterator[Site]:
+        yield from self._here(node)
+        for child in self._children(node):
+            yield from self._visit(child)
+
+    def _children(self, node: ast.AST) -> Iterator[ast.AST]:
+        if isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert):
+            return
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            return
+        if isinstance(node, ast.FunctionDef) and node.name in FOR_PEOPLE:
+            return
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+            return
+        for name, value in ast.iter_fields(node):
+            if name in ("annotation", "returns", "decorator_list", "keywords" if _is_field(node) else ""):
+                continue
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.arguments):
+                    yield from (x for x in (*child.defaults, *child.kw_defaults) if x is not None)
+                elif isinstance(child, ast.AST):
+                    yield child
+
+    def _here(self, node: ast.AST) -> Iterator[Site]:
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+            for left, sign, right in zip(parts, node.ops, parts[1:], strict=False):
+                yield from self._operator(left, right, COMPARE[type(sign)], "comparison")
+        elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+            if not any(_is_text(side) for side in (node.left, node.right)):
+                yield from self._operator(node.left, node.right, ARITHMETIC[type(node.op)], "operator")
+        elif isinstance(node, ast.BoolOp):
+            signs = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+            for left, right in zip(node.values, node.values[1:], strict=False):
+                yield from self._operator(left, right, signs, "operator")
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            start, end = self._at(node)
+            yield self._site(start, end, self.text[self._at(node.operand)[0] : end].decode(), "operator")
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            start, end = self._at(node)
+            if not isinstance(node.operand, ast.Constant):
+                yield self._site(start, start + 1, "+", "operator")
+        elif isinstance(node, ast.Constant):
+            yield from self._constant(node)
+        elif isinstance(node, ast.If | ast.IfExp | ast.While):
+            if isinstance(node.test, ast.Name | ast.Call | ast.Attribute):
+                start, end = self._at(node.test)
+                yield self._site(start, end, f"not {self.text[start:end].decode()}", "condition")
+        elif isinstance(node, ast.Expr | ast.AugAssign | ast.Raise) or _is_store(node):
+            if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Call):
+                return
+            start, end = self._at(node)
+            yield self._site(start, end, "pass", "dropped")
+        elif isinstance(node, ast.Break | ast.Continue):
+            start, end = self._at(node)
+            yield self._site(start, end, "continue" if isinstance(node, ast.Break) else "break", "statement")
+
+    def _constant(self, node: ast.Constant) -> Iterator[Site]:
+        start, end = self._at(node)
+        if isinstance(node.value, bool):
+            yield self._site(start, end, str(not node.value), "constant")
+        elif isinstance(node.value, int):
+            yield self._site(start, end, str(node.value + 1), "constant")
+            if node.value:
+                yield self._site(start, end, str(node.value - 1), "constant")
+        elif isinstance(node.value, float):
+            yield self._site(start, end, repr(node.value * 1.5 if node.value else 1.0), "constant")
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _is_store(node: ast.AST) -> bool:
+    """An assignment to an attribute or an item: without it the name is still there."""
+    return isinstance(node, ast.Assign) and all(
+        isinstance(t, ast.Attribute | ast.Subscript) for t in node.targets
+    )
+
+
+def _is_field(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in (
+        "field",
+        "typer.Option",
+        "typer.Argument",
+    )
+
+
+TOKENS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|\n', re.S)
+C_OPERATORS = {
+    "<": "<=",
+    "<=": "<",
+    ">": ">=",
+    ">=": ">",
+    "==": "!=",
+    "!=": "==",
+    "+": "-",
+    "-": "+",
+    "*": "+",
+    "/": "*",
+    "%": "/",
+    "&": "|",
+    "|": "&",
+    "^": "&",
+    "<<": ">>",
+    ">>": "<<",
+    "&&": "||",
+    "||": "&&",
+    "+=": "-=",
+    "-=": "+=",
+    "*=": "+=",
+    "|=": "&=",
+    "&=": "|=",
+}
+# Sources are formatted: a space stands on both sides of an operator with two operands, and of no other.
+C_OPERATOR = re.compile(
+    r"(?<=[\w)\]]) (" + "|".join(sorted(map(re.escape, C_OPERATORS), key=len, reverse=True)) + ") "
+)
+C_NUMBER = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)(?![\w.])")
+C_STATEMENT = re.compile(
+    r"[ \t]+((?!return|goto|const|static|else|for|if|case|struct|break|continue)\S[^\n]*;)[ \t]*\\?$"
+)
+C_CONSTANT = re.compile(r"#define \w+ ")
+
+
+def c_sites(path: str, text: bytes) -> list[Site]:
+    """Every site of a C file, in the order of the text."""
+    source = text.decode("ascii")
+    code = TOKENS.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), source)
+    out, at, before = [], 0, "{"
+    for number, line in enumerate(code.split("\n"), 1):
+        bare = line.strip(" \t\\")
+        if (not bare.startswith("#") or C_CONSTANT.match(bare)) and not bare.startswith("_Static_assert"):
+            for m in C_OPERATOR.finditer(line):
+                start = at + m.start(1)
+                out.append(Site(path, number, start, start + len(m[1]), m[1], C_OPERATORS[m[1]], "operator"))
+            for m in C_NUMBER.finditer(line):
+                value, start = int(m[1], 0), at + m.start(1)
+                for new in {value + 1, max(0, value - 1)} - {value}:
+                    digits = hex(new) if m[1][:2] in ("0x", "0X") else str(new)
+                    out.append(Site(path, number, start, start + len(m[1]), m[1], digits, "constant"))
+            m = C_STATEMENT.match(line)
+            if m and before[-1:] in ("{", "}", ";", ":") and _is_whole_statement(m[1]):
+                start = at + m.start(1)
+                out.append(
+                    Site(
+                        path,
+                        number,
+                        start,
+                        start + len(m[1]),
+                        source[start : start + len(m[1])],
+                        ";",
+                        "dropped",
+                    )
+                )
+        before = bare or before
+        at += len(line) + 1
+    return sorted(out, key=lambda s: (s.start, s.end, s.new))
+
+
+def _is_whole_statement(text: str) -> bool:
+    """An assignment, a step or a call: no declaration, whose name later lines need."""
+    declared = re.match(r"[A-Za-z_][\w ]*[ *]+[A-Za-z_]\w*(\[[^\]]*\])?( =.*)?(,.*)?;$", text)
+    acts = re.search(r"[^=!<>]=[^=]|\+\+|--|\w\(", text)
+    return text.count("(") == text.count(")") and acts is not None and declared is None
