@@ -132,3 +132,22 @@ def test_simple_queries():
         real.product(np.array([1, 2]))
     with pytest.raises(MeasurementError, match="12 cells"):
         Identity(12).product(np.arange(3))
+
+
+@pytest.mark.parametrize(
+    "num, den", [([1, 0], [2, 2]), ([1, -1], 1), ([1, 1], [2, 0]), ([1, 1], -2), ([0], 0)]
+)
+def test_weights_that_are_no_positive_fractions_are_refused(num, den):
+    with pytest.raises(MeasurementError, match="positive"):
+        Weighted(num, den)
+
+
+def test_weighted_cells_keep_their_own_fractions():
+    query = Weighted([1, 2, 3], [4, 5, 3])
+    assert query.rows == query.cells == 3
+    assert [Fraction(int(a), int(b)) for a, b in zip(*query.coef2, strict=True)] == [
+        Fraction(1, 4),
+        Fraction(2, 5),
+        Fraction(1),
+    ]
+    assert query.column_norm2() == 1 and query.product(np.array([7, 8, 9])).tolist() == [7, 8, 9]

@@ -257,11 +257,29 @@ def _edge_map(column: Numeric, scale: int, sides: dict[str, int]) -> core.Map:
 
 
 def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> core.Map:
-    """Whole numbers in a decimal column: keys are multiples of 10^scale."""
-    step = 10 ** max(scale, 0)
-    keys = [v * step for v in range(column.min, column.max + 1) if abs(v * step) <= _I64.max]
-    table = [v // step - column.min for v in keys]
-    return core.Map(core.SORTED, count=len(keys), ikeys=keys, table=table, **sides)
+    """Whole numbers in a decimal column, which comes as whole numbers x of 10^-scale: from the x of a whole
+    number up to x + 1 its code, elsewhere inside the domain `other`, outside it `below` and `above`."""
+    if scale >= 0:
+        step = 10**scale
+        places = [(v * step, v - column.min) for v in range(column.min, column.max + 1)]
+    else:
+        step = 10**-scale
+        first, last = -(-column.min // step), column.max // step
+        places = [(x, x * step - column.min) for x in range(first, last + 1)] or [(first, sides["above"])]
+    keys: list[int] = []
+    table = [sides["below"]]
+    for x, code in places:
+        if not _I64.min <= x < _I64.max:
+            continue
+        if keys and keys[-1] == x:
+            table[-1] = code
+        else:
+            keys.append(x)
+            table.append(code)
+        keys.append(x + 1)
+        table.append(sides["other"])
+    table[-1] = sides["above"]
+    return core.Map(core.EDGES, count=len(keys), ikeys=keys, table=table, **sides)
 
 
 def can_occur(column: Categorical, source: Source) -> bool:

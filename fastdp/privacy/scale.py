@@ -107,7 +107,9 @@ def _runs(*columns: np.ndarray) -> Iterator[tuple[int, int, tuple]]:
     change = np.zeros(rows, bool)
     for column in columns:
         change[1:] |= np.asarray(column)[1:] != np.asarray(column)[:-1]
-    starts = np.concatenate([[0], np.flatnonzero(change)]) if rows else np.empty(0, np.int64)
+    if not rows:
+        return
+    starts = np.concatenate([[0], np.flatnonzero(change)])
     stops = np.concatenate([starts[1:], [rows]])
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         yield start, stop, tuple(c[start].item() for c in columns)

@@ -119,9 +119,10 @@ class UserIndex:
 
         codes = _values(ids.indices.cast(pa.int64()), np.int64)
         missing = ids.indices.is_null().to_numpy(zero_copy_only=False)
-        if ids.dictionary.null_count and len(ids):
-            null_value = ids.dictionary.is_null().to_numpy(zero_copy_only=False)
-            missing = missing | (null_value[np.where(missing, 0, codes)])
+        no_id = pc.is_null(ids.dictionary, nan_is_null=pa.types.is_floating(ids.dictionary.type))
+        no_id = no_id.to_numpy(zero_copy_only=False)
+        if no_id.any():
+            missing = missing | no_id[np.where(missing, 0, codes)]
         used = np.zeros(len(ids.dictionary), bool)
         used[codes[~missing]] = True
         distinct = self.prepare(pc.take(ids.dictionary, pa.array(np.flatnonzero(used))))

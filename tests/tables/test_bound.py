@@ -163,3 +163,20 @@ def test_keys_refuse_nonsense_and_have_stable_digests():
         local(table).user_histogram(MostCommon(("a",), [0, 1]), 1)
     assert Groups(("a",), 2, [1]).digest() == Groups(["a"], 2, np.array([1])).digest()
     assert Groups(("a",), 2, [1]).digest() != Groups(("a",), 2, [2]).digest()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=14), st.integers(1, 8), st.integers(0, 14))
+def test_a_further_row_of_a_user_only_takes_places(rows, k, at):
+    """Which rows are kept goes by a priority of (id value, content, number among equal rows) alone: with a
+    further row, the rows kept are the k first of those kept before and the new one."""
+
+    def kept(codes) -> Counter:
+        table = Table.from_codes({"a": 4}, {"a": np.array(codes, np.uint8)}, user=np.full(len(codes), 77))
+        return Counter(bound.cap_rows(table, k).codes["a"].tolist())
+
+    new = rows[at % len(rows)]
+    for code in {new, (new + 1) % 4}:
+        before, after = kept(rows), kept([*rows, code])
+        assert (after - before).total() <= 1 and not (after - before) - Counter([code])
+        assert (before - after).total() <= 1

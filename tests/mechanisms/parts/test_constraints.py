@@ -1,0 +1,57 @@
+"""Constraints in a recipe's words: masks by the values behind the codes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.errors import UsageError
+from fastdp.mechanisms.parts.constraints import Constraint
+from fastdp.schema import Schema
+
+
+def ranges(general, detailed) -> Schema:
+    """Columns g and d of whole numbers, each (least, width)."""
+    columns = {
+        name: {"kind": "integer", "min": least, "max": least + width, "null": "code", "overflow": "code"}
+        for name, (least, width) in (("g", general), ("d", detailed))
+    }
+    return Schema.from_dict({"columns": columns})
+
+
+RANGE = st.tuples(st.integers(-40, 40), st.integers(0, 60))
+
+
+@settings(max_examples=80, deadline=None)
+@given(RANGE, RANGE, st.integers(2, 12))
+def test_divide_compares_the_numbers_behind_the_codes(general, detailed, divide):
+    """general = floor(detailed / divide), wherever the code book has that general value, whatever number the
+    columns start at; nulls and values outside the domain combine with everything."""
+    schema = ranges(general, detailed)
+    mask = Constraint(columns=("g", "d"), divide=divide).impossible(schema)
+    numbers = [range(least, least + width + 1) for least, width in (general, detailed)]
+    want = np.zeros(schema.domain.shape(("g", "d")), bool)
+    for i, g in enumerate(numbers[0]):
+        for j, d in enumerate(numbers[1]):
+            want[i, j] = d // divide in numbers[0] and g != d // divide
+    assert np.array_equal(mask, want)
+
+
+def test_divide_over_lists_of_values():
+    listed = {
+        "g": {"kind": "categorical", "values": [5, 1, 2], "dtype": "int64", "null": "code"},
+        "d": {"kind": "categorical", "values": [27, 11, 59, 90], "dtype": "int64", "null": "code"},
+    }
+    schema = Schema.from_dict({"columns": listed})
+    mask = Constraint(columns=("g", "d"), divide=10).impossible(schema)
+    possible = {(i, j) for i, j in np.argwhere(~mask[:3, :4]).tolist()}
+    assert possible == {(2, 0), (1, 1), (0, 2), (0, 3), (1, 3), (2, 3)}  # 90 has no general value
+    assert not mask[3:].any() and not mask[:, 4:].any()
+
+
+def test_divide_is_for_whole_numbers():
+    for values in (["a", "b"], [True, False]):
+        column = {"kind": "categorical", "values": values, "dtype": "string" if values[0] == "a" else "bool"}
+        schema = Schema.from_dict({"columns": {"g": column, "d": column}})
+        with pytest.raises(UsageError, match="whole numbers"):
+            Constraint(columns=("g", "d"), divide=10).impossible(schema)

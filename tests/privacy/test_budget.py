@@ -1,0 +1,193 @@
+"""Budgets as filters: exact sums, the three rules, what is left."""
+
+import json
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastdp.errors import LedgerError, UsageError
+from fastdp.privacy import budget, gdp
+from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, Threshold, mu_of
+from fastdp.privacy.budget import Budget, Totals
+
+COSTS = st.floats(1e-3, 3.0)
+GAUSSIANS = COSTS.map(Gaussian) | st.tuples(COSTS, st.floats(1e-9, 1e-6)).map(lambda p: Threshold(*p))
+PURES = COSTS.map(Pure) | COSTS.map(BoundedRange)
+EVENTS = st.lists(GAUSSIANS | PURES, max_size=8)
+
+
+def decimal_sum(values) -> Fraction:
+    return sum((Fraction(repr(v)) for v in values), Fraction(0))
+
+
+def is_gaussian(event) -> bool:
+    return isinstance(event, Gaussian | Threshold)
+
+
+@given(EVENTS)
+def test_pure_epsilons_add_up_as_decimals_unless_something_is_gaussian(events):
+    total = budget.pure_epsilon(events)
+    if any(map(is_gaussian, events)):
+        assert total is None
+    else:
+        assert total == decimal_sum(e.epsilon for e in events)
+    assert budget.pure_epsilon([Pure(0.1)] * 10) == 1
+    assert budget.pure_epsilon([]) == 0
+
+
+@given(EVENTS, EVENTS)
+def test_totals_are_exact_sums_that_add_and_subtract(events, more):
+    total = Totals.of(events)
+    assert total.mu2 == sum((Fraction(mu_of(e)) ** 2 for e in events), Fraction(0)) == budget.mu2(events)
+    assert total.gaussian2 == budget.mu2(filter(is_gaussian, events))
+    assert total.pure == decimal_sum(e.epsilon for e in events if not is_gaussian(e))
+    assert total.gaussians == sum(map(is_gaussian, events))
+    assert total.delta == sum((Fraction(e.delta) for e in events if isinstance(e, Threshold)), Fraction(0))
+    both = total.plus(Totals.of(more))
+    assert both == Totals.of(events + more) and both.minus(total) == Totals.of(more)
+
+
+@given(EVENTS)
+def test_events_that_a_gaussian_part_paid_for_are_all_gaussian(events):
+    total = Totals.of(events)
+    turned = total.all_gaussian()
+    assert (turned.mu2, turned.gaussian2, turned.pure, turned.delta) == (total.mu2, total.mu2, 0, total.delta)
+    assert (turned.gaussians > 0) == bool(events)
+
+
+@given(EVENTS)
+def test_the_combined_mu_covers_all_events_tightly(events):
+    mu = budget.combined_mu(events)
+    assert budget.mu2(events) <= Fraction(mu) ** 2 <= budget.mu2(events) * Fraction(1 + 1e-14)
+
+
+@given(st.fractions(0, 10**9))
+def test_roots_are_rounded_the_safe_way_and_by_little(square):
+    up, down = budget.root_up(square), budget.root_down(square)
+    assert Fraction(down) ** 2 <= square <= Fraction(up) ** 2
+    assert up <= math.sqrt(square) * (1 + 1e-15) and down >= math.sqrt(square) * (1 - 1e-15)
+
+
+@given(EVENTS, st.floats(0.1, 4.0))
+def test_a_budget_in_mu_admits_what_its_square_covers(events, mu):
+    keys = 1e-5
+    admitted = Budget.of(mu=mu, keys=keys).admits(events)
+    delta = sum((Fraction(e.delta) for e in events if isinstance(e, Threshold)), Fraction(0))
+    assert admitted == (budget.mu2(events) <= Fraction(mu) ** 2 and delta <= Fraction(keys))
+
+
+@given(EVENTS, st.floats(0.1, 8.0), st.sampled_from([0.0, 1e-6]))
+def test_a_budget_in_epsilon_admits_by_mu_or_where_all_is_pure_by_the_sum(events, epsilon, delta):
+    events = [e for e in events if not isinstance(e, Threshold)]
+    given_budget = Budget.of(epsilon=epsilon, delta=delta)
+    pure = budget.pure_epsilon(events)
+    by_sum = pure is not None and pure <= Fraction(repr(epsilon))
+    by_mu = delta > 0 and budget.mu2(events) <= Fraction(gdp.mu_from(epsilon, delta)) ** 2
+    assert given_budget.admits(events) == (by_sum or by_mu)
+
+
+@given(EVENTS)
+def test_parts_that_were_set_aside_pay_for_their_own_kind_only(events):
+    events = [e for e in events if not isinstance(e, Threshold)]
+    parted = Budget.of(epsilon=3.0, delta=1e-6, pure=1.0)
+    total = Totals.of(events)
+    want = total.pure <= 1 and total.gaussian2 <= Fraction(gdp.mu_from(2.0, 1e-6)) ** 2
+    assert parted.admits(events) == want
+    left = parted.left(events)
+    assert left["pure_epsilon"] == pytest.approx(max(0.0, 1.0 - float(total.pure)), abs=1e-15)
+    assert Fraction(left["mu"]) ** 2 <= max(0, Fraction(gdp.mu_from(2.0, 1e-6)) ** 2 - total.gaussian2)
+
+
+@pytest.mark.parametrize(
+    "filled", [Budget.of(mu=1.0), Budget.of(epsilon=1.0), Budget.of(epsilon=1.0, delta=1e-6)]
+)
+def test_what_is_left_is_admitted_and_nothing_more(filled):
+    for events in ([], [Pure(0.25)], [Gaussian(0.1)] if filled.mu else []):
+        left = filled.left(events)
+        if left["pure_epsilon"]:
+            assert filled.admits([*events, Pure(left["pure_epsilon"])])
+            assert not filled.admits([*events, Pure(left["pure_epsilon"] * (1 + 1e-9) + 1e-9)])
+        if left["mu"]:
+            assert filled.admits([*events, Gaussian(left["mu"])])
+            assert not filled.admits([*events, Gaussian(left["mu"] * (1 + 1e-9))])
+
+
+def test_keys_have_a_delta_of_their_own():
+    with_keys = Budget.of(epsilon=1.0, delta=1e-5, keys=4e-6)
+    assert with_keys.mu <= gdp.mu_from(1.0, 1e-5 - 4e-6)
+    assert with_keys.mu == pytest.approx(gdp.mu_from(1.0, 6e-6), rel=1e-9)
+    used = Threshold(with_keys.mu / 2, 3e-6)
+    assert with_keys.admits([used]) and not with_keys.admits([used, Threshold(with_keys.mu / 9, 2e-6)])
+    assert with_keys.left([used])["keys_delta"] == pytest.approx(1e-6)
+
+
+def test_no_limit_admits_everything_and_has_no_figures():
+    free = Budget()
+    assert free.unlimited and free.admits([Gaussian(100.0), Pure(50.0)])
+    assert set(free.left([]).values()) == {None}
+    assert not Budget.of(mu=1.0).unlimited and not Budget.of(epsilon=1.0).unlimited
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"epsilon": 1.0, "mu": 1.0},
+        {"mu": 1.0, "delta": 1e-6},
+        {"mu": 0.0},
+        {"mu": math.inf},
+        {"mu": 1.0, "keys": 1.0},
+        {"mu": 1.0, "keys": -1e-9},
+        {"epsilon": 0.0},
+        {"epsilon": math.inf, "delta": 1e-6},
+        {"epsilon": 1.0, "delta": 1.0},
+        {"epsilon": 1.0, "delta": -1e-9},
+        {"epsilon": 1.0, "delta": 1e-6, "pure": 1.0},
+        {"epsilon": 1.0, "delta": 1e-6, "pure": -0.1},
+        {"epsilon": 1.0, "delta": 1e-6, "keys": 1e-6},
+        {"epsilon": 1.0, "delta": 1e-6, "keys": -1e-9},
+        {"epsilon": 1.0, "delta": 0.0, "pure": 0.5},
+    ],
+)
+def test_budgets_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(UsageError):
+        Budget.of(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"delta": 1e-6},
+        {"pure": 0.5, "mu": 1.0},
+        {"keys": 0.1},
+        {"epsilon": 1.0},
+        {"epsilon": 1.0, "delta": 0.0, "mu": 1.0},
+    ],
+)
+def test_budgets_of_a_file_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(UsageError):
+        Budget(**wrong)
+
+
+@given(EVENTS)
+def test_events_survive_json_and_strangers_are_refused(events):
+    for event in events:
+        assert budget.from_dict(json.loads(json.dumps(budget.to_dict(event)))) == event
+    with pytest.raises(LedgerError, match="malformed"):
+        budget.from_dict({"law": "unheard of", "mu": 1.0})
+
+
+def test_epsilons_of_compositions():
+    assert budget.epsilon_at([], 1e-6) == 0.0
+    assert budget.epsilon_at([Pure(0.5)], 0.0) == 0.5
+    assert budget.epsilon_at([Gaussian(1.0)], 0.0) == math.inf
+    assert budget.epsilon_at([Gaussian(1.0)], 1e-6) == pytest.approx(gdp.epsilon_of(1.0, 1e-6))
+
+
+def test_what_a_budget_says_of_itself():
+    assert Budget.of(epsilon=1.0, delta=0.0).to_dict() == {"epsilon": 1.0, "delta": 0.0}
+    parted = Budget.of(epsilon=2.0, delta=1e-5, pure=0.5, keys=1e-6)
+    assert Budget(**parted.to_dict()) == parted and parted.to_dict()["pure"] == 0.5

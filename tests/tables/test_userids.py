@@ -1,0 +1,67 @@
+"""Ids to user numbers: the same users whatever form the ids come in."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.tables.userids import UserIndex
+
+VALUES = {
+    "text": st.sampled_from(["", "a", "b", "ab", "\u00e4"]),
+    "whole": st.integers(-3, 3),
+    "float": st.sampled_from([0.0, -0.0, 1.5, float("nan")]),
+}
+TYPES = {"text": pa.string(), "whole": pa.int64(), "float": pa.float64()}
+
+
+def numbered(*arrays) -> tuple[list[int], dict[int, int]]:
+    """(user number of each id, number -> public hash)."""
+    index = UserIndex()
+    numbers = [n for array in arrays for n in index.add(index.prepare(array)).tolist()]
+    return numbers, dict(enumerate(index.hashes().tolist()))
+
+
+def partition(numbers) -> list[list[int]]:
+    """Positions of the ids by user, users in the order of their first id."""
+    users: dict[int, list[int]] = {}
+    for position, number in enumerate(numbers):
+        users.setdefault(number, []).append(position)
+    return list(users.values())
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(VALUES)), st.data())
+def test_a_dictionary_gives_the_users_of_its_plain_values(kind, data):
+    """Indices may be null, a dictionary value may be null or NaN, values may be repeated or not occur: the
+    users, and the hash of each, are those of the values written out. Each null or NaN is a user alone."""
+    values = data.draw(st.lists(st.none() | VALUES[kind], min_size=1, max_size=6))
+    indices = data.draw(st.lists(st.none() | st.integers(0, len(values) - 1), max_size=12))
+    cut = data.draw(st.integers(0, len(indices)))
+    plain = [None if i is None else values[i] for i in indices]
+    dictionary = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(values, TYPES[kind]))
+    coded, coded_hashes = numbered(dictionary.slice(0, cut), dictionary.slice(cut))
+    straight, hashes = numbered(pa.array(plain, TYPES[kind]))
+    assert partition(coded) == partition(straight)
+    for i, value in enumerate(plain):
+        if value is not None and value == value:
+            assert coded_hashes[coded[i]] == hashes[straight[i]]
+    assert sorted(set(coded)) == list(range(len(coded_hashes)))
+    alone = [i for i, value in enumerate(plain) if value is None or value != value]
+    assert all([i] in partition(straight) for i in alone)
+
+
+@pytest.mark.parametrize("kind", sorted(VALUES))
+def test_an_empty_dictionary_has_no_users(kind):
+    empty = pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], TYPES[kind]))
+    nulls = pa.DictionaryArray.from_arrays(pa.array([None, None], pa.int32()), pa.array([], TYPES[kind]))
+    assert numbered(empty)[0] == []
+    assert len(set(numbered(nulls)[0])) == 2
+
+
+def test_users_are_numbered_from_zero_without_gaps():
+    ids = pa.array(["x", "y", None, "x", "z", None]).dictionary_encode()
+    numbers, hashes = numbered(ids, ids)
+    assert sorted(set(numbers)) == list(range(len(hashes)))
+    assert np.unique(numbers[:6]).size == 5 and numbers[0] == numbers[3] == numbers[6]
