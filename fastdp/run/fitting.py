@@ -1,4 +1,4 @@
-"""Fits of a run: each is remembered, so that a run that died after one does not fit again."""
+"""Fits of a run: each is remembered, so that a run that is resumed after one does not fit again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fit_once(
     threads: int | None,
     **options: Any,
 ) -> Model:
-    """Fits, or loads from the folder `cache` what a run that died had fitted to the same answers."""
+    """Fits a model, or loads from the folder `cache` the one already fitted to the same noisy answers."""
     from ..model import Model, fit
 
     path = None if cache is None else cache / f"model-{_digest(domain, measurements, options)}.fastdp"

@@ -1,5 +1,5 @@
-/* The sampler's own source with crafted words in place of the stream's, so that tests reach what a random stream
- * hardly ever does; and with the wiping of memory and the system's randomness watched. */
+/* The sampler's own source with crafted words in place of the stream's, so that tests reach what a random
+ * stream hardly ever does; and with the wiping of memory and the system's randomness watched. */
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -68,13 +68,14 @@ int crafted_accept(const uint64_t *words, uint64_t z64, int strip, uint64_t u_hi
 
 int64_t crafted_draw(int laplace, double scale, const uint64_t *words, int *used) {
     fdp_stream stream = stream_of(words);
-    int64_t drawn = laplace ? draw_laplace(&stream, split_scale(scale)) : draw_gaussian(&stream, split_scale(scale));
+    int64_t drawn = (laplace ? draw_laplace : draw_gaussian)(&stream, split_scale(scale));
     *used = (int)stream.used;
     return drawn;
 }
 
 /* The number of wipes of one call, with sizes and contents of each. kind: 0 Gaussian, 1 Laplace, 2 bytes. */
-int crafted_wipes(int kind, const uint32_t *key, int n, int threads, size_t *sizes, unsigned char *heads, size_t *whole) {
+int crafted_wipes(int kind, const uint32_t *key, int n, int threads, size_t *sizes, unsigned char *heads,
+                  size_t *whole) {
     static int64_t out[1 << 20];
     double scale = 3.0;
     wipes = 0;
