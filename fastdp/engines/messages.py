@@ -7,6 +7,7 @@ Nothing in it can run code where it is read.
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import struct
 from typing import IO, Any
@@ -40,6 +41,18 @@ def send(file: IO[bytes], value: Any) -> None:
     for array in arrays:
         file.write(array.data)
     file.flush()
+
+
+def packed(value: Any) -> bytes:
+    """A message as bytes."""
+    file = io.BytesIO()
+    send(file, value)
+    return file.getvalue()
+
+
+def unpacked(content: bytes) -> Any:
+    """The message of bytes that `packed` made."""
+    return receive(io.BytesIO(content))
 
 
 def receive(file: IO[bytes]) -> Any:

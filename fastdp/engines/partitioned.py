@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..tables.table import Table
     from ..userkeys import UserKey
 
-Sums = tuple[np.ndarray, np.ndarray]
+CellSums = tuple[np.ndarray, np.ndarray]
 """(cells, sums): the cells of a table that are not 0, ascending int64 numbers in C order, and their int64."""
 
 
@@ -77,7 +77,7 @@ class Answer:
 
     partition: int
     digest: str
-    tables: list[Sums]
+    tables: list[CellSums]
 
 
 class Partitions(Protocol):
@@ -97,32 +97,49 @@ class Partitions(Protocol):
 
 def answer(table: Table, partition: int, request: Request, threads: int = 1) -> Answer:
     """What a partition hands back. Runs beside the partition's rows."""
-    tables = []
-    for counted in request.count(table, threads):
-        flat = counted.reshape(-1)
-        cells = np.flatnonzero(flat)
-        tables.append((cells, flat[cells]))
-    return Answer(partition, request.digest(), tables)
+    return Answer(partition, request.digest(), [sparse(one) for one in request.count(table, threads)])
+
+
+class Sums:
+    """int64 tables of these sizes: the exact sums over partitions 0..count-1, each counted once."""
+
+    def __init__(self, digest: str, count: int, sizes: Sequence[int]):
+        self._digest, self._count = digest, count
+        self._sums = [np.zeros(size, np.int64) for size in sizes]
+        self._counted: set[int] = set()
+
+    def add(self, one: Answer) -> None:
+        """DataError where the answer is none to this request; one that was counted is left alone."""
+        known = one.digest == self._digest and 0 <= one.partition < self._count
+        if not known or len(one.tables) != len(self._sums):
+            raise DataError("a partition answered another question than it was asked; nothing was counted")
+        if one.partition in self._counted:
+            return
+        self._counted.add(one.partition)
+        for table, (cells, sums) in zip(self._sums, one.tables, strict=True):
+            _add(table, cells, sums)
+
+    def whole(self) -> list[np.ndarray]:
+        """The sums; DataError where a partition did not answer."""
+        if len(self._counted) != self._count:
+            missing = min(set(range(self._count)) - self._counted)
+            raise DataError(f"partition {missing} of {self._count} did not answer; nothing was counted")
+        return self._sums
 
 
 def added(answers: Iterable[Answer], request: Request, count: int, sizes: Sequence[int]) -> list[np.ndarray]:
-    """int64 tables of these sizes: the exact sums over partitions 0..count-1, each counted once. DataError
-    where one did not answer, or an answer is not one to this request."""
-    digest = request.digest()
-    out = [np.zeros(size, np.int64) for size in sizes]
-    counted: set[int] = set()
+    """`Sums` of all answers to a request."""
+    sums = Sums(request.digest(), count, sizes)
     for one in answers:
-        if one.digest != digest or not 0 <= one.partition < count or len(one.tables) != len(out):
-            raise DataError("a partition answered another question than it was asked; nothing was counted")
-        if one.partition in counted:
-            continue
-        counted.add(one.partition)
-        for table, (cells, sums) in zip(out, one.tables, strict=True):
-            _add(table, cells, sums)
-    if len(counted) != count:
-        missing = sorted(set(range(count)) - counted)
-        raise DataError(f"partition {missing[0]} of {count} did not answer; nothing was counted")
-    return out
+        sums.add(one)
+    return sums.whole()
+
+
+def sparse(table: np.ndarray) -> CellSums:
+    """(cells, sums) of a table, see `CellSums`."""
+    flat = table.reshape(-1)
+    cells = np.flatnonzero(flat)
+    return cells, flat[cells]
 
 
 def _add(table: np.ndarray, cells: np.ndarray, sums: np.ndarray) -> None:

@@ -47,18 +47,23 @@ TASKS: dict[str, Callable[..., Any]] = {"encode": encode, "count": count}
 
 
 def perform(schema: Schema, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What came of a task of this driver."""
+    return attempt(lambda: TASKS[task](schema, **arguments))
+
+
+def attempt(work: Callable[[], Any]) -> dict[str, Any]:
     """{"done": result}, or {"failed": (class, text)} of an error of fastdp's own; of another's only the name
     of its class is told."""
 
-    def work() -> Any:
+    def readable() -> Any:
         try:
-            return TASKS[task](schema, **arguments)
+            return work()
         except OSError as error:
             what = os.strerror(error.errno or 0)
             raise DataError(f"a partition cannot be read or written ({what})") from None
 
     try:
-        return {"done": redact_errors(work, "", lambda name: DataError(f"a partition failed ({name})"))}
+        return {"done": redact_errors(readable, "", lambda name: DataError(f"a partition failed ({name})"))}
     except FastdpError as error:
         return {"failed": (type(error).__name__, str(error))}
     except MemoryError:

@@ -39,7 +39,7 @@ SPOOL_ROWS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
+class Encoded:
     """One encoded batch: codes and prepared user ids of the rows that stay, and how many were dropped."""
 
     codes: dict[str, np.ndarray]
@@ -166,40 +166,55 @@ def read_parts(
 ) -> Table:
     """`read` of parts that are open. Errors can tell of rows: see `guarded`."""
     wanted = checked_columns(parts, schema)
-    out = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
     users = None if schema.user is None else UserIndex(schema.user)
-    numbers = _Column(np.dtype(np.uint32))
-    total = dropped = 0
-    folder = None if spool is None else str(spool)
-    spilled = False
-    for piece in _pieces(parts, schema, wanted, users, _threads.resolve(threads)):
-        total += piece.rows
-        dropped += piece.dropped
-        try:
-            if not spilled and (spool is not None or total > SPOOL_ROWS):
-                for column in (*out.values(), numbers):
-                    column.spill(folder)
-                spilled = True
-            for name, codes in piece.codes.items():
-                out[name].append(codes)
-            if users is not None and piece.user is not None:
-                numbers.append(users.add(piece.user))
-        except OSError as error:
-            where = folder or tempfile.gettempdir()
-            raise DataError(f"cannot spool codes to {where!r}: {error.strerror}") from None
+    gathering = Gathering(schema, users, spool)
+    for piece in encoded(parts, schema, wanted, users, _threads.resolve(threads)):
+        gathering.add(piece)
         if progress is not None:
-            progress(total)
-    return Table(
-        schema,
-        {name: column.finish() for name, column in out.items()},
-        rows=total,
-        user=None if users is None else numbers.finish(),
-        users=None if users is None else len(users),
-        user_hash=None if users is None else users.hashes(),
-        public=public,
-        dropped=dropped,
-        malformed=sum(part.tally.lines for part in parts),
-    )
+            progress(gathering.rows)
+    return gathering.table(public, sum(part.tally.lines for part in parts))
+
+
+class Gathering:
+    """Encoded batches joined into a table, users numbered in the order in which they come."""
+
+    def __init__(self, schema: Schema, users: UserIndex | None, spool: Any = None):
+        self.schema, self.users = schema, users
+        self.rows = self.dropped = 0
+        self._columns = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
+        self._numbers = _Column(np.dtype(np.uint32))
+        self._always, self._folder = spool is not None, None if spool is None else str(spool)
+        self._spilled = False
+
+    def add(self, piece: Encoded) -> None:
+        self.rows += piece.rows
+        self.dropped += piece.dropped
+        try:
+            if not self._spilled and (self._always or self.rows > SPOOL_ROWS):
+                for column in (*self._columns.values(), self._numbers):
+                    column.spill(self._folder)
+                self._spilled = True
+            for name, codes in piece.codes.items():
+                self._columns[name].append(codes)
+            if self.users is not None and piece.user is not None:
+                self._numbers.append(self.users.add(piece.user))
+        except OSError as error:
+            where = self._folder or tempfile.gettempdir()
+            raise DataError(f"cannot spool codes to {where!r}: {error.strerror}") from None
+
+    def table(self, public: bool = False, malformed: int = 0) -> Table:
+        users = self.users
+        return Table(
+            self.schema,
+            {name: column.finish() for name, column in self._columns.items()},
+            rows=self.rows,
+            user=None if users is None else self._numbers.finish(),
+            users=None if users is None else len(users),
+            user_hash=None if users is None else users.hashes(),
+            public=public,
+            dropped=self.dropped,
+            malformed=malformed,
+        )
 
 
 def checked_columns(parts: Sequence[Part], schema: Schema) -> list[str]:
@@ -247,20 +262,20 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str]) -> None:
         raise DataError(f"{part.where}: {'; '.join(problems)}")
 
 
-def _pieces(
+def encoded(
     parts: Sequence[Part],
     schema: Schema,
     wanted: Sequence[str],
     users: UserIndex | None,
     threads: int,
-) -> Iterator[_Piece]:
+) -> Iterator[Encoded]:
     """Encoded batches in the order of the source, whatever thread made them."""
     types = source_types(schema)
 
-    def work(part: Part, unit: Unit) -> list[_Piece]:
+    def work(part: Part, unit: Unit) -> list[Encoded]:
         return [_encode(batch, part, schema, types, users) for batch in sources.guarded(part.where, unit())]
 
-    def jobs() -> Iterator[Callable[[], list[_Piece]]]:
+    def jobs() -> Iterator[Callable[[], list[Encoded]]]:
         for part in parts:
             for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
                 yield partial(work, part, unit)
@@ -299,7 +314,7 @@ def _encode(
     schema: Schema,
     types: dict[str, str],
     users: UserIndex | None,
-) -> _Piece:
+) -> Encoded:
     import pyarrow as pa
 
     from ..codec import encode
@@ -326,7 +341,7 @@ def _encode(
         if rows and int(column.max()) >= schema.domain[name]:
             raise RuntimeError(f"column {name!r}: the encoder made a code outside its domain")
     prepared = None if users is None else users.prepare(ids)
-    return _Piece(codes, prepared, rows, batch.num_rows - rows)
+    return Encoded(codes, prepared, rows, batch.num_rows - rows)
 
 
 def column_of(

@@ -11,7 +11,7 @@ Rows are dealt as they are in the source, only the columns needed; each partitio
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -230,18 +230,23 @@ def _part(stream: Stream) -> Part:
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         with pa.OSFile(stream.path) as again:
-            waiting: list[pa.RecordBatch] = []
-            rows = 0
-            for batch in pa.ipc.open_stream(again):
-                waiting.append(batch.select(list(columns)))
-                rows += batch.num_rows
-                if rows >= BATCH_ROWS:
-                    yield partial(_joined, waiting)
-                    waiting, rows = [], 0
-            if waiting:
-                yield partial(_joined, waiting)
+            yield from units_of(pa.ipc.open_stream(again), columns)
 
     return Part("<partition>", form, units, stream.text)
+
+
+def units_of(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[Unit]:
+    """Many small batches as units of about BATCH_ROWS rows."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch.select(list(columns)))
+        rows += batch.num_rows
+        if rows >= BATCH_ROWS:
+            yield partial(_joined, waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield partial(_joined, waiting)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

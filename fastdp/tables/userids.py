@@ -34,10 +34,12 @@ class Prepared:
 class UserIndex:
     """Numbers ids, batch after batch. `prepare` may run in any thread; `add` in one."""
 
-    def __init__(self, column: str = "user"):
+    def __init__(self, column: str = "user", secret: bytes | None = None):
+        """secret: 16 bytes that key the hashes of texts, the same where batches of one table are prepared in
+        several processes; None: drawn here."""
         self.column = column
         self.kind: str | None = None
-        self._secret = np.frombuffer(secrets.token_bytes(16), np.uint64)
+        self._secret = np.frombuffer(secrets.token_bytes(16) if secret is None else secret, np.uint64)
         self._ids: Any = None
 
     def __len__(self) -> int:

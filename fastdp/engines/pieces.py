@@ -1,0 +1,240 @@
+"""Encoded rows on their way between processes: small pieces, each for one partition, and whole tables as
+streams of bytes.
+
+Nothing here depends on the order of rows, which differs where work is done again: a row goes by the hash of
+its user's id, and one without an id by the hash of its codes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core import bound
+from ..errors import DataError
+from ..tables import ingest
+from ..tables.ingest import Encoded, Gathering
+from ..tables.parts import BATCH_ROWS
+from ..tables.split import by_user
+from ..tables.table import Table, code_dtype
+from ..tables.userids import Prepared, UserIndex
+from . import messages
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+
+BLOB = 1 << 16
+"""Bytes that one row of a back end holds, about: some send thousands of rows at once."""
+
+DEAL_ROWS = 1 << 20
+"""Encoded rows that wait in memory to be dealt together."""
+
+_ALIGN = 64
+
+
+def dealt(encoded: Iterable[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]:
+    """(partition, piece) of all rows. Rows that were dropped are told in one piece of partition 0."""
+    waiting: list[Encoded] = []
+    rows = dropped = 0
+    for piece in encoded:
+        dropped += piece.dropped
+        rows += piece.rows
+        waiting.append(piece)
+        if rows >= DEAL_ROWS:
+            yield from _deal(waiting, partitions)
+            waiting, rows = [], 0
+    yield from _deal(waiting, partitions)
+    if dropped:
+        yield 0, messages.packed({"rows": 0, "dropped": dropped})
+
+
+def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]:
+    pieces = [piece for piece in pieces if piece.rows]
+    if not pieces:
+        return
+    names = list(pieces[0].codes)
+    columns = [np.concatenate([piece.codes[name] for piece in pieces]) for name in names]
+    rows = len(columns[0])
+    users = _users([piece.user for piece in pieces if piece.user is not None])
+    where = None
+    if users is None or users.valid is not None:
+        where = by_user(bound.hash_rows(columns, rows), partitions)
+    if users is not None:
+        owned = by_user(users.hash, partitions)
+        where = owned if where is None or users.valid is None else np.where(users.valid, owned, where)
+    assert where is not None
+    order = np.argsort(where.astype(np.uint16), kind="stable")  # a radix sort
+    columns = [column[order] for column in columns]
+    words = None if users is None else users.key.reshape(rows, -1)[order]
+    hashes = None if users is None else users.hash[order]
+    valid = None if users is None or users.valid is None else users.valid[order]
+    width = sum(column.itemsize for column in columns) + (0 if words is None else 8 * words.shape[1] + 9)
+    step = max(1, BLOB // width)
+    ends = np.cumsum(np.bincount(where, minlength=partitions))
+    for p, end in enumerate(ends.tolist()):
+        for start in range(0 if p == 0 else int(ends[p - 1]), end, step):
+            part = slice(start, min(start + step, end))
+            piece: dict[str, Any] = {
+                "rows": part.stop - part.start,
+                "codes": [column[part] for column in columns],
+            }
+            if users is not None and words is not None and hashes is not None:
+                piece |= {"kind": users.kind, "key": words[part].reshape(-1), "hash": hashes[part]}
+                if valid is not None:
+                    piece["valid"] = valid[part]
+            yield p, messages.packed(piece)
+
+
+def _users(users: Sequence[Prepared]) -> Prepared | None:
+    """The ids of several batches as those of one; DataError where they are of two kinds."""
+    if not users:
+        return None
+    index = UserIndex()
+    for one in users:
+        index.agree(one.kind)
+    valid = None
+    if any(one.valid is not None for one in users):
+        valid = np.concatenate(
+            [np.ones(len(one.hash), np.uint8) if one.valid is None else one.valid for one in users]
+        )
+    return Prepared(
+        users[0].kind,
+        np.concatenate([one.key for one in users]),
+        np.concatenate([one.hash for one in users]),
+        valid,
+    )
+
+
+class Joined:
+    """The pieces of one partition, made into its table."""
+
+    def __init__(self, schema: Schema, secret: bytes):
+        users = None if schema.user is None else UserIndex(schema.user, secret)
+        self._names = list(schema.domain)
+        self._gathering = Gathering(schema, users)
+        self._waiting: list[Encoded] = []
+        self._rows = 0
+
+    def add(self, piece: bytes) -> None:
+        message = messages.unpacked(piece)
+        codes = dict(zip(self._names, message.get("codes", ()), strict="codes" in message))
+        user = None
+        if "key" in message:
+            user = Prepared(message["kind"], message["key"], message["hash"], message.get("valid"))
+        self._waiting.append(Encoded(codes, user, message["rows"], message.get("dropped", 0)))
+        self._rows += message["rows"]
+        if self._rows >= BATCH_ROWS:
+            self._join()
+
+    def _join(self) -> None:
+        pieces, self._waiting, self._rows = self._waiting, [], 0
+        full = [piece for piece in pieces if piece.rows]
+        codes = {}
+        if full:
+            codes = {name: np.concatenate([piece.codes[name] for piece in full]) for name in self._names}
+        users = _users([piece.user for piece in full if piece.user is not None])
+        rows = sum(piece.rows for piece in full)
+        self._gathering.add(Encoded(codes, users, rows, sum(piece.dropped for piece in pieces)))
+
+    def table(self) -> Table:
+        self._join()
+        return self._gathering.table()
+
+
+def fingerprint(table: Table) -> str:
+    """Of a table's rows, whatever their order: the sum modulo 2^64 of a hash of each, its user's included."""
+    content = bound.hash_rows(list(table.codes.values()), table.rows)
+    if table.user is not None and table.user_hash is not None:
+        content = bound.hash_words(content ^ bound.hash_words(table.user_hash)[table.user])
+    total = int(content.sum(dtype=np.uint64)) if table.rows else 0
+    return f"{table.rows}-{table.users}-{total:016x}"
+
+
+def blobs(table: Table) -> Iterator[bytes]:
+    """A table as a head and the bytes of its columns, `BLOB` at a time."""
+    arrays = list(table.codes.values())
+    if table.user is not None and table.user_hash is not None:
+        arrays += [table.user, table.user_hash, table.rows_per_user()]
+    yield messages.packed(
+        {
+            "rows": table.rows,
+            "users": table.users,
+            "dropped": table._dropped,
+            "fingerprint": fingerprint(table),
+        }
+    )
+    for array in arrays:
+        content = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+        for start in range(0, len(content), BLOB):
+            yield content[start : start + BLOB].tobytes()
+
+
+class Tables:
+    """A table from its blobs, in their order."""
+
+    def __init__(self, schema: Schema, head: bytes):
+        self.schema, self.head = schema, messages.unpacked(head)
+        rows, users = self.head["rows"], self.head["users"]
+        kinds = [(code_dtype(size), rows) for size in schema.domain.values()]
+        if schema.user is not None:
+            kinds += [(np.dtype(np.uint32), rows), (np.dtype(np.uint64), users), (np.dtype(np.uint32), users)]
+        self._places, end = [], 0
+        for dtype, length in kinds:
+            self._places.append((end, dtype, length))
+            end += -(-dtype.itemsize * length // _ALIGN) * _ALIGN
+        self._memory = _room(end, rows > ingest.SPOOL_ROWS)
+        self._array = self._filled = 0
+
+    def add(self, blob: bytes) -> None:
+        while self._array < len(self._places):
+            start, dtype, length = self._places[self._array]
+            size = dtype.itemsize * length
+            if self._filled < size:
+                break
+            self._array, self._filled = self._array + 1, 0
+        else:
+            raise DataError("a partition's codes are longer than they were")
+        if self._filled + len(blob) > size:
+            raise DataError("a partition's codes are not those that were kept")
+        at = start + self._filled
+        self._memory[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
+        self._filled += len(blob)
+
+    def table(self) -> Table:
+        """DataError where blobs are missing."""
+        rest = self._places[self._array :]
+        missing = sum(dtype.itemsize * length for _, dtype, length in rest) - self._filled
+        if missing:
+            raise DataError("a partition's codes are not whole")
+        arrays = [
+            self._memory[start : start + dtype.itemsize * length].view(dtype)
+            for start, dtype, length in self._places
+        ]
+        names = list(self.schema.domain)
+        user = user_hash = None
+        if self.schema.user is not None:
+            user, user_hash = arrays[len(names)], arrays[len(names) + 1]
+        table = Table(
+            self.schema,
+            dict(zip(names, arrays, strict=False)),
+            rows=self.head["rows"],
+            user=user,
+            users=self.head["users"],
+            user_hash=user_hash,
+            dropped=self.head["dropped"],
+        )
+        if self.schema.user is not None:
+            table._rows_per_user = arrays[-1]
+        return table
+
+
+def _room(size: int, large: bool) -> np.ndarray:
+    """Bytes to fill: in memory, or mapped from a file without a name."""
+    if not large:
+        return np.empty(size, np.uint8)
+    with tempfile.TemporaryFile(prefix="fastdp-") as file:
+        file.truncate(size)
+        return np.memmap(file, np.uint8, mode="r+", shape=(size,))

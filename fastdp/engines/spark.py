@@ -1,0 +1,274 @@
+"""Partitions in Spark's executors: a back end over a DataFrame, of a classic session or of Spark Connect.
+
+Spark reads, shuffles and keeps; fastdp's own code encodes, deals, counts and adds, by `mapInArrow`:
+
+    rows -> encode -> (shuffle by partition) -> join -> kept on the executors' disks     once
+    kept -> count -> (shuffle by slice of cells) -> add -> the driver                    for every request
+
+Rows are encoded before they are shuffled: what moves is codes, and ids as words or keyed hashes, in pieces of
+64 kB. The driver sees sums over all partitions, and of each partition how many rows and users it has and a
+fingerprint; no row and no id. What an executor kept is made again by Spark when it is lost, from the source,
+which must give the same rows again: fingerprints that differ are an error. Rows may come in any order.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..codec.encode import source_columns
+from ..errors import DataError, UsageError, redact_errors
+from ..tables import ingest
+from ..tables.parts import Part
+from ..tables.table import MAX_ROWS
+from . import messages
+from . import sparktasks as tasks
+from .build import build
+from .partitioned import Answer, MarginalRequest, PartitionedCounter, Request
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema import Schema
+
+MAX_PARTITIONS = 1 << 15
+MAX_ADDERS = 64
+"""Tasks that add up slices at a time."""
+
+
+def is_spark(source: Any) -> bool:
+    """Whether a source is a Spark DataFrame, of either kind. Does not import Spark."""
+    kind = type(source)
+    return kind.__module__.split(".")[0] == "pyspark" and kind.__name__ == "DataFrame"
+
+
+def check_partitions(partitions: int) -> int:
+    """The number as an int; UsageError unless it is a whole number in 1..MAX_PARTITIONS."""
+    whole = not isinstance(partitions, bool) and int(partitions) == partitions
+    if not whole or not 1 <= partitions <= MAX_PARTITIONS:
+        raise UsageError(
+            f"partitions of Spark must be a whole number from 1 to {MAX_PARTITIONS}, got {partitions!r}"
+        )
+    return int(partitions)
+
+
+class SparkPartitions:
+    """`Partitions` of a DataFrame, added up by the executors: to the engine they are one. To be closed.
+
+    partitions: None for two for each task that Spark runs at once.
+    rows, users, dropped: private facts of what was read, for the data's owner.
+    """
+
+    count = 1
+
+    def __init__(self, frame: Any, schema: Schema, partitions: int | None = None):
+        self.schema = schema
+        self.has_users = schema.user is not None
+        self._spark, self._encoded = frame.sparkSession, None
+        positions = _columns(frame, schema)
+        if partitions is None:
+            partitions = min(MAX_PARTITIONS, 2 * guarded(lambda: parallel(self._spark)))
+        self.partitions = check_partitions(partitions)
+        try:
+            kept, facts = guarded(lambda: self._keep(frame, positions))
+            self._encoded = kept
+            self._learn(facts)
+        except BaseException:
+            self.close()
+            raise
+
+    def _keep(self, frame: Any, positions: dict[str, int]) -> tuple[Any, Any]:
+        """(the encoded partitions, their facts): what Spark will make and keep when it is asked."""
+        import pyarrow as pa
+
+        keys = shuffle_keys(self._spark, self.partitions)
+        common = {
+            "schema": json.dumps(self.schema.to_dict()),
+            "secret": np.frombuffer(secrets.token_bytes(16), np.uint8),
+            "columns": list(positions),
+            "keys": keys,
+        }
+        # By position: Spark's names do not differ by case, and may be there twice.
+        names = [f"c{i}" for i in range(len(frame.columns))]
+        rows = frame.toDF(*names).select(*(names[i] for i in positions.values()))
+        openers = self._spark.createDataFrame(
+            pa.table(
+                {
+                    "key": pa.array(keys, pa.int32()),
+                    "partition": pa.array(range(self.partitions), pa.int32()),
+                    "blob": pa.nulls(self.partitions, pa.binary()),
+                    "failed": pa.nulls(self.partitions, pa.string()),
+                }
+            )
+        )
+        pieces = _mapped(rows, tasks.encode, common).unionByName(openers)
+        joined = _mapped(pieces.repartition(self.partitions, "key"), tasks.join, common)
+        return kept(joined), _mapped(joined, tasks.facts, {})
+
+    def _learn(self, facts: Any) -> None:
+        heads: dict[int, dict[str, Any]] = {}
+        for _, partition, blob in collected(facts):
+            if partition in heads:
+                raise DataError("a partition of Spark came twice; nothing was counted")
+            heads[partition] = messages.unpacked(blob)
+        if sorted(heads) != list(range(self.partitions)):
+            raise DataError("a partition of Spark is missing; nothing was counted")
+        self._fingerprints = [heads[p]["fingerprint"] for p in range(self.partitions)]
+        self.rows = sum(head["rows"] for head in heads.values())
+        self.users = sum(head["users"] for head in heads.values())
+        self.dropped = sum(head["dropped"] for head in heads.values())
+        if self.rows > MAX_ROWS:
+            raise DataError(f"a table may have at most {MAX_ROWS} rows (exact int64 sums)")
+
+    def answers(self, request: Request) -> Iterator[Answer]:
+        """One answer, of all partitions."""
+        sizes, digest = self._sizes(request), request.digest()
+        asked = {
+            "schema": json.dumps(self.schema.to_dict()),
+            "request": messages.of_request(request),
+            "sizes": sizes,
+            "fingerprints": self._fingerprints,
+        }
+        slices = tasks.slices(sizes)
+
+        def work() -> Any:
+            counted = _mapped(self._encoded, tasks.count, asked)
+            dealt = counted.repartition(min(slices, MAX_ADDERS), "key")
+            return _mapped(dealt, tasks.add, {"digest": digest, "partitions": self.partitions})
+
+        parts: dict[int, Answer] = {}
+        for number, _, blob in collected(guarded(work)):
+            one = messages.to_answer(messages.unpacked(blob))
+            if one.digest != digest or number in parts:
+                raise DataError("Spark answered another question than it was asked; nothing was counted")
+            parts[number] = one
+        if sorted(parts) != list(range(slices)):
+            raise DataError("a part of Spark's answer is missing; nothing was counted")
+        yield unsliced(parts, digest, sizes)
+
+    def _sizes(self, request: Request) -> list[int]:
+        if isinstance(request, MarginalRequest):
+            domain = self.schema.domain
+            if request.recode:
+                domain = domain.recoded(request.recode)
+            return [domain.cells(clique) for clique in request.cliques]
+        return [request.key.size]
+
+    def close(self) -> None:
+        """Lets Spark remove what it kept."""
+        encoded, self._encoded = self._encoded, None
+        if encoded is not None:
+            try:
+                encoded.unpersist()
+            except Exception:  # a session that ended removed it
+                pass
+
+
+def unsliced(parts: dict[int, Answer], digest: str, sizes: list[int]) -> Answer:
+    """The answer that slices 0, 1, ... of cells are of."""
+    cells = np.concatenate([parts[i].tables[0][0] + i * tasks.SLICE for i in range(len(parts))])
+    sums = np.concatenate([parts[i].tables[0][1] for i in range(len(parts))])
+    ends = np.cumsum(sizes)
+    cuts = np.searchsorted(cells, ends)
+    if len(cuts) and cuts[-1] != len(cells):
+        raise DataError("Spark named a cell that the request does not have")
+    tables = []
+    for size, end, low, high in zip(sizes, ends.tolist(), [0, *cuts[:-1].tolist()], cuts.tolist()):
+        tables.append((cells[low:high] - (end - size), sums[low:high]))
+    return Answer(0, digest, tables)
+
+
+def kept(frame: Any) -> Any:
+    """The same DataFrame, kept on the executors' disks when it is first made."""
+    from pyspark.storagelevel import StorageLevel
+
+    return frame.persist(StorageLevel.DISK_ONLY)
+
+
+def _mapped(frame: Any, task: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    message = messages.packed({"build": dict(build()), **arguments})
+    return frame.mapInArrow(partial(task, message), tasks.ROW)
+
+
+def collected(frame: Any) -> Iterator[tuple[int, int, bytes]]:
+    """(key, partition, blob) of few rows; an error that a task told of is raised here."""
+    for row in guarded(lambda: frame.toArrow()).to_pylist():
+        if row["failed"] is not None:
+            name, text = json.loads(row["failed"])
+            if name == "MemoryError":
+                raise MemoryError("not enough memory for a partition; more partitions need less each")
+            raise messages.to_error(name, text)
+        yield row["key"], row["partition"], row["blob"]
+
+
+def guarded(call: Callable[[], Any]) -> Any:
+    """Runs what asks Spark, whose errors can quote rows: only their kind is told."""
+
+    def without_fastdp() -> Any:
+        try:
+            return call()
+        except Exception as error:
+            if "No module named 'fastdp'" in str(error):
+                raise DataError(
+                    "Spark's executors cannot import fastdp; install the driver's build there"
+                ) from None
+            raise
+
+    return redact_errors(
+        without_fastdp,
+        "not enough memory on the driver for Spark's answers",
+        lambda name: DataError(f"Spark failed ({name}); its own log on the cluster says why"),
+    )
+
+
+def parallel(spark: Any) -> int:
+    """How many tasks Spark means to run at once: the partitions that it gives a range."""
+    from pyspark.sql import functions
+
+    last = spark.range(1 << 20).agg(functions.max(functions.spark_partition_id())).collect()[0][0]
+    return int(last) + 1
+
+
+def shuffle_keys(spark: Any, partitions: int) -> np.ndarray:
+    """int32 key of each partition, such that Spark's hash sends it to a task of its own. Where there is none
+    two partitions may share a task; they stay apart, by their numbers."""
+    from pyspark.sql import functions
+
+    tried = spark.range(24 * partitions).select(
+        functions.col("id").cast("int").alias("key"),
+        functions.expr(f"pmod(hash(cast(id as int)), {partitions})").alias("task"),
+    )
+    made = tried.groupBy("task").agg(functions.min("key").alias("key")).toArrow()
+    keys = np.arange(partitions, dtype=np.int32)
+    keys[made["task"].to_numpy()] = made["key"].to_numpy()
+    return keys
+
+
+def _columns(frame: Any, schema: Schema) -> dict[str, int]:
+    """Where the columns needed are; DataError where one is missing, there twice, or of a wrong type."""
+    import pyarrow as pa
+
+    names = list(frame.columns)
+    wanted = [*dict.fromkeys(source_columns(schema)), *([schema.user] if schema.user else [])]
+    places = [names.index(name) for name in wanted if names.count(name) == 1]
+
+    def kinds() -> pa.Schema:
+        numbered = frame.toDF(*(f"c{i}" for i in range(len(names))))
+        return numbered.select(*(f"c{i}" for i in places)).limit(0).toArrow().schema
+
+    types = dict(zip(places, guarded(kinds).types, strict=True)) if places else {}
+    form = pa.schema([(name, types.get(i, pa.null())) for i, name in enumerate(names)])
+    part = Part("<spark>", form, lambda columns, user: iter(()))
+    return {name: names.index(name) for name in ingest.checked_columns([part], schema)}
+
+
+def spark(frame: Any, schema: Schema, partitions: int | None = None) -> PartitionedCounter:
+    """The engine over a Spark DataFrame (partitions None: two for each task that runs at once). Close it."""
+    if not is_spark(frame):
+        raise UsageError(f"the Spark engine counts a Spark DataFrame, not a {type(frame).__name__}")
+    return PartitionedCounter(schema, SparkPartitions(frame, schema, partitions))

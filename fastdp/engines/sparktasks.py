@@ -1,0 +1,286 @@
+"""What Spark's executors run, as functions for `mapInArrow`: encode, join, tell facts, count, add.
+
+Rows between them have the form `ROW`. A task raises nothing of its own, since Spark logs what is raised: an
+error becomes a row with `failed` filled (the class and text of fastdp's own, of others the class alone),
+which later tasks hand on to the driver. Where Spark's own rows break off, the task fails, and Spark runs it
+again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ..errors import DataError
+from ..schema import Schema
+from ..tables import ingest, split
+from ..tables.parts import Part
+from ..tables.userids import UserIndex
+from . import messages, pieces
+from .build import check
+from .partitioned import Answer, Sums, answer, sparse
+from .worker import attempt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW = "key int, partition int, blob binary, failed string"
+"""key: of the shuffle, then a blob's number, then a slice's. failed: JSON of (class, text)."""
+
+SLICE = 1 << 16
+"""Cells of all tables of a request, one after the other, that are added up together."""
+
+SEND = 8 << 20
+"""Bytes of one batch that a task hands over, about."""
+
+Row = tuple[int, int, bytes | None, str | None]
+Item = TypeVar("Item")
+
+
+class BrokenOff(RuntimeError):
+    """Spark's rows ended with an error of Spark's."""
+
+
+class _Failed(Exception):
+    """A row that tells of an error came in."""
+
+    def __init__(self, failed: str):
+        self.failed = failed
+
+
+class _Input:
+    """What Spark hands over; its errors are Spark's to deal with."""
+
+    def __init__(self, batches: Iterable[Any]):
+        self._batches = iter(batches)
+        self.broken = False
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._batches)
+        except StopIteration:
+            raise
+        except BaseException:
+            self.broken = True
+            raise
+
+
+def _task(
+    work: Callable[[dict[str, Any], Iterator[Any]], Iterator[Row]], message: bytes, batches: Any
+) -> Any:
+    """Runs a task: its rows as Arrow batches, an error as a row."""
+    source = _Input(batches)
+
+    def rows() -> Iterator[Row]:
+        arguments = messages.unpacked(message)
+        check(arguments["build"])
+        yield from work(arguments, source)
+
+    made, waiting, size = rows(), [], 0
+    while True:
+        came = attempt(lambda: _next(made))
+        if source.broken:
+            raise BrokenOff("the rows of a task broke off") from None
+        if "done" not in came:
+            failed = ("MemoryError", "") if "memory" in came else came["failed"]
+            yield _batch([(0, 0, None, json.dumps(failed))])
+            return
+        row = came["done"]
+        if isinstance(row, _Failed):
+            yield _batch([(0, 0, None, row.failed)])
+            return
+        if row is None:
+            break
+        waiting.append(row)
+        size += len(row[2] or b"")
+        if size >= SEND:
+            yield _batch(waiting)
+            waiting, size = [], 0
+    yield _batch(waiting)
+
+
+def _next(rows: Iterator[Row]) -> Row | _Failed | None:
+    try:
+        return next(rows, None)
+    except _Failed as failed:
+        return failed
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    kinds = {"key": pa.int32(), "partition": pa.int32(), "blob": pa.binary(), "failed": pa.string()}
+    columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
+    return pa.record_batch(
+        [pa.array(column, kind) for column, kind in zip(columns, kinds.values(), strict=True)],
+        names=list(kinds),
+    )
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
+    """(key, partition, blob) of what another task made. Blobs of openers are empty."""
+    for batch in batches:
+        for key, partition, blob, failed in zip(
+            batch["key"].to_pylist(),
+            batch["partition"].to_pylist(),
+            batch["blob"],
+            batch["failed"].to_pylist(),
+            strict=True,
+        ):
+            if failed is not None:
+                raise _Failed(failed)
+            content = blob.as_buffer()
+            yield key, partition, b"" if content is None else content
+
+
+def _schema(arguments: dict[str, Any]) -> Schema:
+    return Schema.from_dict(json.loads(arguments["schema"]))
+
+
+def encode(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
+    """Source rows to pieces: key of the partition's shuffle, partition, piece."""
+
+    def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+        schema, keys = _schema(arguments), arguments["keys"].tolist()
+        users = None if schema.user is None else UserIndex(schema.user, arguments["secret"].tobytes())
+        parts = _parts(source, arguments["columns"])
+        wanted = ingest.checked_columns(parts, schema)
+        encoded = ingest.encoded(parts, schema, wanted, users, 1)
+        for partition, piece in pieces.dealt(encoded, len(keys)):
+            yield keys[partition], partition, piece, None
+
+    return _task(work, message, batches)
+
+
+def _parts(batches: Iterator[pa.RecordBatch], names: list[str]) -> list[Part]:
+    """Spark's batches as a part, none where there are no rows."""
+    first = next(batches, None)
+    if first is None:
+        return []
+
+    def all_batches() -> Iterator[pa.RecordBatch]:
+        yield plain(first, names)
+        for batch in batches:
+            yield plain(batch, names)
+
+    form = plain(first, names).schema
+    return [Part("<spark>", form, lambda columns, user: split.units_of(all_batches(), columns))]
+
+
+def plain(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    """A batch of Spark's with the source's names. Times of a zone are of UTC, as in files and on the driver:
+    Spark labels them with the zone of the session, which is about how they are shown."""
+    import pyarrow as pa
+
+    columns = []
+    for column in batch.columns:
+        kind = column.type
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            column = column.cast(pa.timestamp(kind.unit, "UTC"))
+        columns.append(column)
+    return pa.record_batch(columns, names=names)
+
+
+def join(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
+    """Pieces to the blobs of each partition's table: number, partition, blob."""
+
+    def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+        schema, secret = _schema(arguments), arguments["secret"].tobytes()
+        joined: dict[int, pieces.Joined] = {}
+        for _, partition, piece in _rows(source):
+            if partition not in joined:
+                joined[partition] = pieces.Joined(schema, secret)
+            if piece:
+                joined[partition].add(piece)
+        for partition in sorted(joined):
+            for number, blob in enumerate(pieces.blobs(joined.pop(partition).table())):
+                yield number, partition, blob, None
+
+    return _task(work, message, batches)
+
+
+def _tables(schema: Schema, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, pieces.Tables]]:
+    """(partition, its table's blobs put together)."""
+    at, expected, made = -1, 0, None
+    for number, partition, blob in rows:
+        if number == 0:
+            if made is not None:
+                yield at, made
+            at, expected, made = partition, 1, pieces.Tables(schema, blob)
+        elif made is None or partition != at or number != expected:
+            raise DataError("a partition's codes are not in order")
+        else:
+            made.add(blob)
+            expected += 1
+    if made is not None:
+        yield at, made
+
+
+def facts(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
+    """The head of each partition's table: rows, users, dropped rows, fingerprint. Private."""
+
+    def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+        for number, partition, blob in _rows(source):
+            if number == 0:
+                yield 0, partition, bytes(blob), None
+
+    return _task(work, message, batches)
+
+
+def count(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
+    """Each partition's answer in slices of cells: slice, partition, answer over the slice's cells."""
+
+    def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+        schema, request = _schema(arguments), messages.to_request(arguments["request"])
+        for partition, blobs in _tables(schema, _rows(source)):
+            if blobs.head["fingerprint"] != arguments["fingerprints"][partition]:
+                raise DataError(
+                    "a partition was lost, and the source does not give the same rows again; nothing was "
+                    "counted"
+                )
+            for number, part in sliced(answer(blobs.table(), partition, request), arguments["sizes"]):
+                yield number, partition, messages.packed(messages.of_answer(part)), None
+
+    return _task(work, message, batches)
+
+
+def sliced(whole: Answer, sizes: list[int]) -> Iterator[tuple[int, Answer]]:
+    """(slice, answer) of an answer: its tables one after the other, cut every SLICE cells."""
+    starts = np.cumsum([0, *sizes])
+    cells = np.concatenate([[], *(c + s for (c, _), s in zip(whole.tables, starts.tolist()))]).astype(
+        np.int64
+    )
+    sums = np.concatenate([np.empty(0, np.int64), *(s for _, s in whole.tables)])
+    for number in range(slices(sizes)):
+        low, high = np.searchsorted(cells, [number * SLICE, (number + 1) * SLICE])
+        part = (cells[low:high] - number * SLICE, sums[low:high])
+        yield number, Answer(whole.partition, whole.digest, [part])
+
+
+def slices(sizes: list[int]) -> int:
+    """How many slices tables of these sizes have; at least one."""
+    return max(1, -(-sum(sizes) // SLICE))
+
+
+def add(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
+    """Slices of all partitions added up: slice, 0, answer of the whole table over the slice's cells."""
+
+    def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+        digest, partitions = arguments["digest"], arguments["partitions"]
+        sums: dict[int, Sums] = {}
+        for number, _, blob in _rows(source):
+            if number not in sums:
+                sums[number] = Sums(digest, partitions, [SLICE])
+            sums[number].add(messages.to_answer(messages.unpacked(blob)))
+        for number in sorted(sums):
+            (table,) = sums.pop(number).whole()
+            whole = Answer(0, digest, [sparse(table)])
+            yield number, 0, messages.packed(messages.of_answer(whole)), None
+
+    return _task(work, message, batches)
