@@ -5,7 +5,7 @@ BIN    := $(abspath $(VENV)/bin)
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-slow bench lint format sanitize sanitize-threads clean
+.PHONY: build demo test test-slow test-spark test-sql bench lint format sanitize sanitize-threads clean
 
 build: $(VENV)/.built
 
@@ -23,6 +23,21 @@ test: build
 
 test-slow: build
 	$(BIN)/python -m pytest -m slow tests
+
+# Each kind of Spark session in a process of its own: classic, Connect, and a cluster of two executors on this machine.
+test-spark: build
+	@command -v java > /dev/null || apt-get install -y -q openjdk-17-jre-headless || \
+	  { echo "test-spark: Spark needs Java 17, and it could not be installed (Debian: openjdk-17-jre-headless)"; exit 1; }
+	$(BIN)/python -m pip install -q --no-build-isolation -e ".[test,spark]"
+	for kind in "local[2,4]" connect "local-cluster[2,1,1024]"; do \
+	  FASTDP_TEST_SPARK="$$kind" $(BIN)/python -m pytest tests/spark || exit 1; done
+
+# A PostgreSQL server of the tests' own, in a temporary folder; it does not run as root.
+test-sql: build
+	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null || apt-get install -y -q postgresql || \
+	  { echo "test-sql: there is no PostgreSQL server, and it could not be installed (Debian: postgresql)"; exit 1; }
+	$(BIN)/python -m pip install -q --no-build-isolation -e ".[test,test-sql]"
+	FASTDP_TEST_SQL=1 $(BIN)/python -m pytest tests/tables/test_sql.py tests/tables/test_postgresql.py
 
 demo: build
 	$(BIN)/python -m bench.demo

@@ -52,6 +52,10 @@ BENCHES = {
         "partitions of users against one table, and databases against Parquet",
         (("--rows", "100000", "--rounds", "1", "--no-save"),),
     ),
+    "sparkengine": Bench(
+        "Spark in local mode against the local engine",
+        (("--rows", "100000", "--rounds", "1", "--no-save"),),
+    ),
     "estimator": Bench(
         "fits against mbi's estimators and Private-PGM's mirror descent on the same measurements",
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -119,9 +120,14 @@ def synth(
     max_cells: MaxCells = None,
     threads: Threads = None,
     engine: Annotated[
-        str | None, typer.Option(help="local (threads, the default) or partitioned (processes, disk).")
+        str | None,
+        typer.Option(help="local (threads, the default), partitioned (processes, disk) or spark."),
     ] = None,
-    partitions: Annotated[int | None, typer.Option(help="Partitions of --engine partitioned.")] = None,
+    partitions: Annotated[int | None, typer.Option(help="Of --engine partitioned or spark.")] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Of --engine spark: local[4], spark://..., yarn, or sc://... (Connect)."),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume an interrupted run, with the noise it drew.")
     ] = False,
@@ -160,17 +166,24 @@ def synth(
 
     numbers = epsilons(epsilon)
     ask_first(numbers, delta, yes)
-    source = source_of(data or [], sql)
+    if master is not None and engine != "spark":
+        raise UsageError("--master is for --engine spark")
+    if engine == "spark" and (sql is not None or not data):
+        raise UsageError("--engine spark reads DATA: files that Spark can see, or table:NAME of its catalog")
+    source = None if engine == "spark" else source_of(data or [], sql)
     if out is None:
-        if not data:
-            raise UsageError("--sql: name the run folder with --out")
+        if not data or data[0].startswith("table:") or "://" in data[0]:
+            raise UsageError("name the run folder with --out")
         out = beside(data[0], ".synthetic")
     if data and schema is None and load(mechanism).schema is None:
         schema = schema_beside(data[0])
     standing = interrupt.watch_run()
-    with progress_for(quiet or as_json) as callback:
+    with (
+        rows_of_spark(data, master) if engine == "spark" else nullcontext(source) as rows_in,
+        progress_for(quiet or as_json) as callback,
+    ):
         made = synthesize(
-            source,
+            rows_in,
             mechanism,
             numbers if len(numbers) > 1 else numbers[0],
             delta,
@@ -202,6 +215,13 @@ def synth(
         emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
     elif not quiet:
         run_summary(out, runs, report=report)
+
+
+def rows_of_spark(data: list[str] | None, master: str | None) -> AbstractContextManager[Any]:
+    """The rows that Spark reads, in a session of their own."""
+    from ..engines.sparksource import opened
+
+    return opened(data or [], master)
 
 
 def source_of(data: list[str], query: str | None) -> Any:

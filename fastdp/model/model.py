@@ -83,6 +83,10 @@ class Model:
         self._measured = dict(measured or {})
         self._sampler: Sampler | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: the sampler is made anew there."""
+        return self.__dict__ | {"_sampler": None}
+
     @classmethod
     def from_plan(cls, plan: Plan, tables: np.ndarray, **facts: Any) -> Model:
         """The model whose nodes are those of a plan; `tables` is kept, not copied."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..schema import Schema
     from ..tables.table import Table
 
-ENGINES = ("local", "partitioned")
+ENGINES = ("local", "partitioned", "spark")
 
 
 @dataclass
@@ -27,27 +27,41 @@ class Counting:
     reading: Mapping[str, int] = field(default_factory=dict)
 
 
-def check_engine(engine: str | None, partitions: int | None, report: bool) -> None:
-    """UsageError where an engine is unknown or cannot do what is asked."""
-    if engine is not None and engine not in ENGINES:
-        raise UsageError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
-    if partitions is not None:
-        from ..tables.split import check_partitions
+def engine_for(source: Any, engine: str | None, partitions: int | None, report: bool) -> str:
+    """The engine that counts a source: a Spark DataFrame is counted by Spark unless another is asked for.
+    UsageError where an engine is unknown or cannot do what is asked."""
+    from ..engines import spark
+    from ..tables.split import check_partitions
 
-        if engine != "partitioned":
-            raise UsageError("partitions= is for engine='partitioned'")
-        check_partitions(partitions)
-    if engine == "partitioned" and report:
+    if engine is None:
+        engine = "spark" if spark.is_spark(source) else "local"
+    if engine not in ENGINES:
+        raise UsageError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    if engine == "spark" and not spark.is_spark(source):
+        raise UsageError(f"engine='spark' counts a Spark DataFrame, not a {type(source).__name__}")
+    if partitions is not None:
+        if engine == "local":
+            raise UsageError("partitions= is for engine='partitioned' and engine='spark'")
+        (spark.check_partitions if engine == "spark" else check_partitions)(partitions)
+    if engine != "local" and report:
         raise UsageError(
-            "report= compares with the truth as one table; with engine='partitioned' call fastdp.evaluate "
+            f"report= compares with the truth as one table; with engine={engine!r} call fastdp.evaluate "
             "afterwards"
         )
+    return engine
 
 
 def open_counting(
     source: Any, schema: Schema, engine: str | None, partitions: int | None, threads: int | None
 ) -> Counting:
     """Reads the source for the engine. Close it when the last count is made."""
+    if engine == "spark":
+        from ..engines import spark
+
+        counter = spark.spark(source, schema, partitions)
+        kept = counter.partitions
+        assert isinstance(kept, spark.SparkPartitions)
+        return Counting(counter, None, kept.close, _reading(kept.rows, kept.users, kept.dropped, 0))
     if engine == "partitioned":
         from ..engines.partitioned import PartitionedCounter
         from ..engines.processes import ProcessPartitions

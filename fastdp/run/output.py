@@ -6,6 +6,7 @@ never span two blocks. Everything here is post-processing and depends on (outcom
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -63,7 +64,7 @@ class Output:
             int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1)
         ]
         self._threads = resolve(threads)
-        self._extra, self._private = extra, private
+        self._extra, self.private = extra, private
         self._has_user = schema.user is not None and (source is not None or outcome.owners is not None)
 
     def again(self, rows: int, seed: int) -> Output:
@@ -81,6 +82,10 @@ class Output:
     def shards(self) -> int:
         return -(-self.rows.total // self.rows.shard_rows)
 
+    @property
+    def blocks(self) -> int:
+        return -(-self.shards // BLOCK_SHARDS)
+
     def arrow_schema(self) -> pa.Schema:
         names = self.rows.columns
         empty = {name: np.empty(0, np.uint32) for name in (self.schema.domain if names is None else names)}
@@ -96,6 +101,25 @@ class Output:
             return
         for _, future in self._futures(reporter, lambda table, i: table):
             yield future.result()
+
+    def block_tables(self, number: int) -> Iterator[pa.Table]:
+        """The tables of one block of shards: what `tables` gives at their place, whether or not the others
+        are ever made."""
+        start = number * BLOCK_SHARDS
+        stop = min(start + BLOCK_SHARDS, self.shards)
+        with ThreadPoolExecutor(self._threads) as pool:
+            block = self._draw(pool, start, stop, None)
+        owners = self._owners(block, start)
+        for k, i in enumerate(range(start, stop)):
+            codes, block[k] = block[k], None
+            yield self._finish(codes, owners[k], start, i, lambda table, _: table)
+
+    def shipped(self) -> Output:
+        """A copy for one thread of another process, without what the rows do not need."""
+        twin = copy.copy(self)
+        twin.outcome = replace(self.outcome, measurements=(), model=None, users=None, tables={}, details={})
+        twin._threads = 1
+        return twin
 
     def write(self, folder: Path, reporter: Reporter | None = None) -> None:
         """`synthetic.parquet`, or `synthetic/part-00000.parquet` ... where there are many rows."""
@@ -213,7 +237,7 @@ class Output:
         from ..codec.decode import decode
 
         table = decode(self.schema, codes, self._seeds[0], offset, outputs=self._extra, threads=1)
-        table = stamped(table, self._private)
+        table = stamped(table, self.private)
         if counts is not None:
             table = table.append_column("count", pa.array(counts, pa.int64()))
             return table.replace_schema_metadata({**(table.schema.metadata or {}), **HISTOGRAM})

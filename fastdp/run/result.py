@@ -119,6 +119,27 @@ class Run:
         """All synthetic rows as a `pandas.DataFrame` (needs pandas)."""
         return self.to_arrow().to_pandas()
 
+    def to_spark(self, spark: Any) -> Any:
+        """The synthetic rows as a Spark DataFrame, made by the executors from the model.
+
+        Parameters
+        ----------
+        spark : pyspark.sql.SparkSession
+            Classic or Connect; its executors have this build of fastdp. Partition i holds the rows of block
+            i (16 shards), in their order; tasks that run again make the same rows. A run that was loaded
+            from its folder is read from there, which executors must see.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            Columns of types that Spark has not got are of the next larger ones.
+        """
+        from .sparkrows import frame
+
+        if self._output is None and self.out is not None:
+            return spark.read.parquet(str(synthetic_path(self.out).absolute()))
+        return frame(spark, self._made)
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
         import pyarrow as pa

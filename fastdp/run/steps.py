@@ -283,7 +283,7 @@ class Work:
             )
         self._write_timings(folder)
         final = folder.out / self._label(i) if self.several else folder.out
-        return replace(run, out=final, timings=self._timings(i), _output=None)
+        return replace(run, out=final, timings=self._timings(i))
 
     def _write_rest(self, place: Path, run: Run, outcome: Outcome) -> None:
         import pyarrow.parquet as pq

@@ -17,7 +17,7 @@ from ..mechanisms import recipe as recipes
 from ..privacy.clip import resolve as resolve_clip
 from ..public.archetypes.store import schema_of
 from ..schema import Schema
-from .counting import check_engine, is_table
+from .counting import engine_for, is_table
 from .diagnosis import check_rereadable
 from .folder import RunFolder
 from .plan import check_budget, resolve_schema
@@ -171,11 +171,13 @@ def synthesize(
     max_cells : int, optional
         Of the largest model that may come out, in place of the recipe's; a run that could need more is
         refused before anything is charged.
-    engine : "local" or "partitioned", optional
-        What counts: threads over one table (the default), or processes over partitions of users on disk.
-        Results are the same to the bit; a run may be resumed with another engine. See docs/scale.md.
+    engine : "local", "partitioned" or "spark", optional
+        What counts: threads over one table, processes over partitions of users on disk, or Spark's executors.
+        None: "spark" for a Spark DataFrame, else "local". Results are the same to the bit; a run may be
+        resumed with another engine. See docs/scale.md.
     partitions : int, optional
-        Of engine "partitioned", 1 to 512; None: two for each thread.
+        Of engine "partitioned" (1 to 512; None: two for each thread) or "spark" (1 to 32768; None: two for
+        each task that Spark runs at once).
     go_on : bool
         Do not stop where the noisy 1-ways say that a column is almost all null or outside its domain.
     diagnose : bool
@@ -219,7 +221,7 @@ def synthesize(
     if ledger is not None and seed is not None:
         raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
     resolve(threads)
-    check_engine(engine, partitions, report)
+    engine = engine_for(table, engine, partitions, report)
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory, deadline=deadline)
     if is_table(table):
         schema = table.schema

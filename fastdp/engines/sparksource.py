@@ -1,0 +1,75 @@
+"""Spark sessions and DataFrames for the command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import DataError, UsageError
+from .spark import guarded
+
+TABLE = "table:"
+TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".bz2")
+
+
+def format_of(sources: Sequence[str]) -> str:
+    """`table`, `parquet` or `orc`; UsageError where sources are of two kinds or of one Spark is not asked to
+    read."""
+    kinds = set()
+    for source in sources:
+        name = source.lower().rstrip("/*")
+        if source.startswith(TABLE):
+            kinds.add("table")
+        elif name.endswith(TEXT):
+            raise UsageError(
+                "--engine spark reads Parquet, ORC and table:NAME; Spark's readers of text files split rows "
+                "by rules of their own, so convert the files first, or use another engine"
+            )
+        else:
+            kinds.add("orc" if name.endswith(".orc") else "parquet")
+    if len(kinds) != 1 or (kinds == {"table"} and len(sources) > 1):
+        raise UsageError("--engine spark reads files of one format, or one table:NAME")
+    return kinds.pop()
+
+
+@contextmanager
+def opened(sources: Sequence[str], master: str | None) -> Iterator[Any]:
+    """The rows of files that Spark can see, or of `table:NAME` of its catalog, as a DataFrame of a session
+    that ends with the block. master: Spark's, or sc://... of Spark Connect; None: as Spark is set up."""
+    kind = format_of(sources)
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise UsageError("--engine spark needs the package pyspark: install fastdp[spark]") from None
+    builder = SparkSession.builder
+    if master is not None and master.startswith("sc://"):
+        builder = builder.remote(master)
+    else:
+        settings = {
+            "spark.app.name": "fastdp",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "ERROR",
+        }
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        if master is not None:
+            builder = builder.master(master)
+            if master.startswith("local"):
+                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise DataError(
+            f"no Spark session could be had ({type(error).__name__}); Spark needs Java, and a master or "
+            "sc:// address that answers"
+        ) from None
+    try:
+        if kind == "table":
+            yield guarded(lambda: session.table(sources[0].removeprefix(TABLE)))
+        else:
+            yield guarded(lambda: session.read.format(kind).load(list(sources)))
+    finally:
+        session.stop()

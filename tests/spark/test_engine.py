@@ -1,0 +1,356 @@
+"""The Spark back end, on a classic session and on Spark Connect: conformance, planted faults, what it keeps
+and what reaches the driver."""
+
+import shutil
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from fastdp.engines import messages, pieces
+from fastdp.engines import spark as engine
+from fastdp.engines import sparktasks as tasks
+from fastdp.engines.local import local
+from fastdp.errors import DataError, UsageError
+from fastdp.schema import Schema
+from fastdp.tables import ingest
+from fastdp.userkeys import RowsPerUser
+
+from ..engines.conformance import CLIQUES, SIZES, cases, check, schema_with
+
+MANY = "one user with many rows"
+TEXTS = "texts that differ in case, blanks and accents"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shipped():
+    """Faulty tasks of this file are sent to the executors, which cannot import it."""
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+def opener(spark, partitions=3):
+    def open_engine(source, schema):
+        frame = spark.createDataFrame(source.cast(source.schema))
+        return engine.spark(frame, schema, partitions)
+
+    return open_engine
+
+
+def named(*names):
+    return lambda case: case.name in names
+
+
+def one(name):
+    return next(case for case in cases() if case.name == name)
+
+
+@pytest.mark.parametrize("case", [case.name for case in cases() if case.name != "no rows"])
+def test_spark_conforms(spark, case):
+    check(opener(spark), named(case))
+
+
+def test_a_frame_without_rows(spark):
+    frame = spark.createDataFrame([], "who long, a long, b long, c long")
+    with engine.spark(frame, schema_with("who", "own"), 2) as counter:
+        assert counter.marginals([("a", "b")], 2)[("a", "b")].sum() == 0
+        assert counter.user_histogram(RowsPerUser((1, 2)), 1).tolist() == [0, 0]
+
+
+def by_row(message, batches):
+    """`encode` that deals rows by their number."""
+    from fastdp.engines import pieces, sparktasks
+
+    rule = pieces.by_user
+    pieces.by_user = lambda hashes, partitions: np.arange(len(hashes)) % partitions
+    try:
+        yield from sparktasks.encode(message, batches)
+    finally:
+        pieces.by_user = rule
+
+
+def lowered(message, batches):
+    """`encode` of texts without case."""
+    from fastdp.engines import sparktasks
+
+    def changed():
+        for batch in batches:
+            columns = [pc.utf8_lower(c) if pa.types.is_string(c.type) else c for c in batch.columns]
+            yield pa.record_batch(columns, names=batch.schema.names)
+
+    yield from sparktasks.encode(message, changed())
+
+
+def without_one(message, batches):
+    """`count` of all partitions but number 1."""
+    from fastdp.engines import sparktasks
+
+    for batch in sparktasks.count(message, batches):
+        yield batch.filter(pc.not_equal(batch["partition"], 1))
+
+
+def twice(message, batches):
+    """`count` that tells everything twice."""
+    from fastdp.engines import sparktasks
+
+    for batch in sparktasks.count(message, batches):
+        yield batch
+        yield batch
+
+
+def careless(message, batches):
+    """`add` that adds whatever comes."""
+    from fastdp.engines import partitioned, sparktasks
+
+    class Careless(partitioned.Sums):
+        def add(self, one):
+            self._counted.discard(one.partition)
+            super().add(one)
+
+    rule = sparktasks.Sums
+    sparktasks.Sums = Careless
+    try:
+        yield from sparktasks.add(message, batches)
+    finally:
+        sparktasks.Sums = rule
+
+
+def failing(message, batches):
+    """`count` whose task fails halfway through at its first attempt."""
+    from pyspark import TaskContext
+
+    from fastdp.engines import sparktasks
+
+    for batch in sparktasks.count(message, batches):
+        yield batch.slice(0, 1)
+        if TaskContext.get().attemptNumber() == 0:
+            raise RuntimeError("the first attempt fails")
+        yield batch.slice(1)
+
+
+def quoting(message, batches):
+    """`encode` that fails on a value."""
+    from fastdp.engines import sparktasks
+
+    def work(arguments, source):
+        raise ValueError("SECRET")
+        yield
+
+    return sparktasks._task(work, message, batches)
+
+
+def test_a_user_split_over_partitions_is_caught(spark, monkeypatch):
+    monkeypatch.setattr(tasks, "encode", by_row)
+    with pytest.raises(AssertionError, match="other integers"):
+        check(opener(spark), named(MANY))
+
+
+def test_ids_collated_without_case_are_caught(spark, monkeypatch):
+    monkeypatch.setattr(tasks, "encode", lowered)
+    with pytest.raises(AssertionError, match="other integers"):
+        check(opener(spark), named(TEXTS))
+
+
+def test_a_partition_that_is_dropped_is_an_error(spark, monkeypatch):
+    monkeypatch.setattr(tasks, "count", without_one)
+    with pytest.raises(DataError, match="partition 1 of 3 did not answer"):
+        check(opener(spark), named(MANY))
+
+
+@contextmanager
+def counted(spark, case):
+    """(counter, what its marginals must be)"""
+    with opener(spark)(case.source, case.schema) as counter:
+        yield counter, local(ingest.read(case.source, case.schema), 1).marginals(CLIQUES, 2)
+
+
+def equal(made, want):
+    return all(np.array_equal(made[c], want[c]) for c in CLIQUES)
+
+
+def test_answers_that_come_twice_and_tasks_that_fail_change_nothing(spark, monkeypatch):
+    with counted(spark, one(MANY)) as (counter, want):
+        monkeypatch.setattr(tasks, "count", failing)
+        assert equal(counter.marginals(CLIQUES, 2), want)
+        monkeypatch.setattr(tasks, "count", twice)
+        assert equal(counter.marginals(CLIQUES, 2), want)
+        monkeypatch.setattr(tasks, "add", careless)
+        assert not equal(counter.marginals(CLIQUES, 2), want)
+
+
+def test_another_build_is_refused(spark, monkeypatch):
+    monkeypatch.setattr(engine, "build", lambda: {"sources": "x", "platform": "x", "kernels": "x"})
+    with pytest.raises(DataError, match="another build"):
+        check(opener(spark), named(MANY))
+
+
+def test_errors_tell_no_values(spark, monkeypatch):
+    case = one(MANY)
+    frame = spark.createDataFrame(case.source)
+    broken = frame.selectExpr("a", "b", "c", "if(who > 20, raise_error(concat('SECRET', who)), who) as who")
+    with pytest.raises(DataError, match="Spark failed") as ended:
+        engine.spark(broken, case.schema, 2)
+    assert "SECRET" not in str(ended.value)
+    assert ended.value.__cause__ is None and ended.value.__context__ is None
+    monkeypatch.setattr(tasks, "encode", quoting)
+    with pytest.raises(DataError, match=r"a partition failed \(ValueError\)"):
+        engine.spark(frame, case.schema, 2)
+
+
+def test_executors_without_fastdp_are_told_of():
+    def call():
+        raise RuntimeError("in a task: ModuleNotFoundError: No module named 'fastdp'")
+
+    with pytest.raises(DataError, match="cannot import fastdp; install"):
+        engine.guarded(call)
+
+
+def test_what_is_wrong_is_said_before_rows_are_read(spark):
+    schema = schema_with("who")
+    for columns, text in (
+        ("a long, c long, who long", "'b' is missing"),
+        ("a long, b long, c long, who long, b long", "'b' is there 2 times"),
+        ("a long, b array<long>, c long, who long", "'b'"),
+        ("a long, b long, c long, who map<int, int>", "user column 'who' has type map"),
+    ):
+        with pytest.raises(DataError, match=text):
+            engine.spark(spark.createDataFrame([], columns), schema, 2)
+    frame = spark.createDataFrame([], "a long, b long, c long, who long")
+    with pytest.raises(UsageError, match="from 1 to 32768"):
+        engine.spark(frame, schema, 0)
+    with pytest.raises(UsageError, match="not a Table"):
+        engine.spark(pa.table({"a": [1]}), schema, 2)
+
+
+def test_names_that_differ_in_case_and_collations_are_left_alone(spark):
+    case = one(TEXTS)
+    source = case.source.append_column("A", pa.array(np.zeros(case.source.num_rows, np.int64)))
+    frame = spark.createDataFrame(source)
+    names = [f"`{name}`" for name in case.source.column_names]
+    numbered = frame.toDF(*(f"c{i}" for i in range(len(source.column_names))))
+    collated = numbered.selectExpr("c0", "c1", "c2", "c3 collate UTF8_LCASE", "c4").toDF(*source.column_names)
+    assert names[3] == "`who`"
+    want = local(ingest.read(case.source, case.schema), 1).marginals(CLIQUES, 2)
+    with engine.spark(collated, case.schema, 2) as counter:
+        assert equal(counter.marginals(CLIQUES, 2), want)
+
+
+def test_times_are_read_as_from_files_whatever_the_session_s_zone(spark, tmp_path):
+    plain = {
+        "fastdp": 1,
+        "name": "t",
+        "columns": {"t": {"kind": "timestamp", "dtype": "timestamp[us]", "parts": ["hour", "day_of_week"]}},
+    }
+    schema = Schema.from_dict(plain)
+    hours = np.arange(0, 3000, 7).astype("datetime64[h]").astype("datetime64[us]")
+    source = pa.table({"t": pa.array(hours, pa.timestamp("us", "UTC"))})
+    pq.write_table(source, tmp_path / "t.parquet")
+    want = local(ingest.read(str(tmp_path / "t.parquet"), schema), 1)
+    cliques = [tuple(schema.domain)]
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = spark.read.parquet(str(tmp_path / "t.parquet"))
+        with engine.spark(frame, schema, 2) as counter:
+            made = counter.marginals(cliques)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert np.array_equal(made[cliques[0]], want.marginals(cliques)[cliques[0]])
+
+
+def test_a_user_with_most_of_two_million_rows(spark):
+    rows = 2_000_000
+    frame = spark.range(rows).selectExpr(
+        "if(id % 10 < 9, 7, id) as who", "id % 5 as a", "(id * 7) % 300 as b", "id % 2 as c"
+    )
+    schema = schema_with("who")
+    number = np.arange(rows)
+    source = pa.table(
+        {
+            "who": np.where(number % 10 < 9, 7, number),
+            "a": number % 5,
+            "b": number * 7 % 300,
+            "c": number % 2,
+        }
+    )
+    want = local(ingest.read(source, schema), 2).marginals(CLIQUES, 3)
+    with engine.spark(frame, schema, 5) as counter:
+        assert (counter.partitions.rows, counter.partitions.users) == (rows, rows // 10 + 1)
+        assert equal(counter.marginals(CLIQUES, 3), want)
+
+
+def test_encoded_rows_are_kept_and_made_again_when_they_are_lost(spark, tmp_path):
+    case = one("null ids, each a user")
+    path = tmp_path / "rows.parquet"
+    path.mkdir()
+    pq.write_table(case.source, path / "1.parquet")
+    with engine.spark(spark.read.parquet(str(path)), case.schema, 3) as counter:
+        want = local(ingest.read(case.source, case.schema), 1).marginals(CLIQUES, 2)
+        shutil.move(path / "1.parquet", tmp_path / "aside")
+        assert equal(counter.marginals(CLIQUES, 2), want)  # nobody reads the source
+        back_end = counter.partitions
+        shutil.move(tmp_path / "aside", path / "1.parquet")
+        back_end._encoded.unpersist(blocking=True)
+        assert equal(counter.marginals(CLIQUES, 2), want)
+        back_end._encoded = engine.kept(back_end._encoded)
+        back_end._encoded.unpersist(blocking=True)
+        pq.write_table(case.source.slice(1), path / "1.parquet")
+        with pytest.raises(DataError):
+            counter.marginals(CLIQUES, 2)
+
+
+def test_no_row_and_no_id_reaches_the_driver(spark, monkeypatch):
+    seen = []
+    collected = engine.collected
+
+    def watched(frame):
+        for row in collected(frame):
+            seen.append(messages.unpacked(row[2]))
+            yield row
+
+    monkeypatch.setattr(engine, "collected", watched)
+    case = one(TEXTS)
+    with opener(spark)(case.source, case.schema) as counter:
+        counter.marginals(CLIQUES, 2)
+    facts = [message for message in seen if "rows" in message]
+    assert len(facts) == 3 and all(set(m) == {"rows", "users", "dropped", "fingerprint"} for m in facts)
+    (answer,) = [message for message in seen if "rows" not in message]
+    assert set(answer) == {"partition", "digest", "tables"}
+    ((cells, sums),) = answer["tables"]
+    assert len(cells) == len(sums) <= sum(SIZES["b"] * SIZES[n] for n in "ac")
+
+
+def test_pieces_and_blobs_give_tables_back():
+    for case in cases():
+        table = ingest.read(case.source, case.schema)
+        head, *rest = pieces.blobs(table)
+        made = pieces.Tables(case.schema, head)
+        for blob in rest:
+            made.add(blob)
+        again = made.table()
+        assert pieces.fingerprint(again) == pieces.fingerprint(table)
+        assert all(np.array_equal(again.codes[n], table.codes[n]) for n in table.codes)
+        if rest:
+            with pytest.raises(DataError):
+                made.add(rest[0])
+            with pytest.raises(DataError, match="not whole"):
+                pieces.Tables(case.schema, head).table()
+
+
+def test_slices_give_answers_back(monkeypatch):
+    from fastdp.engines.partitioned import Answer, sparse
+
+    monkeypatch.setattr(tasks, "SLICE", 7)
+    rng = np.random.default_rng(3)
+    for sizes in ([3], [0, 5, 30], [7, 7], [1, 1, 50]):
+        tables = [rng.integers(0, 2, size) * rng.integers(1, 9, size) for size in sizes]
+        whole = Answer(4, "d", [sparse(table) for table in tables])
+        parts = dict(tasks.sliced(whole, sizes))
+        assert len(parts) == tasks.slices(sizes)
+        again = engine.unsliced(parts, "d", sizes)
+        for (cells, sums), table in zip(again.tables, tables, strict=True):
+            assert np.array_equal(cells, np.flatnonzero(table)) and np.array_equal(sums, table[cells])

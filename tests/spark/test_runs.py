@@ -1,0 +1,170 @@
+"""Whole runs and their rows on Spark: the same to the bit as on this machine."""
+
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp.cli.app import main
+from fastdp.errors import UsageError
+from fastdp.run import sparkrows
+
+from ..run.test_engines import ADAGRID, rows, run, same, schema
+from .conftest import MODE, RETRIES
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shipped():
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.mark.parametrize("mechanism", [ADAGRID, "cliquetree", "aim"])
+def test_runs_are_the_same(spark, mechanism):
+    """A clip chosen in private, recoding, and rounds that depend on one another."""
+    clip = {} if mechanism is ADAGRID else {"clip": 3}
+    want = run(rows(), mechanism=mechanism, schema=schema(), **clip)
+    made = run(spark.createDataFrame(rows()), mechanism=mechanism, schema=schema(), partitions=3, **clip)
+    same(want, made)
+
+
+def test_key_selection_is_the_same(spark):
+    fields = {"mechanism": "usercounts", "columns": ["a", "b", "c"]}
+    want = fastdp.synthesize(rows(), fields, 2.0, 1e-6, schema=schema(), seed=7, sample_seed=8)
+    frame = spark.createDataFrame(rows())
+    made = fastdp.synthesize(frame, fields, 2.0, 1e-6, schema=schema(), seed=7, sample_seed=8, partitions=2)
+    assert made.data.equals(want.data) and want.data.num_rows
+    assert arrow(made.to_spark(spark)).equals(plain(want.data))
+
+
+def test_a_frame_may_be_read_through_the_driver(spark):
+    same(run(rows(), schema=schema()), run(spark.createDataFrame(rows()), schema=schema(), engine="local"))
+
+
+def test_what_cannot_be_asked_is_refused(spark, tmp_path):
+    frame = spark.createDataFrame(rows(10))
+    with pytest.raises(UsageError, match="not a Table"):
+        run(rows(10), schema=schema(), engine="spark")
+    with pytest.raises(UsageError, match="report="):
+        run(frame, schema=schema(), report=True, out=tmp_path / "run")
+
+
+def plain(table):
+    return table.cast(sparkrows.spark_schema(table.schema)).replace_schema_metadata()
+
+
+def arrow(frame):
+    return frame.toArrow().replace_schema_metadata()
+
+
+def small_shards(made):
+    """The run's rows in many blocks."""
+    made._output.rows.shard_rows = 16
+    return made, pa.concat_tables(made._output.tables())
+
+
+def fails_once(output, asked, batches):
+    """`make` whose task fails halfway through at its first attempt."""
+    from pyspark import TaskContext
+
+    from fastdp.run import sparkrows
+
+    for batch in sparkrows.make(output, asked, batches):
+        yield batch.slice(0, 3)
+        if TaskContext.get().attemptNumber() == 0:
+            raise RuntimeError("the first attempt fails")
+        yield batch.slice(3)
+
+
+def test_rows_are_made_in_the_executors(spark, monkeypatch):
+    from pyspark.sql import functions
+
+    made, want = small_shards(run(rows(), schema=schema()))
+    assert made._output.blocks > 5
+    frame = made.to_spark(spark)
+    assert arrow(frame).equals(plain(want))
+    sizes = frame.groupBy(functions.spark_partition_id().alias("p")).count().orderBy("p").collect()
+    assert [row["count"] for row in sizes][:-1] == [16 * 16] * (made._output.blocks - 1)
+    assert [row["p"] for row in sizes] == list(range(made._output.blocks))
+    assert frame.schema.fields[0].metadata == {"fastdp.private": "false"}
+    monkeypatch.setattr(sparkrows, "make", fails_once)
+    assert arrow(made.to_spark(spark)).equals(plain(want))
+
+
+def test_rows_of_a_run_with_a_folder(spark, tmp_path):
+    made = run(rows(), schema=schema(), out=tmp_path / "run")
+    want = plain(made.to_arrow())
+    assert arrow(made.to_spark(spark)).equals(want)
+    loaded = fastdp.load_run(tmp_path / "run").to_spark(spark)
+    assert sorted(map(tuple, loaded.collect())) == sorted(map(tuple, made.to_spark(spark).collect()))
+
+
+def test_types_that_spark_has_not_got():
+    given = pa.schema(
+        [
+            ("a", pa.uint32()),
+            ("b", pa.dictionary(pa.int8(), pa.large_string())),
+            ("c", pa.timestamp("s")),
+            ("d", pa.int64()),
+        ]
+    )
+    assert sparkrows.spark_schema(given).types == [pa.int64(), pa.string(), pa.timestamp("us"), pa.int64()]
+    with pytest.raises(UsageError, match="nanoseconds"):
+        sparkrows.spark_schema(pa.schema([("t", pa.timestamp("ns"))]))
+
+
+@pytest.mark.skipif(MODE == "connect", reason="a session of its own, of the classic kind")
+def test_on_the_command_line(tmp_path, monkeypatch, capsys, spark):
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the tests' session is used
+    pq.write_table(rows(), tmp_path / "rows.parquet")
+    schema().save(tmp_path / "rows.toml")
+    common = [
+        "-m",
+        "mst",
+        "-e",
+        "2",
+        "-d",
+        "1e-6",
+        "--clip",
+        "3",
+        "--seed",
+        "7",
+        "--sample-seed",
+        "8",
+        "--quiet",
+    ]
+    for name, more in (("one", []), ("two", ["--engine", "spark", "--master", RETRIES, "--partitions", "2"])):
+        with pytest.raises(SystemExit) as ended:
+            main(["synth", str(tmp_path / "rows.parquet"), *common, "--out", str(tmp_path / name), *more])
+        assert not ended.value.code, capsys.readouterr().err
+    data = [fastdp.load_run(tmp_path / name).data.to_table() for name in ("one", "two")]
+    assert data[0].equals(data[1])
+    for wrong in (["rows.csv", "--engine", "spark"], ["rows.parquet", "--master", RETRIES]):
+        with pytest.raises(SystemExit) as ended:
+            main(["synth", *wrong, *common, "--out", str(tmp_path / "three")])
+        assert ended.value.code == 2
+
+
+@pytest.mark.skipif(MODE == "connect", reason="a job starts a session of its own, of the classic kind")
+def test_the_example(spark, tmp_path, monkeypatch):
+    """In this process, with the tests' session."""
+    import runpy
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)
+    pq.write_table(rows(), tmp_path / "rows.parquet")
+    schema().save(tmp_path / "rows.toml")
+    path = Path(__file__).parents[2] / "examples" / "spark_job.py"
+    given = {"source": "rows.parquet", "schema": "rows.toml", "state": "state", "out": "synthetic"}
+    words = [word for name, value in given.items() for word in (f"--{name}", str(tmp_path / value))]
+    monkeypatch.setattr(sys, "argv", [str(path), *words, "--delta", "1e-6", "--partitions", "2"])
+    runpy.run_path(str(path), run_name="__main__")
+    made = fastdp.load_run(tmp_path / "state")
+    want = sorted(map(tuple, plain(made.to_arrow()).to_pandas().itertuples(index=False)))
+    assert sorted(map(tuple, spark.read.parquet(str(tmp_path / "synthetic")).collect())) == want

@@ -1,0 +1,190 @@
+"""Queries on a real PostgreSQL server, started here for these tests alone: `make test-sql`."""
+
+import decimal
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastdp
+from fastdp.errors import DataError
+from fastdp.tables import parts, sql
+
+from .test_sql import QUERY, SCHEMA, command, counts, rows
+
+FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+USER = "fastdp"
+
+
+def reason() -> str:
+    if os.environ.get("FASTDP_TEST_SQL") != "1":
+        return "PostgreSQL is tested by `make test-sql`"
+    if not FOLDERS and shutil.which("initdb") is None:
+        return "there is no PostgreSQL server here (on Debian: package postgresql)"
+    for name in ("adbc_driver_postgresql", "psycopg"):
+        try:
+            __import__(name)
+        except ImportError:
+            return f"the package {name} is not installed"
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        return "a PostgreSQL server does not run as root, and there is no setpriv"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(reason()), reason=reason() or "-")
+
+
+@pytest.fixture(scope="module")
+def uri():
+    """The address of a server whose data is in a temporary folder, with `trips` in it."""
+    folder = Path(tempfile.mkdtemp(prefix="fastdp-pg-", dir="/tmp"))
+    programs = FOLDERS[-1] if FOLDERS else Path(str(shutil.which("initdb"))).parent
+    prefix = []
+    if os.geteuid() == 0:
+        nobody = "65534"
+        prefix = ["setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups"]
+        os.chown(folder, int(nobody), int(nobody))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def run(*command):
+        subprocess.run([*prefix, *map(str, command)], check=True, capture_output=True, cwd=folder)
+
+    data = folder / "data"
+    run(programs / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync")
+    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+    run(programs / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start")
+    try:
+        address = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
+        fill(address)
+        yield address
+    finally:
+        run(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def fill(address):
+    import psycopg
+
+    with psycopg.connect(address) as connection, connection.cursor() as cursor:
+        cursor.execute('create table trips ("who" text, a integer, b bigint)')
+        with cursor.copy("copy trips from stdin") as copy:
+            for row in rows().to_pylist():
+                copy.write_row((row["who"], row["a"], row["b"]))
+        # Ids that are one text where case does not count.
+        cursor.execute(
+            "create collation nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+        )
+        cursor.execute('create table collated as select "who" collate nocase as "who", a, b from trips')
+
+
+def adbc(address):
+    from adbc_driver_postgresql import dbapi
+
+    return dbapi.connect(address)
+
+
+def test_adbc_and_psycopg_give_the_rows(uri, monkeypatch):
+    import psycopg
+
+    monkeypatch.setattr(parts, "BATCH_ROWS", 512)
+    want = counts(rows())
+    with adbc(uri) as connection:
+        assert np.array_equal(counts(fastdp.sql(connection, QUERY)), want)
+        assert np.array_equal(counts(fastdp.sql(connection, QUERY), 1), want)
+        assert np.array_equal(counts(fastdp.sql(connection, "select * from collated")), want)
+    with psycopg.connect(uri) as connection:
+        assert np.array_equal(counts(fastdp.sql(connection, QUERY)), want)
+        with connection.cursor(name="trips") as cursor:
+            assert np.array_equal(counts(fastdp.sql(cursor, QUERY)), want)
+
+
+def test_whole_runs_are_the_same(uri, tmp_path, monkeypatch):
+    monkeypatch.setenv(sql.URI, uri)
+    assert not command(tmp_path, "one", "--sql", QUERY)
+    assert not command(tmp_path, "two", "--sql", QUERY, "--engine", "partitioned", "--partitions", "3")
+    plain = SCHEMA.to_dict()
+    plain["user"]["max_rows"] = 60
+    want = fastdp.synthesize(
+        rows(), "mst", 1.0, 1e-6, schema=fastdp.Schema.from_dict(plain), clip=3, seed=1, sample_seed=2
+    )
+    for name in ("one", "two"):
+        made = fastdp.load_run(tmp_path / name)
+        assert made.data.to_table().equals(want.data)
+
+
+def test_times_numbers_and_nulls(uri):
+    plain = {
+        "fastdp": 1,
+        "name": "t",
+        "columns": {
+            "x": {"kind": "numeric", "dtype": "float64", "edges": [0, 2, 5, 10]},
+            "t": {"kind": "timestamp", "dtype": "timestamp[us]", "parts": ["hour", "day_of_week"]},
+        },
+    }
+    schema = fastdp.Schema.from_dict(plain)
+    noon = datetime(2020, 5, 1, 12, 30)
+    time = "timestamp '2020-05-01 12:30'"
+    query = f"select * from (values (2.5::float8, {time}), (null, {time})) v (x, t)"
+    want = fastdp.read(pa.table({"x": pa.array([2.5, None]), "t": [noon, noon]}), schema)
+    with adbc(uri) as connection:
+        made = fastdp.read(fastdp.sql(connection, query), schema)
+    assert all(np.array_equal(made.codes[c], want.codes[c]) for c in want.codes)
+    import psycopg
+
+    with psycopg.connect(uri) as connection:
+        made = fastdp.read(fastdp.sql(connection, query.replace("2.5::float8", "2.5::numeric")), schema)
+    assert all(np.array_equal(made.codes[c], want.codes[c]) for c in want.codes)
+    assert sql.text(decimal.Decimal("2.5")) == b"2.5"
+
+
+def test_texts_of_the_server_s_errors_are_not_told(uri):
+    with adbc(uri) as connection:
+        for query in ("select who from nowhere", "select 'SECRET'::int as a, 1 as b, 'x' as who"):
+            with pytest.raises(DataError, match="reading the private data failed") as ended:
+                fastdp.read(fastdp.sql(connection, query), SCHEMA)
+            assert "SECRET" not in str(ended.value) and ended.value.__context__ is None
+
+
+LIMITED = """
+import resource, sys
+import fastdp
+from fastdp.tables.sql import connect
+address, rows, room, way = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+schema = fastdp.Schema.from_domain({"a": 5, "b": 40}, user="who")
+who = "repeat('x', 100) || i % 1000"
+query = f"select {who} as who, i % 5 as a, i % 40 as b from generate_series(1, {rows}) i"
+if way == "adbc":
+    connection = connect(address)
+    source = lambda n: fastdp.sql(connection, query.replace(str(rows), str(n)))
+else:
+    import psycopg
+    connection = psycopg.connect(address)
+    source = lambda n: fastdp.sql(connection.cursor(name=f"c{n}"), query.replace(str(rows), str(n)))
+fastdp.read(source(1000), schema, threads=1)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + room, used + room))
+assert fastdp.read(source(rows), schema, threads=1).rows == rows
+"""
+
+
+@pytest.mark.parametrize("way", ["adbc", "psycopg"])
+def test_rows_are_streamed_in_bounded_memory(uri, way):
+    """1.5 million rows of about 120 bytes, within 120 MB more than a thousand of them take: codes are 6 bytes
+    a row, what is in flight a few batches of the driver's size."""
+    count, room = 1_500_000, 120 << 20
+    command = [sys.executable, "-c", LIMITED, uri, str(count), str(room), way]
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=root, env=os.environ | {"PYTHONPATH": root}, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
