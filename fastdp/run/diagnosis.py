@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._util.files import write_atomic
+from ..engines.spark import is_spark
 from ..errors import UsageError
 from .counting import is_table
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def check_rereadable(source: Any) -> None:
-    """UsageError where a source can be read once only, or holds no values."""
+    """UsageError where a source can be read once only, or holds no values, or is Spark's."""
+    if is_spark(source):
+        raise UsageError("diagnose reads the values in this process, and Spark's rows do not come here")
     stream = hasattr(source, "__arrow_c_stream__") and not hasattr(source, "columns")
     if is_table(source) or stream:
         raise UsageError(
