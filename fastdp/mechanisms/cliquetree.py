@@ -51,6 +51,10 @@ point and 0.19 more for every doubling."""
 FEW_LOOKS = 0.008
 """From this crowding on there are two looks, not three."""
 LOOKS_SHARE = 0.05
+LAST_LOOK_SHARE = 0.002
+"""Where there is a workload: of mu^2, for a last look at its items, which says how each came out."""
+LAST_LOOK_CELLS = 1 << 22
+"""Of an item, over merged codes, that the last look says something of."""
 BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
 GROWTH = 10
 """The limit on cells grows by this factor from look to look."""
@@ -62,27 +66,32 @@ MAX_TRIPLE_CELLS = 100_000
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of mu^2: of the 1-ways, of measuring them `again`, of each look, and of the batch after each
-    look."""
+    """Shares of mu^2: of the 1-ways, of measuring them `again`, of each look, of the batch after each look,
+    and of telling how a workload came out."""
 
     ones: float
     again: float
     look: float
     batches: tuple[float, ...]
+    last_look: float = 0.0
 
 
-def shares(columns: int, rest: float, crowded: float = 0.0, looks: int | None = None) -> Shares:
+def shares(
+    columns: int, rest: float, crowded: float = 0.0, looks: int | None = None, last_look: bool = False
+) -> Shares:
     """How `rest` of mu^2 is divided. `crowded` (see `crowding`) is known only after the first 1-ways, whose
-    own share does not depend on it."""
+    own share does not depend on it. `last_look`: whether there is a workload to report on."""
+    last = rest * LAST_LOOK_SHARE if last_look else 0.0
+    rest -= last
     first = min(MOST_ONES, max(LEAST_ONES, ONES_PER_COLUMN * columns))
     if columns == 1:
-        return Shares(rest, 0.0, 0.0, ())
+        return Shares(rest, 0.0, 0.0, (), last)
     ones = min(MOST_ONES, max(first, 0.2 + 0.19 * math.log2(max(crowded, 1e-9) / CROWDED)))
     count = looks or (2 if crowded >= FEW_LOOKS else 3)
     split = BATCHES.get(count) or (0.3, *((0.7 / (count - 1),) * (count - 1)))
     left = rest * (1 - ones - LOOKS_SHARE)
     return Shares(
-        rest * first, rest * (ones - first), rest * LOOKS_SHARE / count, tuple(left * s for s in split)
+        rest * first, rest * (ones - first), rest * LOOKS_SHARE / count, tuple(left * s for s in split), last
     )
 
 
@@ -114,17 +123,22 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def wanted(self, domain: Domain) -> Workload:
         return Workload(domain, self.workload, self.target)
 
+    def reported_items(self, domain: Domain) -> list[Clique]:
+        """The workload's items of two columns and more: what the last look is at."""
+        return [item for item in self.wanted(domain).items if len(item) > 1]
+
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(
             self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
         )
         columns, rest = len(session.domain), 1 - users.share
-        plan = shares(columns, rest, looks=self.looks)
+        last_look = bool(self.reported_items(session.domain))
+        plan = shares(columns, rest, looks=self.looks, last_look=last_look)
         ones = measure_ones(session, plan.ones)
         job.after_ones(ones)
         released = list(ones)
         crowded = crowding(ones, estimate_total(ones), math.sqrt(plan.ones / rest))
-        plan = shares(columns, rest, crowded, self.looks)
+        plan = shares(columns, rest, crowded, self.looks, last_look)
         if plan.again > 0:
             again = measure_ones(session, plan.again, label="1-ways again")
             released += again
@@ -136,7 +150,7 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for number in range(len(plan.batches)):
             growing.look(number)
         model = growing.finished()
-        fared = growing.wanted.fared(model, merged.total)
+        fared = growing.fared(model)
         return Outcome(
             rows=merged.rows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
             measurements=(*users.released, *released, *growing.measured),
@@ -160,8 +174,10 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)
-        plan = shares(len(domain), 1 - taken, looks=self.looks)
+        plan = shares(len(domain), 1 - taken, looks=self.looks, last_look=bool(self.reported_items(domain)))
         charges = [("rows per user", taken)] if taken else []
+        if plan.last_look:
+            charges.append(("how the workload came out", plan.last_look))
         lines = [Planned((a,), plan.ones / len(domain), domain[a], note="1-ways") for a in domain]
         if plan.batches:
             charges.append((f"{len(plan.batches)} looks", plan.look * len(plan.batches)))
@@ -265,3 +281,19 @@ class _Growing:
 
     def finished(self) -> Model:
         return self.fit(self.config.stop, None)
+
+    def fared(self, model: Model) -> list[dict]:
+        """How the workload came out (see `Workload.fared`), by a look at the finished model."""
+        items = self.config.reported_items(self.session.domain)
+        fine = [c for c in items if self.merged.domain.cells(c) <= LAST_LOOK_CELLS]
+        distances = {}
+        if fine:
+            look = self.session.distances(
+                fine,
+                marginals(model, fine, resolve(self.job.threads)),
+                mu=part_mu(self.session, self.plan.last_look),
+                label="how the workload came out",
+                recode=self.merged.codes,
+            )
+            distances = dict(zip(fine, zip(look.values.tolist(), look.sigma.tolist())))
+        return self.wanted.fared(model, self.merged.total, distances)

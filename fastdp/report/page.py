@@ -20,7 +20,7 @@ import numpy as np
 from .._util.files import synthetic_path, write_atomic
 from ..errors import UsageError
 from . import collect as collecting
-from . import placesections, sections
+from . import placesections, sections, workload
 from . import runs as running
 from .blocks import per_table, section
 from .places import names_places
@@ -50,9 +50,9 @@ def collect(
     (`privacy`, `measurements`, `fit`, `stages`), all optional.
 
     Keys: `version, title, subtitle, with_truth, truth, tables, scores, groups, columns, pairs, worst, areas,
-    periods, users, runs`. Lists named `tables` and `runs` follow the order of the synthetic tables. Without
-    the truth no key holds anything that depends on it; stage times and the fit's seconds are left out too, as
-    they depend on the data.
+    periods, users, runs, workload`. Lists named `tables`, `runs` and `workload` follow the order of the
+    synthetic tables. Without the truth no key holds anything that depends on it; stage times and the fit's
+    seconds are left out too, as they depend on the data.
     """
     named = _named(synthetic)
     schema = _schema(schema, truth, *named.values())
@@ -89,6 +89,11 @@ def collect(
         "users": collecting.users(real, tables, labels, where, schema.user),
         "runs": facts,
     }
+    sizes = {n: len(names) for n, (names, _) in labels.items()}
+    data["workload"] = [
+        workload.collect(real, table, running.statement_of(run), sizes)
+        for table, run in zip(tables, runs, strict=True)
+    ]
     return data
 
 
@@ -97,6 +102,7 @@ def render(data: ReportData) -> str:
     parts = [
         sections.summary(data),
         sections.scores(data),
+        workload.sets(data),
         sections.columns(data),
         sections.pairs(data),
         sections.worst(data),
@@ -111,6 +117,7 @@ def render(data: ReportData) -> str:
     main = "\n".join(p for p in parts if p)
     titles = {
         "scores": "Scores",
+        "workload": "Asked for",
         "columns": "Columns",
         "pairs": "Pairs",
         "worst": "Worst cells",

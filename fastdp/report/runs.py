@@ -41,15 +41,21 @@ def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
     """
     if run is None:
         return None
-    privacy = get(run, "privacy", "statement")
-    if privacy is None and isinstance(run, Mapping) and "epsilon" in run:
-        privacy = run  # a bare privacy.json
+    privacy = statement_of(run)
     return {
         "promise": None if privacy is None else promise(privacy),
         "noise": noise(run, privacy, sizes or {}),
         "fit": fit(run),
         "stages": stages(run),
     }
+
+
+def statement_of(run: Any) -> Mapping | None:
+    """The privacy statement of a run, or of what is one itself."""
+    privacy = None if run is None else get(run, "privacy", "statement")
+    if privacy is None and isinstance(run, Mapping) and "epsilon" in run:
+        return run  # a bare privacy.json
+    return privacy
 
 
 def promise(statement: Mapping) -> dict:

@@ -11,7 +11,7 @@ weighs 1. Subsets of the items with three columns and more become candidates too
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -79,10 +79,16 @@ class Workload:
             self._weights[names] = BASE + (1 - BASE) * inside / self._total
         return self._weights[names]
 
-    def fared(self, model: Model, total: float) -> list[dict]:
-        """How each item came out, for the statement: the total variation that the noise of the best measured
-        marginal containing it leads one to expect (None: none was measured that contains it, so that the item
-        follows from smaller ones and has no error bar). From released numbers alone."""
+    def fared(
+        self, model: Model, total: float, distances: Mapping[Clique, tuple[float, float]] | None = None
+    ) -> list[dict]:
+        """How each item came out, for the statement, as total variations; from released numbers alone.
+
+        `expected_error`: what the noise of the best measured marginal that contains the item leads one to
+        expect (None: none was measured, the item follows from smaller ones). `distance`, `distance_error`:
+        how far the model is from the table, over merged codes, by a look at it (`distances`: L1 in rows and
+        standard error); None where no look was taken.
+        """
         out = []
         for clique, weight in self.items.items():
             errors = [
@@ -90,11 +96,23 @@ class Workload:
                 for axes, error in model.errors.items()
                 if set(clique) <= set(axes) and np.isfinite(error).all()
             ]
-            expected = None
+            expected = distance = distance_error = None
             if errors and total > 0:
                 filled = effective_cells(model.marginal(clique), min(errors))
                 expected = min(1.0, NOISE * float(min(errors)) * filled / (2 * total))
-            out.append({"columns": list(clique), "weight": weight, "expected_error": expected})
+            if clique in (distances or {}) and total > 0:
+                gap, sigma = (distances or {})[clique]
+                distance = min(1.0, max(0.0, gap / (2 * total)))
+                distance_error = sigma / (2 * total)
+            out.append(
+                {
+                    "columns": list(clique),
+                    "weight": weight,
+                    "expected_error": expected,
+                    "distance": distance,
+                    "distance_error": distance_error,
+                }
+            )
         return out
 
     def larger(self, domain: Domain) -> list[Clique]:
