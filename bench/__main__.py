@@ -172,6 +172,10 @@ BENCHES = {
             ),
         ),
     ),
+    "ranges": Bench(
+        "range queries on columns whose bounds and bins were found privately, beside bins in hindsight",
+        (("--tables", "lognormal", "ties", "--rows", "10000", "--seeds", "1", "--no-save"),),
+    ),
     "usercounts": Bench(
         "user counts: sprint 1 scores, and reach beside Polars",
         (

@@ -40,7 +40,7 @@ BEHIND_CORE = {"count", "bound"}
 MAY_HOLD_TABLES = {"tables", "engines", "release", "run", "evaluate", "report", "cli"}
 FITS_ON_PUBLIC_TABLES = {("public", "data"), ("public", "choice"), ("public", "archetypes", "fit")}
 LINES_KEPT_SHORT = ("fastdp", "csrc", "tests", "bench")
-MAY_RELEASE = {("release", "reserve"), ("release", "keyselect")}
+MAY_RELEASE = {("release", "reserve"), ("release", "keyselect"), ("release", "domain")}
 """What opens sessions: a mechanism is handed one and imports none of it."""
 
 

@@ -16,6 +16,7 @@ from .common import (
     Clip,
     Delta,
     DialectOption,
+    DomainOption,
     Epsilons,
     Json,
     MaxCells,
@@ -78,6 +79,8 @@ def options(
     "      --public trips-2019.parquet --out run\n"
     "  fastdp synth people.csv -e 1\n"
     "      (schema people.toml beside it, any table, delta 1e-9, folder people.synthetic)\n"
+    "  fastdp synth people.parquet -e 1 --domain private --user id\n"
+    "      (no schema: values, bounds and bins are found within the budget)\n"
     "  fastdp synth 'data/*.csv' -s people.toml -e 1 -d 1e-9 --memory 4G \\\n"
     "      --ledger budget.db --dataset people --out run\n"
     "  fastdp synth trips.parquet -m taxi-adagrid -e 1,10 -d 2.5e-5 --out both\n"
@@ -105,6 +108,10 @@ def synth(
     delta: Delta = 1e-9,
     mechanism: Mechanism = "auto",
     schema: SchemaOption = None,
+    domain: DomainOption = None,
+    user: Annotated[
+        str | None, typer.Option(help="With --domain private: the column that says whose row it is.")
+    ] = None,
     dialect: DialectOption = None,
     public: Annotated[
         str | None, typer.Option(help="Public data of the same schema: user ids, choices.")
@@ -175,7 +182,7 @@ def synth(
         if not data or data[0].startswith("table:") or "://" in data[0]:
             raise UsageError("name the run folder with --out")
         out = beside(data[0], ".synthetic")
-    if data and schema is None and load(mechanism).schema is None:
+    if data and schema is None and domain is None and load(mechanism).schema is None:
         schema = schema_beside(data[0])
     standing = interrupt.watch_run()
     with (
@@ -188,6 +195,8 @@ def synth(
             numbers if len(numbers) > 1 else numbers[0],
             delta,
             schema=schema,
+            domain=domain,
+            user=user,
             dialect=dialect_of(dialect),
             rows=rows,
             public=public,

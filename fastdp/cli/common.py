@@ -33,6 +33,13 @@ Delta = Annotated[float, typer.Option("--delta", "-d", help="Delta; far below 1 
 Epsilons = Annotated[
     str, typer.Option("--epsilon", "-e", help="Epsilon, or several: 1,10 (charged together).")
 ]
+DomainOption = Annotated[
+    str | None,
+    typer.Option(
+        "--domain",
+        help="private: no schema; values, bounds and bins are found within the budget (docs/domains.md).",
+    ),
+]
 DialectOption = Annotated[
     str | None,
     typer.Option(

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..schema import dtypes
 from ..schema.columns import Numeric, Tail
+from ..schema.epoch import time_range
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ def _limits(column: Numeric) -> tuple[float, float]:
         least, most = dtypes.int_range(column.dtype)
         # Doubles hold whole numbers exactly up to 2^53; beyond, the cast back could leave the type.
         low, high = max(low, least, -(2.0**53)), min(high, most, 2.0**53)
+    if column.timely:
+        least, most = time_range(column.dtype)
+        low, high = max(low, least), min(high, most)
     if dtypes.family(column.dtype) == "float" and column.dtype == "float32":
         widest = float(np.finfo(np.float32).max)
         low, high = max(low, -widest), min(high, widest)

@@ -20,7 +20,7 @@ from ..errors import UsageError
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
 from ..schema.derived import Derived, Timestamp, shift_parts, shifts_per_day
-from ..schema.epoch import since_1970
+from ..schema.epoch import per_unit, since_1970
 from .bins import Bins, bins_of, digits
 
 if TYPE_CHECKING:
@@ -324,4 +324,6 @@ def _drawn(
     core.draw(codes, *limits, bins.whole, unit, key, row, out)
     if family == "decimal":
         out *= 10 ** (dtypes.decimal_scale(column.dtype) - digits(column))
+    elif column.timely:
+        out *= per_unit(column.dtype)
     return _array(out, null, column.dtype)

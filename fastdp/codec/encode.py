@@ -16,9 +16,10 @@ from .._core import codes as core
 from ..errors import DataError, did_you_mean
 from ..schema.columns import Categorical, Column
 from ..schema.derived import Derived, Timestamp
+from ..schema.places import Places, places
 from .maps import Source, can_occur, dictionary_map, number_map
 from .policy import null_code, other_code
-from .text import text_codes
+from .text import as_number, text_codes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +77,8 @@ def _source_of(item: Field, kind: pa.DataType) -> Source:
             f"column {item.source!r} is {kind}, which cannot be read as {item.kind} ({item.dtype}); "
             "cast it, or correct the schema"
         )
-    if isinstance(item, Categorical) and not can_occur(item, source):
+    named = item.overflow.action == "value"  # every value counts as one that is listed
+    if isinstance(item, Categorical) and not named and not can_occur(item, source):
         raise DataError(
             f"column {item.source!r} is {kind}, and no value that the schema lists for it "
             f"({item.dtype}) can occur in such a column; correct the list, or cast the column"
@@ -148,6 +150,9 @@ def _encode(
         _encode_derived(item, chosen, array, out, keep)
         return
     source = _source_of(item, array.type)
+    if isinstance(item, Places):
+        _encode_places(source, array, out[item.name])
+        return
     if source.form in ("text", "dictionary"):
         indices, table = _dictionary(item, source, array)
         rule = dictionary_map(item, table)
@@ -160,6 +165,22 @@ def _encode(
         rule = cache[key]
         x, valid, bit0 = _buffers(source.plain(array))
     core.encode(x, rule, valid, bit0, out[item.name], keep)
+
+
+def _encode_places(source: Source, array: pa.Array, out: np.ndarray) -> None:
+    """Digits after the point; texts and dictionaries by the numbers that they spell."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if source.form in ("text", "dictionary") and not pa.types.is_floating(array.type):
+        numbers = [as_number(t) for t in source.binary(array).to_pylist()]
+        out[:] = places(np.array([np.nan if n is None else n for n in numbers], np.float64))
+        return
+    x, valid, _ = _buffers(source.plain(array))
+    out[:] = places(x if x.dtype.kind == "f" else x.astype(np.float64))
+    if valid is not None:
+        out[np.asarray(array.is_null())] = Places.null_places
 
 
 def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array, np.ndarray]:

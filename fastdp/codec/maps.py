@@ -14,7 +14,7 @@ import numpy as np
 from .._core import codes as core
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
-from ..schema.epoch import EPOCH, UNITS, since_1970
+from ..schema.epoch import EPOCH, UNITS, per_unit, since_1970
 from .policy import ends, nan_code, null_code, other_code
 from .text import parsed
 
@@ -229,7 +229,7 @@ def number_map(column: Column, source: Source) -> core.Map:
         "null": null_code(column),
     }
     if isinstance(column, Numeric):
-        return _edge_map(column, scale, sides)
+        return _edge_map(column, scale, per_unit(column.dtype) if column.timely else 1, sides)
     if isinstance(column, Integer) and scale == 0:
         return core.Map(core.AFFINE, lo=column.min, count=column.base, **sides)
     if isinstance(column, Integer):
@@ -238,7 +238,7 @@ def number_map(column: Column, source: Source) -> core.Map:
     return _key_map(column, source, scale, sides)
 
 
-def _edge_map(column: Numeric, scale: int, sides: dict[str, int]) -> core.Map:
+def _edge_map(column: Numeric, scale: int, units: int, sides: dict[str, int]) -> core.Map:
     table = [sides["below"], *range(column.base), sides["above"]]
     if math.isinf(column.edges[0]):
         table[0] = 0
@@ -249,7 +249,7 @@ def _edge_map(column: Numeric, scale: int, sides: dict[str, int]) -> core.Map:
         if math.isinf(edge):
             whole.append(_I64.max if edge > 0 else _I64.min)
         else:
-            exact = math.ceil(Decimal(repr(edge)).scaleb(scale))
+            exact = math.ceil(Decimal(repr(edge)).scaleb(scale) * units)
             whole.append(min(max(exact, _I64.min), _I64.max))
     return core.Map(
         core.EDGES, count=len(column.edges), ikeys=whole, fkeys=column.edges, table=table, **sides

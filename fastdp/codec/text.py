@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from ..schema.derived import Derived
 
 
+def as_number(text: bytes | None) -> float | None:
+    """The number that a text spells, as a float; None where it spells none, or is null."""
+    number = None if text is None else _number(text)
+    return None if number is None else float(number)
+
+
 def _number(text: bytes) -> float | int | None:
     """The number a text spells, None where it spells none."""
     if b"_" in text:
@@ -72,6 +78,8 @@ def _text_rule(column: Column) -> Callable[[bytes], int]:
     if isinstance(column, Categorical) and kind == "string":
         code_of = {str(v).encode(): code for code, v in enumerate(column.values)}
         return lambda text: code_of.get(text, other)
+    if kind in ("date", "timestamp") and isinstance(column, Numeric):
+        return _time_rule(column)
     if kind in ("date", "timestamp"):
         assert isinstance(column, Categorical)
         listed = {_listed_moment(column, str(v).encode()): code for code, v in enumerate(column.values)}
@@ -99,6 +107,26 @@ def _text_rule(column: Column) -> Callable[[bytes], int]:
         return other if code is None else code
 
     return number
+
+
+def _time_rule(column: Numeric) -> Callable[[bytes], int]:
+    """Texts that spell dates or times to the bins of a column of them; a second has begun when it counts."""
+    (low, high), other, null = ends(column), other_code(column), null_code(column)
+    day, tz = dtypes.family(column.dtype) == "date", getattr(dtypes.arrow(column.dtype), "tz", None)
+
+    def code(text: bytes) -> int:
+        moment = _moment(text)
+        if moment is None:
+            return other if text.strip() else null
+        try:
+            passed = since_1970(moment.date().isoformat() if day else moment.isoformat(), "s", tz)
+        except OverflowError:
+            return other
+        value = passed // 86_400 if day else passed
+        inside = column.code_of(value)
+        return inside if inside is not None else low if value < column.edges[0] else high
+
+    return code
 
 
 def _code_of(column: Column, value: Any) -> int | None:

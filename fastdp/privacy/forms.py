@@ -19,6 +19,7 @@ _MECHANISMS = {
     "gaussian": "rounded Gaussian mechanism",
     "discrete-laplace": "discrete Laplace mechanism",
     "exponential": "exponential mechanism",
+    "threshold": "rounded Gaussian mechanism with a threshold",
 }
 
 
@@ -187,6 +188,8 @@ def _counts(statement: Mapping[str, Any]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for part in statement["parts"]:
         for release in part["releases"]:
+            if release["law"] == "none":  # made of other releases, and listed for its hash
+                continue
             counts[release["law"]] = counts.get(release["law"], 0) + 1
     return counts
 
@@ -222,9 +225,12 @@ def _other_runs(statement: Mapping[str, Any]) -> str:
 def _tuning(statement: Mapping[str, Any]) -> str:
     chosen = any("clip_choice" in part for part in statement["parts"])
     clip = "chosen in the run and charged" if chosen else "fixed before the run"
+    schema = "the schema must come from public knowledge"
+    if found := statement["schema"].get("found"):
+        schema += f", but for the domains of {', '.join(found['columns'])}, which were found in the run"
     return (
         f"the bound on contributions was {clip}; whatever a mechanism chooses it chooses from its own noisy "
-        "releases, all listed and charged; the schema must come from public knowledge"
+        f"releases, all listed and charged; {schema}"
     )
 
 

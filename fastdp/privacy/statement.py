@@ -22,7 +22,7 @@ from ..errors import RunError
 from ..measurement import SCALE
 from . import clip as clip_rules
 from . import noise
-from .accountant import BoundedRange, Event, Gaussian, Pure, event_from_dict
+from .accountant import BoundedRange, Event, Gaussian, Pure, Threshold, event_from_dict
 from .budget import combined_mu, epsilon_at, pure_epsilon
 from .chain import part_admits
 from .distance import PURE, SHARE, added_delta
@@ -41,6 +41,9 @@ LAWS: dict[tuple[str, str], type] = {
     ("user_histogram", "discrete-laplace"): Pure,
     ("select", "exponential"): BoundedRange,
     ("distances", "gaussian"): Gaussian,
+    ("grid", "gaussian"): Gaussian,
+    ("keys", "threshold"): Threshold,
+    ("schema", "none"): Gaussian,
 }
 """What a run releases, and the law it is charged by."""
 
@@ -57,8 +60,13 @@ WRITER_NOTE = (
 )
 """What a statement says where `schema.dialect.trusts_writer`."""
 
+SCHEMA_PUBLIC = "the schema, its code lists, bin edges and bounds, which must come from public sources"
+SCHEMA_FOUND = (
+    "of the schema, all but the values, edges and bounds of the columns under schema.found, which were found "
+    "privately and are covered; the rest must come from public sources"
+)
 NOT_PROTECTED = (
-    "the schema, its code lists, bin edges and bounds, which must come from public sources",
+    SCHEMA_PUBLIC,
     "the public data named here, and everything learnt from it",
     "facts about groups: the promise weakens with the number of users that act together",
     "what the synthetic data teaches about the population, which holds whether or not a given user is in the "
@@ -99,9 +107,11 @@ def build(
     public_data: Sequence[Mapping] = (),
     notes: Sequence[str] = (),
     only: int | None = None,
+    found: Mapping | None = None,
 ) -> dict:
     """The statement of a run. Epsilon, delta and mu are those of all parts together, by their upper bounds:
-    they hold however the run chose its measurements."""
+    they hold however the run chose its measurements. `found`: which of the schema's columns were found in the
+    run."""
     caps = [event_from_dict(p["event"]) for p in parts]
     delta = parts[0]["asked"]["delta"]
     method = parts[0]["asked"]["method"]
@@ -134,10 +144,13 @@ def build(
             "name": schema.name,
             "sha256": schema.digest(),
             "provenance": schema.provenance or "not stated",
+            **({} if found is None else {"found": dict(found)}),
         },
         "mechanism": dict(mechanism or {}),
         "public_data": [dict(p) for p in public_data],
-        "not_protected": list(NOT_PROTECTED),
+        "not_protected": [
+            SCHEMA_FOUND if found is not None and text == SCHEMA_PUBLIC else text for text in NOT_PROTECTED
+        ],
         "ledger": dict(reference),
         "versions": versions(),
     }
@@ -184,8 +197,8 @@ def weak_promise(epsilon: float, delta: float) -> list[str]:
 
 
 def draws_of(parts: Sequence[Mapping]) -> int:
-    """How many random numbers the releases of all parts took."""
-    return sum(int(r["count"]) for p in parts for r in p["releases"])
+    """How many random numbers the releases of all parts took; of keys, whose number is private, at most."""
+    return sum(int(r.get("draws", r["count"])) for p in parts for r in p["releases"])
 
 
 def _unit(schema: Schema, kind: str) -> dict:
@@ -353,9 +366,16 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
     if not _whole(release["count"]) and release["count"] != 0:
         yield "its number of answers must be a whole number"
         return
+    if kind == "schema":
+        if event != Gaussian(0.0):
+            yield "a finished schema is made of what was released, and costs nothing"
+        return
     if kind == "marginal" and release["sensitivity"] != clip:
         yield "a marginal's sensitivity must be the clip"
-    if kind == "user_histogram":
+    if kind == "grid" and not (_whole(release["clip"]) and release["sensitivity"] == release["clip"]):
+        yield "the sensitivity of a domain's cells must be their clip"
+        return
+    if kind in ("user_histogram", "keys"):
         bound = release["cap"] if law == "discrete-laplace" else math.sqrt(release["cap"])
         if not _whole(release["cap"]) or not _close(release["sensitivity"], bound):
             yield "its sensitivity is not that of its cap"
@@ -374,17 +394,29 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
         yield "its sensitivity must be positive"
         return
     # the type that LAWS asks for says the law of the noise
-    if isinstance(event, Gaussian):
-        squared = release["cap"] if kind == "user_histogram" else release["sensitivity"] ** 2
+    if isinstance(event, Gaussian | Threshold):
+        squared = release["cap"] if kind in ("user_histogram", "keys") else release["sensitivity"] ** 2
         if kind == "distances":
             squared = norm2 * clip**2
         # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least this
         if Fraction(release["sigma"]) ** 2 * Fraction(event.mu) ** 2 < squared:
             yield "its noise is too small for its sensitivity and mu"
+        if isinstance(event, Threshold):
+            bar = least_threshold(release["sigma"], release["cap"], event.delta)
+            if not release["threshold"] >= bar * (1 - 1e-9):
+                yield "its threshold is too low for its noise and delta"
     elif isinstance(event, Pure):
         least = laplace_std(release["sensitivity"] / event.epsilon)
         if release["sigma"] < least * (1 - 1e-9):
             yield "its noise is too small for its sensitivity and epsilon"
+
+
+def least_threshold(sigma: float, cap: int, delta: float) -> float:
+    """Users above which values may be kept: those of one user alone, `cap` of them counted once each, pass
+    with probability at most delta together (docs/privacy-keys.md)."""
+    from scipy.special import ndtri
+
+    return 1 + sigma * float(-ndtri(delta / cap)) * (1 + 1e-9)
 
 
 def _whole(value: Any) -> bool:

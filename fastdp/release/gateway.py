@@ -66,6 +66,7 @@ class Session:
     """
 
     __slots__ = (
+        "__about",
         "__choice",
         "__choosing",
         "__clip",
@@ -107,8 +108,13 @@ class Session:
         asked: Mapping,
         unit: str = "user",
         seed: int | None = None,
+        first_step: int = 0,
+        released: Sequence[Mapping] = (),
+        about: Mapping | None = None,
         _trace: Callable[[str], None] | None = None,
     ):
+        """`first_step`, `released`: steps of this part that came before, and what they released. `about`:
+        public facts that belong to every question besides what is asked."""
         self.schema: Schema = engine.schema
         self.domain: Domain = engine.schema.domain
         self.unit, self.cap = unit, cap
@@ -123,8 +129,8 @@ class Session:
         self.__reservation = reservation
         self.__part, self.__process = part, os.getpid()
         self.__seed = seed
-        self.__step = 0
-        self.__releases: list[dict] = []
+        self.__step, self.__about = first_step, dict(about or {})
+        self.__releases: list[dict] = [dict(r) for r in released]
         self.__scores: tuple[str, np.ndarray] | None = None
         self.__grids = EstimateGrids()
         self.__lock = threading.Lock()
@@ -392,7 +398,7 @@ class Session:
         with self.__lock:
             number, part = self.__step, self.__part
             stored = self.__reservation.enter(
-                part, number, digest(question), label, events, draws=draws, group=self.__event
+                part, number, digest(question | self.__about), label, events, draws=draws, group=self.__event
             )
             self.__trace("entered")
             if stored is None:

@@ -13,7 +13,7 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,8 @@ from ..privacy.accountant import Threshold
 from ..privacy.budget import to_dict
 from ..privacy.chain import digest
 from ..privacy.distance import allowed_draws
-from ..privacy.ledger import LOCAL, Ledger
-from ..privacy.statement import KEYS_NOTE
+from ..privacy.ledger import LOCAL, Ledger, Reservation
+from ..privacy.statement import KEYS_NOTE, least_threshold
 from ..privacy.unit import Unit
 from ..tables.userids import UserIndex
 
@@ -97,7 +97,7 @@ def select_keys(
     run: a name, by which an interrupted run can be resumed. seed: for tests only, fixes the noise. Empty
     values (null) are no keys; they follow the schema's null policy.
     """
-    source_name, dtype = _column(schema, column)
+    _check_kind(schema, column)
     if isinstance(keys_per_user, bool) or int(keys_per_user) != keys_per_user or keys_per_user < 1:
         raise UsageError(f"keys_per_user must be a whole number >= 1, got {keys_per_user!r}")
     if not 0 < threshold_share < 1:
@@ -108,24 +108,11 @@ def select_keys(
         raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
     cap = 1 if schema.user is None else int(keys_per_user)
     lost = delta * threshold_share
-    event = Threshold(gdp.mu_from(epsilon, math.nextafter(delta - lost, 0.0) * (1 - 2.0**-40)), lost)
-    width = scale.gaussian_sigma(cap * SCALE**2, event.mu)
-    scale.check_gaussian(width, None, cap * SCALE**2, event.mu)
-    bar = threshold(width, cap, lost)
-    if seed is None and allowed_draws(epsilon, delta) < MOST_KEYS:
-        raise PrivacyError(
-            f"key selection at epsilon {epsilon:g} and delta {delta:g}: the noise sampler's own distance "
-            "from its law, times e^epsilon, is not far below delta for a column of unknown size; ask for a "
-            "smaller epsilon or a larger delta. Nothing was read or drawn"
-        )
+    event = Threshold(gdp.mu_from(epsilon, less(delta, lost)), lost)
+    if seed is None:
+        check_draws(epsilon, delta)
     agreed = crosscheck.agree([event], epsilon, delta)
-    question = {
-        "kind": "keys",
-        "column": column,
-        "cap": cap,
-        "event": to_dict(event),
-        "schema": schema.digest(),
-    }
+    question = key_question(schema, column, cap, event)
 
     if ledger is None:
         if dataset is not None:
@@ -142,10 +129,9 @@ def select_keys(
         draws=None if seed is not None else MOST_KEYS,
         about={"mechanism": f"keys of {column}"},
     )
-    arrays = reservation.enter(0, 0, digest(question), f"keys of {column}", [event], draws=MOST_KEYS)
-    if arrays is None:
-        arrays = reservation.store(0, 0, _guarded(source, schema, source_name, dtype, cap, width, bar, seed))
-    values = tuple(json.loads(arrays[0].tobytes().decode()))
+    values, users, noise_facts = release_keys(
+        reservation, 0, 0, source, schema, column, cap, event, f"keys of {column}", seed
+    )
     statement = {
         "kind": "keys",
         "private": seed is None,
@@ -155,21 +141,70 @@ def select_keys(
         "event": to_dict(event),
         "unit": schema.user or "row",
         "keys_per_user": cap,
-        "sigma": width / SCALE,
-        "threshold": bar / SCALE,
+        **noise_facts,
         "second": agreed,
         "ledger": reservation.describe()["reference"],
     }
     reservation.finish()
-    return Keys(column, values, arrays[1], statement)
+    return Keys(column, values, users, statement)
+
+
+def less(delta: float, lost: float) -> float:
+    """What of delta is left for the noise, rounded down: the mu of this and a threshold of `lost` meet
+    delta."""
+    return math.nextafter(delta - lost, 0.0) * (1 - 2.0**-40)
+
+
+def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:
+    """PrivacyError where columns of unknown size could take more random numbers than delta allows."""
+    if allowed_draws(epsilon, delta) < MOST_KEYS * columns:
+        raise PrivacyError(
+            f"key selection at epsilon {epsilon:g} and delta {delta:g}: the noise sampler's own distance "
+            "from its law, times e^epsilon, is not far below delta for a column of unknown size; ask for a "
+            "smaller epsilon or a larger delta. Nothing was read or drawn"
+        )
+
+
+def key_question(schema: Schema, column: str, cap: int, event: Threshold) -> dict:
+    """All that decides what a step releases."""
+    about = {"kind": "keys", "column": column, "cap": cap, "event": to_dict(event)}
+    return {**about, "schema": schema.digest()}
+
+
+def release_keys(
+    reservation: Reservation,
+    part: int,
+    number: int,
+    source: Any,
+    schema: Schema,
+    column: str,
+    cap: int,
+    event: Threshold,
+    label: str,
+    seed: int | None,
+    trace: Callable[[str], None] = lambda point: None,
+) -> tuple[tuple[int | str, ...], np.ndarray, dict[str, float]]:
+    """One step of a reservation: (values kept, noisy users of each, sigma and threshold in users)."""
+    width = scale.gaussian_sigma(cap * SCALE**2, event.mu)
+    scale.check_gaussian(width, None, cap * SCALE**2, event.mu)
+    bar = threshold(width, cap, event.delta)
+    item = schema.columns[column]
+    question = digest(key_question(schema, column, cap, event))
+    arrays = reservation.enter(part, number, question, label, [event], draws=MOST_KEYS)
+    trace("entered")
+    if arrays is None:
+        arrays = _guarded(source, schema, item.source, item.dtype, cap, width, bar, seed)
+        trace("drawn")
+        arrays = reservation.store(part, number, arrays)
+        trace("stored")
+    values = tuple(json.loads(arrays[0].tobytes().decode()))
+    return values, arrays[1], {"sigma": width / SCALE, "threshold": bar / SCALE}
 
 
 def threshold(width: float, cap: int, delta: float) -> int:
     """Noisy counts above this (grid units) are kept: one user's values, counted once each, pass with
     probability at most delta together: cap * P(N(0, width^2) > threshold - SCALE) <= delta. Rounded up."""
-    from scipy.special import ndtri
-
-    return SCALE + math.ceil(width * float(-ndtri(delta / cap)) * (1 + 1e-9)) + 1
+    return math.ceil(least_threshold(width / SCALE, cap, delta) * SCALE) + 1
 
 
 def _guarded(source, schema: Schema, name: str, dtype: str, cap: int, width, bar, seed) -> list[np.ndarray]:
@@ -311,8 +346,8 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
         raise DataError(f"{part.where}: column {name!r} does not hold {dtype}") from None
 
 
-def _column(schema: Schema, column: str) -> tuple[str, str]:
-    """(source column, type) of a categorical column of whole numbers or text."""
+def _check_kind(schema: Schema, column: str) -> None:
+    """UsageError where the column is not a categorical one of whole numbers or text."""
     from ..schema import dtypes
 
     if column not in schema.columns:
@@ -320,7 +355,6 @@ def _column(schema: Schema, column: str) -> tuple[str, str]:
     key_column = schema.columns[column]
     if key_column.kind != "categorical" or dtypes.family(key_column.dtype) not in ("int", "string"):
         raise UsageError(f"column {column!r}: keys are for categorical columns of whole numbers or text")
-    return key_column.source, key_column.dtype
 
 
 def _mix(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -14,13 +14,13 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PrivacyError, UsageError
 from ..privacy import calibrate, crosscheck, statement
-from ..privacy.accountant import Event, Gaussian, Pure
+from ..privacy.accountant import GAUSSIAN, Event, Gaussian, Pure, Threshold
 from ..privacy.budget import epsilon_at
 from ..privacy.chain import digest
 from ..privacy.clip import PRIVATE, resolve
@@ -28,7 +28,9 @@ from ..privacy.distance import check_sampler
 from ..privacy.ledger import LOCAL, Ledger, Reservation
 from ..privacy.unit import Unit
 from ..tables.bound import check_clip
+from .domain import DomainCosts, Learning, Opener, check_askable, clip_of
 from .gateway import Session
+from .keyselect import check_draws, less
 
 if TYPE_CHECKING:
     from ..engines import Counter
@@ -47,7 +49,8 @@ class BudgetRequest:
     session, up to that bound, by `Session.choose_clip`; without a user column always 1). `method`: how
     epsilon and delta become noise ("gdp", "classic-rdp", "classic-gaussian"). `pure`: only pure (Laplace)
     releases will be made and epsilon holds at delta 0; a delta of 0 implies it. `unit`: "user", or "event"
-    where each row (or each user's rows of one key) is protected by itself.
+    where each row (or each user's rows of one key) is protected by itself. `domain`: what finding the
+    schema's private columns takes of it.
     """
 
     epsilon: float
@@ -56,6 +59,7 @@ class BudgetRequest:
     method: str = "gdp"
     pure: bool = False
     unit: str = "user"
+    domain: DomainCosts | None = None
 
     def __post_init__(self):
         if not 0 < self.epsilon < math.inf:
@@ -73,7 +77,15 @@ class BudgetRequest:
         """The upper bound on what this part may spend."""
         if self.pure:
             return Pure(float(self.epsilon))
+        lost = 0.0 if self.domain is None else self.domain.keys_delta
+        if lost:
+            mu = calibrate.mu_of_method(self.epsilon, less(self.delta, lost), self.method)
+            return Threshold(mu, lost)
         return Gaussian(calibrate.mu_of_method(self.epsilon, self.delta, self.method))
+
+    def described(self) -> dict:
+        """Its fields, for a digest; those of domains only where there are any."""
+        return {k: v for k, v in asdict(self).items() if k != "domain" or v is not None}
 
 
 def chooses(schema: Schema, ask: BudgetRequest) -> bool:
@@ -114,6 +126,7 @@ def reserve(
         For people who look at the ledger: mechanism, folder.
     """
     asks = list(asks)
+    asks, domain_part = with_domain(schema, asks)
     if not asks or len({a.delta for a in asks}) != 1 or len({a.unit for a in asks}) != 1:
         raise UsageError("a run needs at least one epsilon, and one delta and unit for all of them")
     if ledger is not None and seed is not None:
@@ -125,6 +138,8 @@ def reserve(
     delta = asks[0].delta
     joint = epsilon_at(caps, delta)
     draws = None if seed is not None else check_sampler(joint, delta)
+    if seed is None and any(c.keyed for c in schema.pending.values()):
+        check_draws(joint, delta, 1 + len(schema.pending))
     for ask, cap in zip(asks, caps, strict=True):
         agreed = crosscheck.agree([cap], ask.epsilon, delta)
     if len(caps) > 1:
@@ -138,7 +153,7 @@ def reserve(
         ledger = Ledger(ledger, _trace=_trace)
     whole = digest(
         {
-            "asks": [asdict(a) for a in asks],
+            "asks": [a.described() for a in asks],
             "clips": clips,
             "plan": plan,
             "schema": schema.digest(),
@@ -148,7 +163,20 @@ def reserve(
     name = uuid.uuid4().hex if run is None else run
     unit = Unit.of(schema, asks[0].unit)
     reservation = ledger.reserve(dataset, name, caps, whole, unit=unit, draws=draws, about=about)
-    return Reserved(schema, asks, clips, caps, reservation, agreed, seed, _trace)
+    return Reserved(schema, asks, clips, caps, reservation, agreed, seed, _trace, domain_part)
+
+
+def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[BudgetRequest], int | None]:
+    """The asks, and which of them pays for finding the schema's private columns: that of the largest epsilon,
+    whose noise is the least."""
+    asks = list(asks)
+    if not schema.pending or not asks:
+        return asks, None
+    for ask in asks:
+        check_askable(schema, pure=ask.pure, unit=ask.unit)
+    payer = max(range(len(asks)), key=lambda i: asks[i].epsilon)
+    asks[payer] = replace(asks[payer], domain=DomainCosts.of(schema, asks[payer].delta))
+    return asks, payer
 
 
 class Reserved:
@@ -165,16 +193,49 @@ class Reserved:
         agreed: Any,
         seed: int | None,
         trace: Callable[[str], None] | None = None,
+        domain_part: int | None = None,
     ):
         self.schema, self.asks, self.clips, self.caps = schema, asks, clips, caps
         self.reservation, self.agreed = reservation, agreed
         self.run = reservation.run
         self._seed, self._trace = seed, trace
         self._sessions: list[Session] = []
+        self._domain_part = domain_part
+        self.learnt: Learning | None = None
+
+    def learn(self, source: Any, open_engine: Opener, check: Callable[[], None] = lambda: None) -> Schema:
+        """The schema with its private columns found, within the reservation; from now on the run's. The
+        `source` is read again for every step that is not stored."""
+        part = self._domain_part
+        if part is None:
+            return self.schema
+        ask, cap = self.asks[part], self.caps[part]
+        assert ask.domain is not None and isinstance(cap, Gaussian | Threshold)
+        learning = Learning(
+            self.schema,
+            self.reservation,
+            part,
+            mu=cap.mu * (1 - SLACK),
+            costs=ask.domain,
+            clip=1 if ask.unit == "event" else clip_of(ask.clip, self.schema),
+            unit=ask.unit,
+            asked_for=self._asked(ask),
+            cap=cap,
+            seed=self._seed,
+            trace=self._trace or (lambda point: None),
+        )
+        self.schema = learning.finish(source, open_engine, check)
+        self.learnt = learning
+        return self.schema
+
+    def _asked(self, ask: BudgetRequest) -> dict:
+        return {"epsilon": ask.epsilon, "delta": ask.delta, "method": "pure" if ask.pure else ask.method}
 
     def sessions(self, engine: Counter) -> list[Session]:
         """One session per epsilon asked for, in order. The engine must count by the schema that was reserved
         for."""
+        if self.schema.pending:
+            raise PrivacyError("the schema's private columns are not found yet; nothing can be counted")
         if engine.schema.digest() != self.schema.digest():
             raise PrivacyError("the engine counts by another schema than the run was reserved for")
         by_user = self.schema.user is not None and self.asks[0].unit == "user"
@@ -185,9 +246,11 @@ class Reserved:
             )
         self._sessions = []
         for i, (ask, clip, cap) in enumerate(zip(self.asks, self.clips, self.caps, strict=True)):
-            mu = cap.mu * (1 - SLACK) if isinstance(cap, Gaussian) else None
+            mu = cap.mu * (1 - SLACK) if isinstance(cap, GAUSSIAN) else None
             pure = cap.epsilon * (1 - SLACK) if isinstance(cap, Pure) else None
-            asked = {"epsilon": ask.epsilon, "delta": ask.delta, "method": "pure" if ask.pure else ask.method}
+            before = self.learnt if self.learnt is not None and i == self._domain_part else None
+            if before is not None:
+                mu = before.left * (1 - SLACK)
             self._sessions.append(
                 Session(
                     engine,
@@ -198,9 +261,11 @@ class Reserved:
                     cap=cap,
                     mu=mu,
                     pure=pure,
-                    asked=asked,
+                    asked=self._asked(ask),
                     unit=ask.unit,
                     seed=self._seed,
+                    first_step=0 if before is None else before.steps,
+                    released=() if before is None else before.releases,
                     _trace=self._trace,
                 )
             )
@@ -234,6 +299,7 @@ class Reserved:
             public_data=public_data,
             notes=notes,
             only=only,
+            found=None if self.learnt is None else self.learnt.described(),
         )
 
     def finish(self, published: Sequence[str] = ()) -> None:

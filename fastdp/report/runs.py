@@ -125,7 +125,7 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
         values = get(m, "values")
         cells = get(m, "count") if values is None else np.asarray(values).size
         # A histogram of users is no marginal of the table: its keys are not the schema's columns.
-        counted = get(m, "kind") == "user_histogram"
+        counted = get(m, "kind") in ("user_histogram", "grid", "keys")
         histogram = counted or not clique or any(c not in sizes for c in clique)
         if not histogram:
             cells = math.prod(sizes[c] for c in clique)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,44 @@ def open_counting(
     table = read(source, schema, threads=threads)
     reading = _reading(table.rows, table.users, table._dropped, table._malformed)
     return Counting(local(table, threads), table, table.close, reading)
+
+
+@contextlib.contextmanager
+def counting_for(
+    source: Any, schema: Schema, engine: str | None, partitions: int | None, threads: int | None
+) -> Iterator[Counter]:
+    """An engine over the source for a few counts; closed afterwards."""
+    counting = open_counting(source, schema, engine, partitions, threads)
+    try:
+        yield counting.counter
+    finally:
+        counting.close()
+
+
+def check_source(source: Any, schema: Schema | None) -> None:
+    """Raises what is wrong with a source whose domains are to be found, before anything is charged: rows that
+    are encoded already, that can be read only once, and with a schema columns that are missing or of a wrong
+    type."""
+    from ..engines import spark
+    from ..tables.ingest import checked_columns, guarded
+    from ..tables.objects import read_once
+    from ..tables.sources import open_parts
+
+    if spark.is_spark(source):
+        raise UsageError(
+            "a private domain is not found in a Spark DataFrame: write it to Parquet and give the path, or "
+            "give a schema with the domain written down"
+        )
+    if is_table(source):
+        raise UsageError("a private domain is found from values; a fastdp.Table is encoded: give its source")
+    if read_once(source):
+        raise UsageError(
+            f"a {type(source).__name__} can be read only once, and finding a private domain reads the rows "
+            "several times: write it to a file, or give a frame or table"
+        )
+    if schema is not None:
+        checked = schema
+        guarded(lambda: checked_columns(open_parts(source, checked.dialect), checked.stand_in()))
 
 
 def _reading(rows: int, users: int, dropped: int, malformed: int) -> dict[str, int]:

@@ -16,6 +16,18 @@ from ..mechanisms import recipe as recipes
 from ..mechanisms.parts.common import users_share
 from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
+from ..privacy.statement import least_threshold
+from ..release.cells import SURE
+from ..release.domain import (
+    ROUNDS,
+    DomainCosts,
+    check_askable,
+    clip_of,
+    column_mu,
+    keys_cap,
+    keys_event,
+)
+from ..release.keyselect import less
 from .plantext import plan_text
 from .stopping import plan_note
 
@@ -42,6 +54,38 @@ class Line:
     sigma: float
     detectable: float
     note: str = ""
+
+
+@dataclass(frozen=True)
+class DomainLine:
+    """What finds one private column: noise of a cell of the last partition, in rows, or of a value's users;
+    `bar`: rows or users from which on something is found."""
+
+    column: str
+    how: str
+    sigma: float
+    bar: float
+
+
+def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tuple[DomainLine, ...]:
+    """How the schema's private columns would be found, from public facts alone."""
+    if not schema.pending:
+        return ()
+    own = column_mu(schema, mu, costs)
+    lines = []
+    for name, column in schema.pending.items():
+        if column.keyed:
+            cap, event = keys_cap(schema, column), keys_event(schema, mu, costs)
+            sigma = math.sqrt(cap) / own
+            bar = least_threshold(sigma, cap, event.delta)
+            lines.append(DomainLine(name, f"values of enough users, {cap} of each user's", sigma, bar))
+            continue
+        sigma = clip / (own * math.sqrt(ROUNDS[-1]))
+        how = "span of time" if column.wanted == "timestamp" else f"bounds and at most {column.bins} bins"
+        if column.low is not None and column.high is not None:
+            how = f"at most {column.bins} bins between public bounds"
+        lines.append(DomainLine(name, how, sigma, sigma * SURE))
+    return tuple(lines)
 
 
 @dataclass(frozen=True)
@@ -88,6 +132,9 @@ class Plan:
     clip_options: tuple[ClipOption, ...] = ()
     clip_noise: float | None = None
     model_exact: bool = True
+    domain: tuple[DomainLine, ...] = ()
+    domain_share: float = 0.0
+    domain_delta: float = 0.0
 
     def __str__(self) -> str:
         return plan_text(self)
@@ -143,13 +190,17 @@ def plan(
     from .._util.threads import resolve
 
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory)
-    schema = resolve_schema(schema, recipe)
+    asked = resolve_schema(schema, recipe)
     check_budget(epsilon, delta)
+    schema, costs = asked.stand_in(), DomainCosts.of(asked, delta)
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)
     bound = resolve_clip(config.clip, schema)
     config.check(schema)
     pure = config.pure
-    mu = mu_of(epsilon, delta, "laplace" if pure else config.calibration)
+    check_askable(asked, pure=pure or delta == 0, unit=config.unit)
+    whole = mu_of(epsilon, less(delta, costs.keys_delta) if costs.keys_delta else delta,
+                  "laplace" if pure else config.calibration)  # fmt: skip
+    mu = whole * math.sqrt(1 - costs.share)
     outline = config.outline(schema.domain, public=public is not False, user=schema.user is not None)
     lines = []
     for p in outline.measurements:
@@ -175,7 +226,7 @@ def plan(
         float(epsilon),
         float(delta),
         config.calibration,
-        mu,
+        whole,
         bound,
         "event" if config.unit == "event" else schema.user or "row",
         tuple(lines),
@@ -187,9 +238,12 @@ def plan(
         seconds,
         rows,
         (*outline.notes, *_drowned(config, schema, outline, mu, bound, rows), plan_note(config)),
-        0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / mu),
+        0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / whole),
         *_clip(public, bound, mu, config, schema, outline, rows),
         model_exact=largest.exact,
+        domain=domain_lines(asked, whole, costs, clip_of(config.clip, asked)),
+        domain_share=costs.share,
+        domain_delta=costs.keys_delta,
     )
 
 
@@ -290,9 +344,43 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
         raise UsageError(
             f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (--schema, or a file "
             "of the data's name ending in .toml beside the data). Write it from public knowledge, or begin "
-            "with `fastdp schema draft PUBLIC --out NAME.toml` on data that is public, never on private data"
+            "with `fastdp schema draft PUBLIC --out NAME.toml` on data that is public, never on private "
+            "data. Or let the run find values, bounds and bins within its budget: --domain private "
+            "(domain='private'), with the user column as --user"
         )
     return Schema.of(schema)
+
+
+def asked_schema(
+    source: Any,
+    schema: Schema | str | PathLike | None,
+    domain: str | None,
+    user: str | None,
+    recipe: recipes.Recipe,
+    dialect: Any = None,
+) -> Schema | str | PathLike | None:
+    """The schema of a run that was given `domain` or `user`: the source's own columns and types with private
+    domains, where no schema is given. UsageError where they do not fit together."""
+    from ..schema.dialect import Dialect
+    from ..tables.columns import asked_of
+    from .counting import check_source
+
+    if domain is not None and domain != PRIVATE:
+        raise UsageError(f'domain must be "private", got {domain!r}')
+    if domain is None:
+        raise UsageError("user= names the user column where domain='private' and no schema is given")
+    check_source(source, None)
+    if schema is None and recipe.schema is None:
+        return asked_of(source, user, None if dialect is None else Dialect.from_plain(dialect))
+    if user is not None:
+        raise UsageError("user= is for runs without a schema: the schema names its user column itself")
+    schema = resolve_schema(schema, recipe)
+    if not schema.pending:
+        raise UsageError(
+            "the schema has no column with a private domain: mark those that are to be found with "
+            'domain = "private" (docs/domains.md), or leave the schema out'
+        )
+    return schema
 
 
 def check_budget(epsilon: float, delta: float) -> None:

@@ -16,6 +16,7 @@ def plan_text(plan: Plan) -> str:
         f"{plan.mechanism}, epsilon {plan.epsilon:g}, delta {plan.delta:g} ({plan.calibration}): "
         f"mu {plan.mu:.4f}, clip {clip}, unit {plan.unit}"
     ]
+    lines += _domain(plan)
     heads = ("marginal", "cells", "times", "noise per cell (rows)", "detectable count", "")
     rows = [
         (
@@ -44,6 +45,18 @@ def plan_text(plan: Plan) -> str:
         lines.append(f"clip {plan.clip} loses {plan.clip_bias:.2%} of the public rows{better}")
     lines += [f"Note: {note}." for note in plan.notes]
     return "\n".join(lines)
+
+
+def _domain(plan: Plan) -> list[str]:
+    """What is found before anything else is measured."""
+    if not plan.domain:
+        return []
+    heads = ("private domain", "noise (rows or users)", "seen from", "")
+    rows = [(d.column, f"{d.sigma:,.1f}", f"{d.bar:,.0f}", d.how) for d in plan.domain]
+    paid = f"domains: at most {plan.domain_share:.1%} of mu^2"
+    if plan.domain_delta:
+        paid += f" and {plan.domain_delta:g} of delta"
+    return [*table([heads, *rows]), paid + "; sizes below are guesses, what is measured has the rest"]
 
 
 def _model(plan: Plan) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..errors import RunError
 from ..measurement import SCALE
+from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.unit import Unit
 
 MOST_JSON = 256 << 20
@@ -256,6 +257,34 @@ def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     unit = Unit.of(schema, stated["kind"])
     if any(stated.get(k, v) != v for k, v in unit.to_dict().items()):
         yield "the statement's unit is not one of schema.json"
+
+
+def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> Iterator[str]:
+    """Where the schema's private columns are told of otherwise than they were released; with the run's ledger
+    entry, where `schema.json` is not the finished schema that it holds the hash of."""
+    from ..release.domain import schema_bytes
+    from ..schema import Schema
+
+    releases = [(i, r) for i, p in enumerate(statement["parts"]) for r in p["releases"]]
+    finished = [(i, r) for i, r in releases if r["kind"] == "schema"]
+    found = statement["schema"].get("found")
+    if found is None:
+        if any(r["kind"] in DOMAIN_KINDS for _, r in releases):
+            yield "domains were released, but the statement names no columns that were found"
+        return
+    if [(i, r["attributes"]) for i, r in finished] != [(found["part"], found["columns"])]:
+        yield "the columns that were found are not those of the finished schema's release"
+    measured = {r["attributes"][0] for _, r in releases if r["kind"] in ("grid", "keys")}
+    if measured != set(found["columns"]):
+        yield "columns are said to be found that nothing was released of, or the other way round"
+    path = folder / "schema.json"
+    if entry is None or not finished or not path.is_file() or path.is_symlink():
+        return
+    part, label = finished[0][0], finished[0][1]["label"]
+    stored = [s["answers"] for s in entry["steps"] if (s["part"], s["label"]) == (part, label)]
+    digest = hashlib.sha256(schema_bytes(Schema.load(path.absolute()))).hexdigest()
+    if [a["sha256"] for answers in stored for a in answers] != [digest]:
+        yield "ledger: schema.json is not the finished schema that the run released"
 
 
 def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]) -> Iterator[str]:

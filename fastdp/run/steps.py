@@ -25,7 +25,7 @@ from ..mechanisms.parts.sizes import check_size
 from ..privacy.clip import PRIVATE, choice_bound
 from ..privacy.statement import statement_hashes
 from ..privacy.statement import write as write_statement
-from .counting import is_table, open_counting
+from .counting import check_source, counting_for, is_table, open_counting
 from .diagnosis import write_diagnosis
 from .fitting import fit_once
 from .folder import RunFolder
@@ -69,10 +69,18 @@ class Work:
     standing: Standing = field(default_factory=Standing)
     entered: bool = False
     reading: dict[str, int] = field(default_factory=dict)
+    asked: Schema | None = None
+
+    def __post_init__(self) -> None:
+        if self.asked is None:
+            self.asked = self.schema
 
     def go(self, source: Any, public: Any, folder: RunFolder | None) -> Run | list[Run]:
         """`entered` says afterwards whether a step of the run was charged."""
         from ..release.reserve import BudgetRequest, reserve
+
+        if self.schema.pending:
+            check_source(source, self.schema)
 
         self.standing.follow(self.reporter)
         fresh: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": self._new_seed()}
@@ -83,7 +91,7 @@ class Work:
                 folder.forget()
                 raise StoppedEarly(folder.stopped)
             self.standing.opened(folder)
-        public_data = self._prepare(public)
+        public_data = None if self.schema.pending else self._prepare(public)
         asks = [
             BudgetRequest(
                 epsilon=e,
@@ -116,6 +124,9 @@ class Work:
         try:
             if folder is not None and folder.resume:
                 self._resume_limits(folder)
+            if self.schema.pending:
+                self._learn(reserved, source)
+                public_data = self._prepare(public)
             runs = self._measure_and_make(
                 reserved, source, public, public_data, folder, int(fresh["sample_seed"])
             )
@@ -173,6 +184,19 @@ class Work:
     def _diagnosed(self, source: Any, folder: RunFolder) -> None:
         if self.diagnose:
             write_diagnosis(source, self.schema, folder.private, self.threads)
+
+    def _learn(self, reserved, source: Any) -> None:
+        """The schema's private columns, found within the reservation; everything that follows is by the
+        finished schema."""
+
+        def engine(schema: Schema):
+            return counting_for(source, schema, self.engine, self.partitions, self.threads)
+
+        with self.reporter.stage("read", "finding the domain"):
+            self.schema = reserved.learn(source, engine, self.reporter.check)
+        self.configs = [self.recipe.config(e).resolved(self.schema, e, self.delta) for e in self.epsilons]
+        for config in self.configs:
+            config.check(self.schema)
 
     def _prepare(self, public: Any) -> PublicTable | Saved | None:
         """Reads the public data and raises every error that can be found without the private data."""
@@ -355,7 +379,7 @@ class Work:
         """What decides a run's measurements and output; a resumed run must have the same."""
         fields = {key: value for key, value in self.recipe.fields.items() if key not in LIMITS}
         return {
-            "schema": self.schema.digest(),
+            "schema": (self.asked or self.schema).digest(),
             "mechanism": self.recipe.mechanism,
             "fields": json.loads(json.dumps(fields, default=str)),
             "epsilon": [float(e) for e in self.epsilons],

@@ -20,7 +20,7 @@ from ..schema import Schema
 from .counting import engine_for, is_table
 from .diagnosis import check_rereadable
 from .folder import RunFolder
-from .plan import check_budget, resolve_schema
+from .plan import asked_schema, check_budget, resolve_schema
 from .result import Run
 from .standing import Standing
 from .steps import Work
@@ -39,6 +39,8 @@ class Options(TypedDict, total=False):
     """The keywords of `synthesize`; see there."""
 
     schema: Schema | Path | None
+    domain: str | None
+    user: str | None
     dialect: Dialect | Mapping[str, Any] | None
     rows: int | None
     public: Any
@@ -98,6 +100,8 @@ def synthesize(
     delta: float = 1e-9,
     *,
     schema: Schema | Path | None = None,
+    domain: str | None = None,
+    user: str | None = None,
     dialect: Dialect | Mapping[str, Any] | None = None,
     rows: int | None = None,
     public: Any = None,
@@ -136,6 +140,12 @@ def synthesize(
         In [0, 1), far below 1 / number of people.
     schema : Schema, path or built-in name
         What the columns' codes mean; public.
+    domain : "private", optional
+        Without a schema: columns and types are those of the source, which are then public, and their values,
+        bounds and edges are found in the run, within its budget (docs/domains.md). With one: the schema's
+        columns with `domain = "private"` are found in any case, and no more may be asked for here.
+    user : str, optional
+        With `domain` and no schema: the column that says whose row it is.
     dialect : Dialect or mapping
         Of text files, in place of the schema's; of the public data too.
     rows : int, optional
@@ -223,15 +233,18 @@ def synthesize(
     resolve(threads)
     engine = engine_for(table, engine, partitions, report)
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory, deadline=deadline)
+    if domain is not None or user is not None:
+        schema = asked_schema(table, schema, domain, user, recipe, dialect)
     if is_table(table):
         schema = table.schema
     elif schema is None and recipe.schema is None:
         schema = schema_of(public)
     schema = resolve_schema(schema, recipe).with_dialect(dialect)
-    configs = [recipe.config(e).resolved(schema, e, float(delta)) for e in epsilons]
+    likely = schema.stand_in()
+    configs = [recipe.config(e).resolved(likely, e, float(delta)) for e in epsilons]
     for config in configs:
         resolve_clip(config.clip, schema)
-        config.check(schema)
+        config.check(likely)
     work = Work(
         schema=schema,
         recipe=recipe,

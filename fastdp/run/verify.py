@@ -23,6 +23,7 @@ from ..privacy.ledger import Ledger
 from .released import (
     Answered,
     choice_problems,
+    found_problems,
     guarded,
     ledger_answer_problems,
     measurements_of,
@@ -224,7 +225,11 @@ def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -
         own = _own_part(statement)
         yield from () if own is None else model_problems(folder, statement, own[1]["releases"])
 
+    def found() -> Iterator[str]:
+        yield from found_problems(folder, statement, None if ledger is None else _entry(ledger, statement))
+
     problems = guarded("the measurements", answers)
+    problems += guarded("what was found", found)
     problems += guarded("schema.json", lambda: schema_problems(folder, statement))
     return problems + guarded("model.fastdp", model)
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import SchemaError
-from . import dtypes
+from . import dtypes, epoch
 
 MAX_CODES = 1 << 31
 Scalar = int | float | str | bool
@@ -316,6 +316,8 @@ def edge_text(edge: float) -> str:
 class Numeric(Column):
     """Numbers in bins `[edges[i], edges[i+1])` of public edges, the outermost of which may be infinite.
 
+    Of dates and times (`dtype`) edges are whole days or seconds since 1970, in UTC where the type has a zone.
+
     Decoded values are even over their bin; in an open bin they follow `tail` (`lower_tail` on the
     left), whose default is exponential with the mean of the neighbouring bin's width. `min` and `max`
     bound what is ever written; whole numbers where `whole` (always for integer types), else rounded to
@@ -335,15 +337,17 @@ class Numeric(Column):
     def __post_init__(self) -> None:
         edges = tuple(float(e) for e in self.edges)
         object.__setattr__(self, "edges", edges)
-        if dtypes.family(self.dtype) == "int":
+        if dtypes.family(self.dtype) in ("int", "date", "timestamp"):
             object.__setattr__(self, "whole", True)
         if len(edges) < 2:
             raise fail(self.name, "edges", "at least two edges make a bin")
         for i, (a, b) in enumerate(pairwise(edges)):
             if not a < b:
                 raise fail(self.name, f"edges[{i + 1}]", f"edges must increase, {b:g} follows {a:g}")
-        if dtypes.family(self.dtype) not in ("int", "float", "decimal", "string"):
+        if dtypes.family(self.dtype) == "bool":
             raise fail(self.name, "dtype", f"{self.dtype} cannot hold numbers")
+        if self.timely and not all(e % 1 == 0 for e in edges if math.isfinite(e)):
+            raise fail(self.name, "edges", "edges of times are whole seconds, of dates whole days")
         if all(map(math.isinf, edges)):
             raise fail(self.name, "edges", "at least one edge must be finite")
         inner = [e for e in edges if math.isfinite(e)]
@@ -366,6 +370,11 @@ class Numeric(Column):
                     raise fail(self.name, f"edges[{i + 1}]", "the bin holds no whole number")
 
     @property
+    def timely(self) -> bool:
+        """Whether its values are dates or times."""
+        return dtypes.family(self.dtype) in ("date", "timestamp")
+
+    @property
     def base(self) -> int:
         return len(self.edges) - 1
 
@@ -375,7 +384,7 @@ class Numeric(Column):
         return closed or self.nan == "overflow"
 
     def base_labels(self) -> list[str]:
-        text = [edge_text(e) for e in self.edges]
+        text = [str(self._plain(e)) if self.timely else edge_text(e) for e in self.edges]
         opening = ["(" if t == "-inf" else "[" for t in text]
         return [f"{opening[i]}{text[i]}, {text[i + 1]})" for i in range(len(text) - 1)]
 
@@ -386,12 +395,18 @@ class Numeric(Column):
             return None
         return sum(value >= e for e in self.edges[1:])
 
+    def _plain(self, edge: float) -> int | float | str:
+        """An edge as documents write it."""
+        if self.timely and math.isfinite(edge):
+            return epoch.text_of(int(edge), self.dtype)
+        return int(edge) if edge % 1 == 0 else edge
+
     def _own_plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"edges": [int(e) if e % 1 == 0 else e for e in self.edges]}
+        plain: dict[str, Any] = {"edges": [self._plain(e) for e in self.edges]}
         if self.min is not None:
-            plain["min"] = self.min
+            plain["min"] = self._plain(self.min) if self.timely else self.min
         if self.max is not None:
-            plain["max"] = self.max
+            plain["max"] = self._plain(self.max) if self.timely else self.max
         if self.tail is not None:
             plain["tail"] = self.tail.to_plain()
         if self.lower_tail is not None:

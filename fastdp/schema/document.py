@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SchemaError
-from . import dtypes
+from . import dtypes, epoch
 from .columns import MAX_CODES, Categorical, Column, Integer, Numeric, Policy, Tail, fail
 from .derived import Derived, Timestamp, Transform
 from .dialect import Dialect
+from .pending import ASKED, BINS, KEPT, PRIVATE, Pending
+from .places import Places
 from .toml_write import document
 
 Field = Column | Derived
@@ -60,13 +62,18 @@ class _Entry:
         kind = self.text("kind")
         if kind is None:
             raise fail(name, "kind", f"missing; one of {', '.join(_OWN)}")
-        if kind not in _OWN:
+        if kind not in _OWN and kind != Places.kind:
             raise fail(name, "kind", f"{kind!r} is none of {', '.join(_OWN)}")
         self.kind = kind
-        keys = (*_COMMON, *_OWN[kind])
+        self.private = self.text("domain") is not None
+        keys: tuple[str, ...] = (*_COMMON, *_OWN.get(kind, ()), "domain")
+        if self.private:
+            self.choice("domain", PRIVATE, (PRIVATE,))
+            keys = (*_COMMON, *KEPT.get(kind, ()), *ASKED.get(kind, ()), "domain")
         for key in plain:
             if key not in keys:
-                raise fail(name, str(key), f"unknown for kind {kind!r}{_hint(str(key), keys)}")
+                with_domain = " with a private domain" if self.private else ""
+                raise fail(name, str(key), f"unknown for kind {kind!r}{with_domain}{_hint(str(key), keys)}")
 
     def text(self, key: str) -> str | None:
         value = self.plain.get(key)
@@ -185,7 +192,7 @@ def _guess_dtype(values: list[Any]) -> str:
     return "string"
 
 
-def _edges(entry: _Entry) -> tuple[float, ...]:
+def _edges(entry: _Entry, dtype: str) -> tuple[float, ...]:
     listed = entry.list("edges")
     if listed is None:
         raise fail(entry.name, "edges", "missing; list the public bin edges")
@@ -193,10 +200,34 @@ def _edges(entry: _Entry) -> tuple[float, ...]:
     for i, value in enumerate(listed):
         if value in ("inf", "+inf", "-inf"):
             value = float(value)
+        elif _timely(dtype):
+            value = _moment(entry.name, f"edges[{i}]", value, dtype)
         if isinstance(value, bool) or not isinstance(value, _NUMBER) or value != value:
             raise fail(entry.name, f"edges[{i}]", f"must be a number, got {_shown(value)}")
         out.append(float(value))
     return tuple(out)
+
+
+def _timely(dtype: str) -> bool:
+    return dtypes.family(dtype) in ("date", "timestamp")
+
+
+def _moment(column: str, where: str, value: Any, dtype: str) -> float:
+    """Whole days or seconds since 1970 of a date or time as documents write it; infinities as they are."""
+    if isinstance(value, float) and math.isinf(value):
+        return value
+    try:
+        return float(epoch.coarse(value.isoformat() if isinstance(value, date) else str(value), dtype))
+    except ValueError:
+        raise fail(column, where, f"{_shown(value)} is no ISO date or time (whole seconds)") from None
+
+
+def _limit(entry: _Entry, key: str, dtype: str) -> float | None:
+    """min or max of a numeric column."""
+    value = entry.plain.get(key)
+    return (
+        _moment(entry.name, key, value, dtype) if value is not None and _timely(dtype) else entry.number(key)
+    )
 
 
 def _column(entry: _Entry, common: dict[str, Any]) -> Column:
@@ -222,14 +253,45 @@ def _column(entry: _Entry, common: dict[str, Any]) -> Column:
     return Numeric(
         **common,
         dtype=dtype,
-        edges=_edges(entry),
-        min=entry.number("min"),
-        max=entry.number("max"),
+        edges=_edges(entry, dtype),
+        min=_limit(entry, "min", dtype),
+        max=_limit(entry, "max", dtype),
         tail=entry.tail("tail"),
         lower_tail=entry.tail("lower_tail"),
         whole=entry.flag("whole", dtypes.family(dtype) == "int"),
         digits=entry.whole("digits"),
     )
+
+
+_PENDING_TYPES = {"string": "string", "integer": "int64", "numeric": "float64", "timestamp": "timestamp[us]"}
+
+
+def _pending(entry: _Entry, common: dict[str, Any]) -> Column:
+    """A column with `domain = "private"`; a boolean one is finished: both its values are public."""
+    if entry.kind == "categorical" and entry.text("dtype") is None:
+        raise fail(entry.name, "dtype", "missing; say whether the values are texts or whole numbers")
+    dtype = entry.dtype(_PENDING_TYPES.get(entry.kind, "string"))
+    if entry.kind in ("categorical", "string") and dtype == "bool":
+        rest = {k: v for k, v in entry.plain.items() if k not in ("domain", "keys_per_user")}
+        return _column(_Entry(entry.name, {**rest, "values": [False, True]}), common)
+    stated = {k: _stated(v) for k, v in entry.plain.items() if k != "domain"}
+    column = Pending(
+        **common,
+        nan=entry.choice("nan", "null", ("null", "overflow")),
+        dtype=dtype,
+        wanted=entry.kind,
+        bins=entry.whole("bins", BINS) or 0,
+        keys_per_user=entry.whole("keys_per_user"),
+        low=_limit(entry, "min", dtype),
+        high=_limit(entry, "max", dtype),
+        stated=stated,
+    )
+    parse_field(entry.name, column.stand_in())  # what it says of its finished form must make sense
+    return column
+
+
+def _stated(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _timestamp(entry: _Entry, common: dict[str, Any]) -> Timestamp:
@@ -265,6 +327,10 @@ def parse_field(name: str, plain: Any) -> Field:
         "note": entry.text("note"),
     }
     item: Field
+    if entry.private:
+        return _pending(entry, common)
+    if entry.kind == Places.kind:  # nobody writes it: it is how a run's own schema reaches other processes
+        return Places(**common, dtype=entry.dtype("float64"))
     if entry.kind == "timestamp":
         item = _timestamp(entry, common)
     elif entry.kind == "derived":

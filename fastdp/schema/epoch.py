@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
+
+from . import dtypes
 
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 EPOCH = datetime(1970, 1, 1)
@@ -20,3 +22,38 @@ def since_1970(text: str, unit: str, tz: str | None) -> int:
     passed = moment - EPOCH
     micro = (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
     return micro * UNITS[unit] // 10**6
+
+
+def coarse(text: str, dtype: str) -> int:
+    """Whole days (dates) or seconds (timestamps) since 1970 of an ISO date or time; ValueError where it is
+    none, or not whole."""
+    if dtypes.family(dtype) == "date":
+        return since_1970(datetime.fromisoformat(text).date().isoformat(), "s", None) // 86_400
+    micro = since_1970(text, "us", getattr(dtypes.arrow(dtype), "tz", None))
+    if micro % 10**6:
+        raise ValueError("no whole second")
+    return micro // 10**6
+
+
+def text_of(passed: int, dtype: str) -> str:
+    """The ISO date or time that `coarse` reads as so many days or seconds."""
+    if dtypes.family(dtype) == "date":
+        return (EPOCH + timedelta(days=passed)).date().isoformat()
+    zone = "+00:00" if getattr(dtypes.arrow(dtype), "tz", None) is not None else ""
+    return (EPOCH + timedelta(seconds=passed)).isoformat() + zone
+
+
+def per_unit(dtype: str) -> int:
+    """How many of the numbers that Arrow stores one day (dates) or second (timestamps) is."""
+    if dtypes.family(dtype) == "date":
+        return 1 if dtype == "date32" else 86_400_000
+    return UNITS[dtypes.arrow(dtype).unit]
+
+
+def time_range(dtype: str) -> tuple[int, int]:
+    """First and last day or second that the type can hold, within the years 1 to 9999."""
+    if dtypes.family(dtype) == "date":
+        return -719_162, 2_932_896
+    if dtypes.arrow(dtype).unit == "ns":
+        return -9_223_372_036, 9_223_372_035
+    return -62_135_596_800, 253_402_300_799

@@ -24,6 +24,7 @@ from .columns import Column
 from .derived import Derived, shifts_per_day
 from .dialect import Dialect
 from .document import FORMAT, Field, Output
+from .pending import Pending
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,6 +81,23 @@ class Schema:
         return columns
 
     @cached_property
+    def pending(self) -> dict[str, Pending]:
+        """The columns with `domain = "private"`: with any, the schema is one to be finished."""
+        return {name: item for name, item in self.fields.items() if isinstance(item, Pending)}
+
+    def finished(self, entries: Mapping[str, Mapping[str, Any]], provenance: str = "") -> Schema:
+        """The schema with these documents in place of its private columns."""
+        plain = self.to_plain()
+        plain["columns"] = {name: entries.get(name, entry) for name, entry in plain["columns"].items()}
+        if texts := [t for t in (self.provenance, provenance) if t]:
+            plain["provenance"] = "; ".join(texts)
+        return Schema.from_dict(plain)
+
+    def stand_in(self) -> Schema:
+        """The schema as it may come out, by sizes alone: what a run with private domains is planned by."""
+        return self.finished({n: c.stand_in() for n, c in self.pending.items()}) if self.pending else self
+
+    @cached_property
     def domain(self) -> Domain:
         """Number of codes of every column, with null and overflow codes where the policy has them."""
         return Domain({name: column.size for name, column in self.columns.items()})
@@ -134,6 +152,9 @@ class Schema:
         lines = [repr(self)]
         width = max(len(n) for n in self.columns)
         for name, c in self.columns.items():
+            if isinstance(c, Pending):
+                lines.append(f"  {name:<{width}}  {c.wanted:<11} private domain  {c.dtype}")
+                continue
             policies = f"null: {_policy(c.null)}, overflow: {_policy(c.overflow)}"
             lines.append(f"  {name:<{width}}  {c.kind:<11} {c.size:>7} codes  {c.dtype:<8} {policies}")
         return "\n".join(lines)
@@ -176,7 +197,7 @@ class Schema:
     def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
         """The schema that a TOML or JSON document describes; SchemaError names column and field."""
         schema = cls(**document.parse(plain))
-        schema.domain  # noqa: B018  a name used twice is found here
+        schema.columns  # noqa: B018  a name used twice is found here
         return schema
 
     def _repr_html_(self) -> str:

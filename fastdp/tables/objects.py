@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,20 @@ def open_object(source: Any) -> Part:
         "pyarrow frame, a DuckDB relation, fastdp.sql(connection, query), or anything with "
         "__arrow_c_stream__"
     )
+
+
+def read_once(source: Any) -> bool:
+    """Whether an object may give its rows only once: a stream, or a list with one in it."""
+    import pyarrow as pa
+
+    if isinstance(source, list | tuple):
+        return any(read_once(item) for item in source)
+    if isinstance(source, str | os.PathLike | Mapping | pa.Table | pa.RecordBatch | sql.Query):
+        return False
+    module = type(source).__module__.split(".")[0]
+    if module in ("pandas", "polars", "duckdb", "_duckdb"):
+        return False
+    return not (module == "pyarrow" and hasattr(source, "get_fragments"))
 
 
 def _each(batches: Iterable[pa.RecordBatch], work: Callable[[pa.RecordBatch], Any] = cut) -> Iterator[Unit]:

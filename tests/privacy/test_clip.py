@@ -68,7 +68,7 @@ def test_candidates_and_bins_lie_within_the_bound(bound):
 def test_a_noisy_histogram_becomes_the_nearest_one_that_can_be(values):
     """Least squares with sum and sign fixed: the residual is the same number wherever users are left, and no
     larger elsewhere."""
-    nearest = np.array(clip_rules._nonnegative(values))
+    nearest = np.array(clip_rules.nonnegative(values))
     assert (nearest >= 0).all()
     if math.fsum(values) <= 0:
         assert not nearest.any()

@@ -1,0 +1,357 @@
+"""Cells of a number line, refined where noisy counts say that rows are, and the bins that come of them.
+
+Everything here is post-processing of released counts and of public facts. A partition is an increasing array
+of edges; cell i holds the values in [edges[i], edges[i+1]). `Line` says which values there are: of what type,
+and which of them are round.
+
+    edges, span = line.first(), None    # public: the type's whole range, or public bounds
+    edges, span = line.refine(edges, counts, sigma, n, bins, span)    # about n cells where the rows are
+    edges = line.bins(edges, counts, sigma, bins, span)    # equal counts, and values that carry mass alone
+
+A cell is split at the multiples of a round step (1, 2, 5 times a power of ten; minutes, hours and days of
+times), each multiple being a cell of its own: a value that carries mass is found by the round in which the
+steps have become fine enough for it. How well this does: docs/domains.md.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+
+from ..privacy.clip import nonnegative
+from ..schema import dtypes, epoch
+
+ATOM = 1.0
+"""A value becomes a bin of its own from this share of an even bin's rows on."""
+SURE = 3.0
+"""Standard errors by which the count of such a value must stand out."""
+FEW = 0.01
+"""Of the rows: how many may have more digits after the point than the column is written with."""
+OUTER = 4.0
+"""Parts into which the outermost cells that hold rows are split at least: bounds are found there."""
+MARGIN = 2
+"""Cells beyond the first partition's outermost that are looked at again."""
+TRIM, TAIL = 0.1, 1.0
+"""Cells at an end are cut off as long as they hold together no more than this share of an even bin's rows,
+but for so many standard errors of noise."""
+COARSEST = 64
+"""Even cells that public bounds begin with."""
+Span = tuple[float, float]
+"""The part of a partition that holds rows: its first and last edge."""
+_SECONDS = (1, 5, 15, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200)
+_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Line:
+    """The values of a column of this type between public bounds, where there are any (high included)."""
+
+    dtype: str
+    low: float | None = None
+    high: float | None = None
+    whole: bool = False
+    digits: int | None = None
+
+    @property
+    def family(self) -> str:
+        return dtypes.family(self.dtype)
+
+    @property
+    def unit(self) -> float | None:
+        """The distance of neighbouring values; None for floats."""
+        if self.whole or self.family in ("int", "date", "timestamp"):
+            return 1.0
+        places = dtypes.decimal_scale(self.dtype) if self.family == "decimal" else self.digits
+        return None if places is None else float(Decimal(1).scaleb(-places))
+
+    def after(self, value: float) -> float:
+        """The next value."""
+        if self.unit is not None:
+            # Beyond 2^53 floats are further apart than whole numbers; edges are floats.
+            beside = math.nextafter(value, math.inf)
+            return max(float(Decimal(repr(value)) + Decimal(repr(self.unit))), beside)
+        if self.dtype == "float32":
+            return float(np.nextafter(np.float32(value), np.float32(np.inf)))
+        return math.nextafter(value, math.inf)
+
+    def range(self) -> tuple[float, float]:
+        """The first value and the one after the last; infinite where the type's own ends are."""
+        low, high = -math.inf, math.inf
+        if self.family == "int":
+            least, most = dtypes.int_range(self.dtype)
+            low = float(least) if least == 0 or -least < 1 << 53 else low
+            high = float(most + 1) if most < 1 << 53 else high
+        low = low if self.low is None else self.low
+        return low, high if self.high is None else self.after(self.high)
+
+    def first(self) -> np.ndarray:
+        """The partition to begin with, of public facts alone: zero, and 1, 2, 5 times the powers of ten up to
+        the ends of the type; between public bounds even cells too."""
+        low, high = self.range()
+        size = {"date": 3_000_000.0, "timestamp": 2.6e11, "int": 9.3e18}.get(self.family, 1e38)
+        least = -12 if self.unit is None else round(math.log10(self.unit))
+        steps = [m * 10.0**d for d in range(least, 39) for m in (1, 2, 5) if m * 10.0**d <= size]
+        if self.unit is None and self.dtype != "float32":
+            steps = [*(10.0**d for d in range(-300, -12, 24)), *steps, *(10.0**d for d in range(48, 308, 24))]
+        cuts = {0.0, self.after(0.0), *steps, *(-s for s in steps)}
+        if self.low is not None and self.high is not None:
+            step = self.step((high - low) / COARSEST)
+            cuts |= set(self.multiples(low, high, step))
+        if self.family in ("date", "timestamp"):
+            least_time, most_time = epoch.time_range(self.dtype)
+            cuts = {c for c in cuts if least_time <= c <= most_time}
+        return np.array([low, *sorted(c for c in cuts if low < c < high), high])
+
+    def step(self, width: float) -> float:
+        """The smallest round step that is at least `width`, and one unit."""
+        width = max(width, self.unit or 1e-300)
+        if self.family == "timestamp" and width <= _DAY / 2:
+            return float(next(s for s in _SECONDS if s >= width))
+        if self.family == "timestamp":
+            return _DAY * math.ceil(_round_up(width / _DAY))
+        return _round_up(width)
+
+    def multiples(self, low: float, high: float, step: float) -> list[float]:
+        """The multiples of a round step in [low, high), as values of the type."""
+        exact = Decimal(repr(step))
+        first = math.ceil(Decimal(repr(low)) / exact)
+        last = math.ceil(Decimal(repr(high)) / exact)
+        values = [float(i * exact) for i in range(first, last)]
+        if self.dtype == "float32":
+            values = [float(np.float32(v)) for v in values]
+        return [v for v in values if low <= v < high]
+
+    def split(self, low: float, high: float, parts: float) -> list[float]:
+        """Edges inside (low, high), which is cut into about so many parts: round values as cells of their
+        own, and what lies between them."""
+        if not (math.isfinite(low) and math.isfinite(high)) or self.after(low) >= high:
+            return []
+        cuts: set[float] = set()
+        for value in self.multiples(low, high, self.step((high - low) / max(parts, 1.0))):
+            cuts |= {value, self.after(value)}
+        return sorted(c for c in cuts if low < c < high)
+
+    def refine(
+        self,
+        edges: np.ndarray,
+        counts: np.ndarray,
+        sigma: float,
+        cells: int,
+        bins: int,
+        span: Span | None = None,
+    ) -> tuple[np.ndarray, Span | None]:
+        """(the next partition, the part of it that holds rows): cells with rows are split by how many they
+        have, what lies outside is joined. span: that of this partition; None for a first one, most of which
+        is empty."""
+        first, last = self._extent(edges, counts, sigma, bins, span)
+        if first > last:
+            return edges, None
+        sure = np.where(counts < sigma * _bar(len(counts)), 0.0, counts)
+        total = max(float(sure[first : last + 1].sum()), 1.0)
+        cuts = {float(edges[0]), float(edges[-1])}
+        for i in range(first, last + 1):
+            low, high = float(edges[i]), float(edges[i + 1])
+            parts = max(cells * sure[i] / total, OUTER if i in (first, last) else 0.0)
+            cuts |= {low, high}
+            if parts >= 2:
+                cuts |= set(self.split(low, high, parts))
+        return np.array(sorted(cuts)), (float(edges[first]), float(edges[last + 1]))
+
+    def _extent(
+        self, edges: np.ndarray, counts: np.ndarray, sigma: float, bins: int, span: Span | None
+    ) -> tuple[int, int]:
+        """First and last cell between finite edges that may hold rows; the first after the last where none
+        stands out."""
+        finite = np.flatnonzero(np.isfinite(edges[:-1]) & np.isfinite(edges[1:]))
+        if span is None:
+            alive = np.flatnonzero(extents(counts, sigma))
+            if not len(alive):
+                return 1, 0
+            return max(alive[0] - MARGIN, finite[0]), min(alive[-1] + MARGIN, finite[-1])
+        first, last = (int(np.searchsorted(edges, span[0])), int(np.searchsorted(edges, span[1])) - 1)
+        few = TRIM * float(counts[first : last + 1].sum()) / bins
+        low = first + ahead(counts[first : last + 1], sigma, few)
+        high = last - ahead(counts[first : last + 1][::-1], sigma, few)
+        return (low, high) if low <= high else (first, last)
+
+    def bins(
+        self, edges: np.ndarray, counts: np.ndarray, sigma: float, bins: int, span: Span | None = None
+    ) -> list[float]:
+        """Edges of at most so many bins, all finite: equal noisy counts, and values that carry mass alone."""
+        first, last = self._extent(edges, counts, sigma, bins, span)
+        if first > last:
+            return self._unknown(edges)
+        mass = np.array(nonnegative(counts[first : last + 1].tolist()), np.float64)
+        cells = edges[first : last + 2]
+        if self.unit is not None and (cells[-1] - cells[0]) / self.unit <= bins:
+            return [*self.multiples(float(cells[0]), float(cells[-1]), self.unit), float(cells[-1])]
+        atoms = self._atoms(cells, mass, sigma, bins)
+        return self._tidy(self._cut(cells, mass, atoms, bins), edges, {float(cells[i]) for i in atoms})
+
+    def _tidy(self, cuts: Sequence[float], edges: np.ndarray, atoms: set[float]) -> list[float]:
+        """Cuts just above a value that is no bin of its own, moved onto it."""
+        onto = {
+            float(b): float(a) for a, b in pairwise(edges) if math.isfinite(a) and self.after(float(a)) == b
+        }
+        if self.unit is not None:
+            return list(cuts)
+        moved = sorted({onto[c] if c in onto and onto[c] not in atoms else c for c in cuts})
+        return moved if len(moved) > 1 else list(cuts)
+
+    def grained(
+        self, edges: np.ndarray, counts: np.ndarray, digits: int
+    ) -> tuple[Line, np.ndarray, np.ndarray]:
+        """The line of values with so many digits, and the partition on it."""
+        line = replace(self, whole=digits == 0, digits=digits)
+        moved = np.array([_ceil(float(e), digits) for e in edges])
+        keep = np.flatnonzero(np.diff(moved) > 0)
+        joined = np.array([counts[a:b].sum() for a, b in zip(keep, [*keep[1:], len(counts)])])
+        return line, np.append(moved[keep], moved[-1]), joined
+
+    def _unknown(self, edges: np.ndarray) -> list[float]:
+        """One bin, where no cell stands out of the noise."""
+        finite = [float(e) for e in edges if math.isfinite(e)]
+        if len(edges) == len(finite):
+            return [finite[0], finite[-1]]
+        zero = min(max(0.0, finite[0]), finite[-1])
+        return [zero, self.after(zero)]
+
+    def _atoms(self, cells: np.ndarray, mass: np.ndarray, sigma: float, bins: int) -> list[int]:
+        """Cells of one value that become bins: the heaviest, as long as all that lies between fits in too."""
+        enough = max(SURE * sigma, ATOM * float(mass.sum()) / bins)
+        single = [
+            int(i) for i in np.flatnonzero(mass >= enough) if self.after(float(cells[i])) == cells[i + 1]
+        ]
+        chosen: list[int] = []
+        for i in sorted(single, key=lambda i: (-mass[i], i)):
+            tried = sorted([*chosen, i])
+            if len(tried) + len(_between(tried, len(mass))) <= bins:
+                chosen = tried
+        return chosen
+
+    def _cut(self, cells: np.ndarray, mass: np.ndarray, atoms: Sequence[int], bins: int) -> list[float]:
+        gaps = _between(atoms, len(mass))
+        cuts = {float(cells[0]), float(cells[-1])}
+        for i in atoms:
+            cuts |= {float(cells[i]), float(cells[i + 1])}
+        for (start, stop), count in zip(gaps, shared(bins - len(atoms), [mass[a:b].sum() for a, b in gaps])):
+            below = np.concatenate([[0.0], np.cumsum(mass[start:stop])])
+            for k in range(1, count):
+                at = min(int(np.searchsorted(below, below[-1] * k / count, "right")) - 1, stop - start - 1)
+                inside = mass[start + at]
+                share = (below[-1] * k / count - below[at]) / inside if inside > 0 else 0.0
+                cuts.add(self._near(float(cells[start + at]), float(cells[start + at + 1]), share))
+        return sorted(cuts)
+
+    def _near(self, low: float, high: float, share: float) -> float:
+        """A round value about `share` of the way through a cell, or one of its ends."""
+        if self.after(low) >= high:
+            return low if share < 0.5 else high
+        inside = self.multiples(low, high, self.step((high - low) / 32))
+        ends = sorted({low, high, *inside})
+        at = bisect.bisect(ends, low + share * (high - low))
+        return min(ends[max(0, at - 1) : at + 1], key=lambda v: abs(v - low - share * (high - low)))
+
+
+def digits_of(counts: np.ndarray, sigma: float) -> int | None:
+    """Digits after the point that numbers have, by noisy counts of `schema.places`: the fewest with which
+    next to no rows have more; None where many have more than could be told apart, or nothing stands out."""
+    beyond = np.cumsum(counts[::-1])[::-1]
+    total = float(beyond[0])
+    for digits in range(len(counts) - 1):
+        noise = SURE * sigma * math.sqrt(len(counts) - 1 - digits)
+        if noise < 0.1 * total and beyond[digits + 1] < max(noise, FEW * total):
+            return digits
+    return None
+
+
+def _round_up(width: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is at least `width`."""
+    power = math.floor(math.log10(width))
+    return next(
+        v
+        for v in (float(Decimal(m).scaleb(d)) for d in (power, power + 1) for m in (1, 2, 5))
+        if v >= width * (1 - 1e-12)
+    )
+
+
+def _ceil(value: float, digits: int) -> float:
+    """The first number with so many digits that is not below the value."""
+    if not math.isfinite(value):
+        return value
+    return float(Decimal(math.ceil(Decimal(repr(value)).scaleb(digits))).scaleb(-digits))
+
+
+def _bar(cells: int) -> float:
+    """Standard errors that hardly any of so many empty cells reaches."""
+    return math.sqrt(2 * math.log(20 * max(cells, 2)))
+
+
+def extents(counts: np.ndarray, sigma: float) -> np.ndarray:
+    """Which cells hold rows, or lie among them: those in an aligned run of 2^k cells whose sum stands out of
+    its noise while neither half's does."""
+    bar, size, alive = _bar(len(counts)), 1, np.zeros(len(counts), bool)
+    padded = np.concatenate([counts, np.zeros((1 << (len(counts) - 1).bit_length()) - len(counts))])
+    sums, below = padded, np.zeros(len(padded), bool)
+    while True:
+        high = sums > bar * sigma * math.sqrt(size)
+        for i in np.flatnonzero(high & ~below):
+            alive[i * size : (i + 1) * size] = True
+        if len(sums) == 1:
+            return alive
+        either = high | below
+        sums, below, size = sums[0::2] + sums[1::2], either[0::2] | either[1::2], 2 * size
+
+
+def ahead(counts: np.ndarray, sigma: float, few: float) -> int:
+    """Cells at the beginning that hold no more than `few` rows together, but for noise; 0 where all do."""
+    noise = TAIL * sigma * np.sqrt(np.arange(1, len(counts) + 1))
+    beyond = np.flatnonzero(np.cumsum(counts) > few + noise)
+    return int(beyond[0]) if len(beyond) else 0
+
+
+def agree(
+    coarse: np.ndarray,
+    above: np.ndarray,
+    sigma_above: float,
+    fine: np.ndarray,
+    counts: np.ndarray,
+    sigma: float,
+) -> np.ndarray:
+    """Counts of a refined partition, moved evenly within every cell of the coarse one whose edges it has, to
+    the average of both sums by their variances."""
+    out = np.array(counts, np.float64)
+    starts = np.searchsorted(fine, coarse)
+    shared_edges = [i for i, s in enumerate(starts) if s < len(fine) and fine[s] == coarse[i]]
+    for a, b in pairwise(shared_edges):
+        place = slice(starts[a], starts[b])
+        cells = starts[b] - starts[a]
+        own, other = cells * sigma**2, (b - a) * sigma_above**2
+        out[place] += (above[a:b].sum() - out[place].sum()) * own / (own + other) / cells
+    return out
+
+
+def _between(atoms: Sequence[int], cells: int) -> list[tuple[int, int]]:
+    """Runs of cells between the atoms, none of them empty."""
+    ends = [-1, *atoms, cells]
+    return [(a + 1, b) for a, b in pairwise(ends) if b > a + 1]
+
+
+def shared(count: int, masses: Sequence[float]) -> list[int]:
+    """`count` things dealt by mass, at least one for each."""
+    if not masses:
+        return []
+    total, rest = float(sum(masses)) or 1.0, count - len(masses)
+    exact = [rest * m / total for m in masses]
+    dealt = [1 + math.floor(e) for e in exact]
+    for i in sorted(range(len(masses)), key=lambda i: (math.floor(exact[i]) - exact[i], i))[
+        : count - sum(dealt)
+    ]:
+        dealt[i] += 1
+    return dealt

@@ -1,0 +1,406 @@
+"""Domains nobody wrote down: a schema's private columns are found in the run, before its table is encoded.
+
+Unit: the run's. Adjacency: one user (or row) more or less. What is released, each a step of the run's one
+reservation, entered before anything is counted:
+
+* of every column whose bounds are to be found, noisy numbers of rows in the cells of a partition, three
+  times, the partition being refined where the rows are (`cells`). It is `Session.measure` of a 1-way over a
+  provisional schema: a user's rows weigh at most `clip` in all, so the L2 sensitivity is the clip, and the
+  answers are mu-GDP at Gaussian noise of clip / mu. The next partition, bounds and edges are post-processing.
+* of every column whose values are to be found, those that enough users have (`keyselect.release_keys`):
+  mu-GDP but for a probability of delta_T, charged `Threshold(mu, delta_T)`.
+* the finished schema, which is post-processing of these and of the schema that was asked for: charged
+  nothing, stored so that a resumed run reads it and `fastdp verify --ledger` knows it again.
+
+A share `domain_share` of the run's mu^2 and `keys_delta` of its delta pay for it. Proof: docs/domains.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import UsageError
+from ..measurement import Request
+from ..privacy.accountant import Gaussian, Threshold, event_from_dict
+from ..privacy.budget import mu2, root_down, to_dict
+from ..privacy.chain import digest
+from ..schema import Schema, dtypes
+from ..schema.columns import OWN_CODE, Column, Numeric
+from ..schema.places import MOST_PLACES, Places
+from .cells import SURE, Line, Span, agree, digits_of
+from .gateway import Session
+from .keyselect import MOST_KEYS, release_keys
+from .noiseplan import release_of
+
+if TYPE_CHECKING:
+    from ..engines import Counter
+    from ..privacy.ledger import Reservation
+    from ..schema.pending import Pending
+
+PER_COLUMN, MOST_SHARE = 0.02, 0.15
+"""Of mu^2: what finding one private column may cost, and all of them."""
+KEYS_SHARE = 0.1
+"""Of delta: what pays for the thresholds of all columns whose values are found."""
+ROUNDS, EXTRA = (0.2, 0.4, 0.4), 0.5
+"""How a column's share is divided over its partitions; and what one more costs, which is counted only where
+it is needed: where a cell of many values still holds more than CROWDED of the rows."""
+CROWDED = 1 / 8
+PLACES = 0.1
+"""What counting the digits after the point of floats costs, beside the first partition."""
+CELL_NOISE, MOST_CELLS = 4.0, 8
+"""A refined cell is to hold this many standard errors of rows; at most so many cells for each bin."""
+KEYS_PER_USER = 4
+"""Values in which one user counts, where users may have several rows and the column does not say."""
+FINISHED = "finished schema"
+
+Opener = Callable[[Schema], AbstractContextManager["Counter"]]
+"""Opens an engine over the run's source, read by a schema."""
+
+
+@dataclass(frozen=True)
+class DomainCosts:
+    """What finding a schema's private columns takes of one part of a run: a share of mu^2, and a part of
+    delta for thresholds. Public facts alone."""
+
+    share: float = 0.0
+    keys_delta: float = 0.0
+
+    @classmethod
+    def of(cls, schema: Schema, delta: float) -> DomainCosts:
+        keys = any(c.keyed for c in schema.pending.values())
+        return cls(min(MOST_SHARE, PER_COLUMN * columns_paid(schema)), KEYS_SHARE * delta if keys else 0.0)
+
+
+def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
+    """UsageError where a run of this kind cannot find domains."""
+    if not schema.pending:
+        return
+    if pure:
+        raise UsageError(
+            "a private domain takes Gaussian noise and a delta above 0; this mechanism or delta is for pure "
+            "releases. Write the domain down in the schema"
+        )
+    if unit == "event" and schema.user is not None:
+        raise UsageError(
+            "a private domain is found per user or per row; with events of users, write it down in the schema"
+        )
+
+
+def columns_paid(schema: Schema) -> float:
+    """Private columns, with the further partition that those with bounds may need, and digits of floats."""
+    return sum(1 if c.keyed else 1 + EXTRA + PLACES * counts_places(c) for c in schema.pending.values())
+
+
+def counts_places(column: Pending) -> bool:
+    """Whether the digits after the point are to be found: of floats that nobody said it of."""
+    if column.keyed or column.whole or "digits" in column.stated:
+        return False
+    return dtypes.family(column.dtype) == "float"
+
+
+def column_mu(schema: Schema, mu: float, costs: DomainCosts) -> float:
+    """What one private column spends of a part's mu, but for a further partition; all of them no more than
+    the share."""
+    return mu * math.sqrt(costs.share / columns_paid(schema)) * (1 - 2.0**-30)
+
+
+def keys_event(schema: Schema, mu: float, costs: DomainCosts) -> Threshold:
+    """What finding the values of one column is charged."""
+    keyed = sum(c.keyed for c in schema.pending.values())
+    return Threshold(column_mu(schema, mu, costs), costs.keys_delta / keyed * (1 - 2.0**-30))
+
+
+def keys_cap(schema: Schema, column: Pending) -> int:
+    """Values in which one user counts."""
+    if schema.user is None or schema.max_rows_per_user == 1:
+        return 1
+    return column.keys_per_user or KEYS_PER_USER
+
+
+def clip_of(clip: int | str | None, schema: Schema) -> int:
+    """Rows of one user that count fully in a partition: the run's clip where it is a number, else 1 (a clip
+    that is chosen in the run is chosen later, by the sizes that the domain gives)."""
+    return clip if isinstance(clip, int) and schema.user is not None else 1
+
+
+@dataclass
+class Learning:
+    """The domain's steps of one part of a reservation, in order. `mu`: of the part, as a whole; `releases`:
+    what was released so far, for the statement; `steps`: how many there are."""
+
+    asked: Schema
+    reservation: Reservation
+    part: int
+    mu: float
+    costs: DomainCosts
+    clip: int
+    unit: str
+    asked_for: Mapping[str, Any]
+    cap: Any
+    seed: int | None = None
+    trace: Callable[[str], None] = lambda point: None
+    releases: list[dict] = field(default_factory=list)
+    steps: int = 0
+
+    def finish(self, source: Any, open_engine: Opener, check: Callable[[], None] = lambda: None) -> Schema:
+        """The finished schema. Answers that are stored are not drawn again."""
+        entries: dict[str, dict] = {}
+        for name, column in self.asked.pending.items():
+            if column.keyed:
+                check()
+                entries[name] = column.with_values(self._keys(source, column))
+        entries |= self._edges(open_engine, check)
+        names = ", ".join(map(repr, self.asked.pending))
+        finished = self.asked.finished(entries, f"domain of {names} found privately in the run")
+        return self._store(finished)
+
+    def _keys(self, source: Any, column: Pending) -> Sequence[int | str]:
+        event = keys_event(self.asked, self.mu, self.costs)
+        cap = 1 if self.unit == "event" else keys_cap(self.asked, column)
+        label = f"values of {column.name}"
+        seed = self._seed()
+        values, _, noise = release_keys(
+            self.reservation, self.part, self.steps, source, self.asked, column.name, cap, event, label, seed,
+            self.trace,
+        )  # fmt: skip
+        line = release_of(
+            label, "keys", [column.name], "threshold", event, math.sqrt(cap), noise["sigma"], len(values)
+        )
+        self.releases.append(line | {"cap": cap, "threshold": noise["threshold"], "draws": MOST_KEYS})
+        self.steps += 1
+        return values
+
+    def _edges(self, open_engine: Opener, check: Callable[[], None]) -> dict[str, dict]:
+        """The entries of the columns whose bounds are to be found."""
+        columns = {name: c for name, c in self.asked.pending.items() if not c.keyed}
+        if not columns:
+            return {}
+        lines = {name: line_of(c) for name, c in columns.items()}
+        grids = {name: Grid(line.first()) for name, line in lines.items()}
+        for number, share in enumerate(ROUNDS):
+            check()
+            if number:
+                for name, column in columns.items():
+                    grids[name] = grids[name].refined(lines[name], column.bins, share / ROUNDS[number - 1])
+            self._measure(columns, grids, share, f"domain {number + 1}", open_engine, places=not number)
+            for name, line in lines.items() if not number else ():
+                lines[name] = grids[name].on_grain(line)
+        crowded = {n: c for n, c in columns.items() if grids[n].crowded(lines[n])}
+        if crowded:
+            check()
+            again = {n: grids[n].refined(lines[n], c.bins, EXTRA / ROUNDS[-1]) for n, c in crowded.items()}
+            grids |= again
+            self._measure(crowded, again, EXTRA, f"domain {len(ROUNDS) + 1}", open_engine)
+        out = {}
+        for name, column in columns.items():
+            grid, line = grids[name], lines[name]
+            bins = line.bins(grid.edges, grid.counts, grid.sigma, column.bins, grid.span)
+            out[name] = column.with_edges(bins, grid.nulls > SURE * grid.sigma, line.digits)
+        return out
+
+    def _measure(
+        self,
+        columns: Mapping[str, Pending],
+        grids: Mapping[str, Grid],
+        share: float,
+        label: str,
+        open_engine: Opener,
+        places: bool = False,
+    ) -> None:
+        """One partition of every column, and with `places` the digits of floats, as one step."""
+        digits = {digits_name(n): n for n, c in columns.items() if places and counts_places(c)}
+        schema = provisional(self.asked, {n: grids[n].edges for n in columns}, digits)
+        engine = _Later(schema, open_engine)
+        try:
+            session = Session(
+                engine,
+                self.reservation,
+                self.part,
+                clip=self.clip,
+                cap=self.cap,
+                mu=self.mu,
+                asked=self.asked_for,
+                unit=self.unit,
+                seed=self.seed,
+                first_step=self.steps,
+                about={"partition": schema.digest()},
+                _trace=self.trace,
+            )
+            mu = column_mu(self.asked, self.mu, self.costs)
+            requests = [Request((name,), mu * math.sqrt(share)) for name in columns]
+            requests += [Request((name,), mu * math.sqrt(PLACES)) for name in digits]
+            answers = session.measure(requests, label)
+        finally:
+            engine.close()
+        for release in session.releases:
+            (name,) = release["attributes"]
+            about = {"attributes": [digits[name]], "of": "digits"} if name in digits else {}
+            self.releases.append(release | {"kind": "grid", "clip": self.clip} | about)
+        self.steps += 1
+        for name, answer in zip(digits.values(), answers[len(columns) :], strict=True):
+            counts = answer.values[: MOST_PLACES + 2]
+            grids[name].digits = digits_of(counts, float(np.max(answer.sigma)))
+        for name, answer in zip(columns, answers[: len(columns)], strict=True):
+            grid = grids[name]
+            column = schema.columns[name]
+            nulls = 0.0 if column.null_code is None else float(answer.values[column.null_code])
+            grid.take(answer.values[: column.base], float(np.max(answer.sigma)), nulls)
+
+    def _store(self, finished: Schema) -> Schema:
+        """The finished schema as a step of its own, free of charge; the stored one where there is one."""
+        free = Gaussian(0.0)
+        question = digest({"kind": "schema", "asked": self.asked.digest(), "event": to_dict(free)})
+        arrays = self.reservation.enter(self.part, self.steps, question, FINISHED, [free], draws=0)
+        self.trace("entered")
+        if arrays is None:
+            raw = np.frombuffer(schema_bytes(finished), np.uint8).copy()
+            arrays = self.reservation.store(self.part, self.steps, [raw])
+            self.trace("stored")
+        line = release_of(
+            FINISHED, "schema", list(self.asked.pending), "none", free, 0.0, None, len(arrays[0])
+        )
+        self.releases.append(line | {"draws": 0})
+        self.steps += 1
+        return Schema.from_dict(json.loads(arrays[0].tobytes()))
+
+    @property
+    def left(self) -> float:
+        """The mu that is left of the part's, rounded down: what the domain did not need is not lost."""
+        spent = mu2(event_from_dict(r["event"]) for r in self.releases)
+        return root_down(max(Fraction(0), Fraction(self.mu) ** 2 - spent))
+
+    def described(self) -> dict:
+        """What was found, for the statement."""
+        return {
+            "asked": self.asked.digest(),
+            "part": self.part,
+            "share": self.costs.share,
+            "columns": list(self.asked.pending),
+        }
+
+    def _seed(self) -> int | None:
+        if self.seed is None:
+            return None
+        return int(digest({"seed": self.seed, "part": self.part, "step": self.steps, "draw": 0})[:15], 16)
+
+
+def schema_bytes(schema: Schema) -> bytes:
+    """The finished schema as the ledger stores it."""
+    return json.dumps(schema.to_dict(), separators=(",", ":"), allow_nan=False).encode()
+
+
+class Grid:
+    """A column's partition and its noisy counts, in rows."""
+
+    def __init__(self, edges: np.ndarray, before: Grid | None = None, span: Span | None = None):
+        self.edges, self.before, self.span = edges, before, span
+        self.counts, self.sigma, self.nulls = np.zeros(len(edges) - 1), 1.0, 0.0
+        self.digits: int | None = None
+
+    def take(self, counts: np.ndarray, sigma: float, nulls: float) -> None:
+        self.counts, self.sigma, self.nulls = np.array(counts, np.float64), sigma, nulls
+        if self.before is not None:
+            b = self.before
+            self.counts = agree(b.edges, b.counts, b.sigma, self.edges, self.counts, sigma)
+            self.before = None
+
+    def on_grain(self, line: Line) -> Line:
+        """The line of the numbers with the digits that were found, onto which the partition is moved."""
+        if self.digits is None:
+            return line
+        line, self.edges, self.counts = line.grained(self.edges, self.counts, self.digits)
+        return line
+
+    def crowded(self, line: Line) -> bool:
+        """Whether a cell of many values holds so many rows that nothing is known of where."""
+        wide = [math.isfinite(b - a) and line.after(float(a)) < b for a, b in pairwise(self.edges)]
+        return bool((self.counts[wide] > CROWDED * self.counts.sum()).any())
+
+    def refined(self, line: Line, bins: int, gain: float) -> Grid:
+        """The next partition; `gain`: of the next round's share of mu^2 over this one's."""
+        enough = CELL_NOISE * self.sigma / math.sqrt(gain)
+        cells = min(max(float(self.counts.sum()) / enough, bins), MOST_CELLS * bins)
+        edges, span = line.refine(self.edges, self.counts, self.sigma, int(cells), bins, self.span)
+        return Grid(edges, self, span)
+
+
+def line_of(column: Pending) -> Line:
+    """The values that a column whose bounds are to be found may have."""
+    return Line(column.dtype, column.low, column.high, column.whole)
+
+
+def digits_name(column: str) -> str:
+    """The code column of a column's digits after the point."""
+    return f"{column}\0digits"
+
+
+def provisional(
+    asked: Schema, partitions: Mapping[str, np.ndarray], digits: Mapping[str, str] | None = None
+) -> Schema:
+    """The schema by which the partitions are counted: their cells, and codes for what lies outside and for
+    nulls; `digits`: code columns of digits after the point, of which columns. No row is dropped but those
+    that the user column drops."""
+    fields: dict[str, Column] = {}
+    for name, of in (digits or {}).items():
+        column = asked.pending[of]
+        fields[name] = Places(name=name, source=column.source, dtype=column.dtype)
+    for name, edges in partitions.items():
+        column = asked.pending[name]
+        fields[name] = Numeric(
+            name=name,
+            source=column.source,
+            dtype=column.dtype,
+            null=OWN_CODE,
+            overflow=OWN_CODE,
+            nan=column.nan,
+            edges=tuple(float(e) for e in edges),
+        )
+    return Schema(
+        fields,
+        asked.user,
+        asked.max_rows_per_user,
+        asked.null_user,
+        asked.user_dtype,
+        asked.name,
+        dialect=asked.dialect,
+    )
+
+
+class _Later:
+    """An engine that reads its source when it first counts: a resumed run whose answers are stored reads
+    nothing."""
+
+    def __init__(self, schema: Schema, open_engine: Opener):
+        self.schema, self._open = schema, open_engine
+        self._context: Any = None
+        self._engine: Counter | None = None
+
+    @property
+    def has_users(self) -> bool:
+        return self.schema.user is not None
+
+    def _opened(self) -> Counter:
+        if self._engine is None:
+            self._context = self._open(self.schema)
+            self._engine = self._context.__enter__()
+        return self._engine
+
+    def marginals(self, cliques, clip, **more):
+        return self._opened().marginals(cliques, clip, **more)
+
+    def user_histogram(self, key, cap):
+        return self._opened().user_histogram(key, cap)
+
+    def close(self) -> None:
+        if self._context is not None:
+            self._context.__exit__(None, None, None)
+            self._context = self._engine = None

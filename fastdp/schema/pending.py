@@ -1,0 +1,171 @@
+"""Columns whose values or bounds nobody wrote down: `domain = "private"`.
+
+A schema with such columns says what is asked for. It has no codes yet: `Schema.domain` is an error, nothing
+can be read by it, and `Schema.finished` gives the schema in which the column is an ordinary one, with values,
+edges or bounds that a run found privately (docs/domains.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ..errors import SchemaError
+from . import dtypes, epoch
+from .columns import Column, fail
+
+PRIVATE = "private"
+BINS = 32
+"""Bins of a numeric column that does not say how many."""
+MOST_BINS = 1024
+MOST_KEYS_PER_USER = 1 << 10
+MOST_WHOLE = 1024
+"""Whole numbers between private bounds that become codes each, in a column of kind `integer`."""
+EXPECTED_VALUES = 32
+"""Values that a plan assumes of a column whose values are unknown."""
+DAYS_LISTED = 370
+"""A span up to this many days is modelled by its days; a longer one by year, month and day of the week."""
+OTHER = "(other)"
+"""What texts are written as that were not found."""
+KEPT = {
+    "categorical": ("other", "nan"),
+    "string": ("other", "nan"),
+    "integer": ("nan",),
+    "numeric": ("whole", "digits", "nan"),
+    "timestamp": ("parts", "step", "week_start", "output"),
+}
+"""What a private column may say about its finished form, besides what every column may."""
+ASKED = {
+    "categorical": ("keys_per_user",),
+    "string": ("keys_per_user",),
+    "integer": ("min", "max", "bins"),
+    "numeric": ("min", "max", "bins"),
+    "timestamp": (),
+}
+COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "note")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending(Column):
+    """A column to be finished. `wanted`: its kind; `low`, `high`: public bounds, in days or seconds of times;
+    `stated`: what the document says of it."""
+
+    kind: ClassVar[str] = "pending"
+    wanted: str
+    bins: int = BINS
+    keys_per_user: int | None = None
+    low: float | None = None
+    high: float | None = None
+    stated: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.wanted not in KEPT:
+            raise fail(
+                self.name, "domain", f"a column of kind {self.wanted!r} has nothing to be found privately"
+            )
+        if not 2 <= self.bins <= MOST_BINS:
+            raise fail(self.name, "bins", f"must lie in 2..{MOST_BINS}")
+        k = self.keys_per_user
+        if k is not None and not 1 <= k <= MOST_KEYS_PER_USER:
+            raise fail(self.name, "keys_per_user", f"must lie in 1..{MOST_KEYS_PER_USER}")
+        family = dtypes.family(self.dtype)
+        if self.keyed and family not in ("string", "int", "bool"):
+            raise fail(self.name, "dtype", f"{self.dtype}: values are found of texts and whole numbers only")
+        if self.wanted in ("integer", "numeric") and family in ("bool", "string"):
+            raise fail(self.name, "dtype", f"{self.dtype}: bounds are found of numbers, dates and times only")
+        if self.wanted == "integer" and family not in ("int", "float"):
+            raise fail(self.name, "dtype", f"{self.dtype} cannot hold whole numbers here; use kind 'numeric'")
+        if self.wanted == "timestamp" and family not in ("timestamp", "date"):
+            raise fail(self.name, "dtype", f"{self.dtype} is neither a timestamp nor a date")
+        for where, policy in (("null", self.null), ("overflow", self.overflow)):
+            if policy.action == "value":
+                raise fail(
+                    self.name, where, "names a value of a domain that is yet to be found; code or drop"
+                )
+        if self.low is not None and self.high is not None and self.high < self.low:
+            raise fail(self.name, "max", "is below min")
+
+    @property
+    def keyed(self) -> bool:
+        """Whether a list of values is to be found; else bounds and edges are."""
+        return self.wanted in ("categorical", "string")
+
+    @property
+    def day(self) -> int:
+        """A day in the unit of its edges."""
+        return 1 if dtypes.family(self.dtype) == "date" else 86_400
+
+    @property
+    def whole(self) -> bool:
+        """Whether its values are whole numbers by declaration."""
+        return self.wanted == "integer" or self.stated.get("whole") is True
+
+    @property
+    def base(self) -> int:
+        raise SchemaError(
+            f"column {self.name!r}: its domain is private and not found yet; give the schema to "
+            "`fastdp synth` or `synthesize`, which finds it within the run's budget"
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        return {**self.stated, "dtype": self.dtype, "domain": PRIVATE}
+
+    def _finished(self, kind: str, null: Any, overflow: Any, **found: Any) -> dict[str, Any]:
+        common = {k: v for k, v in self.stated.items() if k in COMMON and k not in ("kind", "dtype")}
+        own = {k: v for k, v in self.stated.items() if k in KEPT[self.wanted]}
+        policies = {"null": null, "overflow": overflow}
+        return {"kind": kind, "dtype": self.dtype, **policies, **common, **own, **found}
+
+    def with_values(self, values: Sequence[int | str]) -> dict[str, Any]:
+        """The finished column's document: these values, and one that all others count as; of whole numbers
+        others overflow, unless there are none."""
+        text = dtypes.family(self.dtype) == "string"
+        rest: int | str = self.stated.get("other") or (OTHER if text else 0)
+        if "overflow" in self.stated or (values and not text):
+            return self._finished("categorical", "code", "code", values=list(values) or [rest])
+        entry = self._finished(
+            "categorical", "code", {"value": rest}, values=[*dict.fromkeys([*values, rest])]
+        )
+        return {k: v for k, v in entry.items() if k != "other"}
+
+    def with_edges(self, edges: Sequence[float], nulls: bool, digits: int | None = None) -> dict[str, Any]:
+        """The finished column's document: bins, whole numbers or a span of time. `nulls`: whether enough were
+        seen for a code of their own; `digits`: after the point, of floats, where that was found too."""
+        null = "code" if nulls else "drop"
+        if self.wanted == "timestamp":
+            return self._with_span(edges, null)
+        whole = self.whole or dtypes.family(self.dtype) == "int" or digits == 0
+        if whole and edges[-1] - edges[0] <= (MOST_WHOLE if self.wanted == "integer" else len(edges) - 1):
+            low, high = int(edges[0]), int(edges[-1]) - 1
+            entry = self._finished("integer", null, "clamp", min=low, max=high)
+            return {k: v for k, v in entry.items() if k not in ("whole", "digits")}
+        timely = dtypes.family(self.dtype) in ("date", "timestamp")
+        listed = [epoch.text_of(int(e), self.dtype) if timely else _number(e) for e in edges]
+        more: dict[str, Any] = {"whole": True} if whole else {}
+        if digits and not whole:
+            more["digits"] = digits
+        return self._finished("numeric", null, "clamp", edges=listed, **more)
+
+    def _with_span(self, edges: Sequence[float], null: str) -> dict[str, Any]:
+        scale = self.day
+        first, last = int(edges[0] // scale), int((edges[-1] - 1) // scale)
+        parts = self.stated.get("parts")
+        if parts is None:
+            parts = ["date"] if last - first < DAYS_LISTED else ["year", "month", "day_of_week"]
+            parts += [] if dtypes.family(self.dtype) == "date" else ["hour"]
+        span = {"min": epoch.text_of(first, "date32"), "max": epoch.text_of(last, "date32")}
+        return self._finished("timestamp", null, "drop", parts=parts, **span)
+
+    def stand_in(self) -> dict[str, Any]:
+        """A finished form of likely size, by which a run is planned before anything is found."""
+        if self.keyed:
+            text = dtypes.family(self.dtype) == "string"
+            return self.with_values([str(i) if text else i for i in range(EXPECTED_VALUES)])
+        if self.wanted == "timestamp":
+            return self._with_span([18_262 * self.day, 18_628 * self.day], "drop")  # the year 2020
+        return self.with_edges([float(i * 10) for i in range(self.bins + 1)], False)
+
+
+def _number(edge: float) -> int | float:
+    return int(edge) if edge % 1 == 0 and abs(edge) < 2**53 else edge

@@ -1,0 +1,49 @@
+"""How many digits after the point numbers are written with, as codes: a column that only ever is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .columns import Column
+
+MOST_PLACES = 4
+"""Numbers with more digits after the point than this have one code together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places(Column):
+    """Code d: the number is the float nearest to one with d digits after the point, and to none with fewer;
+    the last code: to none up to MOST_PLACES. What is no finite number is null."""
+
+    kind: ClassVar[str] = "places"
+    null_places: ClassVar[int] = MOST_PLACES + 2
+
+    @property
+    def base(self) -> int:
+        return MOST_PLACES + 2
+
+    @property
+    def can_overflow(self) -> bool:
+        return False
+
+    def base_labels(self) -> list[str]:
+        return [*map(str, range(MOST_PLACES + 1)), "more"]
+
+    def code_of(self, value: Any) -> int | None:
+        code = places(np.array([value], np.float64))[0]
+        return int(code) if code < self.base else None
+
+
+def places(values: np.ndarray) -> np.ndarray:
+    """Codes of floats (float32 or float64), each by itself; `Places.null_places` for what is not finite."""
+    out = np.full(len(values), MOST_PLACES + 1, np.uint8)
+    with np.errstate(all="ignore"):
+        for digits in range(MOST_PLACES, -1, -1):
+            scale = 10.0**digits
+            near = (np.rint(values.astype(np.float64) * scale) / scale).astype(values.dtype)
+            out[near == values] = digits
+    out[~np.isfinite(values)] = Places.null_places
+    return out

@@ -1,0 +1,81 @@
+"""The columns of a source as a schema that is to be finished: names and types, which are public, and nothing
+else. No row is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from ..schema import Schema, dtypes
+from . import sources
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema.dialect import Dialect
+
+
+def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> Schema:
+    """Every column of the source with `domain = "private"`, of the kind that its type suggests; booleans,
+    whose values everybody knows, as they are. UsageError names a column whose type says too little."""
+    parts = sources.open_parts(source, dialect)
+    first = parts[0]
+    columns: dict[str, Any] = {}
+    untyped = _untyped(source)
+    for field in first.schema:
+        if field.name == user:
+            continue
+        if first.is_text(field.name):
+            raise UsageError(
+                f"{first.where}: text has no types, and guessing them would look at private rows; give a "
+                f"schema with a kind and dtype for each column, such as [columns.{field.name}] kind = "
+                '"numeric", domain = "private" (docs/domains.md), or convert the file to Parquet'
+            )
+        columns[field.name] = _entry(first.where, field, field.name in untyped)
+    if first.any_name:
+        raise UsageError(
+            f"{first.where}: JSON lines name no columns beforehand; give a schema (docs/domains.md)"
+        )
+    if user is not None and user not in first.schema.names:
+        raise UsageError(f"{first.where}: no column {user!r} for the users")
+    plain: dict[str, Any] = {"provenance": "columns and types of the source", "columns": columns}
+    if user is not None:
+        plain["user"] = {"column": user}
+    if isinstance(source, str):
+        plain["name"] = Path(source).stem
+    return Schema.from_dict(plain).with_dialect(dialect)
+
+
+def _untyped(source: Any) -> set[str]:
+    """Columns of a pandas frame whose type is that of whatever objects they hold: they are read as texts."""
+    if type(source).__module__.split(".")[0] != "pandas":
+        return set()
+    return {str(name) for name, kind in zip(source.columns, source.dtypes, strict=True) if kind.kind == "O"}
+
+
+def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
+    import pyarrow as pa
+
+    if untyped:
+        return {"kind": "categorical", "dtype": "string", "domain": "private"}
+    kind = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+    if pa.types.is_dictionary(kind) and dtypes.name_of(kind) is None:
+        kind = kind.value_type
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        kind = pa.binary()
+    dtype = dtypes.name_of(kind)
+    if dtype is None:
+        raise UsageError(f"{where}: column {field.name!r} is {field.type}, which has no domain; leave it out")
+    family = dtypes.family(dtype)
+    if family == "bool":
+        entry = {"kind": "categorical", "overflow": "drop"}
+    elif family == "string":
+        entry = {"kind": "categorical"}
+    elif family == "timestamp":
+        entry = {"kind": "timestamp"}
+    else:
+        entry = {"kind": "numeric"}
+    if not field.nullable:
+        entry["null"] = "drop"
+    return {**entry, "dtype": dtype, "domain": "private"}

@@ -1,0 +1,297 @@
+"""Private domains: what one user can change, what is charged, what a killed run does, planted bugs."""
+
+import math
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastdp
+from fastdp.engines.local import LocalCounter, local
+from fastdp.errors import LedgerError, PrivacyError, UsageError
+from fastdp.measurement import SCALE
+from fastdp.privacy import statement as statements
+from fastdp.privacy.accountant import Gaussian, Threshold
+from fastdp.privacy.budget import mu2
+from fastdp.privacy.ledger import Ledger, Reservation
+from fastdp.release import domain as domains
+from fastdp.release import keyselect, reserve
+from fastdp.schema import Schema
+from tests.audit.world import no_noise, quick_accountant
+
+ASKED = Schema.from_dict(
+    {
+        "user": {"column": "who"},
+        "columns": {
+            "x": {"kind": "numeric", "domain": "private", "bins": 8},
+            "n": {"kind": "numeric", "dtype": "int64", "domain": "private", "bins": 8},
+            "city": {"kind": "string", "domain": "private", "keys_per_user": 2},
+        },
+    }
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick():
+    with quick_accountant():
+        yield
+
+
+def trips(users=300, rows=4, seed=0):
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(users), rows)
+    size = len(who)
+    return pa.table(
+        {
+            "who": who,
+            "x": rng.lognormal(2, 1, size),
+            "n": np.where(rng.random(size) < 0.5, 7, rng.integers(0, 500, size)),
+            "city": [f"city {i}" for i in rng.integers(0, 3, size)],
+        }
+    )
+
+
+def opener(source):
+    @contextmanager
+    def engine(schema):
+        yield local(fastdp.read(source, schema, threads=1), 1)
+
+    return engine
+
+
+def learn(source, asked=ASKED, *, epsilon=20.0, delta=1e-6, clip="private", **options):
+    """(finished schema, the reservation) of a run that finds domains and no more."""
+    ask = reserve.BudgetRequest(epsilon=epsilon, delta=delta, clip=clip)
+    reserved = reserve.reserve(asked, [ask], **options)
+    return reserved.learn(source, opener(source)), reserved
+
+
+def test_what_is_found():
+    schema, reserved = learn(trips(3000), seed=3)
+    assert schema.columns["city"].values == ("city 0", "city 1", "city 2", "(other)")
+    edges = schema.columns["x"].edges
+    assert 0 <= edges[0] < 2 and 20 < edges[-1] < 500 and 6 <= len(edges) - 1 <= 8
+    assert (7.0, 8.0) in list(zip(schema.columns["n"].edges, schema.columns["n"].edges[1:]))
+    assert "found privately in the run" in schema.provenance
+    assert reserved.schema is schema and not schema.pending
+
+
+def test_what_is_charged():
+    _, reserved = learn(trips(), seed=3)
+    part = reserved.asks[0]
+    learning, cap = reserved.learnt, reserved.caps[0]
+    assert isinstance(cap, Threshold) and cap.delta == part.domain.keys_delta == pytest.approx(1e-7)
+    entry = reserved.reservation.describe()["entry"]
+    labels = [s["label"] for s in entry["steps"]]
+    assert labels == ["values of city", "domain 1", "domain 2", "domain 3", "finished schema"]
+    spent = mu2(reserved.reservation.ledger._store._state.runs[reserved.run].drawn())
+    assert float(spent) <= part.domain.share * cap.mu**2
+    (session,) = reserved.sessions(local(fastdp.read(trips(), reserved.schema, threads=1), 1))
+    assert session.mu**2 == pytest.approx(cap.mu**2 - float(spent), rel=1e-6)
+    assert session.mu**2 >= (1 - part.domain.share) * cap.mu**2 * (1 - 1e-6)
+    assert [r["label"] for r in session.releases][:2] == ["values of city", "domain 1"]
+    assert learning.left <= cap.mu
+
+
+def test_the_run_s_statement_lists_it_and_adds_up():
+    _, reserved = learn(trips(), seed=3)
+    reserved.sessions(local(fastdp.read(trips(), reserved.schema, threads=1), 1))
+    made = reserved.statement()
+    assert statements.problems({**made, "files": {}}) == []
+    assert made["schema"]["found"]["columns"] == ["x", "n", "city"]
+    assert made["schema"]["found"]["asked"] == ASKED.digest() != made["schema"]["sha256"]
+    assert made["not_protected"][0] == statements.SCHEMA_FOUND
+    keys = made["parts"][0]["releases"][0]
+    for changed, word in (
+        ({"threshold": keys["threshold"] - 3}, "threshold is too low"),
+        ({"sigma": keys["sigma"] / 2}, "noise is too small"),
+        ({"cap": 8}, "not that of its cap"),
+    ):
+        wrong = {**made, "parts": [{**made["parts"][0], "releases": [keys | changed]}]}
+        assert any(word in text for text in statements.problems(wrong))
+
+
+def test_nothing_can_be_counted_before_the_domain_is_found():
+    reserved = reserve.reserve(ASKED, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=3)], seed=1)
+    with pytest.raises(PrivacyError, match="not found yet"):
+        reserved.sessions(local(fastdp.read(trips(), ASKED.stand_in(), threads=1), 1))
+
+
+def test_runs_that_cannot_find_domains_are_refused_before_anything_is_charged():
+    for wrong in ({"delta": 0.0}, {"delta": 1e-6, "unit": "event"}):
+        with pytest.raises(UsageError, match="private domain"):
+            reserve.reserve(ASKED, [reserve.BudgetRequest(epsilon=1.0, clip=3, **wrong)], seed=1)
+
+
+# What one user can change.
+
+values = st.sampled_from([0.0, -3.5, 7.25, 1e30, -1e-9, math.nan, math.inf, 42.0])
+rows = st.lists(st.tuples(st.integers(0, 4), values, st.integers(-3, 10**9)), min_size=1, max_size=30)
+EDGES = {
+    "x": np.array([-math.inf, -5.0, 0.0, 5e-324, 10.0, math.inf]),
+    "n": np.array([-math.inf, 0.0, 3.0, 1e6, math.inf]),
+}
+
+
+def counted(pairs, clip, first):
+    """The answers of one partition, without noise, in grid units."""
+    table = pa.table(
+        {
+            "who": pa.array([u for u, _, _ in pairs], pa.int64()),
+            "x": pa.array([x for _, x, _ in pairs], pa.float64()),
+            "n": pa.array([n for _, _, n in pairs], pa.int64()),
+            "city": pa.array(["a"] * len(pairs), pa.string()),
+        }
+    )
+    reserved = reserve.reserve(ASKED, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=clip)], seed=1)
+    learning = domains.Learning(
+        ASKED, reserved.reservation, 0, 0.1, domains.DomainCosts(0.1, 1e-7), clip, "user",
+        {"epsilon": 1.0, "delta": 1e-6}, reserved.caps[0], seed=1,
+    )  # fmt: skip
+    columns = {name: ASKED.pending[name] for name in ("x", "n")}
+    lines = {name: domains.line_of(c) for name, c in columns.items()}
+    grids = {name: domains.Grid(lines[name].first() if first else EDGES[name]) for name in columns}
+    answers = []
+    with (
+        no_noise(),
+        patch.object(domains.Grid, "take", lambda s, c, sigma, n: answers.append(np.append(c, n))),
+    ):
+        learning._measure(columns, grids, 0.5, "domain", opener(table))
+    return answers, learning.releases
+
+
+def largest_change(pairs, out, clip, first):
+    """L2 change of one column's answers that user `out` makes, in rows."""
+    whole, releases = counted(pairs, clip, first)
+    rest, _ = counted([p for p in pairs if p[0] != out], clip, first)
+    return max(np.linalg.norm(a - b) for a, b in zip(whole, rest, strict=True)), releases
+
+
+@given(rows, st.integers(0, 4), st.integers(1, 5), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_one_user_moves_a_partition_s_counts_by_at_most_the_clip(pairs, out, clip, first):
+    change, releases = largest_change(pairs, out, clip, first)
+    assert change <= clip + 1e-9
+    assert all(r["sensitivity"] == clip and r["sigma"] * r["event"]["mu"] >= clip for r in releases)
+
+
+def test_planted_an_unclipped_user_is_caught():
+    """An engine that counts every row fully moves by the user's rows: the check above sees it."""
+    pairs = [(0, 7.25, 5)] * 20 + [(1, 0.0, 1)]
+    marginals = LocalCounter.marginals
+
+    def unclipped(self, cliques, clip, **more):
+        return {c: a * SCALE for c, a in marginals(self, cliques, None, **more).items()}
+
+    assert largest_change(pairs, 0, 3, True)[0] <= 3 + 1e-9
+    with patch.object(LocalCounter, "marginals", unclipped):
+        assert largest_change(pairs, 0, 3, True)[0] > 3
+
+
+# A value held by one user.
+
+ALONE = Schema.from_dict(
+    {"user": {"column": "who"}, "columns": {"c": {"kind": "string", "domain": "private"}}}
+)
+RUNS = 400
+
+
+def shown(runs=RUNS):
+    """In how many runs the values that one user alone has appear; keys_delta is 0.1 * 0.4."""
+    table = pa.table({"who": [1, 1, 1, 1], "c": ["alone", "too", "three", "four"]})
+    seen = 0
+    for seed in range(runs):
+        schema, _ = learn(table, ALONE, epsilon=5.0, delta=0.4, seed=seed)
+        seen += schema.columns["c"].values != ("(other)",)
+    return seen
+
+
+def test_a_value_of_one_user_is_released_as_rarely_as_charged():
+    """At most 0.04 of runs may show one of the four values. Binomial(400, 0.04) exceeds 42 with probability
+    6e-9: the false-alarm rate. The threshold is tight, so some do."""
+    assert 2 < shown() <= 42
+
+
+def test_planted_a_threshold_that_is_too_low_is_caught():
+    """Without the 1 + for the user's own count, and half the quantile, far more runs show them."""
+    with patch.object(keyselect, "least_threshold", lambda sigma, cap, delta: 1 + 0.5 * sigma):
+        assert shown(200) > 42
+
+
+def test_planted_a_step_that_is_not_charged_is_caught(tmp_path):
+    """A step entered at half its price: the statement's releases no longer agree with the ledger."""
+    ledger = Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=30.0, delta=1e-5, keys=1e-6)
+    enter = Reservation.enter
+
+    def cheap(self, part, number, digest, label, events, **more):
+        half = [Gaussian(e.mu / 2) if isinstance(e, Gaussian) else e for e in events]
+        return enter(self, part, number, digest, label, half, **more)
+
+    def statement(dataset):
+        _, reserved = learn(trips(), ledger=ledger, dataset=dataset)
+        reserved.sessions(local(fastdp.read(trips(), reserved.schema, threads=1), 1))
+        return reserved.statement()
+
+    ledger.verify(statement("d"))
+    ledger.open("e", epsilon=30.0, delta=1e-5, keys=1e-6)
+    with patch.object(Reservation, "enter", cheap):
+        wrong = statement("e")
+    with pytest.raises(LedgerError, match="another charge"):
+        ledger.verify(wrong)
+
+
+# A run that dies.
+
+
+class Died(Exception):
+    pass
+
+
+def test_a_killed_run_draws_nothing_twice(tmp_path):
+    """Killed at every point of the domain's steps: what was stored is what the resumed run goes on with."""
+    asks = [reserve.BudgetRequest(epsilon=20.0, delta=1e-6, clip="private")]
+
+    def attempt(folder, at):
+        points = 0
+
+        def trace(point):
+            nonlocal points
+            points += 1
+            if at is not None and points > at:
+                raise Died
+
+        ledger = Ledger(folder / "b.db")
+        reserved = reserve.reserve(ASKED, asks, ledger=ledger, dataset="d", run="r", _trace=trace)
+        schema = reserved.learn(trips(), opener(trips()))
+        return schema, reserved, points
+
+    def fresh(name):
+        folder = tmp_path / name
+        folder.mkdir()
+        Ledger(folder / "b.db").open("d", epsilon=30.0, delta=1e-5, keys=1e-6)
+        return folder
+
+    total = attempt(fresh("whole"), None)[2]
+    assert total >= 3 * 4 + 2
+    for at in range(0, total, 2):
+        folder = fresh(f"at-{at}")
+        with pytest.raises(Died):
+            attempt(folder, at)
+        stored = [
+            [a["sha256"] for a in s["answers"]]
+            for s in Ledger(folder / "b.db").entries("d")[0]["steps"]
+            if s["answered"]
+        ]
+        schema, _, _ = attempt(folder, None)
+        steps = Ledger(folder / "b.db").entries("d")[0]["steps"]
+        assert [[a["sha256"] for a in s["answers"]] for s in steps][: len(stored)] == stored
+        with (
+            patch.object(domains._Later, "_opened", lambda self: 1 / 0),
+            patch.object(keyselect, "count_keys", lambda *a: 1 / 0),
+        ):
+            assert attempt(folder, None)[0] == schema  # all is stored: no data is read

@@ -1,0 +1,232 @@
+"""Runs without a domain written down: from the source's columns and types alone, or column by column."""
+
+import json
+
+import jsonschema
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import fastdp
+from fastdp.cli.app import app
+from fastdp.errors import BudgetError, DataError, RunError, UsageError
+from fastdp.privacy.forms import as_form
+from fastdp.privacy.statement import load_schema
+from fastdp.release import domain as domains
+from fastdp.schema import Schema
+from fastdp.tables.columns import asked_of
+
+
+def people(rows=6000, seed=0):
+    rng = np.random.default_rng(seed)
+    days = np.datetime64("2022-01-01", "s") + rng.integers(0, 90 * 86_400, rows).astype("timedelta64[s]")
+    return pa.table(
+        {
+            "id": rng.integers(0, rows // 2, rows),
+            "age": rng.integers(17, 91, rows),
+            "wage": np.where(rng.random(rows) < 0.6, 0.0, np.round(rng.lognormal(7, 1, rows))),
+            "city": [f"city {i}" for i in rng.integers(0, 4, rows)],
+            "at": pa.array(days),
+            "yes": rng.random(rows) < 0.3,
+        }
+    )
+
+
+ASK = {"mechanism": "mst", "epsilon": 8.0, "delta": 1e-6, "clip": 3}
+
+
+def go(source, **options):
+    return fastdp.synthesize(source, **{**ASK, "seed": 5, "sample_seed": 6, **options})
+
+
+def test_a_run_from_columns_and_types_alone(tmp_path):
+    run = go(people(), domain="private", user="id", out=tmp_path / "run")
+    schema = run.schema
+    assert schema.user == "id" and not schema.pending
+    assert schema.columns["city"].values == (*(f"city {i}" for i in range(4)), "(other)")
+    assert schema.fields["at"].min <= "2022-01-05" and "2022-03-25" <= schema.fields["at"].max <= "2022-04-30"
+    assert schema.columns["yes"].values == (False, True)
+    wage = schema.columns["wage"]
+    assert (0.0, 1.0) in list(zip(wage.edges, wage.edges[1:])) and wage.whole
+    data = run.data.to_table()
+    ages = data["age"].to_numpy()
+    assert 15 <= ages.min() and ages.max() <= 95 and abs(np.median(ages) - 54) < 6
+    zero = np.mean(data["wage"].to_numpy(zero_copy_only=False) == 0)
+    assert 0.5 < zero < 0.7
+    assert Schema.load(tmp_path / "run" / "schema.json") == schema
+    found = run.privacy["schema"]["found"]
+    assert found["columns"] == ["age", "wage", "city", "at"] and found["asked"] != schema.digest()
+    jsonschema.validate(json.loads((tmp_path / "run" / "privacy.json").read_text()), load_schema())
+    assert "found in the run" in as_form(run.privacy, "text") + json.dumps(as_form(run.privacy, "sp800-226"))
+    assert fastdp.verify(tmp_path / "run").ok
+
+
+def test_only_the_marked_columns_are_found():
+    plain = {
+        "user": {"column": "id", "max_rows": 5},
+        "columns": {
+            "age": {
+                "kind": "numeric",
+                "dtype": "int64",
+                "domain": "private",
+                "min": 0,
+                "max": 120,
+                "bins": 10,
+            },
+            "city": {"kind": "string", "values": ["city 0", "city 1"], "other": "elsewhere"},
+        },
+    }
+    run = go(people(), schema=Schema.from_dict(plain))
+    assert len(run.schema.columns["age"].edges) == 11 and run.schema.columns["age"].edges[-1] <= 121
+    assert run.schema.columns["city"].values == ("city 0", "city 1")
+    kinds = [r["kind"] for r in run.privacy["parts"][0]["releases"]]
+    assert kinds[:4] == ["grid"] * 3 + ["schema"] and "keys" not in kinds
+    assert run.privacy["parts"][0]["event"]["law"] == "gaussian"  # no threshold, so delta is whole
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "aim"])
+def test_other_mechanisms_take_the_finished_schema(mechanism):
+    run = go(people(2000), domain="private", user="id", mechanism=mechanism, clip=None)
+    assert run.data.num_rows > 0
+    assert run.privacy["parts"][0]["clip_choice"]["release"] == "rows per user"
+
+
+def test_engines_find_the_same_domain(tmp_path):
+    options = {"domain": "private", "user": "id"}
+    pq.write_table(people(1500), tmp_path / "t.parquet", row_group_size=400)
+    source = str(tmp_path / "t.parquet")
+    local = go(source, **options)
+    apart = go(source, **options, engine="partitioned", partitions=3, threads=2)
+    assert apart.schema == local.schema
+    assert apart.to_arrow().equals(local.to_arrow())
+
+
+def test_several_epsilons_share_one_domain_paid_by_the_largest(tmp_path):
+    runs = go(people(2000), epsilon=[1.0, 8.0], domain="private", user="id", out=tmp_path / "both")
+    assert runs[0].schema == runs[1].schema
+    parts = runs[0].privacy["parts"]
+    assert parts[1]["releases"][0]["kind"] == "keys" and parts[0]["releases"][0]["kind"] == "marginal"
+    assert runs[0].privacy["schema"]["found"]["part"] == 1
+    assert fastdp.verify(tmp_path / "both").ok
+
+
+def test_the_ledger_pays_once_and_knows_the_schema_again(tmp_path):
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    ledger.open("people", epsilon=10.0, delta=1e-5, keys=1e-6)
+    options = {"seed": None, "domain": "private", "user": "id", "ledger": ledger, "dataset": "people"}
+    run = go(people(2000), **options, out=tmp_path / "run")
+    assert ledger.spent("people")["epsilon"] <= 8.0 and len(ledger.entries("people")) == 1
+    assert fastdp.verify(tmp_path / "run", ledger).ok
+    # Another domain, consistently forged: every hash in the folder fits, but not the ledger's.
+    plain = json.loads((tmp_path / "run" / "schema.json").read_text())
+    plain["columns"]["city"]["values"][0] = "someone's home"
+    forged = Schema.from_dict(plain)
+    forged.save(tmp_path / "run" / "schema.json")
+    statement = json.loads((tmp_path / "run" / "privacy.json").read_text())
+    statement["schema"]["sha256"] = forged.digest()
+    from fastdp.privacy.statement import write
+
+    write(tmp_path / "run", statement)
+    with pytest.raises(RunError, match="not the finished schema that the run released"):
+        fastdp.verify(tmp_path / "run", ledger)
+    assert run.privacy["schema"]["found"]["share"] <= domains.MOST_SHARE
+
+
+def test_a_ledger_without_delta_for_keys_refuses_before_anything_is_read(tmp_path, monkeypatch):
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    ledger.open("people", epsilon=10.0, delta=1e-5)
+    monkeypatch.setattr("fastdp.tables.ingest.read_parts", lambda *a, **k: 1 / 0)
+    with pytest.raises(BudgetError, match="for keys"):
+        go(people(100), seed=None, domain="private", user="id", ledger=ledger, dataset="people")
+    assert ledger.spent("people")["events"] == 0
+
+
+def test_a_run_that_died_goes_on_with_its_domain(tmp_path, monkeypatch):
+    options = {"seed": None, "domain": "private", "user": "id", "out": tmp_path / "run"}
+    with monkeypatch.context() as patch:
+        patch.setattr("fastdp.run.steps.Work._measure_and_make", lambda *a: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            go(people(2000), **options)
+    ledger = fastdp.Ledger.local(tmp_path / "run.private" / "ledger.db")
+    before = [s["answers"] for s in ledger.entries()[0]["steps"]]
+    assert len(before) >= 5
+    with pytest.raises(RunError, match="schema differs"):
+        go(people(2000).drop_columns(["age"]), **options, resume=True)
+    monkeypatch.setattr("fastdp.release.keyselect.count_keys", lambda *a: 1 / 0)
+    monkeypatch.setattr(domains._Later, "_opened", lambda self: 1 / 0)
+    run = go(people(2000), **options, resume=True)
+    assert run.schema.columns["city"].values
+    assert fastdp.verify(tmp_path / "run").ok
+
+
+def test_what_cannot_be_read_twice_or_has_no_types_is_refused(tmp_path):
+    table = people(200)
+    with pytest.raises(UsageError, match="only once"):
+        go(table.to_reader(), schema=asked_of(table, "id"))
+    with pytest.raises(UsageError, match="encoded"):
+        go(fastdp.read(table, asked_of(table, "id").stand_in()), domain="private")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(UsageError, match="text has no types"):
+        go(str(tmp_path / "t.csv"), domain="private")
+    with pytest.raises(UsageError, match="no column 'who'"):
+        go(table, domain="private", user="who")
+    with pytest.raises(UsageError, match='must be "private"'):
+        go(table, domain="public")
+    with pytest.raises(UsageError, match="names the user column"):
+        go(table, user="id")
+    with pytest.raises(UsageError, match="no column with a private domain"):
+        go(table, schema=asked_of(table, "id").stand_in(), domain="private")
+    with pytest.raises(UsageError, match="the schema names its user column"):
+        go(table, schema=asked_of(table, "id"), domain="private", user="id")
+    with pytest.raises(DataError, match="'wage' is missing"):
+        go(table.drop_columns(["wage"]), schema=asked_of(table, "id"))
+
+
+def test_text_with_a_schema_of_types(tmp_path):
+    import pyarrow.csv as csv
+
+    table = people(4000).select(["id", "age", "city"])
+    csv.write_csv(table, tmp_path / "t.csv")
+    plain = {
+        "user": {"column": "id", "max_rows": 9},
+        "columns": {
+            "age": {"kind": "integer", "domain": "private"},
+            "city": {"kind": "string", "domain": "private"},
+        },
+    }
+    run = go(str(tmp_path / "t.csv"), schema=Schema.from_dict(plain))
+    assert 15 <= run.schema.columns["age"].min <= 20 and 85 <= run.schema.columns["age"].max <= 105
+    assert len(run.schema.columns["city"].values) == 5
+
+
+def test_types_of_objects_in_pandas_are_not_looked_at():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": np.array([1, 2, 3], object), "b": [1.5, 2.5, 3.5]})
+    asked = asked_of(frame, None)
+    assert asked.pending["a"].keyed and asked.pending["a"].dtype == "string" and not asked.pending["b"].keyed
+
+
+def test_a_plan_says_what_finding_domains_costs():
+    asked = asked_of(people(10), "id")
+    made = fastdp.plan(asked, "auto", 1.0, 1e-6)
+    assert made.domain_share == pytest.approx(domains.PER_COLUMN * 5.6) and made.domain_delta == 1e-7
+    assert [d.column for d in made.domain] == ["age", "wage", "city", "at"]
+    assert "domains: at most 11.2% of mu^2 and 1e-07 of delta" in str(made)
+    without = fastdp.plan(asked.stand_in(), "auto", 1.0, 1e-6)
+    assert made.lines[0].sigma > without.lines[0].sigma and not without.domain
+    with pytest.raises(UsageError, match="Write the domain down"):
+        fastdp.plan(asked, "mst", 1.0, 0.0)
+
+
+def test_the_command_line(tmp_path):
+    pq.write_table(people(1500), tmp_path / "people.parquet")
+    (tmp_path / "people.toml").write_text("not looked at")
+    call = ["synth", str(tmp_path / "people.parquet"), "-e", "8", "-d", "1e-6", "--clip", "3", "-m", "mst"]
+    result = CliRunner().invoke(app, [*call, "--domain", "private", "--user", "id", "--quiet"])
+    assert result.exit_code == 0, result.output
+    assert fastdp.verify(tmp_path / "people.synthetic").ok
+    (tmp_path / "people.toml").unlink()
+    result = CliRunner().invoke(app, [*call, "--out", str(tmp_path / "x")])
+    assert isinstance(result.exception, UsageError) and "--domain private" in str(result.exception)
