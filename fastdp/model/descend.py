@@ -69,7 +69,7 @@ def descend_from(task: Task, options: Options, clock: Clock, tables: np.ndarray 
         probe = DescentState(quick, perturbed, single(tables), task.total, task.team, averages=False)
     descent = DescentState(engine, quadratic, tables, task.total, task.team, clock.calls, probe)
     del tables
-    stop = Stop(options.stop, quadratic, options.small, options.calls, options.slack, probe)
+    stop = Stop(options.stop, quadratic, options.small, options.calls, options.slack, probe, options.flow)
     fitted = OPTIMISERS[options.method](descent, stop, clock)
     return Model.from_plan(
         plan,

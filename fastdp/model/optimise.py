@@ -85,7 +85,8 @@ class DescentState:
     `attempt` tries a step from z, as often as need be; `accept` goes there. `tables` holds where it begins
     (true tables) and becomes z's. A `probe` makes every accepted step too, with the same size, on
     measurements of its own; it has residuals only (`averages` is False), not the tables of x. Calls of the
-    engine are counted, the probe's with them.
+    engine are counted, the probe's with them. `time` is how long the mirror flow has run at x, in rows: steps
+    add up at z, and x averages it like everything else.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class DescentState:
         averages: bool = True,
     ):
         self.probe, self._size = probe, 0.0
+        self.time = self._z_time = 0.0
         self.engine, self.quadratic, self.total, self.threads = engine, quadratic, total, threads
         self._active = quadratic.active
         self._whole = self._active.size == max(engine.size, 1)
@@ -156,6 +158,8 @@ class DescentState:
         )  # x's tables follow in the next attempt, which has them in cache
         self.x.direct = self.z.direct
         self.loss = self.quadratic.blend(self.x, self.z, mix, self.threads)
+        self._z_time += self._size
+        self.time += mix * (self._z_time - self.time)
         if self.probe is not None:
             self.probe.attempt(mix, self._size)
             self.probe.accept(mix)
@@ -211,7 +215,7 @@ class Stop:
     fits the same answers with random signs times `SPREAD` sigma added: signs * (probe's answers - ours) /
     (SPREAD sigma), summed (Ramani, Blu and Unser 2008). Ends when the estimate was not better for as long
     as it takes to be sure. "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations
-    and stands at its best. "iters": after `iters` oracle calls.
+    and stands at its best. "iters": after `iters` oracle calls, or a time of the flow (`flow`, in rows).
     """
 
     WINDOW = 10
@@ -224,8 +228,10 @@ class Stop:
         iters: int | None,
         slack: float = 0.0,
         probe: DescentState | None = None,
+        flow: float | None = None,
     ):
         self.rule, self.quadratic, self.tol, self.iters, self._shadow = rule, quadratic, tol, iters, probe
+        self.flow = math.inf if flow is None else flow
         self.risks: list[float] = []
         self.noise = quadratic.rows / 2 + slack * math.sqrt(quadratic.rows / 2)
         self.seen: list[float] = []
@@ -234,12 +240,12 @@ class Stop:
     def spent(self, calls: int) -> str:
         return "iterations" if self.iters is not None and calls >= self.iters else ""
 
-    def __call__(self, loss: float, at: Residual, calls: int) -> str:
+    def __call__(self, loss: float, at: Residual, calls: int, time: float = 0.0) -> str:
         self.seen.append(loss)
         if self.spent(calls):
             return "iterations"
         if self.rule == "iters":
-            return ""
+            return "time" if time >= self.flow else ""
         if self.rule == "noise" and loss <= self.noise and calls >= self._look_again:
             if self.quadratic.orders_fit(at):
                 return "noise level"
@@ -276,7 +282,7 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
     least = STEADY.get(stop.rule, 0.0)
     while True:
         clock.tick(descent.calls, loss)
-        ended = stop(loss, descent.x, descent.calls)
+        ended = stop(loss, descent.x, descent.calls, descent.time)
         if ended == "tolerance" and stop.rule == "tol" and loss < restarted * (1 - AGAIN * stop.tol):
             # momentum may only be turning: without it, once more, unless the last time gained nothing
             loss = restarted = descent.restart()
@@ -316,7 +322,7 @@ def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
     loss, step = descent.loss, 1 / descent.steepest
     while True:
         clock.tick(descent.calls, loss)
-        ended = stop(loss, descent.x, descent.calls)
+        ended = stop(loss, descent.x, descent.calls, descent.time)
         if ended:
             break
         for _ in range(60):

@@ -20,7 +20,8 @@ wanted."""
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """See `estimate.fit`."""
+    """See `estimate.fit`. `flow`, for strategies alone: stop="iters" also ends once the mirror flow has run
+    for this long, in rows (a cell of x rows with noise sigma has relaxed by about exp(-x flow / sigma^2))."""
 
     stop: str = "noise"
     method: str = "auto"
@@ -29,6 +30,7 @@ class Options:
     tables: str = "float64"
     slack: float = 0.0
     max_cells: int | None = None
+    flow: float | None = None
 
     def __post_init__(self):
         if self.stop not in STOPS:

@@ -1,0 +1,30 @@
+from typing import Any
+
+from numpy import float64, int32
+from numpy.typing import NDArray
+
+LANE_CELLS: int
+LANE_SIZES: int
+KINDS: dict[str, int]
+
+class View:
+    rows: int
+    cols: int
+    size: int
+    lanes: int
+    alone: bool
+    ratio: NDArray[float64]
+    def __init__(
+        self,
+        rows: int,
+        cols: int,
+        size: int,
+        base: NDArray[int32] | None,
+        along: str | NDArray[int32],
+        alone: bool,
+    ) -> None: ...
+
+class Tour:
+    team: Any
+    def __init__(self, steps: list[tuple], threads: Any) -> None: ...
+    def run(self) -> float: ...

@@ -1,0 +1,146 @@
+"""Raking along a junction tree; see csrc/rake.h. `Tour` is a list of steps over tables that it keeps
+alive."""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
+
+import numpy as np
+
+from fastdp._core.status cimport check
+from fastdp._core.team cimport Team, fdp_team, team_of
+
+cdef extern from "rake.h" nogil:
+    enum:
+        FDP_RAKE_MULTIPLY
+        FDP_RAKE_TARGET
+        FDP_RAKE_SEPARATOR
+        FDP_RAKE_PIECE
+    ctypedef struct fdp_rake_view:
+        const int32_t *base
+        const int32_t *map
+        int32_t kind
+    ctypedef struct fdp_rake_step:
+        double *cells
+        int64_t rows
+        int64_t cols
+        fdp_rake_view multiply
+        const double *by
+        int32_t rule
+        fdp_rake_view project
+        int64_t size
+        int64_t lanes
+        int32_t disjoint
+        double *goal
+        double least
+        double weight
+        double *ratio
+        int64_t sum_at
+    int fdp_rake_run(int64_t, const fdp_rake_step *, fdp_team *, double *, double *)
+
+LANE_CELLS = 16384
+"""Cells of a lane, about: the unit of work of a thread."""
+
+LANE_SIZES = 4
+"""A lane has so many times as many cells as the marginal that it adds up has entries: adding up the lanes
+costs less than the lanes."""
+
+KINDS = {"row": 0, "cell": 1, "map": 2}
+
+
+cdef class View:
+    """Where the cells of a table of rows x cols lie in a marginal of `size` entries: `base` int32 per row or
+    None, `along` "row", "cell" or an int32 map per column; `alone`: no two rows share an entry."""
+
+    cdef readonly int64_t rows, cols, size, lanes
+    cdef readonly bint alone
+    cdef readonly object ratio
+    cdef fdp_rake_view at
+    cdef int32_t[::1] base, map
+
+    def __init__(self, int64_t rows, int64_t cols, int64_t size, base, along, bint alone):
+        self.rows, self.cols, self.size, self.alone = rows, cols, size, alone
+        self.at.base = self.at.map = NULL
+        if base is not None:
+            if len(base) != rows:
+                raise ValueError("one base per row")
+            self.base = base
+            self.at.base = &self.base[0]
+        if isinstance(along, str):
+            self.at.kind = KINDS[along]
+        else:
+            if len(along) != cols:
+                raise ValueError("one entry of the map per column")
+            self.map, self.at.kind = along, KINDS["map"]
+            self.at.map = &self.map[0]
+        reach = (int(np.max(base)) if base is not None else 0)
+        reach += {"row": 0, "cell": cols - 1}[along] if isinstance(along, str) else int(np.max(along))
+        if reach >= size or (base is not None and np.min(base) < 0):
+            raise ValueError("a view leaves its marginal")
+        cells = rows * cols
+        self.lanes = min(rows, cells // LANE_CELLS)
+        if not alone:
+            self.lanes = min(self.lanes, cells // (LANE_SIZES * size))
+        self.lanes = max(1, self.lanes)
+        self.ratio = np.ones(size)
+
+
+cdef class Tour:
+    """Steps (cells, multiply, project, goal, to, least, weight): `cells` a flat float64 table; `multiply` and
+    `project` views of it or None; `goal` float64: the target's table, or with `to` (the neighbour's view) the
+    separator as it stands."""
+
+    cdef fdp_rake_step *steps
+    cdef int64_t n
+    cdef list keep
+    cdef object work, squares
+    cdef readonly Team team
+
+    def __cinit__(self, steps, threads):
+        cdef fdp_rake_step *s
+        cdef View multiply, project, to
+        cdef double[::1] cells, goal, by
+        cdef int64_t space = 1, sums = 0
+        self.n, self.team, self.keep = len(steps), team_of(threads), []
+        self.steps = <fdp_rake_step *> calloc(max(1, self.n), sizeof(fdp_rake_step))
+        if not self.steps:
+            raise MemoryError("not enough memory for raking")
+        for i, (table, given, wanted, aim, there, least, weight) in enumerate(steps):
+            s, multiply, project, to, cells = &self.steps[i], given, wanted, there, table
+            view = project if project is not None else multiply
+            if view is None or table.size != view.rows * view.cols:
+                raise ValueError("a step's table and view do not fit together")
+            s.cells, s.rows, s.cols = &cells[0], view.rows, view.cols
+            s.lanes = max(1, min(view.rows, table.size // LANE_CELLS))
+            if multiply is not None:
+                if multiply.rows != view.rows or multiply.cols != view.cols:
+                    raise ValueError("a step's views are of different tables")
+                by = multiply.ratio
+                s.multiply, s.by = multiply.at, &by[0]
+            self.keep.append((table, given, wanted, aim, there))
+            if project is None:
+                s.rule = FDP_RAKE_MULTIPLY
+                continue
+            out = (to if to is not None else project)
+            if aim.size != project.size or out.size != project.size:
+                raise ValueError("a step's goal and view do not fit together")
+            goal, by = aim, out.ratio
+            s.rule = FDP_RAKE_SEPARATOR if to is not None else FDP_RAKE_TARGET
+            s.project, s.size, s.lanes, s.disjoint = project.at, project.size, project.lanes, project.alone
+            s.goal, s.ratio, s.least, s.weight, s.sum_at = &goal[0], &by[0], least, weight, sums
+            if to is None:
+                sums += (project.size + FDP_RAKE_PIECE - 1) // FDP_RAKE_PIECE
+            space = max(space, project.size * (1 if project.alone else project.lanes))
+        self.work, self.squares = np.empty(space), np.zeros(max(1, sums))
+
+    def __dealloc__(self):
+        free(self.steps)
+
+    def run(self):
+        """All steps; returns the sum of ((target - marginal) * weight)^2 over the targets, each as it was
+        when it was reached."""
+        cdef double[::1] work = self.work, squares = self.squares
+        cdef int code
+        with nogil:
+            code = fdp_rake_run(self.n, self.steps, &self.team.c, &work[0], &squares[0])
+        check(code, "raking")
+        return float(np.sum(self.squares))

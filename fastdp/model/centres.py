@@ -1,0 +1,107 @@
+"""Where the regions' tables are drawn to: single attributes to their answers, others to what is known without
+them.
+
+Stein's estimate of a region's risk asks that its centre does not depend on its own answers. So regions are
+dealt into groups (`dealt`), and the centre of each is a model of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .regions import Region, Regions
+
+GROUPS = 4
+"""The strongest tree, and the other regions in three parts. With six and eight the tables of adult's pairs
+are 1 to 2 % better, with three as much worse; every group costs two tours of raking."""
+
+
+def first_centre(problem: Regions, r: Region) -> np.ndarray:
+    """Of a single attribute: the answer, at least half a sigma; codes that pairs see merged: the mean of
+    their answers, at least a tenth."""
+    sigma = np.broadcast_to(r.sigma, r.y.shape)
+    centre = np.maximum(r.y, 0.5 * sigma)
+    ((a, fine),) = r.names
+    for q in problem.regions:
+        p = dict(q.names).get(a, fine)
+        if q.order > 1 and p != fine and problem.partitions.join(a, fine, p) == p:
+            bins = problem.partitions.lift(a, fine, p)
+            n = np.bincount(bins)
+            mean = np.maximum(np.bincount(bins, r.y) / n, 0.1 * np.bincount(bins, sigma) / n)
+            centre = np.where(n[bins] > 1, mean[bins], centre)
+    return centre
+
+
+def first_shares(problem: Regions) -> dict[str, np.ndarray]:
+    """The share of every code of the measured attributes: from the attribute by itself, or summed up from
+    the region that has it with the least noise."""
+    out = {}
+    for a in {a for r in problem.regions for a in r.clique}:
+        about = [r for r in problem.regions if a in r.clique]
+        r = min(about, key=lambda r: (r.order > 1, float(np.mean(np.square(r.sigma))) * r.cells))
+        axis = r.clique.index(a)
+        if r.order == 1:
+            shares = first_centre(problem, r)
+        else:
+            sums = r.y.reshape(r.shape).sum(axis=tuple(i for i in range(r.order) if i != axis))
+            noise = float(np.sqrt(np.mean(np.square(r.sigma)) * (r.cells // r.shape[axis])))
+            shares = np.maximum(sums, 0.5 * noise)
+        bins = problem.partitions.bins[a][dict(r.names)[a]]
+        shares = (shares / np.bincount(bins))[bins]
+        out[a] = shares / shares.sum()
+    return out
+
+
+def independent(problem: Regions, r: Region, shares: Mapping[str, np.ndarray], total: float) -> np.ndarray:
+    table = np.full((), total)
+    for a in r.clique:
+        table = np.multiply.outer(table, np.bincount(problem.partitions.bins[a][dict(r.names)[a]], shares[a]))
+    return table
+
+
+def strengths(regions: Sequence[Region], tables: Mapping[int, np.ndarray]) -> dict[int, float]:
+    """How far each table of several attributes is from their independence: rows times nats."""
+    out = {}
+    for i, table in tables.items():
+        if regions[i].order < 2:
+            continue
+        free, total = np.full((), table.sum()), table.sum()
+        for axis in range(table.ndim):
+            free = np.multiply.outer(
+                free, table.sum(axis=tuple(k for k in range(table.ndim) if k != axis)) / total
+            )
+        out[i] = float(np.sum(table * np.log(np.maximum(table, 1e-9) / np.maximum(free, 1e-9))))
+    return out
+
+
+def strongest_tree(regions: Sequence[Region], strength: Mapping[int, float]) -> list[int]:
+    """The pairs of a maximum spanning forest."""
+    group: dict[str, str] = {}
+
+    def root(a: str) -> str:
+        while group.setdefault(a, a) != a:
+            a = group[a]
+        return a
+
+    out = []
+    for i in sorted(strength, key=lambda i: (-strength[i], i)):
+        if regions[i].order != 2:
+            continue
+        a, b = (root(name) for name in regions[i].clique)
+        if a != b:
+            group[a] = b
+            out.append(i)
+    return out
+
+
+def dealt(
+    regions: Sequence[Region], strength: Mapping[int, float], numbers: Sequence[int]
+) -> list[list[int]]:
+    """Regions in groups: the pairs of the strongest tree, then the others in turn by strength, so that
+    without any of the groups the others still say much about it."""
+    tree = [i for i in strongest_tree(regions, strength) if i in set(numbers)]
+    rest = sorted(set(numbers) - set(tree), key=lambda i: (-strength[i], i))
+    parts = GROUPS - 1 if tree else GROUPS
+    return [group for group in (tree, *(rest[g::parts] for g in range(parts))) if group]
