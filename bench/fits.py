@@ -6,12 +6,14 @@ Cases, all made by `bench.fits_problems`: what `mst` measures on the Massachuset
 times over, `ma40`), on adult, on a generated table whose columns follow from each other (`following`) and on
 pairs of a column with 147 categories (`wide`); adult's strongest 58 pairs in a junction tree of 0.9 million
 cells (`adult-pairs`), 30 of its pairs with 25 triples inside their cliques (`adult-triples`), and all pairs
-of 16 binary columns with 40 triples (`binary`). Epsilon 1 and 10, delta 1e-9. The AdaGrid case on the
+of 16 binary columns with 40 triples (`binary`). Junction trees of 35 to 50 strongest pairs of the tables
+above and of a generated one with hidden classes (`ma-pairs`, `ma40-pairs`, `following-pairs`,
+`classes-pairs`). Epsilon 1 and 10, delta 1e-9. The AdaGrid case on the
 Chicago table has a benchmark of its own (`bench.adagrid_fits`).
 
 Methods: `dual` is stop="risk" by default; `noise` and `risk` are those rules by accelerated mirror descent;
-with --mbi, mbi's accelerated estimator for 1,000 iterations where the package is installed (identity queries
-only, so not where rare values are merged).
+with --mbi, mbi's accelerated estimator (2.0.0, float64) for 1,000 iterations or --mbi-seconds, where the
+package is installed (identity queries only, so not where rare values are merged).
 
 Error: mean total variation x 1000 of the measured marginals / of 100 pairs / of 30 triples. Seconds are
 processor seconds on one thread. What bench/results/fits.json already holds is not fitted again.
@@ -36,6 +38,7 @@ from . import fits_problems as problems
 from . import machine
 
 RESULTS = machine.RESULTS / "fits.json"
+MBI_BLOCK = 20
 METHODS = {"dual": ("risk", "auto"), "noise": ("noise", "accelerated"), "risk": ("risk", "accelerated")}
 
 
@@ -48,6 +51,7 @@ def table(name: str) -> problems.Table:
         "following": problems.following,
         "wide": problems.wide_column,
         "binary": problems.binary,
+        "classes": problems.classes,
     }[name]()
 
 
@@ -84,17 +88,25 @@ def _marginals(name: str, source: str, cliques: Callable) -> Callable:
     )
 
 
+def _pairs(source: str, pairs: int, cells: int) -> Callable:
+    """A table's strongest pairs, in a junction tree of at most so many cells."""
+    cliques = cache(lambda: tuple(problems.strongest(table(source), pairs, cells)))
+    return _marginals(f"{source}-pairs", source, cliques)
+
+
 CASES = {
     "ma": _tree("ma"),
     "ma40": _tree("ma40"),
     "adult": _tree("adult"),
     "following": _tree("following"),
     "wide": _tree("wide", merge=False),
-    "adult-pairs": _marginals(
-        "adult-pairs", "adult", cache(lambda: tuple(problems.strongest(table("adult"), 58, 900_000)))
-    ),
+    "adult-pairs": _pairs("adult", 58, 900_000),
     "adult-triples": _marginals("adult-triples", "adult", adult_triples),
     "binary": _marginals("binary", "binary", binary_cliques),
+    "ma-pairs": _pairs("ma", 50, 600_000),
+    "ma40-pairs": _pairs("ma40", 50, 600_000),
+    "following-pairs": _pairs("following", 35, 400_000),
+    "classes-pairs": _pairs("classes", 40, 400_000),
 }
 
 
@@ -113,24 +125,41 @@ def fitted(problem: problems.Problem, method: str) -> dict:
     }
 
 
-def fitted_by_mbi(problem: problems.Problem) -> dict | None:
-    """mbi's accelerated estimator, where every measurement is of plain cells."""
+def fitted_by_mbi(problem: problems.Problem, limit: float) -> dict | None:
+    """mbi's accelerated estimator, where every measurement is of plain cells: 1,000 iterations, or as many
+    as fit into `limit` seconds by the pace of the first ones. Seconds are without compilation."""
     if any(m.query is not None for m in problem.measurements):
         return None
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_compilation_cache", False)
     import mbi
     from mbi import estimation
 
     domain = mbi.Domain(tuple(problem.table.domain), problem.table.domain.shape(problem.table.domain))
     seen = [mbi.LinearMeasurement(m.values, m.clique, stddev=float(m.sigma)) for m in problem.measurements]
-    started = time.process_time()
-    model = estimation.UniversalAcceleratedMethod().estimate(domain, seen, iters=1000)
-    seconds = time.process_time() - started
+    clock = []
+
+    def callback(marginals):
+        jax.block_until_ready(marginals)
+        clock.append((time.process_time(), time.perf_counter()))
+
+    estimation.CALLBACK_EVERY = MBI_BLOCK
+    estimator = estimation.UniversalAcceleratedMethod()
+    estimator.estimate(domain, seen, iters=3 * MBI_BLOCK, callback_fn=callback)
+    pace = (clock[-1][1] - clock[0][1]) / (MBI_BLOCK * (len(clock) - 1))
+    iterations = MBI_BLOCK * max(1, min(1000, int(limit / pace)) // MBI_BLOCK)
+    clock.clear()
+    model = estimator.estimate(domain, seen, iters=iterations, callback_fn=callback)
+    seconds = (clock[-1][0] - clock[0][0]) * len(clock) / max(1, len(clock) - 1)
 
     class Marginals:
         def marginal(self, clique):
             return np.asarray(model.project(clique).datavector())
 
-    return {"calls": 1000, "seconds": round(seconds, 3), "error": problem.errors(Marginals())}
+    errors = {name: round(error, 3) for name, error in problem.errors(Marginals()).items()}
+    return {"calls": iterations, "seconds": round(seconds, 3), "error": errors}
 
 
 def main() -> None:
@@ -140,12 +169,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--mbi", action="store_true")
+    parser.add_argument(
+        "--mbi-seconds", type=float, default=120.0, help="of one fit by mbi, without compilation"
+    )
     parser.add_argument("--no-save", action="store_true")
     chosen = parser.parse_args()
     held = RESULTS.exists() and not chosen.no_save
     kept = json.loads(RESULTS.read_text()).get("fits", {}) if held else {}
     methods = list(chosen.methods)
-    if chosen.mbi and importlib.util.find_spec("mbi") is not None:
+    if chosen.mbi:
+        if importlib.util.find_spec("mbi") is None:
+            parser.error("--mbi needs the package mbi in this environment")
         methods.append("mbi")
     for case in chosen.cases:
         for epsilon in chosen.epsilon:
@@ -155,7 +189,11 @@ def main() -> None:
                     key = f"{case}, epsilon {epsilon:g}, seed {seed}, {method}"
                     if key not in kept:
                         problem = problem or CASES[case](epsilon, seed)
-                        record = fitted_by_mbi(problem) if method == "mbi" else fitted(problem, method)
+                        record = (
+                            fitted_by_mbi(problem, chosen.mbi_seconds)
+                            if method == "mbi"
+                            else fitted(problem, method)
+                        )
                         if record is None:
                             continue
                         kept[key] = record

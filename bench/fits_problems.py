@@ -137,6 +137,20 @@ def binary(rows: int = 22_000, columns: int = 16, seed: int = 0) -> Table:
     )
 
 
+def classes(rows: int = 60_000, seed: int = 5) -> Table:
+    """Columns of 2 to 30 values that depend on one of twelve hidden classes: every pair says something about
+    every other."""
+    rng = np.random.default_rng(seed)
+    sizes = [2, 3, 5, 8, 12, 20, 30, 6, 4, 9, 15, 2]
+    hidden = rng.choice(12, rows, p=rng.dirichlet(np.ones(12)))
+    columns = []
+    for n in sizes:
+        law = rng.gamma(0.4, size=(12, n)) + 1e-3
+        law = np.cumsum(law / law.sum(1, keepdims=True), 1)
+        columns.append(np.minimum((law[hidden] < rng.random(rows)[:, None]).sum(1), n - 1))
+    return Table(Domain({f"l{j}": n for j, n in enumerate(sizes)}), np.stack(columns, 1).astype(np.int64))
+
+
 def wide_column(rows: int = 136_000, seed: int = 0) -> Table:
     """Nine columns about one of 147 categories."""
     rng = np.random.default_rng(seed)

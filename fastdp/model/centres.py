@@ -2,7 +2,7 @@
 them.
 
 Stein's estimate of a region's risk asks that its centre does not depend on its own answers. So regions are
-dealt into groups (`dealt`), and the centre of each is a model of the others.
+dealt into groups (`dealt`), and the centre of each is a model of those in the other groups.
 """
 
 from __future__ import annotations

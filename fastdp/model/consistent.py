@@ -5,8 +5,9 @@ Where the junction tree's cliques are measured themselves, the model is the prod
 separators': nothing is left to fit. Elsewhere (pairs inside larger cliques) tables that agree pair by pair
 are the targets of `rake.py`. There a table is also known through the others, around the loops of the tree's
 cliques, and that is what its centre is for: order by order, a first look around independence (or the model of
-the lower orders), then every region around the model of those that are not in its group (`centres.dealt`). A
-region's centre never depends on its own answers, so that Stein's estimate of its risk holds.
+the lower orders), then every region around the model of those that are not in its group (`centres.dealt`). So
+a region's answers reach its own centre only through the marginals that all tables agree on, and Stein's
+estimate of its risk, which asks for a centre that does not depend on them, holds nearly.
 """
 
 from __future__ import annotations

@@ -157,12 +157,13 @@ def one_team():
 
 
 def fits():
-    """By the dual of whole marginals."""
+    """By the dual of whole marginals: of a tree, and of a loop, which is raked."""
     rng = np.random.default_rng(4)
     domain = {"a": 3, "b": 4, "c": 2}
-    seen = [fastdp.Measurement(c, rng.random(n) * 50, 2.0) for c, n in ((("a", "b"), 12), (("b", "c"), 8))]
-    model = fastdp.fit(domain, seen, stop="risk", method="dual", threads=3)
-    return [node.table.tobytes() for node in model.nodes]
+    sizes = {("a", "b"): 12, ("b", "c"): 8, ("a", "c"): 6}
+    seen = [fastdp.Measurement(c, rng.random(n) * 50, 2.0) for c, n in sizes.items()]
+    models = [fastdp.fit(domain, seen[:n], stop="risk", method="dual", threads=3) for n in (2, 3)]
+    return [node.table.tobytes() for model in models for node in model.nodes]
 
 
 CASES = (
