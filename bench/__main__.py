@@ -56,6 +56,15 @@ BENCHES = {
         "Spark in local mode against the local engine",
         (("--rows", "100000", "--rounds", "1", "--no-save"),),
     ),
+    "paired": Bench(
+        "cliquetree beside mst and the independent model, seed by seed, on tables of different kinds",
+        (("--tables", "two", "binary", "--epsilon", "1", "--seeds", "2", "--no-save"),),
+    ),
+    "workload": Bench(
+        "cliquetree with the challenge's sets as workload, beside AdaGrid, on the coded Chicago table",
+        (("--epsilon", "1", "--seeds", "1", "--no-save"),),
+        needs="taxi-nist-coded",
+    ),
     "estimator": Bench(
         "fits against mbi's estimators and Private-PGM's mirror descent on the same measurements",
         (

@@ -117,7 +117,7 @@ class Scorer:
             gaps = [
                 np.abs(truth[c] / self.table.rows - counts[c] / max(1, made.rows)).sum() / 2 for c in cliques
             ]
-            out.append(float(np.mean(gaps)))
+            out.append(float(np.mean(gaps)) if gaps else 0.0)
         return out[0], out[1]
 
 

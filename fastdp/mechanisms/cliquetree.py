@@ -22,6 +22,7 @@ from ..model.marginals import marginals
 from .base import Job, Outcome, Outline, Planned, whole_total
 from .parts import limits
 from .parts.common import any_pair, measure_users, users_share
+from .parts.grouping import grouped, row_bounds
 from .parts.guided import Guided
 from .parts.looks import (
     Candidate,
@@ -34,11 +35,12 @@ from .parts.looks import (
     worthwhile,
 )
 from .parts.merged import PAIR_CELLS, Merged, all_pairs, averaged, crowding, merge
-from .parts.tree import MAX_PAIR_CELLS, estimate_total, measure_ones, part_mu
+from .parts.tree import MAX_PAIR_CELLS, estimate_total, measure_ones, ones_shares, part_mu
 from .parts.workload import Workload, WorkloadItem
 
 if TYPE_CHECKING:
     from ..model import Model
+    from ..queries import Binned
     from ..release.gateway import Session
     from ..schema import Schema
 
@@ -53,9 +55,13 @@ FEW_LOOKS = 0.008
 LOOKS_SHARE = 0.05
 LAST_LOOK_SHARE = 0.002
 """Where there is a workload: of mu^2, for a last look at its items, which says how each came out."""
-LAST_LOOK_CELLS = 1 << 22
-"""Of an item, over merged codes, that the last look says something of."""
+LOOK_CELLS = 1 << 23
+"""A look leaves out what needs a larger table, over merged codes (64 MB)."""
 BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
+WORKLOAD_ONES = 0.2
+"""Least share of the 1-ways where there is a workload: they are all that tells rare values apart."""
+WORKLOAD_BATCHES = BATCHES | {3: (0.2, 0.3, 0.5)}
+"""The larger sets that a workload asks for come late."""
 GROWTH = 10
 """The limit on cells grows by this factor from look to look."""
 FIRST_GAIN, LATER_GAIN = 1.0, 2.0
@@ -77,18 +83,21 @@ class Shares:
 
 
 def shares(
-    columns: int, rest: float, crowded: float = 0.0, looks: int | None = None, last_look: bool = False
+    columns: int, rest: float, crowded: float = 0.0, looks: int | None = None, workload: bool = False
 ) -> Shares:
     """How `rest` of mu^2 is divided. `crowded` (see `crowding`) is known only after the first 1-ways, whose
-    own share does not depend on it. `last_look`: whether there is a workload to report on."""
-    last = rest * LAST_LOOK_SHARE if last_look else 0.0
+    own share does not depend on it. `workload`: whether there is one."""
+    last = rest * LAST_LOOK_SHARE if workload else 0.0
     rest -= last
-    first = min(MOST_ONES, max(LEAST_ONES, ONES_PER_COLUMN * columns))
+    first = min(MOST_ONES, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns))
     if columns == 1:
         return Shares(rest, 0.0, 0.0, (), last)
     ones = min(MOST_ONES, max(first, 0.2 + 0.19 * math.log2(max(crowded, 1e-9) / CROWDED)))
     count = looks or (2 if crowded >= FEW_LOOKS else 3)
-    split = BATCHES.get(count) or (0.3, *((0.7 / (count - 1),) * (count - 1)))
+    split = (WORKLOAD_BATCHES if workload else BATCHES).get(count) or (
+        0.3,
+        *((0.7 / (count - 1),) * (count - 1)),
+    )
     left = rest * (1 - ones - LOOKS_SHARE)
     return Shares(
         rest * first, rest * (ones - first), rest * LOOKS_SHARE / count, tuple(left * s for s in split), last
@@ -132,15 +141,16 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
             self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
         )
         columns, rest = len(session.domain), 1 - users.share
-        last_look = bool(self.reported_items(session.domain))
-        plan = shares(columns, rest, looks=self.looks, last_look=last_look)
-        ones = measure_ones(session, plan.ones)
+        workload = bool(self.reported_items(session.domain))
+        weight = self.wanted(session.domain).weight if workload else None
+        plan = shares(columns, rest, looks=self.looks, workload=workload)
+        ones = measure_ones(session, plan.ones, weight=weight)
         job.after_ones(ones)
         released = list(ones)
         crowded = crowding(ones, estimate_total(ones), math.sqrt(plan.ones / rest))
-        plan = shares(columns, rest, crowded, self.looks, last_look)
+        plan = shares(columns, rest, crowded, self.looks, workload)
         if plan.again > 0:
-            again = measure_ones(session, plan.again, label="1-ways again")
+            again = measure_ones(session, plan.again, "1-ways again", weight)
             released += again
             ones = averaged(ones, again)
         merged = merge(session.domain, ones, self.rare, limits.pair_cells(self.memory, PAIR_CELLS))
@@ -152,7 +162,9 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         model = growing.finished()
         fared = growing.fared(model)
         return Outcome(
-            rows=merged.rows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
+            rows=merged.rows(
+                model, whole_total(model.total * users.put_back, job.rows), job.seed, growing.wanted.spread()
+            ),
             measurements=(*users.released, *released, *growing.measured),
             model=model,
             users=users.histogram,
@@ -174,11 +186,13 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)
-        plan = shares(len(domain), 1 - taken, looks=self.looks, last_look=bool(self.reported_items(domain)))
+        plan = shares(len(domain), 1 - taken, looks=self.looks, workload=bool(self.reported_items(domain)))
         charges = [("rows per user", taken)] if taken else []
         if plan.last_look:
             charges.append(("how the workload came out", plan.last_look))
-        lines = [Planned((a,), plan.ones / len(domain), domain[a], note="1-ways") for a in domain]
+        weight = self.wanted(domain).weight if self.reported_items(domain) else None
+        ones = ones_shares(domain, plan.ones, weight)
+        lines = [Planned((a,), ones[a], domain[a], note="1-ways") for a in domain]
         if plan.batches:
             charges.append((f"{len(plan.batches)} looks", plan.look * len(plan.batches)))
             cells = min(math.prod(sorted(domain.values())[-2:]), MAX_PAIR_CELLS)
@@ -207,6 +221,7 @@ class _Growing:
         self.held: dict[Clique, Candidate] = {}
         self.precision: dict[Clique, float] = {}  # of each marginal measured, as a share of mu^2
         self.kept = 0.0  # the share of batches that had nothing to measure
+        self.queries: dict[Clique, Binned | None] = {}  # how each marginal was asked for, the first time
 
     def look(self, number: int) -> None:
         """One look, its batch, and the fit."""
@@ -220,7 +235,7 @@ class _Growing:
         self.kept = 0.0 if self.held else share
         parts = divide(list(self.held.values()), self.precision, share) if self.held else {}
         whole = math.fsum(parts.values())
-        requests = [Request(c, part_mu(self.session, share * part / whole)) for c, part in parts.items()]
+        requests = [self.request(c, part_mu(self.session, share * part / whole)) for c, part in parts.items()]
         if requests:
             label = f"batch {number + 1}"
             self.measured += self.session.measure(requests, label, recode=self.merged.codes)
@@ -230,13 +245,29 @@ class _Growing:
         if parts and not last:
             self.model = self.fit("noise", self.model)
 
+    def request(self, clique: Clique, mu: float) -> Request:
+        """This marginal; with a workload, values grouped that it could not tell apart (see `grouping`)."""
+        if len(clique) < 2 or not self.wanted.items:
+            return Request(clique, mu)
+        if clique not in self.queries:
+            domain, ones = self.merged.domain, self.merged.ones_shape
+            subsets = list(combinations(clique, len(clique) - 1))
+            if len(clique) == 2 or self.model is None:
+                bounds = [ones[a] for a in clique]
+            else:
+                estimates = marginals(self.model, subsets, resolve(self.job.threads))
+                bounds = row_bounds(clique, domain, estimates)
+            self.queries[clique] = grouped(clique, domain, bounds, ones, self.session.clip / mu)
+        return Request(clique, mu, self.queries[clique])
+
     def chosen(self, number: int, share: float) -> list[Candidate]:
         domain, merged, looks = self.merged.domain, self.merged, len(self.plan.batches)
         cliques = self.pairs if number == 0 else [*self.pairs, *self.larger()]
         if self.model is None:
             estimates = merged.independent(cliques)
         else:
-            estimates = marginals(self.model, cliques, resolve(self.job.threads))
+            estimates = marginals(self.model, cliques, resolve(self.job.threads), LOOK_CELLS)
+        cliques = [c for c in cliques if c in estimates]
         weights = [self.wanted.weight(c) for c in cliques]
         look = self.session.distances(
             cliques,
@@ -285,15 +316,16 @@ class _Growing:
     def fared(self, model: Model) -> list[dict]:
         """How the workload came out (see `Workload.fared`), by a look at the finished model."""
         items = self.config.reported_items(self.session.domain)
-        fine = [c for c in items if self.merged.domain.cells(c) <= LAST_LOOK_CELLS]
+        small = [c for c in items if self.merged.domain.cells(c) <= LOOK_CELLS]
+        estimates = marginals(model, small, resolve(self.job.threads), LOOK_CELLS)
         distances = {}
-        if fine:
+        if estimates:
             look = self.session.distances(
-                fine,
-                marginals(model, fine, resolve(self.job.threads)),
+                list(estimates),
+                estimates,
                 mu=part_mu(self.session, self.plan.last_look),
                 label="how the workload came out",
                 recode=self.merged.codes,
             )
-            distances = dict(zip(fine, zip(look.values.tolist(), look.sigma.tolist())))
+            distances = dict(zip(estimates, zip(look.values.tolist(), look.sigma.tolist())))
         return self.wanted.fared(model, self.merged.total, distances)

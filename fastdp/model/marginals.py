@@ -16,6 +16,7 @@ import numpy as np
 
 from .._core import cliques as kernel
 from ..domain import Clique, Domain
+from ..errors import ModelTooLargeError
 
 if TYPE_CHECKING:
     from .model import Model
@@ -24,9 +25,12 @@ CARRIED_CELLS = 1 << 24
 """Tables P(a, S) in flight (128 MB); sources beyond it wait for the next call of the kernel."""
 
 
-def marginals(model: Model, cliques: Sequence[Clique], threads: int = 1) -> dict[Clique, np.ndarray]:
+def marginals(
+    model: Model, cliques: Sequence[Clique], threads: int = 1, max_cells: int | None = None
+) -> dict[Clique, np.ndarray]:
     """Expected rows in every cell of every clique, float64, axes in the clique's order. The same bits for any
-    `threads`."""
+    `threads`. With `max_cells`, cliques of three columns and more that no clique of the model contains are
+    left out where they need a larger table."""
     domain = model.domain
     tree = _Tree(model)
     sums = _Sums(domain, tree)
@@ -39,7 +43,13 @@ def marginals(model: Model, cliques: Sequence[Clique], threads: int = 1) -> dict
         elif len(clique) == 2:
             pairs[clique] = tuple(sorted(clique, key=lambda a: (domain[a], tree.number[a])))
         else:
-            out[clique] = model.marginal(clique)
+            try:
+                out[clique] = (
+                    model.marginal(clique) if max_cells is None else model.marginal(clique, max_cells)
+                )
+            except ModelTooLargeError:
+                if max_cells is None:
+                    raise
     targets: dict[str, set[str]] = {}
     for source, target in pairs.values():
         targets.setdefault(source, set()).add(target)
@@ -55,7 +65,8 @@ def marginals(model: Model, cliques: Sequence[Clique], threads: int = 1) -> dict
     for clique, (source, target) in pairs.items():
         table = carried[source, target].reshape(domain.shape((source, target)))
         out[clique] = table if clique == (source, target) else np.ascontiguousarray(table.T)
-    return {clique: out[clique] for clique in dict.fromkeys(domain.check(c) for c in cliques)}
+    asked = dict.fromkeys(domain.check(c) for c in cliques)
+    return {clique: out[clique] for clique in asked if clique in out}
 
 
 class _Tree:

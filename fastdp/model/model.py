@@ -128,9 +128,9 @@ class Model:
             f"total {self.total:,.0f}, loss {self.loss:.6g} after {self.iterations} iterations: {self.ended})"
         )
 
-    def marginal(self, attrs: Sequence[str] | str) -> np.ndarray:
-        """Expected rows in every cell over `attrs`, axes in the order given; attrs need not share a
-        clique."""
+    def marginal(self, attrs: Sequence[str] | str, max_cells: int = MARGINAL_CELLS) -> np.ndarray:
+        """Expected rows in every cell over `attrs`, axes in the order given; attrs need not share a clique,
+        but then ModelTooLargeError where a table of more than `max_cells` would be needed."""
         clique = self.domain.check(attrs)
         if not clique:
             return np.array(self.total)
@@ -138,7 +138,7 @@ class Model:
         if inside:
             node = min(inside, key=lambda n: n.table.size)
             return _sum_to(node.table.reshape(self.domain.shape(node.axes)), node.axes, clique)
-        return self._eliminate(clique)
+        return self._eliminate(clique, max_cells)
 
     def answer(self, query, clique: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """(answers, standard errors) of a query matrix over the clique's cells.
@@ -295,7 +295,7 @@ class Model:
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: its manifest lacks or spoils {error}") from None
 
-    def _eliminate(self, clique: Clique) -> np.ndarray:
+    def _eliminate(self, clique: Clique, max_cells: int) -> np.ndarray:
         """Variable elimination over the conditionals of the nodes the clique depends on."""
         owner = {a: node for node in self.nodes for a in node.res}
         needed: dict[int, Node] = {}
@@ -313,9 +313,9 @@ class Model:
         hidden = {a for axes, _ in factors for a in axes} - set(clique)
         while hidden:
             a = min(hidden, key=lambda name: self._joined(factors, name, clique))
-            if self._joined(factors, a, clique) > MARGINAL_CELLS:
+            if self._joined(factors, a, clique) > max_cells:
                 raise ModelTooLargeError(
-                    f"marginal over {clique}: too many cells between its attributes ({MARGINAL_CELLS:,} is "
+                    f"marginal over {clique}: too many cells between its attributes ({max_cells:,} is "
                     "the limit); ask for fewer attributes at once"
                 )
             touching = [f for f in factors if a in f[0]]
@@ -323,7 +323,7 @@ class Model:
             axes = tuple(dict.fromkeys(b for f, _ in touching for b in f if b != a))
             factors.append((axes, _product(touching, axes)))
             hidden.remove(a)
-        if self.domain.cells(clique) > MARGINAL_CELLS:
+        if self.domain.cells(clique) > max_cells:
             raise ModelTooLargeError(f"marginal over {clique} has {self.domain.cells(clique):,} cells")
         return self.total * _product(factors, clique)
 

@@ -38,8 +38,9 @@ class RowsSession:
             self.spent += r.mu**2
             self.asked.append(r)
             exact, sigma = self.marginal(r.clique, recode), self.clip / r.mu
+            exact = exact if r.query is None else r.query.product(exact)
             noisy = exact + self.noise * sigma * self.rng.standard_normal(exact.size)
-            out.append(Measurement(r.clique, noisy, sigma, label=label))
+            out.append(Measurement(r.clique, noisy, sigma, r.query, label=label))
         return out
 
     def distances(self, cliques, estimates, *, mu, label, weights=None, recode=None):

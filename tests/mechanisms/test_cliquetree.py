@@ -272,3 +272,37 @@ def test_a_last_look_tells_how_far_the_model_is_from_every_item():
         for w in ((("c1", "c2"),), ())
     )
     assert set(with_it) - set(without) == {"how the workload came out"}
+
+
+def test_items_too_large_to_look_at_are_left_out(monkeypatch):
+    """Neither candidates nor the last look need a table beyond the limit; the run goes on without them."""
+    monkeypatch.setattr(cliquetree, "LOOK_CELLS", 100)
+    domain, rows = dependent_rows(columns=7, size=6, keep=0.9)
+    session = RowsSession(domain, rows, mu=1.0)
+    outcome, _ = run(session, workload=(("c0", "c3", "c6"), ("c1", "c2"), tuple(domain)), max_cells=400)
+    distances = {tuple(i["columns"]): i["distance"] for i in outcome.details["workload"]}
+    assert distances["c1", "c2"] is not None
+    assert distances[tuple(domain)] is None and distances["c0", "c3", "c6"] is None
+
+
+def test_marginals_that_need_a_large_table_on_the_way_are_left_out():
+    domain = Domain({"hub": 50, "a": 4, "b": 4, "c": 4})
+    pairs = [Measurement(("hub", x), np.ones(200), 1.0) for x in "abc"]
+    model = fastdp.fit(domain, pairs, threads=1)
+    cliques = [("a", "b"), ("a", "b", "c"), ("hub", "a")]
+    assert set(cliquetree.marginals(model, cliques, 1, 3199)) == {("a", "b"), ("hub", "a")}
+    assert set(cliquetree.marginals(model, cliques, 1, 3200)) == set(cliques)
+
+
+def test_sets_of_a_workload_are_measured_with_rare_values_grouped():
+    """Of a column of many rare values only those are kept apart that stand out of the noise of the set."""
+    rng = np.random.default_rng(5)
+    law = np.r_[np.full(6, 0.15), np.full(40, 0.1 / 40)]
+    a = rng.choice(46, 20_000, p=law / law.sum())
+    rows = {"a": a, "b": np.where(rng.random(20_000) < 0.7, a % 5, rng.integers(0, 5, 20_000))}
+    session = RowsSession({"a": 46, "b": 5}, rows, mu=0.1)
+    run(session, workload=(("a", "b"),), rare=0.0)
+    queries = [r.query for r in session.asked if len(r.clique) == 2]
+    assert queries and all(q is not None and 6 <= len(set(q.maps[0])) < 30 for q in queries)
+    run(session := RowsSession({"a": 46, "b": 5}, rows, mu=0.1), rare=0.0)
+    assert all(r.query is None for r in session.asked)

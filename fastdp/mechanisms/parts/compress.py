@@ -9,6 +9,7 @@ values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from ...errors import UsageError
 from ...measurement import Measurement
 from ...queries import Binned
 
+GOLDEN = (math.sqrt(5) - 1) / 2
 MAX_TUPLES = 1 << 21
 """Combinations of merged values looked at for one combination of codes; beyond it, a random part of them."""
 
@@ -95,6 +97,9 @@ class Expansion:
     values all weigh 0, expands uniformly. impossible: public constraints over full codes, True where ruled
     out. Columns that constraints join are expanded together: among the combinations of merged values that no
     constraint rules out.
+    spread: of a column, others over whose values its merged values are spread evenly, the most important
+    first: rows in their order get values by a sequence of low discrepancy instead of each by itself, so that
+    among the rows of any of their values each merged value has its share but for a row or so.
     """
 
     def __init__(
@@ -103,8 +108,9 @@ class Expansion:
         frequencies: Mapping[str, np.ndarray] | None = None,
         impossible: Mapping[Clique, np.ndarray] | None = None,
         seed: int = 0,
+        spread: Mapping[str, Sequence[str]] | None = None,
     ):
-        self._compression, self._seed = compression, seed
+        self._compression, self._seed, self._spread = compression, seed, spread or {}
         full = compression.full
         self._allowed = {
             full.check(c): ~np.asarray(m, bool).reshape(full.shape(c)) for c, m in (impossible or {}).items()
@@ -120,7 +126,8 @@ class Expansion:
         joined = {name for group in self._joined for name in group}
         for i, name in enumerate(full):
             if name not in joined:
-                codes = self._groups[name].draw(np.asarray(rows[name]), self._rng(shard, i))
+                others = [np.asarray(rows[other]) for other in self._spread.get(name, ())]
+                codes = self._groups[name].draw(np.asarray(rows[name]), self._rng(shard, i), others)
                 out[name] = codes.astype(np.min_scalar_type(full[name] - 1))
         for i, group in enumerate(self._joined):
             table = self._together(group, rows, self._rng(shard, len(full) + i))
@@ -211,14 +218,22 @@ class _Groups:
     def members(self, code: int) -> np.ndarray:
         return self._order[self._starts[code] : self._starts[code] + self._counts[code]]
 
-    def draw(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def draw(
+        self, codes: np.ndarray, rng: np.random.Generator, spread: Sequence[np.ndarray] = ()
+    ) -> np.ndarray:
         out = self._order[self._starts[codes]]
         merged = np.flatnonzero(self._counts[codes] > 1)
         if merged.size:
             first = self._starts[codes[merged]]
             last = first + self._counts[codes[merged]] - 1
             low = np.where(first > 0, self._ends[first - 1], 0.0)
-            at = low + rng.random(merged.size) * (self._ends[last] - low)
+            if spread:
+                order = np.lexsort([*(c[merged] for c in reversed(spread)), codes[merged]])
+                uniform = np.empty(merged.size)
+                uniform[order] = (rng.random() + GOLDEN * np.arange(merged.size)) % 1
+            else:
+                uniform = rng.random(merged.size)
+            at = low + uniform * (self._ends[last] - low)
             spot = np.searchsorted(self._ends, at, side="right")
             out[merged] = self._order[np.clip(spot, first, last)]
         return out

@@ -21,6 +21,7 @@ import numpy as np
 from ..._core.treesize import Graph
 from ...domain import Clique, Domain
 from .merged import NOISE, effective_cells
+from .portions import portion
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Candidate:
     @property
     def portion(self) -> float:
         """y of the module's text."""
-        return (NOISE * self.weight * self.cells) ** (2 / 3)
+        return portion(NOISE * self.weight * self.cells)
 
 
 def candidates(
@@ -126,11 +127,11 @@ def divide(
     is what it has already: totals in proportion to the portions, and nothing for marginals that already have
     more than theirs."""
     order = sorted(batch, key=lambda c: before.get(c.clique, 0.0) / c.portion)
-    level, filled, portion = 0.0, 0.0, 0.0
+    level, filled, portions = 0.0, 0.0, 0.0
     for i, c in enumerate(order):
         filled += before.get(c.clique, 0.0)
-        portion += c.portion
-        level = (precision + filled) / portion
+        portions += c.portion
+        level = (precision + filled) / portions
         if i + 1 < len(order) and level <= before.get(order[i + 1].clique, 0.0) / order[i + 1].portion:
             break
     gets = {c.clique: level * c.portion - before.get(c.clique, 0.0) for c in order[: i + 1]}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Self
 
@@ -63,17 +64,23 @@ class Merged:
             for name, count in self.given_up.items()
         )
 
+    @cached_property
+    def ones_shape(self) -> dict[str, np.ndarray]:
+        """`shape` over merged codes."""
+        codes = self.compression.code_map
+        return {a: np.bincount(codes(a), self.shape[a], self.domain[a]) for a in self.compression.full}
+
     def independent(self, pairs: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """What each pair's marginal would be if its columns were independent."""
-        domain, scale = self.domain, max(self.total, 1e-9)
-        ones = {
-            a: np.bincount(self.compression.code_map(a), self.shape[a], domain[a])
-            for a in self.compression.full
-        }
+        scale, ones = max(self.total, 1e-9), self.ones_shape
         return {(a, b): np.outer(ones[a], ones[b] / scale) for a, b in pairs}
 
-    def rows(self, model: Model, total: int, seed: int) -> ExpandedRows:
-        return ExpandedRows(model, total, seed, Expansion(self.compression, self.shape, seed=seed))
+    def rows(
+        self, model: Model, total: int, seed: int, spread: Mapping[str, Sequence[str]] | None = None
+    ) -> ExpandedRows:
+        """`spread`: see `Expansion`."""
+        expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread)
+        return ExpandedRows(model, total, seed, expansion)
 
 
 class ExpandedRows(ModelRows):

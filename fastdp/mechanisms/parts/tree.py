@@ -20,6 +20,7 @@ from ...measurement import Measurement, Request
 from ...model.adjust import onto_simplex
 from ...model.total import average
 from ...privacy.gdp import range_epsilon_from
+from .portions import divided_by
 
 if TYPE_CHECKING:
     from ...release.gateway import Session
@@ -38,10 +39,26 @@ def part_mu(session: Session, share: float) -> float:
     return session.mu * math.sqrt(share)
 
 
-def measure_ones(session: Session, share: float, label: str = "1-ways") -> list[Measurement]:
-    """Every 1-way marginal, with equal parts of `share` of mu^2."""
-    mu = part_mu(session, share / len(session.domain))
-    return session.measure([Request((a,), mu) for a in session.domain], label=label)
+def ones_shares(
+    domain: Domain, share: float, weight: Callable[[Clique], float] | None = None
+) -> dict[str, float]:
+    """What each 1-way gets of `share`: all the same, or where weights are given by weight and size."""
+    if weight is None:
+        return {a: share / len(domain) for a in domain}
+    return {
+        a: share * part for a, part in divided_by({a: weight((a,)) * n for a, n in domain.items()}).items()
+    }
+
+
+def measure_ones(
+    session: Session,
+    share: float,
+    label: str = "1-ways",
+    weight: Callable[[Clique], float] | None = None,
+) -> list[Measurement]:
+    """Every 1-way marginal, for `share` of mu^2 in all (see `ones_shares`)."""
+    shares = ones_shares(session.domain, share, weight)
+    return session.measure([Request((a,), part_mu(session, s)) for a, s in shares.items()], label=label)
 
 
 def pair_shares(share: float) -> tuple[float, float]:

@@ -29,6 +29,8 @@ BASE = 0.1
 """What a marginal counts for that the workload does not name: the rest of the table must stay right too."""
 
 MAX_LARGER = 2000
+SPREAD = 3
+"""Columns over which the values behind a merged one are spread evenly."""
 
 
 class WorkloadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +80,15 @@ class Workload:
             inside = math.fsum(w for s, w in self._sets if names <= s)
             self._weights[names] = BASE + (1 - BASE) * inside / self._total
         return self._weights[names]
+
+    def spread(self) -> dict[str, Clique]:
+        """Of every column in an item: those it shares items with, by the pair's weight, at most `SPREAD`."""
+        names = sorted({a for item in self.items for a in item})
+        out = {}
+        for a in names:
+            others = {b for item in self.items if a in item for b in item if b != a}
+            out[a] = tuple(sorted(others, key=lambda b: (-self.weight((a, b)), b))[:SPREAD])
+        return out
 
     def fared(
         self, model: Model, total: float, distances: Mapping[Clique, tuple[float, float]] | None = None

@@ -1,0 +1,25 @@
+"""How a budget is best divided among marginals: by the power 2/3 of what noise does to each.
+
+If noise of standard deviation sigma costs `harm * sigma` (harm: weight times cells that noise can spoil), the
+sum over marginals is least, at a fixed sum of 1 / sigma^2, with 1 / sigma^2 in proportion to harm^(2/3)
+(Lagrange). Every marginal of a table has the same sensitivity, so shares of mu^2 are shares of 1 / sigma^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def portion(harm: float) -> float:
+    """What a marginal gets, up to a factor that is the same for all."""
+    return harm ** (2 / 3)
+
+
+def divided_by(harms: Mapping[Key, float]) -> dict[Key, float]:
+    """Portions that add up to 1."""
+    parts = {key: portion(harm) for key, harm in harms.items()}
+    total = sum(parts.values())
+    return {key: part / total for key, part in parts.items()}
