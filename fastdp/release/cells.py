@@ -92,21 +92,28 @@ class Line:
 
     def first(self) -> np.ndarray:
         """The partition to begin with, of public facts alone: zero, and 1, 2, 5 times the powers of ten up to
-        the ends of the type; between public bounds even cells too."""
+        the ends of the type; of times the years from 1900 to 2100, and centuries; between public bounds even
+        cells too."""
         low, high = self.range()
-        size = {"date": 3_000_000.0, "timestamp": 2.6e11, "int": 9.3e18}.get(self.family, 1e38)
+        cuts = self._years() if self.family in ("date", "timestamp") else self._decades()
+        if self.low is not None and self.high is not None:
+            cuts |= set(self.multiples(low, high, self.step((high - low) / COARSEST)))
+        return np.array([low, *sorted(c for c in cuts if low < c < high), high])
+
+    def _decades(self) -> set[float]:
+        size = 9.3e18 if self.family == "int" else 1e38
         least = -12 if self.unit is None else round(math.log10(self.unit))
         steps = [m * 10.0**d for d in range(least, 39) for m in (1, 2, 5) if m * 10.0**d <= size]
         if self.unit is None and self.dtype != "float32":
             steps = [*(10.0**d for d in range(-300, -12, 24)), *steps, *(10.0**d for d in range(48, 308, 24))]
-        cuts = {0.0, self.after(0.0), *steps, *(-s for s in steps)}
-        if self.low is not None and self.high is not None:
-            step = self.step((high - low) / COARSEST)
-            cuts |= set(self.multiples(low, high, step))
-        if self.family in ("date", "timestamp"):
-            least_time, most_time = epoch.time_range(self.dtype)
-            cuts = {c for c in cuts if least_time <= c <= most_time}
-        return np.array([low, *sorted(c for c in cuts if low < c < high), high])
+        return {0.0, self.after(0.0), *steps, *(-s for s in steps)}
+
+    def _years(self) -> set[float]:
+        least, most = epoch.time_range(self.dtype)
+        years = [*range(1, 1900, 100), *range(1900, 2100), *range(2100, 10_000, 100)]
+        starts = [epoch.coarse(f"{year:04}-01-01", "date32") for year in years]
+        day = 1 if self.family == "date" else _DAY
+        return {float(s * day) for s in starts if least <= s * day <= most}
 
     def step(self, width: float) -> float:
         """The smallest round step that is at least `width`, and one unit."""
@@ -147,18 +154,19 @@ class Line:
         span: Span | None = None,
     ) -> tuple[np.ndarray, Span | None]:
         """(the next partition, the part of it that holds rows): cells with rows are split by how many they
-        have, what lies outside is joined. span: that of this partition; None for a first one, most of which
-        is empty."""
+        have; what lies outside, and far from such cells in a first partition, is joined. span: that of this
+        partition; None for a first one, most of which is empty."""
         first, last = self._extent(edges, counts, sigma, bins, span)
         if first > last:
             return edges, None
-        sure = np.where(counts < sigma * _bar(len(counts)), 0.0, counts)
+        sure = np.where(counts < sigma * outstanding(len(counts)), 0.0, counts)
         total = max(float(sure[first : last + 1].sum()), 1.0)
-        cuts = {float(edges[0]), float(edges[-1])}
+        cuts = {float(edges[i]) for i in (0, first, last + 1, len(edges) - 1)}
         for i in range(first, last + 1):
             low, high = float(edges[i]), float(edges[i + 1])
             parts = max(cells * sure[i] / total, OUTER if i in (first, last) else 0.0)
-            cuts |= {low, high}
+            if span is not None or sure[max(0, i - MARGIN) : i + MARGIN + 1].any():
+                cuts |= {low, high}
             if parts >= 2:
                 cuts |= set(self.split(low, high, parts))
         return np.array(sorted(cuts)), (float(edges[first]), float(edges[last + 1]))
@@ -288,7 +296,7 @@ def _ceil(value: float, digits: int) -> float:
     return float(Decimal(math.ceil(Decimal(repr(value)).scaleb(digits))).scaleb(-digits))
 
 
-def _bar(cells: int) -> float:
+def outstanding(cells: int) -> float:
     """Standard errors that hardly any of so many empty cells reaches."""
     return math.sqrt(2 * math.log(20 * max(cells, 2)))
 
@@ -296,7 +304,7 @@ def _bar(cells: int) -> float:
 def extents(counts: np.ndarray, sigma: float) -> np.ndarray:
     """Which cells hold rows, or lie among them: those in an aligned run of 2^k cells whose sum stands out of
     its noise while neither half's does."""
-    bar, size, alive = _bar(len(counts)), 1, np.zeros(len(counts), bool)
+    bar, size, alive = outstanding(len(counts)), 1, np.zeros(len(counts), bool)
     padded = np.concatenate([counts, np.zeros((1 << (len(counts) - 1).bit_length()) - len(counts))])
     sums, below = padded, np.zeros(len(padded), bool)
     while True:

@@ -30,13 +30,15 @@ import numpy as np
 
 from ..errors import UsageError
 from ..measurement import Request
+from ..privacy import clip as clip_rules
 from ..privacy.accountant import Gaussian, Threshold, event_from_dict
 from ..privacy.budget import mu2, root_down, to_dict
 from ..privacy.chain import digest
 from ..schema import Schema, dtypes
-from ..schema.columns import OWN_CODE, Column, Numeric
+from ..schema.columns import OWN_CODE, Categorical, Column, Numeric, Policy
 from ..schema.places import MOST_PLACES, Places
-from .cells import SURE, Line, Span, agree, digits_of
+from ..userkeys import RowsPerUser
+from .cells import SURE, Line, Span, agree, digits_of, outstanding
 from .gateway import Session
 from .keyselect import MOST_KEYS, release_keys
 from .noiseplan import release_of
@@ -54,6 +56,9 @@ ROUNDS, EXTRA = (0.2, 0.4, 0.4), 0.5
 """How a column's share is divided over its partitions; and what one more costs, which is counted only where
 it is needed: where a cell of many values still holds more than CROWDED of the rows."""
 CROWDED = 1 / 8
+ROWS = 0.5
+"""What the histogram of rows per user costs, as a part of a column's share: it gives the clip of the
+partitions, where none is given, and a bound on the rows of a user, where the schema has none."""
 PLACES = 0.1
 """What counting the digits after the point of floats costs, beside the first partition."""
 CELL_NOISE, MOST_CELLS = 4.0, 8
@@ -96,8 +101,10 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
 
 
 def columns_paid(schema: Schema) -> float:
-    """Private columns, with the further partition that those with bounds may need, and digits of floats."""
-    return sum(1 if c.keyed else 1 + EXTRA + PLACES * counts_places(c) for c in schema.pending.values())
+    """Private columns, with the further partition that those with bounds may need, the digits of floats, and
+    rows per user."""
+    columns = sum(1 if c.keyed else 1 + EXTRA + PLACES * counts_places(c) for c in schema.pending.values())
+    return columns + (ROWS if schema.user is not None else 0.0)
 
 
 def counts_places(column: Pending) -> bool:
@@ -126,10 +133,23 @@ def keys_cap(schema: Schema, column: Pending) -> int:
     return column.keys_per_user or KEYS_PER_USER
 
 
-def clip_of(clip: int | str | None, schema: Schema) -> int:
-    """Rows of one user that count fully in a partition: the run's clip where it is a number, else 1 (a clip
-    that is chosen in the run is chosen later, by the sizes that the domain gives)."""
-    return clip if isinstance(clip, int) and schema.user is not None else 1
+def clip_of(clip: int | str | None, schema: Schema) -> int | None:
+    """Rows of one user that count fully in a partition: the run's clip where it is a number; None: to be
+    chosen from the histogram of rows per user. (A clip that the run chooses itself is chosen later, by the
+    sizes that the domain gives.)"""
+    if schema.user is None or schema.max_rows_per_user == 1:
+        return 1
+    return clip if isinstance(clip, int) else None
+
+
+def rows_bound(counts: Sequence[float], sigma: float, bound: int) -> int:
+    """A bound on the rows of a user, by noisy counts of users over `size_edges(bound)`: the end of the
+    largest bin from which on users stand out of the noise; at least 2."""
+    edges = (*clip_rules.size_edges(bound), bound + 1)
+    above = np.cumsum(np.asarray(counts, np.float64)[::-1])
+    noise = sigma * outstanding(len(counts)) * np.sqrt(np.arange(1, len(counts) + 1))
+    seen = np.flatnonzero(above > noise)
+    return min(bound, max(2, edges[len(counts) - int(seen[0])] - 1)) if len(seen) else 2
 
 
 @dataclass
@@ -142,7 +162,7 @@ class Learning:
     part: int
     mu: float
     costs: DomainCosts
-    clip: int
+    clip: int | None
     unit: str
     asked_for: Mapping[str, Any]
     cap: Any
@@ -150,6 +170,7 @@ class Learning:
     trace: Callable[[str], None] = lambda point: None
     releases: list[dict] = field(default_factory=list)
     steps: int = 0
+    max_rows: int | None = None
 
     def finish(self, source: Any, open_engine: Opener, check: Callable[[], None] = lambda: None) -> Schema:
         """The finished schema. Answers that are stored are not drawn again."""
@@ -158,10 +179,16 @@ class Learning:
             if column.keyed:
                 check()
                 entries[name] = column.with_values(self._keys(source, column))
+        by_user = self.asked.user is not None and self.unit == "user"
+        if by_user and (self.clip is None or self.asked.max_rows_per_user is None):
+            check()
+            self._rows(open_engine)
         entries |= self._edges(open_engine, check)
         names = ", ".join(map(repr, self.asked.pending))
-        finished = self.asked.finished(entries, f"domain of {names} found privately in the run")
-        return self._store(finished)
+        provenance = f"domain of {names} found privately in the run"
+        if self.max_rows is not None:
+            provenance += f", and that users have at most {self.max_rows} rows"
+        return self._store(self.asked.finished(entries, provenance, self.max_rows))
 
     def _keys(self, source: Any, column: Pending) -> Sequence[int | str]:
         event = keys_event(self.asked, self.mu, self.costs)
@@ -178,6 +205,68 @@ class Learning:
         self.releases.append(line | {"cap": cap, "threshold": noise["threshold"], "draws": MOST_KEYS})
         self.steps += 1
         return values
+
+    def _rows(self, open_engine: Opener) -> None:
+        """Users by their rows: L2 sensitivity 1, since a user is in one bin. Of it a clip, by the rule of
+        `privacy.clip`, and where the schema has none a bound."""
+        bound = clip_rules.choice_bound(self.asked)
+        mu = column_mu(self.asked, self.mu, self.costs)
+        first = {n: line_of(c).first() for n, c in self.asked.pending.items() if not c.keyed}
+        engine = _Later(provisional(self.asked, first) if first else self._keyed_schema(), open_engine)
+        try:
+            session = self._session(engine, 1)
+            key = RowsPerUser(clip_rules.size_edges(bound))
+            answer = session.user_histogram(key, mu=mu * math.sqrt(ROWS), label="domain of rows per user")
+        finally:
+            engine.close()
+        about = {"kind": "grid", "attributes": [self.asked.user], "of": "rows per user", "clip": 1}
+        self.releases += [r | about for r in session.releases]
+        self.steps += 1
+        counts = answer.values.tolist()
+        if self.asked.max_rows_per_user is None:
+            self.max_rows = rows_bound(counts, float(np.max(answer.sigma)), bound)
+        if self.clip is None:
+            bins = [(c.bins, ROUNDS[-1]) for c in self.asked.pending.values() if not c.keyed] or [(2, 1.0)]
+            most = self.max_rows or bound
+            sizes, users = clip_rules.from_histogram(counts, bound)
+            kept = [(s, u) for s, u in zip(sizes, users) if s <= most]
+            choice = clip_rules.choose(
+                [s for s, _ in kept],
+                [u for _, u in kept],
+                clip_rules.unit_noise(mu, bins),
+                clip_rules.candidates(most),
+                displaced=clip_rules.SHIFTED,
+            )
+            self.clip = choice.clip
+
+    def _keyed_schema(self) -> Schema:
+        """A schema by which rows can be read where no column's bounds are asked for: all values are one."""
+        column = next(iter(self.asked.pending.values()))
+        only: int | str = "" if dtypes.family(column.dtype) == "string" else 0
+        one = Categorical(
+            name=column.name,
+            source=column.source,
+            dtype=column.dtype,
+            values=(only,),
+            overflow=Policy("value", only),
+        )
+        return with_fields(self.asked, {column.name: one})
+
+    def _session(self, engine: _Later, clip: int) -> Session:
+        return Session(
+            engine,
+            self.reservation,
+            self.part,
+            clip=clip,
+            cap=self.cap,
+            mu=self.mu,
+            asked=self.asked_for,
+            unit=self.unit,
+            seed=self.seed,
+            first_step=self.steps,
+            about={"partition": engine.schema.digest()},
+            _trace=self.trace,
+        )
 
     def _edges(self, open_engine: Opener, check: Callable[[], None]) -> dict[str, dict]:
         """The entries of the columns whose bounds are to be found."""
@@ -221,20 +310,8 @@ class Learning:
         schema = provisional(self.asked, {n: grids[n].edges for n in columns}, digits)
         engine = _Later(schema, open_engine)
         try:
-            session = Session(
-                engine,
-                self.reservation,
-                self.part,
-                clip=self.clip,
-                cap=self.cap,
-                mu=self.mu,
-                asked=self.asked_for,
-                unit=self.unit,
-                seed=self.seed,
-                first_step=self.steps,
-                about={"partition": schema.digest()},
-                _trace=self.trace,
-            )
+            clip = self.clip or 1
+            session = self._session(engine, clip)
             mu = column_mu(self.asked, self.mu, self.costs)
             requests = [Request((name,), mu * math.sqrt(share)) for name in columns]
             requests += [Request((name,), mu * math.sqrt(PLACES)) for name in digits]
@@ -244,7 +321,7 @@ class Learning:
         for release in session.releases:
             (name,) = release["attributes"]
             about = {"attributes": [digits[name]], "of": "digits"} if name in digits else {}
-            self.releases.append(release | {"kind": "grid", "clip": self.clip} | about)
+            self.releases.append(release | {"kind": "grid", "clip": clip} | about)
         self.steps += 1
         for name, answer in zip(digits.values(), answers[len(columns) :], strict=True):
             counts = answer.values[: MOST_PLACES + 2]
@@ -285,6 +362,7 @@ class Learning:
             "part": self.part,
             "share": self.costs.share,
             "columns": list(self.asked.pending),
+            **({} if self.max_rows is None else {"max_rows": self.max_rows}),
         }
 
     def _seed(self) -> int | None:
@@ -364,8 +442,13 @@ def provisional(
             nan=column.nan,
             edges=tuple(float(e) for e in edges),
         )
+    return with_fields(asked, fields)
+
+
+def with_fields(asked: Schema, fields: Mapping[str, Column]) -> Schema:
+    """A schema of these columns with the users and the dialect of the one that was asked for."""
     return Schema(
-        fields,
+        dict(fields),
         asked.user,
         asked.max_rows_per_user,
         asked.null_user,

@@ -225,6 +225,7 @@ class Reserved:
             trace=self._trace or (lambda point: None),
         )
         self.schema = learning.finish(source, open_engine, check)
+        self.clips = [clip_for(self.schema, a) for a in self.asks]
         self.learnt = learning
         return self.schema
 

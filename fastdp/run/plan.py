@@ -241,7 +241,7 @@ def plan(
         0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / whole),
         *_clip(public, bound, mu, config, schema, outline, rows),
         model_exact=largest.exact,
-        domain=domain_lines(asked, whole, costs, clip_of(config.clip, asked)),
+        domain=domain_lines(asked, whole, costs, clip_of(config.clip, asked) or 1),
         domain_share=costs.share,
         domain_delta=costs.keys_delta,
     )

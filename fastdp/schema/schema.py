@@ -85,9 +85,14 @@ class Schema:
         """The columns with `domain = "private"`: with any, the schema is one to be finished."""
         return {name: item for name, item in self.fields.items() if isinstance(item, Pending)}
 
-    def finished(self, entries: Mapping[str, Mapping[str, Any]], provenance: str = "") -> Schema:
-        """The schema with these documents in place of its private columns."""
+    def finished(
+        self, entries: Mapping[str, Mapping[str, Any]], provenance: str = "", max_rows: int | None = None
+    ) -> Schema:
+        """The schema with these documents in place of its private columns; max_rows: of a user, where that
+        was found too."""
         plain = self.to_plain()
+        if max_rows is not None:
+            plain["user"] = {**plain["user"], "max_rows": max_rows}
         plain["columns"] = {name: entries.get(name, entry) for name, entry in plain["columns"].items()}
         if texts := [t for t in (self.provenance, provenance) if t]:
             plain["provenance"] = "; ".join(texts)

@@ -87,14 +87,26 @@ def test_what_is_charged():
     assert isinstance(cap, Threshold) and cap.delta == part.domain.keys_delta == pytest.approx(1e-7)
     entry = reserved.reservation.describe()["entry"]
     labels = [s["label"] for s in entry["steps"]]
-    assert labels == ["values of city", "domain 1", "domain 2", "domain 3", "finished schema"]
+    first = ["values of city", "domain of rows per user", "domain 1", "domain 2", "domain 3"]
+    assert labels[:5] == first and labels[5:] in (["finished schema"], ["domain 4", "finished schema"])
     spent = mu2(reserved.reservation.ledger._store._state.runs[reserved.run].drawn())
     assert float(spent) <= part.domain.share * cap.mu**2
     (session,) = reserved.sessions(local(fastdp.read(trips(), reserved.schema, threads=1), 1))
     assert session.mu**2 == pytest.approx(cap.mu**2 - float(spent), rel=1e-6)
     assert session.mu**2 >= (1 - part.domain.share) * cap.mu**2 * (1 - 1e-6)
-    assert [r["label"] for r in session.releases][:2] == ["values of city", "domain 1"]
+    assert [r["label"] for r in session.releases][:2] == ["values of city", "domain of rows per user"]
     assert learning.left <= cap.mu
+
+
+def test_a_bound_on_the_rows_of_a_user_is_found_where_the_schema_has_none():
+    """Of users with 4 rows each, and of their noisy histogram up to 16,384: the end of a bin near 4."""
+    schema, reserved = learn(trips(3000), seed=3)
+    assert schema.max_rows_per_user in (4, 5) and reserved.clips == [schema.max_rows_per_user]
+    assert reserved.learnt.clip <= 5
+    given = Schema.from_dict({**ASKED.to_dict(), "user": {"column": "who", "max_rows": 50}})
+    assert learn(trips(3000), given, seed=3)[0].max_rows_per_user == 50
+    assert domains.rows_bound([5.0, 900, 0, 3, -4], 2.0, 7) == 2  # bins 1, 2, 3, 4, 6 up to the bound
+    assert domains.rows_bound([0.0, 0, 0, 0, 90], 2.0, 7) == 7 and domains.rows_bound([0.0] * 5, 2.0, 7) == 2
 
 
 def test_the_run_s_statement_lists_it_and_adds_up():
