@@ -57,7 +57,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     mechanism can choose (a bound on the data is not yet a clip), else the schema's bound.
     `outputs`: also write the schema's extra columns, such as the day of the week and an hour drawn within the
     shift. `max_cells`: of the largest model that may come out, checked before anything is reserved (None:
-    `model.tree.DEFAULT_MAX_CELLS`); `memory`: the same in bytes, at `limits.CELL_BYTES` a cell."""
+    `model.tree.DEFAULT_MAX_CELLS`); `memory`: the same in bytes, at `limits.CELL_BYTES` a cell.
+    `public_relabel`: columns of public data that are moved to the schema's values, such as the year
+    (`run.publicread`)."""
 
     name: ClassVar[str] = ""
     unit: ClassVar[str] = "user"
@@ -76,6 +78,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     outputs: bool = False
     max_cells: int | None = None
     memory: int | None = None
+    public_relabel: tuple[str, ...] = ()
 
     def __post_init__(self):
         limits.check(self.memory, None)

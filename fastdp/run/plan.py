@@ -29,6 +29,7 @@ from ..release.domain import (
 )
 from ..release.keyselect import less
 from .plantext import plan_text
+from .publicread import read_public
 from .stopping import plan_note
 
 if TYPE_CHECKING:
@@ -326,12 +327,12 @@ def public_table(
     """Public data read by the schema a run would use; True for a saved model, which has no rows to look
     at."""
     from ..public.archetypes.store import is_folder
-    from ..tables.ingest import read
 
     if is_folder(source):
         return True
-    own_schema = resolve_schema(schema, recipes.load(mechanism))
-    return read(source, own_schema, public=True, dialect=dialect, threads=threads)
+    recipe = recipes.load(mechanism)
+    own_schema = resolve_schema(schema, recipe).with_dialect(dialect)
+    return read_public(source, own_schema, recipe.config(1.0).public_relabel, threads=threads)
 
 
 def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recipe) -> Schema:

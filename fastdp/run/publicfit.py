@@ -11,8 +11,8 @@ from ..mechanisms.archetypes import Archetypes
 from ..public.archetypes import store
 from ..public.archetypes.fit import fit
 from ..public.archetypes.options import options_of
-from ..tables.ingest import read
 from .plan import resolve_schema
+from .publicread import read_public
 
 
 def fit_folder(
@@ -43,7 +43,8 @@ def fit_folder(
     options = options_of(wanted)
     own_schema = resolve_schema(schema, recipe)
     options.resolve(own_schema.domain)
-    with read(public, own_schema, public=True, dialect=dialect, threads=threads) as table:
+    own_schema = own_schema.with_dialect(dialect)
+    with read_public(public, own_schema, config.public_relabel, threads=threads) as table:
         model = fit(table, options, threads=threads)
     store.save(model, own_schema, out)
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -201,9 +200,8 @@ def load_run(out: str | os.PathLike) -> Run:
         statement = json.loads((folder / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{folder} is no finished run folder: privacy.json is missing or broken") from error
-    model = None
-    with contextlib.suppress(FileNotFoundError):
-        model = Model.load(folder / "model.fastdp")
+    kept = folder / "model.fastdp"  # mechanisms that count users have none
+    model = Model.load(kept) if kept.exists() else None
     return Run(
         privacy=statement,
         measurements=(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import resource
 import secrets
 from collections.abc import Mapping
@@ -25,11 +24,12 @@ from ..mechanisms.parts.sizes import check_size
 from ..privacy.clip import PRIVATE, choice_bound
 from ..privacy.statement import statement_hashes
 from ..privacy.statement import write as write_statement
-from .counting import check_source, counting_for, is_table, open_counting
+from .counting import check_source, counting_for, open_counting
 from .diagnosis import write_diagnosis
 from .fitting import fit_once
 from .folder import RunFolder
 from .output import IdSource, Output, stamped, write_measurements
+from .publicread import public_entry, read_public
 from .result import Run, load_run
 from .standing import Standing
 from .stopping import INSIST, charge_text, stop_if_empty
@@ -271,7 +271,7 @@ class Work:
         }
         statement = reserved.statement(
             mechanism=mechanism,
-            public_data=[] if public is None else [_public_entry(public)],
+            public_data=[] if public is None else [public_entry(public, self._relabel)],
             notes=outcome.notes,
             only=i if self.several else None,
         )
@@ -348,13 +348,14 @@ class Work:
             return None
         from ..public.archetypes.store import Saved, is_folder
         from ..public.data import PublicTable
-        from ..tables.ingest import read
 
         if is_folder(public):
             return Saved(public)
-        if not is_table(public):
-            public = read(public, self.schema, public=True, threads=self.threads)
-        return PublicTable(public)
+        return PublicTable(read_public(public, self.schema, self._relabel, threads=self.threads))
+
+    @property
+    def _relabel(self) -> tuple[str, ...]:
+        return self.configs[0].public_relabel
 
     def _ids(self, outcome: Outcome, config: Config, public: PublicTable | Saved | None) -> IdSource | None:
         """Where the rows' user ids come from; None: no id column."""
@@ -386,7 +387,7 @@ class Work:
             "delta": self.delta,
             "rows": self.rows,
             "dataset": self.dataset,
-            "public": None if public is None else _public_entry(public)["name"],
+            "public": None if public is None else public_entry(public)["name"],
             "seed": self.seed,
             "sample_seed": self.sample_seed,
         }
@@ -438,14 +439,6 @@ class Work:
         _write_json(folder.private / "timings.json", {"seconds": stages, "peak_bytes": peak})
         if self.reading:
             _write_json(folder.private / "reading.json", self.reading)
-
-
-def _public_entry(public: Any) -> dict:
-    if isinstance(
-        public, str | os.PathLike
-    ):  # a statement is released: the machine's folders do not belong in it
-        return {"name": Path(public).name, "use": "user ids and choices of the mechanism"}
-    return {"name": f"a {type(public).__name__} in memory", "use": "user ids and choices of the mechanism"}
 
 
 def _write_json(path: Path, value: Any) -> None:

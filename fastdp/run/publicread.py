@@ -1,0 +1,100 @@
+"""Public data as a run takes it: read under the run's schema, with the columns that a recipe names in
+`public_relabel` moved to the schema's own values.
+
+Last year's rows are public and this year's are not; under a schema of this year, last year's would all be
+outside. What is moved where depends on the public data and the schema alone, never on private rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DataError, UsageError
+from ..schema.columns import Categorical, Integer, Policy
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+    from ..tables.table import Table
+
+
+def read_public(
+    source: Any, schema: Schema, relabel: Sequence[str] = (), *, threads: int | None = None
+) -> Table:
+    """The public table. A column of `relabel` with one value has that value in every row; whole numbers of
+    several values are shifted so that the latest of the data are the schema's latest."""
+    from ..tables.ingest import read
+    from ..tables.table import Table
+
+    if isinstance(source, Table):
+        return source
+    if not relabel:
+        return read(source, schema, public=True, threads=threads)
+    fields = dict(schema.fields)
+    for name in schema.domain.check(tuple(relabel)):
+        fields[name] = _moved(fields.get(name), name, source, schema)
+    table = read(source, replace(schema, fields=fields), public=True, threads=threads)
+    if not table.rows:
+        raise DataError(
+            f"the public data has no row that the schema knows, also after {', '.join(relabel)} was "
+            "relabelled"
+        )
+    table.schema = schema  # the codes are the schema's own: only what they are read from was moved
+    return table
+
+
+def _moved(field: Any, name: str, source: Any, schema: Schema) -> Categorical | Integer:
+    """The column with values of the public data in the place of the schema's, code by code."""
+    if isinstance(field, Categorical | Integer) and field.base == 1:
+        only = field.values[0] if isinstance(field, Categorical) else field.min
+        every = Policy("value", only)
+        return replace(field, overflow=every, null=every)
+    listed = (
+        list(field.values)
+        if isinstance(field, Categorical)
+        else [field.min, field.max]
+        if isinstance(field, Integer)
+        else []
+    )
+    if not listed or not all(isinstance(v, int) and not isinstance(v, bool) for v in listed):
+        raise UsageError(f"public_relabel: column {name!r} must be of whole numbers, or of one value")
+    shift = max(map(int, listed)) - _latest(source, field.source, schema)
+    if isinstance(field, Integer):
+        return replace(field, min=field.min - shift, max=field.max - shift)
+    return replace(field, values=tuple(int(v) - shift for v in listed), other=None)
+
+
+def _latest(source: Any, column: str, schema: Schema) -> int:
+    """The largest whole number of a column of the public data."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from ..tables import sources, textvalues
+
+    latest: list[int] = []
+    for part in sources.open_parts(source, schema.dialect):
+        for unit in sources.guarded(part.where, part.units([column], None)):
+            for batch in sources.guarded(part.where, unit()):
+                values = batch.column(0)
+                if part.is_text(column):
+                    values = textvalues.parse(values, "int64")
+                values = pc.cast(values, pa.int64(), safe=False) if values.null_count < len(values) else None
+                if values is not None:
+                    latest.append(int(pc.max(values).as_py()))
+    if not latest:
+        raise DataError(f"public_relabel: the public data has no value in column {column!r}")
+    return int(np.max(latest))
+
+
+def public_entry(public: Any, relabel: Sequence[str] = ()) -> dict[str, str]:
+    """What the statement says of public data; the machine's folders do not belong in it."""
+    use = "user ids and choices of the mechanism"
+    if relabel:
+        use += f"; {', '.join(relabel)} relabelled to the schema's values"
+    if isinstance(public, str | os.PathLike):
+        return {"name": os.path.basename(os.path.normpath(os.fspath(public))), "use": use}
+    return {"name": f"a {type(public).__name__} in memory", "use": use}
