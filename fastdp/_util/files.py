@@ -9,6 +9,16 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+
+
+def as_path(value: Any, what: str) -> Path:
+    """A path; UsageError where it is none, such as an argument that stands in another's place."""
+    if not isinstance(value, str | os.PathLike):
+        raise UsageError(f"{what} is named by its path, not by a {type(value).__name__}")
+    return Path(value)
 
 
 @contextlib.contextmanager

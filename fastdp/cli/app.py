@@ -307,6 +307,7 @@ def simulate(
     out: Annotated[Path, typer.Option("--out", "-o", help="Parquet file to write.")],
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
     year: Annotated[int | None, typer.Option(help="Year (taxi, incidents): years drift apart.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Simulated tables to try things on; no real record inside."""
     import pyarrow.parquet as pq
@@ -324,6 +325,8 @@ def simulate(
         raise UsageError("--year is for taxi and incidents; the census has one year")
     with whole_file(out) as part:
         pq.write_table(maker(rows, seed=seed, **extra), part)
+    if as_json:
+        emit({"out": str(out), "kind": kind, "rows": rows, "seed": seed, **extra})
 
 
 @app.command(

@@ -35,6 +35,7 @@ def ledger_open(
         str | None, typer.Option(help="Rows without a user id: drop (default) or own (each a user).")
     ] = None,
     yes: Yes = False,
+    as_json: Json = False,
 ) -> None:
     """Open a data set with a budget, and a unit, that can never be changed."""
     from ..privacy.ledger import Ledger
@@ -44,7 +45,10 @@ def ledger_open(
         raise UsageError("--null-user says what goes with --unit; give both")
     ask_first([epsilon], delta, yes)
     protects = None if unit is None else Unit.parse(unit, null_user)
-    Ledger(path).open(dataset, epsilon=epsilon, delta=delta, mu=mu, pure=pure, keys=keys, unit=protects)
+    book = Ledger(path)
+    book.open(dataset, epsilon=epsilon, delta=delta, mu=mu, pure=pure, keys=keys, unit=protects)
+    if as_json:
+        emit({"ledger": path, "dataset": dataset, "budget": book.datasets()[dataset], "unit": unit})
 
 
 @ledger_app.command("show", epilog="Example:\n\n\b\n  fastdp ledger show budget.db trips-2020")

@@ -40,6 +40,7 @@ def schema_import(
     out: Annotated[Path, typer.Option("--out", "-o", help="Schema to write (.toml or .json).")],
     values: Annotated[Path | None, typer.Option(help="Value lists (census2018).")] = None,
     user: Annotated[str | None, typer.Option(help="User column (domain).")] = None,
+    as_json: Json = False,
 ) -> None:
     """A schema from another project's description of a table."""
     from ..schema import Schema
@@ -51,7 +52,10 @@ def schema_import(
     }
     if form not in makers:
         raise UsageError(f"no importer {form!r}; there are {', '.join(makers)}")
-    makers[form]().save(out)
+    schema = makers[form]()
+    schema.save(out)
+    if as_json:
+        emit({"out": str(out), "schema": schema.to_dict()})
 
 
 @schema_app.command("check", epilog="Example:\n\n\b\n  fastdp schema check trips.toml")

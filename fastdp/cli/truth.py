@@ -44,6 +44,8 @@ def evaluate(
         if out is None:
             raise UsageError("--without-truth writes a page: name it with --out")
         write_public(out, synthetic or truth)
+        if as_json:
+            emit({"out": str(out)})
         return
     if synthetic is None:
         raise UsageError("evaluate needs the true data and the synthetic data")

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..domain import Clique
+from ..errors import UsageError
+from ..tables.table import Table
 from .local import local
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from ..tables.table import Table
 
 
 def marginals(
@@ -33,4 +33,9 @@ def marginals(
     2^27 cells comes as a `SparseMarginal` (sparse=True: all do; sparse=False: none, at your memory's risk).
     recode: count rows whose code c of the named column became recode[name][c].
     """
+    if not isinstance(table, Table):
+        raise UsageError(
+            f"marginals counts a fastdp.Table (see fastdp.read), then come the cliques; got a "
+            f"{type(table).__name__} first"
+        )
     return local(table, threads).marginals(cliques, clip, sparse, recode=recode)

@@ -68,11 +68,28 @@ def fit(
     tables
         Precision of the clique tables; sums are float64 either way.
     """
+    domain, measurements = _in_order(domain, measurements)
     options = Options(
         stop=stop, method=method, tol=tol, iters=iters, tables=tables, slack=slack, max_cells=max_cells
     )
     task = Task.of(domain, measurements, total, zeros, warm_start, Team(resolve(threads)), max_cells)
     return estimated(task, options, Clock(callback))
+
+
+def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequence[Any]]:
+    """The arguments, also of a schema or a run; UsageError where they are something else."""
+    domain = getattr(domain, "domain", domain)
+    measurements = getattr(measurements, "measurements", measurements)
+    if not isinstance(domain, Mapping):
+        raise UsageError(
+            "fit(domain, measurements): the domain, column to number of codes, comes first; got a "
+            f"{type(domain).__name__}"
+        )
+    if isinstance(measurements, Mapping | str) or not isinstance(measurements, Sequence):
+        raise UsageError(
+            f"fit(domain, measurements): a list of fastdp.Measurement, not a {type(measurements).__name__}"
+        )
+    return domain, measurements
 
 
 def estimated(task: Task, options: Options, clock: Clock) -> Model:

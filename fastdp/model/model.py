@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._core.infer import Engine
+from .._util.files import as_path
 from .._util.html import facts_html
 from ..domain import Clique, Domain
 from ..errors import DataError, ModelTooLargeError, UsageError
@@ -265,6 +266,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Model:
+        path = as_path(path, "a model file")
         arrays, manifest = store.load(path)
         if manifest.get("kind") != "model" or manifest.get("version") != FORMAT:
             raise DataError(f"{path}: not a fastdp model of format {FORMAT}")

@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
+from .._util.files import as_path
 from ..errors import LedgerError, UsageError
 from .accountant import Event
 from .budget import Budget, Totals, to_dict
@@ -407,7 +408,7 @@ def _same_unit(unit: Unit, stated: Any) -> bool:
 
 
 def _path_of(path: str | os.PathLike) -> Path:
-    text = os.fspath(path)
+    text = str(as_path(path, "a ledger")) if not isinstance(path, str) else path
     if not text:
         raise UsageError("a ledger needs a path")
     if "://" in text or text.startswith("sqlite:"):

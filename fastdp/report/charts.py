@@ -178,8 +178,14 @@ def _tone(depth: float, high: float = 0.83) -> str:
     return " hi" if depth > high else " mid" if depth > 0.57 else ""
 
 
-def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Sequence[str]) -> str:
-    """Lower triangle of a pairwise error matrix; columns are numbered like the rows."""
+def heat(
+    names: Sequence[str],
+    rows: Sequence[Sequence[float | None]],
+    shown: Sequence[str],
+    what: str = "in the wrong cell",
+) -> str:
+    """Lower triangle of a matrix of shares of rows, by pairs; columns are numbered like the rows. `what` each
+    share is."""
     n = len(names)
     high = max((v for row in rows for v in row if v is not None), default=0.0) or 1.0
     h = 30 if n <= 16 else 18
@@ -189,7 +195,7 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Se
         for j, value in enumerate(row):
             if value is None:
                 continue
-            tip = f"{names[i]} × {names[j]}\n{percent(value)} in the wrong cell"
+            tip = f"{names[i]} × {names[j]}\n{percent(value)} {what}"
             depth = value / high
             cells.append(
                 f'<rect class="cell" x="{num(100 * j / (n - 1))}%" y="{(i - 1) * h}" '
@@ -215,7 +221,7 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float | None]], shown: Se
         f'class="heads">{above}</div>'
         f'<div class="sides">{left}</div><svg class="cells" style="height:{(n - 1) * h}px" role="img" '
         'tabindex="0" '
-        f'aria-label="Error of every pair of columns">{"".join(cells)}</svg></div>'
+        f'aria-label="Every pair of columns: rows {text(what)}">{"".join(cells)}</svg></div>'
     )
 
 

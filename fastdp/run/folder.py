@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._util.files import replacing, sync, sync_tree, write_atomic
+from .._util.files import as_path, replacing, sync, sync_tree, write_atomic
 from ..errors import RunError, UsageError
 
 STATE_VERSION = 1
@@ -33,7 +33,7 @@ class RunFolder:
     seeds)."""
 
     def __init__(self, out: str | os.PathLike, *, resume: bool = False):
-        self.out = Path(os.path.abspath(out))
+        self.out = Path(os.path.abspath(as_path(out, "out=, the run folder,")))
         if not self.out.name:
             raise UsageError("out must name a folder to be made")
         self.private = private_path(self.out)

@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._util.files import synthetic_path
-from .._util.html import facts_html
+from .._util.files import as_path, synthetic_path
 from ..errors import RunError, UsageError
 from .folder import whole_file
 
@@ -166,20 +165,18 @@ class Run:
                     for batch in reader:
                         writer.write_batch(batch)
 
+    @property
+    def _rows(self) -> int | None:
+        """How many synthetic rows there are, without making them."""
+        if self._output is not None:
+            return self._output.rows.total
+        return None if self.out is None else self.data.count_rows()
+
     def _repr_html_(self) -> str:
-        """For notebooks: what is promised, and how the rows were made."""
-        p = self.privacy
-        unit = p.get("unit", {})
-        facts = {
-            "epsilon, delta": f"{p.get('epsilon', 0.0):.6g}, {p.get('delta', 0.0):.6g}",
-            "protected": unit.get("adjacency", ""),
-            "mechanism": (p.get("mechanism") or {}).get("recipe", ""),
-            "columns": ", ".join(self.schema.domain),
-            "model": "" if self.model is None else repr(self.model),
-            "folder": "" if self.out is None else str(self.out),
-            "": "" if p.get("private") is True else "NOT PRIVATE: the noise was drawn from a known seed",
-        }
-        return facts_html("fastdp.Run", facts)
+        """For notebooks: what is promised, how the rows were made, and which columns go together."""
+        from ..report.notebook import run_html
+
+        return run_html(self, self._rows)
 
     def __arrow_c_stream__(self, requested_schema=None):
         return self.reader().__arrow_c_stream__(requested_schema)
@@ -190,12 +187,14 @@ class Run:
         return f"<fastdp.Run epsilon={epsilon:.6g} delta={delta:.6g}{where}>"
 
 
-def load_run(out: str | os.PathLike) -> Run:
+def load_run(out: str | os.PathLike | Run) -> Run:
     """A finished run folder as a `Run` (its measurements stay in measurements.parquet)."""
     from ..model import Model
     from ..schema import Schema
 
-    folder = Path(out)
+    if isinstance(out, Run):
+        return out
+    folder = as_path(out, "a run folder")
     try:
         statement = json.loads((folder / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
+from .._util.notebook import shown_by
 from .._util.progress import Progress, Reporter
 from .._util.threads import resolve
 from ..errors import Cancelled, UsageError
@@ -51,7 +52,7 @@ class Options(TypedDict, total=False):
     threads: int | None
     memory: int | None
     deadline: float | None
-    progress: Callable[[Progress], None] | None
+    progress: Callable[[Progress], None] | Literal[False] | None
     cancel: Callable[[], bool] | threading.Event | None
     out: Path | None
     resume: bool
@@ -112,7 +113,7 @@ def synthesize(
     threads: int | None = None,
     memory: int | None = None,
     deadline: float | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | Literal[False] | None = None,
     cancel: Callable[[], bool] | threading.Event | None = None,
     out: Path | None = None,
     resume: bool = False,
@@ -167,7 +168,7 @@ def synthesize(
         `aim` choose within both (nothing is timed in the run), others are refused where their model could
         need more memory.
     progress : callable, optional
-        Called with a `Progress`, from any thread.
+        Called with a `Progress`, from any thread. None: a bar in notebooks, nothing elsewhere; False: never.
     cancel : callable or threading.Event, optional
         Says stop, from any thread; `Cancelled` is raised then.
     out : path, optional
@@ -222,7 +223,9 @@ def synthesize(
         raise UsageError(
             "epsilon: give at least one, each once (in its first six digits, which name its folder)"
         )
-    if rows is not None and (isinstance(rows, bool) or int(rows) != rows or rows < 0):
+    if rows is not None and (
+        isinstance(rows, bool) or not isinstance(rows, int | float) or rows < 0 or int(rows) != rows
+    ):
         raise UsageError(f"rows must be a whole number >= 0, got {rows!r}")
     if (resume or report or diagnose) and out is None:
         raise UsageError("resume, report and diagnose need out=, the run's folder")
@@ -257,7 +260,7 @@ def synthesize(
         seed=seed,
         sample_seed=sample_seed,
         threads=threads,
-        reporter=Reporter(progress, cancel, len(epsilons)),
+        reporter=Reporter(shown_by(progress), cancel, len(epsilons)),
         several=several,
         report=report,
         engine=engine,

@@ -17,7 +17,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from ..errors import LedgerError, RunError
+from .._util.files import as_path
+from ..errors import LedgerError, RunError, UsageError
 from ..privacy import statement as statements
 from ..privacy.ledger import Ledger
 from .released import (
@@ -31,6 +32,7 @@ from .released import (
     read_json,
     schema_problems,
 )
+from .result import Run
 
 WITHOUT_LEDGER = (
     "no ledger was given: a folder that was forged consistently (true counts in place of noisy ones, "
@@ -89,7 +91,7 @@ class Verdict:
         return not self.problems
 
 
-def verify(folder: str | os.PathLike, ledger: Ledger | str | os.PathLike | None = None) -> Verdict:
+def verify(folder: str | os.PathLike | Run, ledger: Ledger | str | os.PathLike | None = None) -> Verdict:
     """Check a run folder; RunError lists everything that is wrong. With a ledger, the run must be in it too.
 
     A folder of several epsilons (`eps-1/`, `eps-10/`) is checked part by part if it has no statement of its
@@ -102,9 +104,13 @@ def verify(folder: str | os.PathLike, ledger: Ledger | str | os.PathLike | None 
     return verdict
 
 
-def inspect(folder: str | os.PathLike, ledger: Ledger | str | os.PathLike | None = None) -> Verdict:
+def inspect(folder: str | os.PathLike | Run, ledger: Ledger | str | os.PathLike | None = None) -> Verdict:
     """As `verify`, but what is wrong is in the verdict's `problems`."""
-    folder = Path(folder)
+    if isinstance(folder, Run):
+        if folder.out is None:
+            raise UsageError("this run is in memory: verify checks a run folder, which out= makes")
+        folder = folder.out
+    folder = as_path(folder, "a run folder")
     if not folder.is_dir():
         raise RunError(f"{folder} is not a folder")
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger(ledger)

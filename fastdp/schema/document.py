@@ -12,6 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from .._util.files import as_path
 from ..errors import SchemaError
 from . import dtypes, epoch
 from .columns import MAX_CODES, Categorical, Column, Integer, Numeric, Policy, Tail, fail
@@ -415,7 +416,7 @@ def builtin_names() -> list[str]:
 
 def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
     """A file's path and its document, read by its ending; or a built-in schema's, by its bare name."""
-    path = Path(source)
+    path = as_path(source, "a schema file")
     if not path.suffix and not path.exists():
         path = BUILTIN / f"{source}.toml"
         if not path.exists():

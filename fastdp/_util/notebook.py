@@ -1,0 +1,63 @@
+"""Progress in a notebook: one display that is updated, where IPython runs and shows output to a person.
+
+Nothing is imported: a notebook has IPython loaded already.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+from .progress import Progress
+
+EVERY = 0.2
+"""Seconds between two updates, at least."""
+
+
+def shown_by(progress: Any) -> Any:
+    """The callback given; the notebook's own where none was; None where it is False."""
+    return notebook_progress() if progress is None else None if progress is False else progress
+
+
+def notebook_progress() -> Callable[[Progress], None] | None:
+    """A callback that shows a bar in the cell that is running; None outside of notebooks."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if ipython is None or shell is None or getattr(shell, "kernel", None) is None:
+        return None
+    return _Display(ipython.display)
+
+
+class _Display:
+    def __init__(self, display: Any):
+        self._display, self._handle = display, None
+        self._lock, self._last = threading.Lock(), 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if now - self._last < EVERY and progress.fraction < 1:
+                return
+            self._last = now
+            shown = self._display.HTML(bar_html(progress))
+            if self._handle is None:
+                self._handle = self._display.display(shown, display_id=True)
+            else:
+                self._handle.update(shown)
+
+
+def bar_html(progress: Progress) -> str:
+    """A bar, the stage and the time left."""
+    left = progress.seconds_left
+    words = f"{progress.run} {progress.text or progress.stage}".strip()
+    if progress.fraction >= 1:
+        words, left = f"fastdp: done in {progress.seconds:.1f} s", None
+    after = "" if left is None else f", about {left:.0f} s left"
+    return (
+        f'<progress max="1" value="{min(1.0, progress.fraction):.3f}" style="width:16em"></progress> '
+        f"{escape(words)}{after}"
+    )

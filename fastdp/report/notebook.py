@@ -1,0 +1,79 @@
+"""A run as a notebook shows it: the report's first cards and a map of its pairs, from released facts alone.
+
+In a frame of its own, so that the page's styles touch nothing else. No row is drawn for it.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..model.marginals import marginals
+from . import runs, sections
+from .blocks import section
+from .charts import heat
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+MOST_COLUMNS = 12
+MOST_CELLS = 200_000
+
+
+def run_html(run: Any, rows: int | None) -> str:
+    """The cards of `run` (what `synthesize` gives), which has so many synthetic rows, and its pairs."""
+    sizes = dict(run.schema.domain)
+    data = {
+        "with_truth": False,
+        "tables": [{"name": "synthetic", "rows": rows or 0, "users": None}],
+        "columns": list(sizes),
+        "runs": [runs.facts(run, sizes)],
+    }
+    names, depth = ([], []) if run.model is None else dependence(run.model)
+    body = sections.summary(data)
+    if len(names) > 1:
+        lead = (
+            "Share of rows, in per cent, that would sit in another cell if two columns had nothing to do "
+            "with each other: by the model, without the truth. A stronger colour is a stronger tie."
+        )
+        shown = [n.replace("_", " ") for n in names]
+        picture = heat(names, depth, shown, what="away from independence")
+        body += section("ties", "Which columns go together", lead, f'<div class="card">{picture}</div>')
+    css = (files("fastdp.report") / "static" / "report.css").read_text("utf-8")
+    page = (
+        f'<!doctype html><meta charset="utf-8"><style>{css}</style>'
+        f'<main style="padding:0 12px 12px">{body}</main>'
+    )
+    height = 420 + (34 * len(names) + 140 if len(names) > 1 else 0)
+    return (
+        f'<iframe title="fastdp run" style="width:100%;max-width:70rem;height:{height}px;border:0" '
+        f'sandbox="" srcdoc="{escape(page)}"></iframe>'
+    )
+
+
+def dependence(model: Model) -> tuple[list[str], list[list[float | None]]]:
+    """The columns with most entropy, at most MOST_COLUMNS of them, and for each pair (lower triangle) the
+    total variation distance of the model's marginal from the product of its own margins."""
+    ones = marginals(model, [(a,) for a in model.domain if model.domain[a] > 1])
+    share = {
+        c[0]: np.clip(m, 0, None) / max(1e-12, float(np.clip(m, 0, None).sum())) for c, m in ones.items()
+    }
+
+    def entropy(p: np.ndarray) -> float:
+        p = p[p > 0]
+        return float(-(p * np.log(p)).sum())
+
+    widest = sorted(share, key=lambda a: -entropy(share[a]))[:MOST_COLUMNS]
+    names = [a for a in model.domain if a in widest]
+    cliques = [p for p in combinations(names, 2) if model.domain.cells(p) <= MOST_CELLS]
+    tables = marginals(model, cliques)
+    far: dict[tuple[str, str], float] = {}
+    for a, b in cliques:
+        joint = np.clip(tables[(a, b)], 0, None)
+        joint = joint / max(1e-12, float(joint.sum()))
+        far[(a, b)] = 0.5 * float(np.abs(joint - np.outer(joint.sum(1), joint.sum(0))).sum())
+    return names, [[far.get((names[j], names[i])) for j in range(i)] for i in range(len(names))]

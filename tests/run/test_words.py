@@ -1,0 +1,163 @@
+"""Arguments in the wrong place become sentences, every command speaks JSON, notebooks show a run."""
+
+import json
+import sys
+import types
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import typer
+
+import fastdp
+from fastdp.errors import FastdpError, UsageError
+from fastdp.report.notebook import dependence
+from tests.cli.test_app import fastdp_cli
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return fastdp.Schema.from_domain({"a": 4, "b": 4, "c": 3})
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 4, 4000)
+    return pa.table({"a": a, "b": a, "c": rng.integers(0, 3, 4000)})
+
+
+@pytest.fixture(scope="module")
+def run(rows, schema):
+    return fastdp.synthesize(rows, "mst", 4.0, 1e-6, schema=schema, seed=1)
+
+
+SWAPPED = {
+    "fit the wrong way round": lambda run, rows, schema: fastdp.fit(list(run.measurements), schema.domain),
+    "fit of a mapping": lambda run, rows, schema: fastdp.fit(schema.domain, {}),
+    "verify of a run in memory": lambda run, rows, schema: fastdp.verify(run),
+    "verify of a schema": lambda run, rows, schema: fastdp.verify(schema),
+    "load_run of a schema": lambda run, rows, schema: fastdp.load_run(schema),
+    "marginals of cliques": lambda run, rows, schema: fastdp.marginals([("a",)], rows),
+    "marginals of a frame": lambda run, rows, schema: fastdp.marginals(rows, [("a",)]),
+    "Model.load of a run": lambda run, rows, schema: fastdp.Model.load(run),
+    "Schema.load of a table": lambda run, rows, schema: fastdp.Schema.load(rows),
+    "Ledger of a schema": lambda run, rows, schema: fastdp.Ledger(schema),
+    "ledger=1": lambda run, rows, schema: fastdp.synthesize(rows, "mst", schema=schema, ledger=1),
+    "out=1": lambda run, rows, schema: fastdp.synthesize(rows, "mst", schema=schema, out=1),
+    "rows='x'": lambda run, rows, schema: fastdp.synthesize(rows, "mst", schema=schema, rows="x"),
+    "schema first": lambda run, rows, schema: fastdp.synthesize(schema, rows),
+    "schema second": lambda run, rows, schema: fastdp.synthesize(rows, schema),
+    "schema for epsilon": lambda run, rows, schema: fastdp.synthesize(rows, "mst", schema),
+    "plan of rows": lambda run, rows, schema: fastdp.plan(rows),
+    "read backwards": lambda run, rows, schema: fastdp.read(schema, rows),
+    "check backwards": lambda run, rows, schema: fastdp.check(schema, rows),
+    "draft of a schema": lambda run, rows, schema: fastdp.draft(schema),
+    "evaluate of a schema": lambda run, rows, schema: fastdp.evaluate(rows, schema),
+}
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+def test_swapped_arguments_are_told_in_a_sentence(run, rows, schema, name):
+    with pytest.raises(FastdpError) as told:
+        SWAPPED[name](run, rows, schema)
+    assert len(str(told.value)) > 20
+
+
+def test_a_schema_has_a_domain_and_a_run_measurements(run, schema):
+    assert fastdp.fit(schema, run).total > 0
+    assert fastdp.load_run(run) is run
+
+
+def commands(app, path=()):
+    group = typer.main.get_command(app)
+
+    def walk(command, path):
+        if hasattr(command, "commands"):
+            for name, inner in command.commands.items():
+                yield from walk(inner, (*path, name))
+        else:
+            yield path, command
+
+    return list(walk(group, path))
+
+
+def test_every_command_speaks_json():
+    from fastdp.cli.app import app
+
+    without = [path for path, c in commands(app) if not any("--json" in p.opts for p in c.params)]
+    assert without == [] and len(commands(app)) > 15
+
+
+def test_json_of_commands_that_only_write(tmp_path):
+    made = json.loads(
+        fastdp_cli("simulate", "taxi", "--rows", 5, "-o", "t.parquet", "--json", cwd=tmp_path).stdout
+    )
+    assert made["rows"] == 5
+    opened = fastdp_cli(
+        "ledger", "open", "b.db", "people", "-e", 1, "-d", 1e-6, "--json", cwd=tmp_path
+    ).stdout
+    assert json.loads(opened)["budget"]["epsilon"] == 1
+    (tmp_path / "domain.json").write_text('{"a": 3}')
+    args = ("schema", "import", "domain", "domain.json", "-o", "s.toml", "--json")
+    assert json.loads(fastdp_cli(*args, cwd=tmp_path).stdout)["schema"]["columns"]["a"]["max"] == 2
+
+
+class Handle:
+    def __init__(self, shown):
+        self.shown = [shown]
+
+    def update(self, shown):
+        self.shown.append(shown)
+
+
+def ipython(monkeypatch, kernel):
+    handles = []
+
+    def display(shown, display_id):
+        assert display_id is True
+        handles.append(Handle(shown))
+        return handles[-1]
+
+    fake = types.ModuleType("IPython")
+    fake.get_ipython = lambda: types.SimpleNamespace(kernel=kernel)
+    fake.display = types.SimpleNamespace(HTML=str, display=display)
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    return handles
+
+
+def test_a_notebook_shows_one_bar_that_moves(monkeypatch, rows, schema):
+    handles = ipython(monkeypatch, kernel=object())
+    monkeypatch.setattr("fastdp._util.notebook.EVERY", 0.0)
+    fastdp.synthesize(rows, "mst", 1.0, 1e-6, schema=schema, rows=5)
+    (bar,) = handles
+    assert len(bar.shown) > 2 and all("<progress" in text for text in bar.shown)
+    fastdp.synthesize(rows, "mst", 1.0, 1e-6, schema=schema, rows=5, progress=False)
+    assert len(handles) == 1
+
+
+def test_elsewhere_nothing_is_shown(monkeypatch, rows, schema):
+    handles = ipython(monkeypatch, kernel=None)  # a terminal's IPython
+    fastdp.synthesize(rows, "mst", 1.0, 1e-6, schema=schema, rows=5)
+    assert handles == []
+
+
+def test_a_run_shows_its_first_cards_and_its_pairs(run):
+    html = run._repr_html_()
+    assert html.startswith("<iframe") and "What was promised?" in html and "Which columns go together" in html
+    assert "protects nobody" in html  # its noise was seeded
+    names, depth = dependence(run.model)
+    assert names == ["a", "b", "c"]
+    assert depth[1][0] > 0.5 > 0.2 > depth[2][0]  # a and b are one column, c is on its own
+
+
+def test_a_run_without_a_model_shows_its_cards():
+    made = fastdp.synthesize(
+        fastdp.simulate.incidents(500, seed=1), "incidents-hierarchy", 2.0, 0.0, seed=1, rows=50
+    )
+    assert "What was promised?" in made._repr_html_()
+
+
+def test_words_for_a_wrong_progress(rows, schema):
+    with pytest.raises(UsageError, match="progress"):
+        fastdp.synthesize(rows, "mst", schema=schema, progress=1)
