@@ -76,7 +76,7 @@ class Output:
                 "this mechanism makes its rows once, as many as it counted: use the run's own rows"
             )
         outcome = replace(self.outcome, rows=source.again(rows, seed))
-        return Output(self.schema, outcome, self.source, seed, self._threads, self._extra, self._private)
+        return Output(self.schema, outcome, self.source, seed, self._threads, self._extra, self.private)
 
     @property
     def shards(self) -> int:

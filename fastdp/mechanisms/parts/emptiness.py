@@ -24,8 +24,9 @@ LEAST_KNOWN = 0.005
 """A column is empty where the rows with a known value are, by the answers, at most this share of all rows, or
 at most `SURE` standard errors where that is more."""
 SURE = 2.0
-MOST_NOISE = 0.05
-"""Where `SURE` standard errors are more than this share of all rows, nothing is said of the column."""
+MOST_NOISE = {"null": 0.05, "outside": 0.35}
+"""Where `SURE` standard errors are more than this share of all rows, nothing is said of a column that is
+mostly null, or mostly outside. Many columns are almost empty and right; few are mostly outside and right."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,12 @@ def empty_columns(schema: Schema, ones: Sequence[Measurement]) -> list[EmptyColu
         values = np.sum([m.values / m.variances for m in answers], axis=0) / precision
         noise = SURE * math.sqrt(float(np.sum(1 / precision[codes])))
         known = total - float(np.sum(values[codes]))
-        if noise <= MOST_NOISE * total and known <= max(LEAST_KNOWN * total, noise):
-
-            def share(code: int | None, values: np.ndarray = values) -> float:
-                return 0.0 if code is None else min(1.0, max(0.0, float(values[code]) / total))
-
+        null, outside = (
+            0.0 if code is None else min(1.0, max(0.0, float(values[code]) / total))
+            for code in (column.null_code, column.overflow_code)
+        )
+        most = MOST_NOISE["outside" if outside > null else "null"]
+        if noise <= most * total and known <= max(LEAST_KNOWN * total, noise):
             field = getattr(column, "of", None) or name
-            empty.setdefault(field, EmptyColumn(field, share(column.null_code), share(column.overflow_code)))
+            empty.setdefault(field, EmptyColumn(field, null, outside))
     return list(empty.values())
