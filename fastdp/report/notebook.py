@@ -5,6 +5,7 @@ In a frame of its own, so that the page's styles touch nothing else. No row is d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from itertools import combinations
@@ -33,7 +34,7 @@ def run_html(run: Any, rows: int | None) -> str:
         "columns": list(sizes),
         "runs": [runs.facts(run, sizes)],
     }
-    names, depth = ([], []) if run.model is None else dependence(run.model)
+    names, depth = ([], []) if run.model is None else dependence(run.model, list(sizes))
     body = sections.summary(data)
     if len(names) > 1:
         lead = (
@@ -48,16 +49,16 @@ def run_html(run: Any, rows: int | None) -> str:
         f'<!doctype html><meta charset="utf-8"><style>{css}</style>'
         f'<main style="padding:0 12px 12px">{body}</main>'
     )
-    height = 420 + (34 * len(names) + 140 if len(names) > 1 else 0)
+    height = 450 + (30 * len(names) + 210 if len(names) > 1 else 0)
     return (
         f'<iframe title="fastdp run" style="width:100%;max-width:70rem;height:{height}px;border:0" '
-        f'sandbox="" srcdoc="{escape(page)}"></iframe>'
+        f'srcdoc="{escape(page)}"></iframe>'
     )
 
 
-def dependence(model: Model) -> tuple[list[str], list[list[float | None]]]:
-    """The columns with most entropy, at most MOST_COLUMNS of them, and for each pair (lower triangle) the
-    total variation distance of the model's marginal from the product of its own margins."""
+def dependence(model: Model, order: Sequence[str]) -> tuple[list[str], list[list[float | None]]]:
+    """The columns with most entropy, at most MOST_COLUMNS of them, in this order, and for each pair (lower
+    triangle) the total variation distance of the model's marginal from the product of its own margins."""
     ones = marginals(model, [(a,) for a in model.domain if model.domain[a] > 1])
     share = {
         c[0]: np.clip(m, 0, None) / max(1e-12, float(np.clip(m, 0, None).sum())) for c, m in ones.items()
@@ -68,7 +69,7 @@ def dependence(model: Model) -> tuple[list[str], list[list[float | None]]]:
         return float(-(p * np.log(p)).sum())
 
     widest = sorted(share, key=lambda a: -entropy(share[a]))[:MOST_COLUMNS]
-    names = [a for a in model.domain if a in widest]
+    names = [a for a in order if a in widest]
     cliques = [p for p in combinations(names, 2) if model.domain.cells(p) <= MOST_CELLS]
     tables = marginals(model, cliques)
     far: dict[tuple[str, str], float] = {}

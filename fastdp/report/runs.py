@@ -113,7 +113,8 @@ def _number(value: Any) -> float | None:
 def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[dict] | None:
     """One entry per measured set: columns, cells, sigma in rows, copies; from measurements or the statement.
 
-    Where answers differ in noise (sums of cells), sigma is the smallest: that of a cell measured by itself.
+    Where answers differ in noise (sums of cells), sigma is the smallest: that of a cell measured by itself. A
+    set measured several times has the sigma of as many equal copies that together are as precise.
     """
     by_label: dict[tuple, dict] = {}
     for m in get(run, "measurements") or get(_part(privacy), "releases") or []:
@@ -131,7 +132,7 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
             cells = math.prod(sizes[c] for c in clique)
         label = " × ".join(clique) if not histogram else str(get(m, "label") or " × ".join(clique) or "total")
         entry = by_label.setdefault(
-            (label, round(sigma, 6)),
+            (label, histogram),
             {
                 "label": label,
                 "order": 0 if histogram else len(clique),
@@ -141,6 +142,9 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
             },
         )
         entry["cells"] = None if cells is None else int(cells)
+        if entry["copies"] and sigma != entry["sigma"]:
+            precision = entry["copies"] / entry["sigma"] ** 2 + 1 / sigma**2
+            entry["sigma"] = math.sqrt((entry["copies"] + 1) / precision)
         entry["copies"] += 1
     if not by_label:
         return None

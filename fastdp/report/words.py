@@ -200,7 +200,9 @@ def _tally_words(data: dict, table: int) -> list[str]:
     if compared < 2:
         return []
     name = next(s for s in data["scores"] if s["baselines"])["baselines"][-1]["name"]
-    return [f"All scores: closer than a {name} on {won} of {compared}."]
+    if not won:
+        return [f"On none of the {compared} scores is it closer than a {name}."]
+    return [f"It is closer than a {name} on {won} of the {compared} scores."]
 
 
 def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:

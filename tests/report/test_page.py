@@ -383,7 +383,7 @@ def test_a_lead_on_one_score_is_no_victory():
         s["values"] = [0.0 if s["better"] == "high" else 1.0]
     assert words.tally(facts, 0) == (1, 5)
     assert words.verdict(facts)[0].startswith("About as close to the truth as a 10 % sample")
-    assert "All scores: closer than a 10 % sample on 1 of 5." in words.findings(facts)
+    assert "It is closer than a 10 % sample on 1 of the 5 scores." in words.findings(facts)
 
 
 def test_seeded_runs_raise_an_alarm():

@@ -146,7 +146,7 @@ def test_a_run_shows_its_first_cards_and_its_pairs(run):
     html = run._repr_html_()
     assert html.startswith("<iframe") and "What was promised?" in html and "Which columns go together" in html
     assert "protects nobody" in html  # its noise was seeded
-    names, depth = dependence(run.model)
+    names, depth = dependence(run.model, ["a", "b", "c"])
     assert names == ["a", "b", "c"]
     assert depth[1][0] > 0.5 > 0.2 > depth[2][0]  # a and b are one column, c is on its own
 
