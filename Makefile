@@ -5,7 +5,7 @@ BIN    := $(abspath $(VENV)/bin)
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-slow test-spark test-sql bench lint format sanitize sanitize-threads clean
+.PHONY: build demo test test-slow test-spark test-sql mutants bench lint format sanitize sanitize-threads clean
 
 build: $(VENV)/.built
 
@@ -38,6 +38,12 @@ test-sql: build
 	  { echo "test-sql: there is no PostgreSQL server, and it could not be installed (Debian: postgresql)"; exit 1; }
 	$(BIN)/python -m pip install -q --no-build-isolation -e ".[test,test-sql]"
 	FASTDP_TEST_SQL=1 $(BIN)/python -m pytest tests/tables/test_sql.py tests/tables/test_postgresql.py
+
+# Small faults, one at a time, against the tests that concern them: make mutants SEED=7 COUNT=20
+SEED  ?= 1
+COUNT ?= 100
+mutants: build
+	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --work build/mutants
 
 demo: build
 	$(BIN)/python -m bench.demo

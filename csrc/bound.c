@@ -75,8 +75,8 @@ typedef struct {
 /* Keeps at most k rows of one user; `rows` is room for all of them. */
 static void cap_user(const cap_job *job, int64_t u, ranked *rows) {
     const int64_t n = job->start[u + 1] - job->start[u];
-    const uint64_t *mine = job->order + job->start[u];
-    for (int64_t i = 0; i < n; i++) rows[i] = (ranked){job->content[mine[i]], mine[i]};
+    const uint64_t *own_rows = job->order + job->start[u];
+    for (int64_t i = 0; i < n; i++) rows[i] = (ranked){job->content[own_rows[i]], own_rows[i]};
     qsort(rows, (size_t)n, sizeof *rows, by_hash);
     /* Equal rows are told apart by their number among equals, so the multiset kept is order-free. */
     uint64_t content_before = 0, among = 0;

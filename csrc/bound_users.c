@@ -102,8 +102,8 @@ static inline int64_t place(const fdp_cellset *set, int64_t cell) {
     return lo < set->count && set->cells[lo] == cell ? lo : -1;
 }
 
-/* Counts at most `cap` groups of one user; `found` is room for all of them. */
-static void groups_user(const users_job *job, int64_t u, group *found) {
+/* Counts at most `cap` groups of one user; `counted` is room for all of them. */
+static void groups_user(const users_job *job, int64_t u, group *counted) {
     uint64_t *key = job->sorted + job->start[u];
     int64_t n = job->start[u + 1] - job->start[u], groups = 0;
     sort_keys(key, n);
@@ -111,37 +111,37 @@ static void groups_user(const users_job *job, int64_t u, group *found) {
         int64_t j = i;
         while (j < n && key[j] == key[i]) j++;
         int64_t at = place(job->set, (int64_t)key[i] * job->t_max + FDP_MIN(j - i, job->t_max) - 1);
-        if (at >= 0) found[groups++] = (group){fdp_mix2(job->user_hash[u], key[i]), at};
+        if (at >= 0) counted[groups++] = (group){fdp_mix2(job->user_hash[u], key[i]), at};
         i = j;
     }
     if (groups > job->cap) {
-        qsort(found, (size_t)groups, sizeof *found, by_hash);
+        qsort(counted, (size_t)groups, sizeof *counted, by_hash);
         groups = job->cap;
     }
-    for (int64_t g = 0; g < groups; g++) add_one(job->out + found[g].place);
+    for (int64_t g = 0; g < groups; g++) add_one(job->out + counted[g].place);
 }
 
 static void groups_work(fdp_team *team, int number, void *ctx) {
     users_job *job = ctx;
-    group *found = NULL;
+    group *counted = NULL;
     int64_t room = 0;
     (void)team, (void)number;
     for (int64_t from; (from = USERS_AT_ONCE * fdp_team_next(&job->next)) < job->users;)
         for (int64_t u = from; u < FDP_MIN(from + USERS_AT_ONCE, job->users); u++) {
             const int64_t n = job->start[u + 1] - job->start[u];
             if (n > room) {
-                free(found);
+                free(counted);
                 room = n * 2;
-                found = malloc(sizeof *found * (size_t)room);
-                if (found == NULL) {
+                counted = malloc(sizeof *counted * (size_t)room);
+                if (counted == NULL) {
                     room = 0;
                     atomic_store(&job->status, FDP_ERR_MEMORY);
                     continue;
                 }
             }
-            groups_user(job, u, found);
+            groups_user(job, u, counted);
         }
-    free(found);
+    free(counted);
 }
 
 int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,

@@ -118,8 +118,8 @@ static void add_range(const uint32_t *restrict cell, const uint32_t *restrict we
                       uint32_t count, int64_t *restrict table) {
     for (int i = 0; i < n; i++) {
         uint32_t k = cell[i] - first;
-        int mine = k < count;
-        table[mine ? k : 0] += mine ? (weight ? weight[i] : 1) : 0;
+        int in_range = k < count;
+        table[in_range ? k : 0] += in_range ? (weight ? weight[i] : 1) : 0;
     }
 }
 

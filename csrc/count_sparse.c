@@ -91,10 +91,10 @@ static void pass_work(fdp_team *team, int number, void *ctx) {
     pass_job *job = ctx;
     const int64_t n = job->n, shares = job->shares;
     for (int64_t t; (t = fdp_team_next(&job->next[0])) < shares;) {
-        int64_t *mine = job->count + (size_t)t * BUCKETS;
-        memset(mine, 0, sizeof *mine * BUCKETS);
+        int64_t *own_counts = job->count + (size_t)t * BUCKETS;
+        memset(own_counts, 0, sizeof *own_counts * BUCKETS);
         for (int64_t i = n * t / shares; i < n * (t + 1) / shares; i++)
-            mine[(job->key[i] >> job->shift) & (BUCKETS - 1)]++;
+            own_counts[(job->key[i] >> job->shift) & (BUCKETS - 1)]++;
     }
     fdp_team_wait(team);
     if (number == 0) job->same = first_places(n, job->shares, job->count);

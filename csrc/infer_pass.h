@@ -168,13 +168,13 @@ static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t
                 for (int64_t k = node->local_row[j + r]; k < node->local_row[j + r + 1]; k++)
                     m[node->local_at + k] = factor[r] * block[r * cells + node->local_cell[k]];
         }
-        double *mine = private_buffer;
+        double *next_buffer = private_buffer;
         for (int64_t l = 0; l < node->n_links; l++) {
             const fdp_link *link = node->links + l;
             double *dst = m + link->at;
             if (link->shared && node->lanes > 1) {
-                dst = mine;
-                mine += link->size;
+                dst = next_buffer;
+                next_buffer += link->size;
             }
             NAME(tile_project)(rows, cells, block, factor, link, link->base ? link->base + j : NULL, dst);
         }

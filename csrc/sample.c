@@ -339,10 +339,10 @@ static void sample_work(fdp_team *team, int number, void *ctx) {
     sample_job *job = ctx;
     const fdp_sample_plan *plan = job->plan;
     scratch w;
-    const int mine = scratch_make(plan, &w);
+    const int made = scratch_make(plan, &w);
     (void)team, (void)number;
-    if (mine != FDP_OK) atomic_store(&job->code, mine);
-    for (int64_t i; mine == FDP_OK && (i = fdp_team_next(&job->next)) < job->count;) {
+    if (made != FDP_OK) atomic_store(&job->code, made);
+    for (int64_t i; made == FDP_OK && (i = fdp_team_next(&job->next)) < job->count;) {
         int64_t begin = (job->first + i) * plan->shard_rows;
         int64_t rows = FDP_MIN(plan->shard_rows, plan->rows - begin);
         if (rows > 0)

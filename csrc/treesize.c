@@ -83,11 +83,11 @@ static uint64_t eliminate(elimination *e, int heuristic, uint64_t *left) {
         left[best / 64] &= ~(1ull << (best % 64));
         memcpy(e->stale, around, sizeof *e->stale * (size_t)e->words);
         EACH(b, around, e->words) {
-            uint64_t *mine = row(e->graph, e->words, b);
-            for (int w = 0; w < e->words; w++) mine[w] |= around[w];
-            mine[b / 64] &= ~(1ull << (b % 64));
-            mine[best / 64] &= ~(1ull << (best % 64));
-            for (int w = 0; w < e->words; w++) e->stale[w] |= mine[w];
+            uint64_t *neighbours = row(e->graph, e->words, b);
+            for (int w = 0; w < e->words; w++) neighbours[w] |= around[w];
+            neighbours[b / 64] &= ~(1ull << (b % 64));
+            neighbours[best / 64] &= ~(1ull << (best % 64));
+            for (int w = 0; w < e->words; w++) e->stale[w] |= neighbours[w];
         }
         if (!inside) cells = plus(cells, weight), kept++;
         EACH(b, e->stale, e->words) cost(e, heuristic, b);

@@ -24,8 +24,14 @@ def _whole(name: str, value) -> int:
 
 
 def _ascending(name: str, values, least: int) -> np.ndarray:
-    array = np.array(values, np.int64)
-    if array.ndim != 1 or (len(array) and array[0] < least) or (np.diff(array) <= 0).any():
+    numbers = np.asarray(values)
+    array = np.array(numbers, np.int64)
+    if (
+        array.ndim != 1
+        or (array != numbers).any()
+        or (len(array) and array[0] < least)
+        or (np.diff(array) <= 0).any()
+    ):
         raise UsageError(f"{name} must be whole numbers >= {least} in strictly ascending order")
     array.flags.writeable = False
     return array

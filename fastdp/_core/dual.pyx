@@ -190,12 +190,12 @@ cdef class Dual:
     def solve(self, const double[::1] b, double tol, int64_t most):
         """H^-1 b at the last evaluation, by at most so many products (counted in `products`)."""
         out = np.zeros(max(1, self.size))
-        cdef double[::1] found = out, diagonal = self.diagonal
+        cdef double[::1] filled = out, diagonal = self.diagonal
         cdef int64_t products = 0
         cdef int code
         with nogil:
             code = fdp_dual_solve(&self.at, &b[0], &diagonal[0], tol, most, &self.team.c, &self.work,
-                                  &found[0], &products)
+                                  &filled[0], &products)
         check(code, "a step of the dual")
         self.products += products
         return out[: self.size]
@@ -204,7 +204,7 @@ cdef class Dual:
         """Per region: the part of the divergence of u / sigma by y that goes through the multipliers,
         estimated with one vector of random signs and one solve."""
         b, out = np.zeros(max(1, self.size)), np.zeros(max(1, self.n_regions))
-        cdef double[::1] right = b, found = out
+        cdef double[::1] right = b, filled = out
         cdef int code
         with nogil:
             code = fdp_dual_probe(&self.at, seed, &self.team.c, &self.work, &right[0])
@@ -212,6 +212,6 @@ cdef class Dual:
         cdef const double[::1] x = np.ascontiguousarray(-self.solve(b, tol, most))
         if self.size:
             with nogil:
-                code = fdp_dual_answer(&self.at, &x[0], &self.work, &found[0])
+                code = fdp_dual_answer(&self.at, &x[0], &self.work, &filled[0])
             check(code, "the divergence of the dual")
         return out[: self.n_regions]

@@ -8,15 +8,15 @@ from fastdp.errors import UsageError
 from fastdp.mechanisms import recipe
 
 
-def structs_of(kind, found=None) -> set[type]:
+def structs_of(kind, structs=None) -> set[type]:
     """The config's class and every struct its fields can hold."""
-    found = set() if found is None else found
+    structs = set() if structs is None else structs
     for part in walk(kind):
-        if isinstance(part, type) and issubclass(part, msgspec.Struct) and part not in found:
-            found.add(part)
+        if isinstance(part, type) and issubclass(part, msgspec.Struct) and part not in structs:
+            structs.add(part)
             for field in msgspec.structs.fields(part):
-                structs_of(field.type, found)
-    return found
+                structs_of(field.type, structs)
+    return structs
 
 
 def walk(kind):

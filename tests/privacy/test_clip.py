@@ -124,3 +124,13 @@ def test_a_clip_needs_a_number_or_a_bound_unless_it_is_chosen():
     with pytest.raises(UsageError, match=r"how many rows of one user .column 'id'.*Give the recipe a `clip`"):
         clip_rules.resolve(None, schema)
     assert clip_rules.resolve("private", schema) == clip_rules.MAX_CHOSEN
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 16, 17, 200, 1000, 16_384])
+def test_edges_are_two_and_candidates_four_per_octave_up_to_the_bound(bound):
+    octaves = range(bound.bit_length() + 1)
+    edges = sorted({2**k for k in octaves} | {3 * 2**k // 2 for k in octaves})
+    assert list(clip_rules.size_edges(bound)) == [e for e in edges if e <= bound]
+    grid = clip_rules.candidates(bound)
+    quarters = {round(2 ** (k / 4)) for k in range(4 * bound.bit_length() + 1)}
+    assert list(grid) == sorted({q for q in quarters if q < bound} | {bound})

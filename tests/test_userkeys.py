@@ -1,0 +1,109 @@
+"""User keys: what they refuse, how many keys they have, and that their digest says all of it."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from fastdp.domain import Domain
+from fastdp.errors import FastdpError, SchemaError, UsageError
+from fastdp.userkeys import Groups, MostCommon, RowsPerUser
+
+DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
+GRID = 12
+
+
+def test_sizes():
+    assert RowsPerUser((1, 2, 8)).bind(DOMAIN).size == 3
+    assert MostCommon(("a", "b")).bind(DOMAIN).size == GRID
+    assert MostCommon(("a", "b"), np.arange(GRID) % 5 - 1).bind(DOMAIN).size == 4
+    assert MostCommon(("a", "b"), np.zeros(GRID, int), keys=7).bind(DOMAIN).size == 7
+    assert MostCommon(("a",), [-1, -1, -1]).bind(DOMAIN).size == 1
+    assert Groups(("a", "b"), 5).bind(DOMAIN).size == GRID * 5
+    assert Groups(("a", "b"), 5, [0, 7, GRID * 5 - 1]).bind(DOMAIN).size == 3
+    assert Groups(("a", "b"), 5, []).bind(DOMAIN).size == 0
+
+
+def test_columns_and_what_is_bound():
+    assert RowsPerUser((1,)).domain_columns == ()
+    for key in (MostCommon(("b", "a")), Groups(["b", "a"], 2)):
+        assert key.domain_columns == ("b", "a")
+        bound = key.bind(DOMAIN)
+        assert bound.shape == (4, 3) and bound.bind(DOMAIN).shape == (4, 3)
+        with pytest.raises(UsageError, match="another domain"):
+            bound.bind(Domain({"a": 3, "b": 5}))
+        with pytest.raises(UsageError, match="bind"):
+            _ = key.size
+        with pytest.raises(SchemaError):
+            type(key)(("nobody",), *([2] if isinstance(key, Groups) else [])).bind(DOMAIN)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: RowsPerUser(()),
+        lambda: RowsPerUser((0, 1)),
+        lambda: RowsPerUser((2, 2)),
+        lambda: RowsPerUser((3, 2)),
+        lambda: RowsPerUser((1.5, 2.5)),
+        lambda: RowsPerUser(((1, 2), (3, 4))),
+        lambda: Groups(("a",), 0),
+        lambda: Groups(("a",), 1.5),
+        lambda: Groups(("a",), True),
+        lambda: Groups(("a",), 2, [-1, 0]),
+        lambda: Groups(("a",), 2, [1, 1]),
+        lambda: Groups(("a",), 2, [2, 1]),
+        lambda: Groups(("a",), 2, [6]).bind(DOMAIN),
+        lambda: Groups(("x",), 2).bind(Domain({"x": 1 << 61})),
+        lambda: MostCommon(("x", "y")).bind(Domain({"x": 1 << 31, "y": 1 << 31})),
+        lambda: MostCommon(("a",), [0, 1, 2], keys=2),
+        lambda: MostCommon(("a",), [0, 1, 2], keys=0),
+        lambda: MostCommon(("a",), [0, 1]).bind(DOMAIN),
+        lambda: MostCommon(("a",), [0, 1, 2, 3]).bind(DOMAIN),
+    ],
+)
+def test_keys_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(FastdpError):
+        wrong()
+
+
+def test_the_largest_grids_that_fit():
+    assert MostCommon(("x", "y")).bind(Domain({"x": 1 << 31, "y": (1 << 31) - 1})).size < 1 << 62
+    assert Groups(("x",), 2).bind(Domain({"x": (1 << 61) - 1})).size < 1 << 62
+    assert Groups(("a",), 2, [5]).bind(DOMAIN).size == 1
+    assert MostCommon(("a",), [0, 1, 2], keys=3).bind(DOMAIN).size == 3
+    assert Groups(("a",), 1).bind(DOMAIN).size == 3
+
+
+def test_keys_cannot_be_changed_through_what_they_were_made_of():
+    labels, cells = np.array([0, 1, 2]), np.array([0, 3])
+    by_label, groups = MostCommon(("a",), labels), Groups(("a",), 2, cells)
+    labels[0], cells[0] = 2, 1
+    assert by_label.labels.tolist() == [0, 1, 2] and groups.cells.tolist() == [0, 3]
+    for array in (by_label.labels, groups.cells):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 9
+
+
+def test_two_keys_that_say_different_things_have_different_digests():
+    """And the same thing the same digest, in every process."""
+    makers = [
+        lambda: RowsPerUser((1, 2)),
+        lambda: RowsPerUser((1, 3)),
+        lambda: RowsPerUser((1, 2, 3)),
+        lambda: MostCommon(("a", "b")),
+        lambda: MostCommon(("b", "a")),
+        lambda: MostCommon(("a", "b")).bind(DOMAIN),
+        lambda: MostCommon(("a",), [0, 1, 2]),
+        lambda: MostCommon(("a",), [0, 2, 1]),
+        lambda: MostCommon(("a",), [0, 1, 2], keys=4),
+        lambda: Groups(("a", "b"), 2),
+        lambda: Groups(("a", "b"), 3),
+        lambda: Groups(("a", "b"), 2, [0, 1]),
+        lambda: Groups(("a", "b"), 2, [0, 2]),
+        lambda: Groups(("a", "b"), 2, []),
+    ]
+    digests = [make().digest() for make in makers]
+    assert digests == [make().digest() for make in makers]
+    assert all(a != b for a, b in combinations(digests, 2))
+    assert RowsPerUser((1, 2)).digest() == RowsPerUser(np.array([1, 2])).digest()
