@@ -1,6 +1,7 @@
 """Small faults, one at a time, against the tests that concern the file they are in.
 
-    python -m tests.mutants [--seed 1] [--count 100] [--skip 0] [--only PATTERN] [--work FOLDER] [--list]
+    python -m tests.mutants [--seed 1] [--count 100] [--skip 0] [--only PATTERN] [--work FOLDER]
+                            [--minutes M] [--list]
 
 Draws `--count` mutants by the seed: 60 of 100 in privacy code and the way of the rows, 25 in model and
 mechanisms, 15 in C (`tests.mutants.places`), each site with the same chance. Every mutant is applied to a
@@ -10,8 +11,8 @@ change nothing that a caller could see, are counted apart. Exit code 1 if less t
 caught.
 
 `--skip K`: leave out the first K of the seed's mutants (to go on where another call ended); `--only`: files
-by name, e.g. 'fastdp/privacy/*'; `--work`: a folder to keep the copy in from call to call; `--list`: draw
-only.
+by name, e.g. 'fastdp/privacy/*'; `--work`: a folder to keep the copy in from call to call; `--minutes`: begin
+no further mutant after so long; `--list`: draw only.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ import argparse
 import fnmatch
 import json
 import random
+import signal
 import sys
 import tempfile
+import time
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -76,6 +79,7 @@ def main() -> int:
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--only", default="*")
     parser.add_argument("--work", type=Path)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     drawn = draw(options.seed, options.skip + options.count, options.only)[options.skip :]
@@ -83,6 +87,8 @@ def main() -> int:
         for group, site in drawn:
             print(f"{group:<8} {site}" + (f"  (equivalent: {why})" if (why := equivalent(site)) else ""))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.work or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,6 +96,9 @@ def main() -> int:
         counts: Counter[tuple[str, str]] = Counter()
         survivors = []
         for number, (group, site) in enumerate(drawn, options.skip + 1):
+            if time.monotonic() > end:
+                print(f"time is up; go on with --skip {number - 1}")
+                break
             why = equivalent(site)
             if why is not None:
                 verdict, by, seconds = "equivalent", why, 0.0

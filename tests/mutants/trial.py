@@ -134,9 +134,11 @@ class Workshop:
         try:
             printed, _ = process.communicate(timeout=STAGE_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
             return "no end", ""
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
         if process.returncode in (0, 5):  # 5: every test of the stage was deselected
             return "", printed
         lines = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
