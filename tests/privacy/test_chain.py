@@ -1,0 +1,282 @@
+"""The chain of records: which may follow which, and what they add up to. No file is touched here."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from fastdp.errors import BudgetError, LedgerError, UsageError
+from fastdp.privacy import chain, distance
+from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, Threshold
+from fastdp.privacy.budget import Budget, Totals, mu2
+from fastdp.privacy.chain import State, canonical, record_hash
+from fastdp.privacy.unit import Unit
+
+USERS = {"kind": "user", "column": "who", "null": "drop"}
+
+
+def plain(*events) -> list[dict]:
+    return [e.to_dict() for e in events]
+
+
+def opened(name="d", budget=None, **more) -> tuple[str, dict]:
+    budget = Budget.of(epsilon=2.0, delta=1e-5) if budget is None else budget
+    return "open", {"dataset": name, "budget": budget.to_dict(), **more}
+
+
+def reserve(*parts, run="r", dataset="d", **more) -> tuple[str, dict]:
+    body = {"run": run, "dataset": dataset, "plan": "p", "parts": plain(*parts), "nonce": "n", "unit": USERS}
+    return "reserve", body | {"draws": 1000} | more
+
+
+def step(*events, run="r", part=0, number=0, **more) -> tuple[str, dict]:
+    body = {"run": run, "part": part, "step": number, "digest": "q", "label": "x", "nonce": "n", "draws": 1}
+    return "step", body | {"events": plain(*events)} | more
+
+
+def answer(run="r", part=0, number=0) -> tuple[str, dict]:
+    return "answer", {"run": run, "part": part, "step": number, "arrays": [{"sha256": "0"}], "nonce": "n"}
+
+
+def finish(run="r", **more) -> tuple[str, dict]:
+    return "finish", {"run": run, "nonce": "n", **more}
+
+
+def grown(*records, state=None) -> State:
+    state = State("id") if state is None else state
+    for kind, body in records:
+        text = canonical(body)
+        seq = state.seq + 1
+        state.append(seq, kind, text, record_hash(state.hash, seq, kind, text))
+    return state
+
+
+def refused(*records, match) -> None:
+    """The last record is refused, and leaves the state as it was; those before are taken."""
+    state = grown(*records[:-1])
+    before = (state.seq, state.hash, dict(state.totals), {n: len(r.steps) for n, r in state.runs.items()})
+    with pytest.raises(LedgerError, match=match):
+        grown(records[-1], state=state)
+    assert before == (
+        state.seq,
+        state.hash,
+        dict(state.totals),
+        {n: len(r.steps) for n, r in state.runs.items()},
+    )
+
+
+RUN = [opened(), reserve(Gaussian(0.3), Pure(0.2))]
+
+
+def test_a_whole_run():
+    state = grown(
+        *RUN, step(Gaussian(0.1), Pure(0.05)), answer(), step(Pure(0.1), part=1), finish(published=["h"])
+    )
+    run = state.runs["r"]
+    assert run.finished and run.published == ("h",) and run.steps[0, 0].answer == ({"sha256": "0"},)
+    assert run.draws == 2 and state.seq == 6
+    assert run.drawn() == [Gaussian(0.1), Pure(0.05), Pure(0.1)] and run.drawn(1) == [Pure(0.1)]
+    assert run.drawn(0) == [Gaussian(0.1), Pure(0.05)] and run.charge() == run.drawn()
+    assert state.charged("d") == run.drawn()
+
+
+@pytest.mark.parametrize(
+    "records, match",
+    [
+        ([opened(), opened()], "open already"),
+        ([opened(), reserve(Pure(0.1), dataset="other")], "not open"),
+        ([*RUN, reserve(Pure(0.1))], "only once"),
+        ([opened(), reserve()], "at least one part"),
+        ([opened(), ("reserve", {k: v for k, v in reserve(Pure(0.1))[1].items() if k != "unit"})], "unit"),
+        ([*RUN, step(Gaussian(0.1), run="nobody")], "no run"),
+        ([*RUN, step(Gaussian(0.1), part=2)], "no part 2"),
+        ([*RUN, step(Gaussian(0.1), part=-1)], "no part -1"),
+        ([*RUN, step(Gaussian(0.1), number=1)], "out of order"),
+        ([*RUN, step(Gaussian(0.1)), step(Gaussian(0.1))], "out of order"),
+        ([*RUN, step(Gaussian(0.1)), step(Pure(0.1), part=1, number=1)], "out of order"),
+        ([*RUN, step()], "without a charge"),
+        ([*RUN, finish(), step(Gaussian(0.1))], "finished"),
+        ([*RUN, finish(), finish()], "finished already"),
+        ([*RUN, finish("nobody")], "no run"),
+        ([*RUN, answer()], "none yet"),
+        ([*RUN, step(Gaussian(0.1)), answer(), answer()], "none yet"),
+        ([*RUN, step(Gaussian(0.1)), answer(part=1)], "none yet"),
+        ([*RUN, answer("nobody")], "no run"),
+        ([*RUN, step(Gaussian(0.1), draws=-1)], "how many numbers"),
+        ([*RUN, step(Gaussian(0.1), draws=1.0)], "how many numbers"),
+        ([*RUN, step(Gaussian(0.1), draws=True)], "how many numbers"),
+        ([*RUN, step(Gaussian(0.1), draws=1001)], "breaks its budget"),
+        ([*RUN, step(Gaussian(0.30001))], "breaks its budget"),
+        ([*RUN, step(Gaussian(0.1), part=1)], "breaks its budget"),
+        ([*RUN, step(Pure(0.20001), part=1)], "breaks its budget"),
+        ([*RUN, step(Threshold(0.1, 1e-9))], "breaks its budget"),
+        ([*RUN, ("novelty", {})], "unknown kind"),
+        ([*RUN, ("step", {"run": "r"})], "malformed"),
+        ([*RUN, ("step", step(Gaussian(0.1))[1] | {"events": [{"law": "magic"}]})], "malformed"),
+        ([*RUN, ("step", step(Gaussian(0.1))[1] | {"events": 7})], "malformed"),
+        ([opened(unit="nonsense")], "malformed"),
+        ([("open", {"dataset": "d", "budget": {"epsilon": -1.0, "delta": 0.0}})], "malformed"),
+    ],
+)
+def test_records_that_may_not_come_next_are_refused(records, match):
+    refused(*records, match=match)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [*RUN, step(Gaussian(0.3))],
+        [*RUN, step(Pure(0.2), part=1)],
+        [*RUN, step(Gaussian(0.1), draws=1000)],
+        [*RUN, step(Gaussian(0.1), draws=0)],
+        [*RUN, step(Gaussian(0.1), draws=999), step(Gaussian(0.1), number=1, draws=1)],
+        [
+            opened(budget=Budget.of(epsilon=1.0, delta=1e-5, keys=1e-6)),
+            reserve(Threshold(0.1, 1e-6)),
+            step(Threshold(0.1, 1e-6)),
+        ],
+        [opened(), reserve(Pure(2.0)), step(Pure(2.0))],
+        [opened(), reserve(Pure(1.0)), reserve(Pure(1.0), run="s")],
+    ],
+)
+def test_records_just_within_their_limits_are_taken(records):
+    assert grown(*records).seq == len(records)
+
+
+def test_reservations_add_up_and_give_back_what_was_not_entered():
+    whole = [opened(), reserve(Pure(1.5))]
+    refused(*whole, reserve(Pure(0.6), run="s"), match="breaks its budget")
+    state = grown(*whole, step(Pure(0.5)), finish())
+    assert state.totals["d"] == Totals.of([Pure(0.5)])
+    grown(reserve(Pure(1.5), run="s"), state=state)
+    assert state.totals["d"].pure == 2
+    with pytest.raises(LedgerError, match="breaks its budget"):
+        grown(reserve(Pure(1e-6), run="t"), state=state)
+
+
+def test_other_data_sets_are_not_charged():
+    state = grown(opened(), opened("e"), reserve(Pure(2.0)), reserve(Pure(2.0), run="s", dataset="e"))
+    assert state.totals["d"] == state.totals["e"] == Totals.of([Pure(2.0)])
+    assert state.charged("d") == [Pure(2.0)] and len(state.runs) == 2
+    assert state.without_unit("d") == 0
+
+
+def test_what_a_gaussian_part_paid_for_stays_gaussian():
+    state = grown(*RUN, step(BoundedRange(0.2)), step(Pure(0.1), part=1), finish())
+    total = state.totals["d"]
+    assert total.gaussian2 == mu2([BoundedRange(0.2)]) and total.pure == Fraction("0.1")
+    assert total.gaussians == 1
+
+
+def test_old_records_without_a_nonce_follow_the_rule_of_their_time():
+    old = reserve(Gaussian(0.3))[1]
+    bare = {k: v for k, v in old.items() if k not in ("nonce", "unit", "draws")}
+    entered = {k: v for k, v in step(BoundedRange(0.2))[1].items() if k not in ("nonce", "draws")}
+    state = grown(opened(), ("reserve", bare), ("step", entered), finish())
+    assert state.runs["r"].unit is None and state.without_unit("d") == 1
+    assert state._totals_by_law["d"] == Totals.of([BoundedRange(0.2)])
+
+
+def test_a_data_set_protects_one_unit():
+    rows = {"kind": "row"}
+    state = grown(opened(), reserve(Pure(0.1)))
+    assert state.units["d"] == Unit.parse(USERS)
+    refused(opened(), reserve(Pure(0.1)), reserve(Pure(0.1), run="s", unit=rows), match="units do not add up")
+    refused(opened(unit=rows), reserve(Pure(0.1)), match="units do not add up")
+    grown(opened(unit=rows), reserve(Pure(0.1), unit=rows))
+
+
+def test_groups_of_one_data_set_are_over_the_same_columns():
+    first = [*RUN, step(Gaussian(0.1), group=["a"])]
+    refused(*first, step(Gaussian(0.1), number=1, group=["a", "b"]), match="do not add up")
+    refused(*first, step(Gaussian(0.1), number=1, group=[]), match="do not add up")
+    state = grown(*first, step(Gaussian(0.1), number=1, group=["a"]), step(Gaussian(0.1), number=2))
+    assert state.groups == {"d": ("a",)} and state.runs["r"].steps[0, 2].group is None
+
+
+def test_draws_are_counted_over_all_runs_of_a_data_set():
+    """What the samplers' distance allows under the whole budget, and no more."""
+    budget = Budget.of(epsilon=36.0, delta=1e-6)
+    allowed = distance.allowed_draws(36.0, 1e-6)
+    assert distance.FEWEST < allowed < distance.MOST
+    most = allowed - distance.FEWEST
+    first = [opened(budget=budget), reserve(Gaussian(0.1), draws=None), step(Gaussian(0.1), draws=most)]
+    state = grown(*first)
+    assert state.draws_left("d") == distance.FEWEST
+    grown(reserve(Gaussian(0.1), run="s"), state=state)
+    refused(
+        *first[:2],
+        step(Gaussian(0.1), draws=most + 1),
+        reserve(Gaussian(0.1), run="s"),
+        match="random numbers",
+    )
+    refused(*first[:2], step(Gaussian(0.1), draws=allowed + 1), match="random numbers")
+    assert grown(opened(budget=Budget.of(mu=1.0))).draws_left("d") == distance.MOST
+
+
+def test_records_follow_each_other_without_gap_or_change():
+    state = grown(opened())
+    kind, body = reserve(Pure(0.1))
+    text = canonical(body)
+    right = record_hash(state.hash, 2, kind, text)
+    for seq, hashed in ((3, right), (1, right), (2, record_hash(state.hash, 3, kind, text)), (2, "0" * 64)):
+        with pytest.raises(LedgerError, match=r"chain breaks|was changed"):
+            state.append(seq, kind, text, hashed)
+    state.append(2, kind, text, right)
+    assert state.hash == right and state.seq == 2
+
+
+def test_every_part_of_a_record_is_in_its_hash():
+    base = ("a" * 64, 3, "step", '{"x":1}')
+    others = [
+        ("b" * 64, *base[1:]),
+        (base[0], 4, *base[2:]),
+        (*base[:2], "open", base[3]),
+        (*base[:3], '{"x":2}'),
+    ]
+    hashes = {record_hash(*record) for record in [base, *others]}
+    assert len(hashes) == 5 and State("id").hash != State("other").hash
+
+
+def test_canonical_json_has_one_form():
+    assert canonical({"b": 1, "a": [1.5, None]}) == '{"a":[1.5,null],"b":1}'
+    for bad in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="JSON compliant"):
+            canonical({"a": bad})
+    assert chain.digest({"a": 1}) == chain.digest({"a": 1}) != chain.digest({"a": 2})
+
+
+def test_parts_take_their_own_kind():
+    assert chain.part_admits(Gaussian(0.625), [Gaussian(0.375), Gaussian(0.5)])
+    assert chain.part_admits(Gaussian(0.5), [Pure(0.1)])
+    assert not chain.part_admits(Gaussian(0.625), [Gaussian(0.375), Gaussian(0.5001)])
+    assert chain.part_admits(Pure(0.3), [Pure(0.1)] * 3) and not chain.part_admits(
+        Pure(0.3), [Gaussian(0.01)]
+    )
+    assert chain.part_admits(Threshold(0.5, 1e-6), [Threshold(0.5, 1e-6)])
+    assert not chain.part_admits(Threshold(0.5, 1e-6), [Threshold(0.5, 1.1e-6)])
+    assert chain.part_left(Pure(0.3), [Pure(0.1)])["pure_epsilon"] == pytest.approx(0.2)
+    assert chain.part_left(Gaussian(0.5), [Gaussian(0.3)])["mu"] == pytest.approx(0.4)
+
+
+def test_the_text_of_a_refusal_says_what_was_asked_and_what_is_left():
+    state = grown(opened(), reserve(Pure(1.5)))
+    with pytest.raises(BudgetError, match=r"asks for a pure epsilon of 0\.75, left are .*Nothing was read"):
+        state.check(*reserve(Pure(0.75), run="s"))
+    keyed = grown(opened(budget=Budget.of(epsilon=1.0, delta=1e-5, keys=1e-6)))
+    with pytest.raises(BudgetError, match=r"a delta of 2e-06 for keys.*left are .*a delta of 1e-06 for keys"):
+        keyed.check(*reserve(Threshold(0.1, 2e-6), run="s"))
+
+
+def test_summaries():
+    both = chain.summary([Gaussian(0.3), Gaussian(0.4)], 1e-6)
+    assert both["mu"] == pytest.approx(0.5) and both["pure_epsilon"] is None and both["events"] == 2
+    assert both["epsilon"] > 0 and both["delta"] == 1e-6
+    pure = chain.summary([Pure(0.1)] * 10, None)
+    assert pure["pure_epsilon"] == 1.0 and pure["epsilon"] is None
+    assert chain.summary([], None)["mu"] == 0.0
+
+
+def test_budgets_and_units_of_nonsense_are_usage_errors():
+    with pytest.raises(UsageError):
+        Unit.parse({"kind": "user", "column": "who", "more": 1})
