@@ -1,7 +1,10 @@
-"""Which files are mutated, and which tests concern a file: those of its own module first, quickest first."""
+"""Which files are mutated, and which tests concern a file: those of its own name, those that import
+it by name, those of its folder and of the folders that use it."""
 
 from __future__ import annotations
 
+import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -132,12 +135,31 @@ def stages(path: str) -> list[list[str]]:
         return [stage.split() for stage in KERNELS[key]]
     parts = Path(path).parts
     folder = next("/".join(parts[:n]) for n in (2, 1) if "/".join(parts[:n]) in FOLDERS)
-    inside = Path("tests", *parts[1:-1])
-    own = [*sorted((ROOT / inside).glob(f"test_{Path(path).stem}*.py"))]
-    first = [str(p.relative_to(ROOT)) for p in own]
-    if not first and len(parts) > 3 and (ROOT / inside).is_dir():
-        first = [str(inside)]
-    return [*([first] if first else []), *(stage.split() for stage in FOLDERS[folder])]
+    named = (ROOT / Path("tests", *parts[1:-1])).glob(f"test_{Path(path).stem}*.py")
+    first = sorted(str(p.relative_to(ROOT)) for p in named)
+    then = [test for test in importers().get(module_of(path), []) if test not in first][:4]
+    return [*(stage for stage in (first, then) if stage), *(stage.split() for stage in FOLDERS[folder])]
+
+
+def module_of(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+@cache
+def importers() -> dict[str, list[str]]:
+    """Module -> the test files that import it by name, the shortest first."""
+    out: dict[str, list[str]] = {}
+    tests = sorted((ROOT / "tests").rglob("test_*.py"), key=lambda p: (p.stat().st_size, str(p)))
+    for test in tests:
+        names = set()
+        for node in ast.walk(ast.parse(test.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+        for name in names:
+            out.setdefault(name, []).append(str(test.relative_to(ROOT)))
+    return out
 
 
 def extensions(path: str) -> list[str]:
