@@ -27,6 +27,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from . import places
@@ -37,6 +38,7 @@ WANTED = 0.95
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 
+@cache
 def sites_of(path: str) -> list[Site]:
     text = (places.ROOT / path).read_bytes()
     return (c_sites if path.startswith("csrc/") else python_sites)(path, text)
@@ -62,10 +64,15 @@ def draw(seed: int, count: int, only: str = "*") -> list[tuple[str, Site]]:
     return out
 
 
+def listed() -> list[dict]:
+    """The entries of equivalent.toml."""
+    return tomllib.loads(EQUIVALENT.read_text("utf-8")).get("mutant", [])
+
+
 def equivalent(site: Site) -> str | None:
     """Why a mutant changes nothing that a caller could see; None unless it is one of those listed."""
     text = (places.ROOT / site.path).read_text("utf-8").split("\n")[site.line - 1]
-    for entry in tomllib.loads(EQUIVALENT.read_text("utf-8")).get("mutant", []):
+    for entry in listed():
         fits = entry["path"] == site.path and entry["line"] in text
         if fits and entry.get("new", site.new) == site.new and entry.get("old", site.old) == site.old:
             return entry["why"]

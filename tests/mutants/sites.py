@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -81,7 +82,7 @@ class _Python:
         return start, self.starts[node.end_lineno - 1] + node.end_col_offset
 
     def _site(self, start: int, end: int, new: str, kind: str) -> Site:
-        line = self.text.count(b"\n", 0, start) + 1
+        line = bisect_right(self.starts, start)
         return Site(self.path, line, start, end, self.text[start:end].decode(), new, kind)
 
     def _operator(self, left: ast.AST, right: ast.AST, signs: tuple[str, str], kind: str) -> Iterator[Site]:
@@ -100,11 +101,11 @@ class _Python:
     def _children(self, node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert):
             return
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and _name(node.test) == "TYPE_CHECKING":
             return
         if isinstance(node, ast.FunctionDef) and node.name in FOR_PEOPLE:
             return
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+        if isinstance(node, ast.Call) and _name(node.func) in ("isinstance", "issubclass"):
             return
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list", "keywords" if _is_field(node) else ""):
@@ -173,11 +174,14 @@ def _is_store(node: ast.AST) -> bool:
 
 
 def _is_field(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in (
-        "field",
-        "typer.Option",
-        "typer.Argument",
-    )
+    return isinstance(node, ast.Call) and _name(node.func) in ("field", "Option", "Argument")
+
+
+def _name(node: ast.AST) -> str:
+    """The last part of a name; "" for anything else."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 TOKENS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|\n', re.S)
