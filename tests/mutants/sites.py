@@ -75,7 +75,11 @@ class _Python:
             self.starts.append(self.starts[-1] + len(line) + 1)
 
     def sites(self) -> Iterator[Site]:
-        yield from self._visit(ast.parse(self.text))
+        nodes: list[ast.AST] = [ast.parse(self.text)]
+        while nodes:
+            node = nodes.pop()
+            yield from self._here(node)
+            nodes.extend(self._children(node))
 
     def _at(self, node: ast.AST) -> tuple[int, int]:
         start = self.starts[node.lineno - 1] + node.col_offset
@@ -92,11 +96,6 @@ class _Python:
         found = re.search(r"\s*".join(re.escape(word) for word in signs[0].split()), between)
         if found and "#" not in between:
             yield self._site(start + found.start(), start + found.end(), signs[1], kind)
-
-    def _visit(self, node: ast.AST) -> Iterator[Site]:
-        yield from self._here(node)
-        for child in self._children(node):
-            yield from self._visit(child)
 
     def _children(self, node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert):
