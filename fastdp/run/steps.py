@@ -323,6 +323,7 @@ class Work:
 
     def _job(self, i: int, seed: int, public: PublicTable | Saved | None, folder: RunFolder | None) -> Job:
         cache = None if folder is None else folder.private / "state"
+        learnt = tuple((self.asked or self.schema).pending)
 
         def fit(domain, measurements, **options):
             options.setdefault("max_cells", self.configs[i].fit_limit)
@@ -340,7 +341,7 @@ class Work:
             check=self.reporter.check,
             # What the first epsilon's answers let pass goes on at all of them: their charges would not come
             # back.
-            after_ones=go_on if self.go_on or i else partial(stop_if_empty, self.schema),
+            after_ones=go_on if self.go_on or i else partial(stop_if_empty, self.schema, learnt),
         )
 
     def _public(self, public: Any) -> PublicTable | Saved | None:

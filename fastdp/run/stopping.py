@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import StoppedEarly
@@ -34,9 +34,10 @@ def plan_note(config: Config) -> str:
     )
 
 
-def stop_if_empty(schema: Schema, ones: Sequence[Measurement]) -> None:
-    """StoppedEarly where the noisy 1-ways say that a column holds next to no known value."""
-    empty = empty_columns(schema, ones)
+def stop_if_empty(schema: Schema, learnt: Collection[str], ones: Sequence[Measurement]) -> None:
+    """StoppedEarly where the noisy 1-ways say that a column holds next to no known value. `learnt`: columns
+    whose domain was found in the run itself, where most values may lie outside and nobody erred."""
+    empty = empty_columns(schema, ones, learnt)
     if empty:
         raise StoppedEarly(
             "stopped after the 1-ways: by their noisy counts next to no value is known in "

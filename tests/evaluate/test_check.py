@@ -139,7 +139,7 @@ def test_a_type_that_cannot_fit_its_list_is_refused_before_anything_is_charged(t
 
 
 def test_a_diagnosis_lies_beside_the_run(place):
-    rows = "".join(f"{i // 2};{i % 90};2024-03-{i % 28 + 1:02d} 08:00;{'RED'};5\n" for i in range(8000))
+    rows = "".join(f"{i // 2};{i % 90};2024-03-{i % 28 + 1:02d} 08:00;{'RED'};5\n" for i in range(20000))
     (place / "many.csv").write_text(LINES.splitlines()[0] + "\n" + rows)
     options = {"schema": schema(), "out": place / "run", "diagnose": True}
     with pytest.raises(StoppedEarly, match="colour"):

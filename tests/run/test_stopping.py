@@ -17,6 +17,7 @@ from fastdp.privacy.gdp import mu_from
 from fastdp.run import stopping
 
 DELTA = 1e-6
+# At epsilon 4 and 60,000 rows the noise is far below half a per cent of the rows: nothing is left to chance.
 MECHANISMS = {
     "mst": "mst",
     "cliquetree": "cliquetree",
@@ -40,7 +41,7 @@ def schema():
     )
 
 
-def data(rows=12_000, colours=("red", "green", "blue"), seed=0):
+def data(rows=60_000, colours=("red", "green", "blue"), seed=0):
     rng = np.random.default_rng(seed)
     return pa.table(
         {
@@ -55,7 +56,7 @@ def data(rows=12_000, colours=("red", "green", "blue"), seed=0):
 SPELT = ("RED", "GREEN", "BLUE")
 
 
-def ledger_of(tmp_path, epsilon=2.0):
+def ledger_of(tmp_path, epsilon=5.0):
     ledger = fastdp.Ledger(tmp_path / "budget.db")
     ledger.open("people", epsilon=epsilon, delta=DELTA)
     return ledger
@@ -100,18 +101,19 @@ def test_what_was_drawn_is_charged_and_the_rest_goes_back(tmp_path, draws, name)
     mus = [Fraction(mu_of(event_from_dict(e))) for e in events]
     # What is left, spent to the last bit together with what was drawn, is the budget and no more.
     left = ledger.remaining("people")["mu"]
-    budget = mu_from(2.0, DELTA)
+    budget = mu_from(5.0, DELTA)
     assert Fraction(left) ** 2 + sum(m**2 for m in mus) == pytest.approx(Fraction(budget) ** 2, rel=1e-12)
     assert left > 0.6 * budget
     again = fastdp.synthesize(
-        data(), "mst", 1.5, DELTA, schema=schema(), ledger=ledger, dataset="people", rows=10
+        data(), "mst", 3.0, DELTA, schema=schema(), ledger=ledger, dataset="people", rows=10
     )
-    assert again.data.num_rows == 10  # 1.5 would not have fitted beside a whole run of 1.5
+    assert again.data.num_rows == 10  # 3 would not have fitted beside a whole run of 4
+    assert mu_from(4.0, DELTA) ** 2 + mu_from(3.0, DELTA) ** 2 > budget**2
 
 
 def test_going_on_is_possible_and_good_data_never_stops(tmp_path):
     for rows, options in ((data(colours=SPELT), {"go_on": True}), (data(), {})):
-        run = fastdp.synthesize(rows, "mst", 1.5, DELTA, schema=schema(), **options)
+        run = fastdp.synthesize(rows, "mst", 4.0, DELTA, schema=schema(), **options)
         assert run.data.num_rows > 1000
 
 
@@ -120,9 +122,9 @@ def test_going_on_is_possible_and_good_data_never_stops(tmp_path):
     [
         (5.0, 0, "null_code", True),
         (5.0, 400, "null_code", False),
-        (800.0, 0, "null_code", False),
-        (800.0, 0, "overflow_code", True),
-        (800.0, 4000, "overflow_code", False),
+        (400.0, 0, "null_code", False),
+        (400.0, 0, "overflow_code", True),
+        (400.0, 4000, "overflow_code", False),
         (2000.0, 0, "overflow_code", False),
     ],
 )
@@ -138,6 +140,7 @@ def test_the_rule(sigma, known, where, stops):
     ones = [Measurement((name,), values, sigma) for name, values in sizes.items()]
     empty = empty_columns(schema(), ones)
     assert [e.name for e in empty] == (["colour"] if stops else [])
+    assert empty_columns(schema(), ones, {"colour"}) == []
     if stops:
         assert max(empty[0].null, empty[0].outside) == pytest.approx(1)
 
@@ -158,10 +161,10 @@ def test_only_noisy_answers_decide(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("fastdp.run.steps.stop_if_empty", die)
         with pytest.raises(Killed):
-            fastdp.synthesize(data(colours=SPELT), "mst", 1.5, DELTA, **options)
+            fastdp.synthesize(data(colours=SPELT), "mst", 4.0, DELTA, **options)
     before = ledger.entries("people")[0]["steps"]
     with pytest.raises(StoppedEarly):
-        fastdp.synthesize(data(), "mst", 1.5, DELTA, resume=True, **options)
+        fastdp.synthesize(data(), "mst", 4.0, DELTA, resume=True, **options)
     assert ledger.entries("people")[0]["steps"] == before and ledger.entries("people")[0]["finished"]
     # The other way round: good answers are stored, the rows are bad when it comes back. It goes on.
     options["out"] = tmp_path / "other"
@@ -184,23 +187,25 @@ def test_a_stop_that_is_killed_halfway_ends_on_resume(tmp_path, monkeypatch, whe
     with monkeypatch.context() as patched:
         patched.setattr(target or "fastdp.run.folder.RunFolder.forget", die)
         with pytest.raises(Killed):
-            fastdp.synthesize(data(colours=SPELT), "mst", 1.5, DELTA, **options)
+            fastdp.synthesize(data(colours=SPELT), "mst", 4.0, DELTA, **options)
     kept = json.loads((tmp_path / "run.private" / "state.json").read_text())
     for insist in ({"go_on": True}, {}):  # it was ended: insisting comes too late, and costs nothing
         if (tmp_path / "run.private" / "state.json").exists():
             with pytest.raises(StoppedEarly, match="went back") as stop:
-                fastdp.synthesize(data(), "mst", 1.5, DELTA, resume=True, **options, **insist)
+                fastdp.synthesize(data(), "mst", 4.0, DELTA, resume=True, **options, **insist)
             assert str(stop.value) == kept["stopped"]
     (entry,) = ledger.entries("people")
     assert entry["finished"] and entry["charged"]
     assert not (tmp_path / "run").exists() and not (tmp_path / "run.private" / "state.json").exists()
-    done = fastdp.synthesize(data(), "mst", 1.5, DELTA, **options)
+    done = fastdp.synthesize(data(), "mst", 4.0, DELTA, **options)
     assert done.out == tmp_path / "run"
 
 
 def test_of_several_epsilons_the_first_decides(monkeypatch):
     asked = []
-    monkeypatch.setattr("fastdp.run.steps.stop_if_empty", lambda schema, ones: asked.append(len(ones)))
+    monkeypatch.setattr(
+        "fastdp.run.steps.stop_if_empty", lambda schema, learnt, ones: asked.append(len(ones))
+    )
     runs = fastdp.synthesize(data(2000), "mst", [1.0, 2.0], DELTA, schema=schema(), rows=5)
     assert len(runs) == 2 and asked == [3]
 

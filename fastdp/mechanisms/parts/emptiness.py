@@ -8,14 +8,14 @@ answers and public facts alone (docs/privacy-ledger.md, Stopping early).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...measurement import Measurement
-from .tree import estimate_total
+from ...model.total import average
 
 if TYPE_CHECKING:
     from ...schema import Schema
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LEAST_KNOWN = 0.005
 """A column is empty where the rows with a known value are, by the answers, at most this share of all rows, or
 at most `SURE` standard errors where that is more."""
-SURE = 2.0
+SURE = 3.0
 MOST_NOISE = {"null": 0.05, "outside": 0.35}
 """Where `SURE` standard errors are more than this share of all rows, nothing is said of a column that is
 mostly null, or mostly outside. Many columns are almost empty and right; few are mostly outside and right."""
@@ -44,22 +44,26 @@ class EmptyColumn:
         return f"column {self.name!r} ({', '.join(parts) or 'no known value'})"
 
 
-def empty_columns(schema: Schema, ones: Sequence[Measurement]) -> list[EmptyColumn]:
+def empty_columns(
+    schema: Schema, ones: Sequence[Measurement], leave_out: Collection[str] = ()
+) -> list[EmptyColumn]:
     """The columns, in the schema's order, that hold next to no known value. Columns whose nulls and overflow
     have no code of their own cannot be told. `ones`: 1-ways of the schema's codes; several of one column are
-    averaged by their precision."""
-    total = estimate_total(ones)
+    averaged by their precision. `leave_out`: fields of which nothing is said."""
+    total, spread = average([(float(np.sum(m.values)), float(np.sum(m.variances))) for m in ones])
     if total <= 0:
         return []
     empty: dict[str, EmptyColumn] = {}
     for name, column in schema.columns.items():
         answers = [m for m in ones if m.clique == (name,) and m.values.size == column.size]
         codes = [c for c in (column.null_code, column.overflow_code) if c is not None]
-        if not answers or not codes:
+        field = getattr(column, "of", None) or name
+        if not answers or not codes or field in leave_out:
             continue
         precision = np.sum([1 / m.variances for m in answers], axis=0)
         values = np.sum([m.values / m.variances for m in answers], axis=0) / precision
-        noise = SURE * math.sqrt(float(np.sum(1 / precision[codes])))
+        # Total and codes rise and fall together, so that their difference varies by less than this.
+        noise = SURE * math.sqrt(float(np.sum(1 / precision[codes])) + spread)
         known = total - float(np.sum(values[codes]))
         null, outside = (
             0.0 if code is None else min(1.0, max(0.0, float(values[code]) / total))
@@ -67,6 +71,5 @@ def empty_columns(schema: Schema, ones: Sequence[Measurement]) -> list[EmptyColu
         )
         most = MOST_NOISE["outside" if outside > null else "null"]
         if noise <= most * total and known <= max(LEAST_KNOWN * total, noise):
-            field = getattr(column, "of", None) or name
             empty.setdefault(field, EmptyColumn(field, null, outside))
     return list(empty.values())
