@@ -153,6 +153,26 @@ BENCHES = {
             ),
         ),
     ),
+    "public": Bench(
+        "errors with public data, right and misleading, against none on the same seeds",
+        (
+            (
+                "--tables",
+                "factors",
+                "--epsilon",
+                "1",
+                "--seeds",
+                "2",
+                "--mechanisms",
+                "cliquetree",
+                "mst",
+                "--public",
+                "same, 100 %",
+                "relabelled",
+                "--no-save",
+            ),
+        ),
+    ),
     "census": Bench(
         "the two-round mechanism: nist2018 scores, and a table of 110 columns",
         (("scores", "--rows", "10000", "--epsilon", "1", "--no-save"),),

@@ -24,12 +24,21 @@ from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts.common import ModelRows, any_pair, measure_users, users_share
+from .parts.merged import merge
+from .parts.publicstart import PublicStart
+from .parts.publictree import look_at_pairs
 from .parts.sizes import LargestModel, largest_forest, tree_size
-from .parts.tree import MAX_PAIR_CELLS, pair_shares, part_mu, private_pairs
+from .parts.tree import MAX_PAIR_CELLS, measure_ones, pair_shares, part_mu, private_pairs
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
     from ..schema import Schema
+
+
+WAYS, MAX_OUTER_CELLS = 3, 200_000
+"""Of outer marginals that are chosen with public data."""
+RARE = 3.0
+"""Values below so many standard errors are one value where pairs are judged."""
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,10 +53,12 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`outer`: the marginals whose downward closure is measured. Without them they are chosen: from public
-    data where it is given, else privately (a spanning tree of pairs, `selection` of mu^2). `rounds`: shares
-    of what remains, by round, split evenly inside a round; without it every measurement has the same share,
-    as published."""
+    """`outer`: the marginals whose downward closure is measured. Without them they are chosen with
+    `selection` of mu^2: a spanning tree of pairs, and with public data marginals of up to three columns,
+    grown of those pairs of which a look says that public data has them right. `trust_public`: chosen from
+    public data alone, at no cost, whether or not it is right (as published). `rounds`: shares of what
+    remains, by round, split evenly inside a round; without it every measurement has the same share, as
+    published."""
 
     name: ClassVar[str] = "adagrid"
     ones_first: ClassVar[bool] = True
@@ -58,6 +69,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     threshold: float = 5.0
     rounds: tuple[float, ...] | None = None
     selection: float = 0.1
+    trust_public: bool = False
     stop: Literal["refined", "noise", "tol", "published"] = "refined"
 
     def __post_init__(self):
@@ -72,14 +84,12 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("outer must name at least one marginal")
 
     def run(self, session: Session, job: Job) -> Outcome:
-        outer_given = (
-            self.outer if self.outer is not None or job.public is None else job.public.choose_outer()
-        )
         public = job.public is not None
+        outer_given = self.outer_beforehand(job.public)
         users = measure_users(
             self, session, job, lambda: self.clip_criteria(session.domain, public=public, outer=outer_given)
         )
-        outer, ones, left = self.choose(session, job, outer_given, 1 - users.share)
+        outer, ones, left, about = self.choose(session, job, outer_given, 1 - users.share)
         released: list[Measurement] = [*users.released, *ones]
         sets = closure(session.domain, outer)
         shares = self.shares(sets)
@@ -111,19 +121,38 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             model=model,
             users=users.histogram,
             id_columns=self.habit_columns(outer),
-            details={"outer": [list(s) for s in outer]},
+            details={"outer": [list(s) for s in outer], **about},
         )
+
+    def outer_beforehand(self, public: Public | None) -> Sequence[Clique] | None:
+        """Outer marginals that are there before anything is asked: of the recipe, or of trusted public
+        data."""
+        if self.outer is None and public is not None and self.trust_public:
+            return public.choose_outer()
+        return self.outer
 
     def choose(
         self, session: Session, job: Job, outer_given: Sequence[Clique] | None, left: float
-    ) -> tuple[Sequence[Clique], list[Measurement], float]:
-        """(outer marginals, 1-ways measured to choose them by, share of mu^2 that is left). `known`: from
-        recipe or public data."""
+    ) -> tuple[Sequence[Clique], list[Measurement], float, dict]:
+        """(outer marginals, 1-ways measured to choose them by, share of mu^2 that is left, what public data
+        had to do with it)."""
         if outer_given is not None:
-            return outer_given, [], left
+            return outer_given, [], left, {}
         selection, rest = self.split(left, private=True)
-        pairs, ones = private_pairs(session, selection, job.after_ones)
-        return pairs, ones, rest
+        start = PublicStart.of(job.public)
+        if start is None:
+            pairs, ones = private_pairs(session, selection, job.after_ones)
+            return pairs, ones, rest, {}
+        for_ones, for_choice = pair_shares(selection)
+        ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
+        job.after_ones(ones)
+        merged = merge(session.domain, start.ones(ones), RARE)
+        sigma = session.clip / part_mu(session, rest / (2 * len(session.domain)))
+        seen = look_at_pairs(session, merged, start, for_choice, sigma)
+        ways = WAYS if self.rounds is None else min(WAYS, len(self.rounds))
+        outer = seen.outer(session.domain, ways, MAX_OUTER_CELLS)
+        about = {"believed": [list(c.clique) for c in seen.pairs if c.explained > 0]}
+        return outer, ones, rest + for_choice - seen.spent, {"public": about}
 
     def split(self, left: float, *, private: bool) -> tuple[float, float]:
         """(choice of the outer marginals, their measurement) of `left` of mu^2; `private`: chosen so."""
@@ -133,11 +162,19 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.outer is not None:
             self.shares(closure(schema.domain, self.outer))
 
+    def ready(self, schema: Schema, public: Public | None) -> None:
+        if self.outer is None and not self.trust_public:
+            PublicStart.of(public)  # an archetype model has no marginals, and says so
+
     def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
-        if self.outer is None and public is None:
-            return largest_forest(domain, MAX_PAIR_CELLS)
-        outer = public.choose_outer() if self.outer is None and public is not None else self.outer
-        return tree_size(domain, maximal(closure(domain, outer or ())))
+        outer = self.outer_beforehand(public)
+        if outer is not None:
+            return tree_size(domain, maximal(closure(domain, outer)))
+        pairs = largest_forest(domain, MAX_PAIR_CELLS)
+        if public is None:
+            return pairs
+        triple = min(MAX_OUTER_CELLS, math.prod(sorted(domain.values())[-WAYS:]))
+        return LargestModel(pairs.cells + len(domain) * triple, False, pairs.cliques)
 
     def stopping(self, epsilon: float) -> dict:
         """`published`: 344 * epsilon + 256 plain mirror descent iterations, for comparison."""
@@ -156,12 +193,13 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.rounds is None:
             return {s: (1 / sum(times.values()), n) for s, n in times.items()}
         depth = max(map(len, sets))
-        if len(self.rounds) != depth:
+        given = self.rounds if self.outer is not None else self.rounds[:depth]
+        if len(given) != depth:
             raise UsageError(
                 f"adagrid, field 'rounds': {depth} rounds need {depth} shares, got {len(self.rounds)}"
             )
         in_round = {k: sum(n for s, n in times.items() if len(s) == k) for k in range(1, depth + 1)}
-        share = [r / sum(self.rounds) for r in self.rounds]
+        share = [r / sum(given) for r in given]
         return {s: (share[len(s) - 1] / in_round[len(s)], n) for s, n in times.items()}
 
     def habit_columns(self, outer: Sequence[Clique]) -> tuple[str, ...]:
@@ -184,7 +222,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         outer = self.outer if outer is None else outer
         if outer is not None:
             return self.planned(domain, outer, left)
-        part = self.split(left, private=not public)[1] / (2 * len(domain) - 1)
+        part = self.split(left, private=not (public and self.trust_public))[1] / (2 * len(domain) - 1)
         return [*(Planned((a,), part, domain[a]) for a in domain), *any_pair(domain, part)]
 
     def planned(self, domain: Domain, outer: Sequence[Clique], left: float) -> list[Planned]:
@@ -201,12 +239,17 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         charges = [("rows per user", taken)] if taken else []
         if self.outer is None:
             left = 1 - taken
-            if public:
+            if public and self.trust_public:
                 notes = ("outer marginals would be chosen from the public data",)
                 return Outline((), tuple(charges), (), notes)
             for_ones, for_choice = pair_shares(self.split(left, private=True)[0])
             charges.append(("private choice of pairs", for_choice))
             notes = ("outer marginals: a spanning tree of pairs, chosen privately",)
+            if public:
+                notes = (
+                    "outer marginals: a spanning tree of pairs, chosen privately, and marginals of up to "
+                    f"{WAYS} columns where the pairs of the public data are found to be right",
+                )
             ones = tuple(
                 Planned((a,), for_ones / len(domain), domain[a], note="judging pairs") for a in domain
             )

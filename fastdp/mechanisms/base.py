@@ -185,8 +185,10 @@ class Public(Protocol):
     @property
     def schema(self) -> Schema: ...
 
-    def marginals(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
-        """int64 counts of rows."""
+    def marginals(
+        self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray] | None = None
+    ) -> dict[Clique, np.ndarray]:
+        """int64 counts of rows, of recoded columns where `recode` names them."""
 
     def associations(
         self, recode: Mapping[str, np.ndarray] | None = None, max_cells: int = 1_000_000

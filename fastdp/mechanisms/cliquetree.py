@@ -19,7 +19,7 @@ from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..measurement import Measurement, Request
 from ..model.marginals import marginals
-from .base import Job, Outcome, Outline, Planned, whole_total
+from .base import Job, Outcome, Outline, Planned, Public, whole_total
 from .parts import limits
 from .parts.common import any_pair, measure_users, users_share
 from .parts.grouping import grouped, row_bounds
@@ -35,6 +35,7 @@ from .parts.looks import (
     worthwhile,
 )
 from .parts.merged import PAIR_CELLS, Merged, all_pairs, averaged, crowding, merge
+from .parts.publicstart import PublicStart, Starts
 from .parts.tree import MAX_PAIR_CELLS, estimate_total, measure_ones, ones_shares, part_mu
 from .parts.workload import Workload, WorkloadItem
 
@@ -129,6 +130,9 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def check(self, schema: Schema) -> None:
         self.wanted(schema.domain)
 
+    def ready(self, schema: Schema, public: Public | None) -> None:
+        PublicStart.of(public)  # an archetype model has no marginals, and says so
+
     def wanted(self, domain: Domain) -> Workload:
         return Workload(domain, self.workload, self.target)
 
@@ -144,19 +148,22 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         workload = bool(self.reported_items(session.domain))
         weight = self.wanted(session.domain).weight if workload else None
         plan = shares(columns, rest, looks=self.looks, workload=workload)
+        start = PublicStart.of(job.public)
         ones = measure_ones(session, plan.ones, weight=weight)
         job.after_ones(ones)
         released = list(ones)
-        crowded = crowding(ones, estimate_total(ones), math.sqrt(plan.ones / rest))
+        best = ones if start is None else start.ones(ones)
+        crowded = crowding(best, estimate_total(ones), math.sqrt(plan.ones / rest))
         plan = shares(columns, rest, crowded, self.looks, workload)
         if plan.again > 0:
             again = measure_ones(session, plan.again, "1-ways again", weight)
             released += again
             ones = averaged(ones, again)
-        merged = merge(session.domain, ones, self.rare, limits.pair_cells(self.memory, PAIR_CELLS))
+            best = ones if start is None else start.ones(ones)
+        merged = merge(session.domain, best, self.rare, limits.pair_cells(self.memory, PAIR_CELLS))
         job.check()
 
-        growing = _Growing(self, session, job, merged, plan)
+        growing = _Growing(self, session, job, merged, plan, start)
         for number in range(len(plan.batches)):
             growing.look(number)
         model = growing.finished()
@@ -170,11 +177,12 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
             users=users.histogram,
             id_columns=self.ids.columns or (),
             tables={"codes": merged.compression.table()} if merged.codes else {},
-            notes=merged.notes,
+            notes=merged.notes + (growing.starts.notes(growing.measured) if growing.starts else ()),
             details={
                 "looks": growing.batches,
                 "crowding": crowded,
                 **({"workload": fared} if fared else {}),
+                **({} if growing.starts is None else {"public": growing.starts.describe(growing.measured)}),
                 "merged_to": {name: merged.domain[name] for name in merged.codes},
             },
         )
@@ -201,17 +209,32 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 ("any", "pair"), sum(plan.batches) / count, cells, count, "batches", averaged=False
             )
             lines.append(pair)
-        notes = (
+        notes = [
             f"pairs and triples are chosen privately; the model has at most about {self.limit:,} cells",
             "the 1-ways may be measured again, out of the batches' share, where noise would spoil them",
-        )
-        return Outline(tuple(lines), tuple(charges), (), notes)
+        ]
+        if public and plan.batches:
+            most = plan.look * len(plan.batches)
+            notes.append(
+                f"up to {most:.1%} of mu^2, out of the batches' share, says where the public data is right; "
+                "what it explains is not measured"
+            )
+        return Outline(tuple(lines), tuple(charges), (), tuple(notes))
 
 
 class _Growing:
     """The model between two looks: what was measured, and what is left to spend."""
 
-    def __init__(self, config: CliqueTree, session: Session, job: Job, merged: Merged, plan: Shares):
+    def __init__(
+        self,
+        config: CliqueTree,
+        session: Session,
+        job: Job,
+        merged: Merged,
+        plan: Shares,
+        start: PublicStart | None,
+    ):
+        self.starts = None if start is None else Starts(start, session, merged.codes)
         self.config, self.session, self.job, self.merged, self.plan = config, session, job, merged, plan
         self.wanted = config.wanted(session.domain)
         self.pairs = all_pairs(merged.domain, MAX_CANDIDATES, min(MAX_PAIR_CELLS, config.limit))
@@ -226,7 +249,7 @@ class _Growing:
     def look(self, number: int) -> None:
         """One look, its batch, and the fit."""
         share = self.kept + self.plan.batches[number]
-        batch = self.chosen(number, share) if self.pairs else []
+        batch, share = self.chosen(number, share) if self.pairs else ([], share)
         last = number == len(self.plan.batches) - 1
         for c in batch:
             self.held[c.clique] = c
@@ -242,7 +265,7 @@ class _Growing:
         for clique, part in parts.items():
             self.precision[clique] = self.precision.get(clique, 0.0) + share * part / whole
         self.batches.append([list(clique) for clique in parts])
-        if parts and not last:
+        if (parts or (self.starts is not None and self.starts.taken)) and not last:
             self.model = self.fit("noise", self.model)
 
     def request(self, clique: Clique, mu: float) -> Request:
@@ -260,7 +283,9 @@ class _Growing:
             self.queries[clique] = grouped(clique, domain, bounds, ones, self.session.clip / mu)
         return Request(clique, mu, self.queries[clique])
 
-    def chosen(self, number: int, share: float) -> list[Candidate]:
+    def chosen(self, number: int, share: float) -> tuple[list[Candidate], float]:
+        """(what to measure, what is left of the share); public starts that are believed and fit in are
+        taken."""
         domain, merged, looks = self.merged.domain, self.merged, len(self.plan.batches)
         cliques = self.pairs if number == 0 else [*self.pairs, *self.larger()]
         if self.model is None:
@@ -277,23 +302,38 @@ class _Growing:
             weights=weights,
             recode=merged.codes,
         )
+        noise = float(look.sigma[0]) * weights[0]  # the same for all: sigma_i w_i
+        weight = dict(zip(cliques, weights))
+        if self.starts is not None:
+            label = f"look {number + 1}, public starts"
+            share -= self.starts.look(estimates, weight, noise, self.plan.look, label)
         unit = (part_mu(self.session, 1.0) / self.session.clip) ** 2  # of precision, for the whole of mu^2
         precision = share * unit
         sigma = math.sqrt(len(domain) / precision)
-        weight = dict(zip(cliques, weights))
         scored = candidates(cliques, estimates, look.values.tolist(), sigma, merged.total, weight)
-        noise = float(look.sigma[0]) * weights[0]  # the same for all: sigma_i w_i
-        good = worthwhile(scored, sigma, (LATER_GAIN if number else FIRST_GAIN) * noise)
+        if self.starts is not None:
+            scored = self.starts.improved(scored, estimates, noise, sigma, merged.total)
+        least = (LATER_GAIN if number else FIRST_GAIN) * noise
+        good = worthwhile(scored, sigma, least)
         structure = Structure(domain, [m.clique for m in self.measured])
         for clique in self.model.cliques if self.model is not None else ():
             structure.add(clique)
-        limit = self.config.limit if number == 0 else self.config.limit // GROWTH ** (looks - 1 - number)
-        ordered = forest(good, domain) if number == 0 else good
-        batch = fitting(ordered, structure, max(limit, structure.cells()))
-        fresh = [c for c in batch if c.clique not in self.held]
-        return affordable_batch(
+        limit = self.config.limit // GROWTH ** (looks - 1 - number)
+        orders = [(good, limit)]
+        if number == 0:  # a forest, which may use all of the limit, and what public data explains
+            free = [c for c in good if c.explained > 0]
+            orders = [(forest(good, domain), self.config.limit), (free, limit)]
+        batch: dict[Clique, Candidate] = {}
+        for ordered, most in orders:
+            new = [c for c in ordered if c.clique not in batch]
+            batch |= {c.clique: c for c in fitting(new, structure, max(most, structure.cells()))}
+        if self.starts is not None:
+            self.starts.take(list(batch))
+        fresh = [c for c in batch.values() if c.clique not in self.held and c.gain(sigma) > least]
+        chosen = affordable_batch(
             fresh, list(self.held.values()), math.fsum(self.precision.values()) * unit, precision
         )
+        return chosen, share
 
     def larger(self) -> list[Clique]:
         """Triples inside the model's cliques, and what a workload asks for."""
@@ -306,6 +346,8 @@ class _Growing:
 
     def fit(self, stop: str, start: Model | None) -> Model:
         measurements = [*self.merged.ones, *self.measured]
+        if self.starts is not None:
+            measurements += self.starts.measurements(self.measured)
         return self.job.fit(
             self.merged.domain, measurements, total=max(self.merged.total, 1e-6), stop=stop, warm_start=start
         )

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from ..domain import Domain
+from ..domain import Clique, Domain
 from ..measurement import Request
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts.common import any_pair, divided, measure_users, users_share
 from .parts.merged import merge
+from .parts.publicstart import PublicStart
+from .parts.publictree import look_at_pairs
 from .parts.sizes import LargestModel, largest_forest
 from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu, spanning_tree
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
+    from ..schema import Schema
 
 
 class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,6 +45,9 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not self.rare >= 0:
             raise ValueError("rare must be >= 0 (in standard errors)")
 
+    def ready(self, schema: Schema, public: Public | None) -> None:
+        PublicStart.of(public)  # an archetype model has no marginals, and says so
+
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(
             self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
@@ -50,13 +56,27 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
         ones = measure_ones(session, one)
         job.after_ones(ones)
-        merged = merge(session.domain, ones, self.rare)
+        start = PublicStart.of(job.public)
+        merged = merge(session.domain, ones if start is None else start.ones(ones), self.rare)
         job.check()
-        tree = [p for p in spanning_tree(session, merged.ones, choice, merged.codes) if len(p) == 2]
-        requests = [Request(p, part_mu(session, pair / len(tree))) for p in tree]
+        starts, tree, measured = None, list[Clique](), list[Clique]()
+        if start is None:
+            tree = [p for p in spanning_tree(session, merged.ones, choice, merged.codes) if len(p) == 2]
+            measured = tree
+        else:
+            sigma = session.clip / part_mu(session, pair / max(1, len(merged.domain) - 1))
+            seen = look_at_pairs(session, merged, start, choice, sigma)
+            starts, pair = seen.starts, pair + choice - seen.spent
+            chosen = seen.tree(merged.domain)
+            tree = [c.clique for c in chosen]
+            starts.take(tree)
+            measured = [c.clique for c in chosen if c.explained <= 0 or c.gain(sigma) > 0]
+            measured = measured or [(a,) for a in merged.domain]
+        requests = [Request(p, part_mu(session, pair / len(measured))) for p in measured]
         pairs = session.measure(requests, label="pairs", recode=merged.codes) if requests else []
 
-        model = job.fit(merged.domain, [*merged.ones, *pairs], stop=self.stop)
+        public = [] if starts is None else starts.measurements(pairs)
+        model = job.fit(merged.domain, [*merged.ones, *pairs, *public], stop=self.stop)
         return Outcome(
             rows=merged.rows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
             measurements=(*users.released, *ones, *pairs),
@@ -64,8 +84,11 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             users=users.histogram,
             id_columns=self.ids.columns or (),
             tables={"codes": merged.compression.table()} if merged.codes else {},
-            notes=merged.notes,
-            details={"tree": [list(p) for p in tree]},
+            notes=merged.notes + (starts.notes(pairs) if starts else ()),
+            details={
+                "tree": [list(p) for p in tree],
+                **({} if starts is None else {"public": starts.describe(pairs)}),
+            },
         )
 
     def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
@@ -87,5 +110,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         cells = min(int(np.prod(sizes)), MAX_PAIR_CELLS)
         pairs = Planned(("any", "pair"), pair / edges, cells, edges, "pairs", averaged=False)
         lines = (*ones, pairs) if len(domain) > 1 else ones
-        notes = ("the pairs are chosen privately, so the model's size is not known beforehand",)
-        return Outline(lines, tuple(charges), (), notes)
+        notes = ["the pairs are chosen privately, so the model's size is not known beforehand"]
+        if public:
+            notes.append("pairs that public data is found to explain are not measured")
+        return Outline(lines, tuple(charges), (), tuple(notes))

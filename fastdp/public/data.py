@@ -35,11 +35,13 @@ class PublicTable:
     def schema(self) -> Schema:
         return self.table.schema
 
-    def marginals(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
-        """Counts of rows, int64."""
+    def marginals(
+        self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray] | None = None
+    ) -> dict[Clique, np.ndarray]:
+        """Counts of rows, int64; of recoded columns where `recode` names them."""
         from ..engines.truth import marginals
 
-        return marginals(self.table, list(cliques), clip=None)
+        return marginals(self.table, list(cliques), clip=None, recode=recode)
 
     def associations(
         self, recode: Mapping[str, np.ndarray] | None = None, max_cells: int = 1_000_000

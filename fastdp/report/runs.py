@@ -23,6 +23,7 @@ from .svg import big, percent, text
 
 MAX_MEASUREMENTS = 400
 MAX_MODELLED = 5000  # codes of a column whose distribution is asked of the model
+MOST_SHOWN = 12  # marginals named one by one
 
 
 def get(source: Any, *names: str) -> Any:
@@ -85,6 +86,7 @@ def promise(statement: Mapping) -> dict:
         "public_data": [
             str(get(p, "name", "path", "what") or "public data") for p in get(statement, "public_data") or []
         ],
+        "public_use": _public_use(get(statement, "mechanism")),
         "alone": get(ledger, "counts_other_runs") is not True,
     }
 
@@ -94,6 +96,19 @@ def _part(statement: Mapping | None) -> Mapping:
     parts = get(statement or {}, "parts") or []
     index = get(statement or {}, "part") or 0
     return parts[index] if index < len(parts) else {}
+
+
+def _public_use(mechanism: Any) -> str:
+    """Which marginals rest on public data, in words; empty where none do."""
+    used = get(mechanism, "public") if isinstance(mechanism, Mapping) else None
+    parts = []
+    for key, what in (("rested", "on it alone"), ("beside", "on it and on private answers")):
+        cliques = get(used or {}, key)
+        if isinstance(cliques, list) and cliques:
+            shown = ", ".join(" x ".join(map(str, c)) for c in cliques[:MOST_SHOWN] if isinstance(c, list))
+            more = f" and {len(cliques) - MOST_SHOWN} more" if len(cliques) > MOST_SHOWN else ""
+            parts.append(f"{len(cliques)} marginals rest {what}: {shown}{more}")
+    return ". ".join(parts)
 
 
 def _mechanism(statement: Mapping) -> str | None:

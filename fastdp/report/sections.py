@@ -87,7 +87,8 @@ def _promise(data: dict, i: int) -> str:
         items = "".join(f"<li>{text(x)}</li>" for x in promise["not_protected"])
         out.append(f"<details><summary>What is not protected</summary><ul>{items}</ul></details>")
     if promise.get("public_data"):
-        out.append(f'<p class="note">Public data used: {text(", ".join(promise["public_data"]))}</p>')
+        use = f". {promise['public_use']}" if promise.get("public_use") else ""
+        out.append(f'<p class="note">Public data used: {text(", ".join(promise["public_data"]) + use)}</p>')
     return "".join(out)
 
 

@@ -31,6 +31,11 @@ def read_public(
     from ..tables.table import Table
 
     if isinstance(source, Table):
+        if source.schema.columns != schema.columns:
+            raise UsageError(
+                "public=: the table was read by another schema, so that its codes mean something else; read "
+                "it with the schema of the private data"
+            )
         return source
     if not relabel:
         return read(source, schema, public=True, threads=threads)
@@ -92,7 +97,7 @@ def _latest(source: Any, column: str, schema: Schema) -> int:
 
 def public_entry(public: Any, relabel: Sequence[str] = ()) -> dict[str, str]:
     """What the statement says of public data; the machine's folders do not belong in it."""
-    use = "user ids and choices of the mechanism"
+    use = "user ids, starts and choices of the mechanism"
     if relabel:
         use += f"; {', '.join(relabel)} relabelled to the schema's values"
     if isinstance(public, str | os.PathLike):

@@ -292,8 +292,8 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
 
 
 def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]) -> Iterator[str]:
-    """Where `model.fastdp` cannot be read, names marginals that no release measured, or says another thing
-    about its noise than the statement."""
+    """Where `model.fastdp` cannot be read, names marginals that no release measured and that the statement
+    does not say to rest on public data, or says another thing about its noise than the statement."""
     from ..model import Model
 
     path = folder / "model.fastdp"
@@ -303,6 +303,9 @@ def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]
         raise RunError("model.fastdp is a link")
     model = Model.load(path)
     measured = {frozenset(r["attributes"]) for r in releases if r["kind"] == "marginal"}
+    if statement.get("public_data"):
+        used = statement.get("mechanism", {}).get("public", {})
+        measured |= {frozenset(clique) for clique in used.get("rested", [])}
     for clique in model.errors:
         if frozenset(clique) not in measured:
             yield f"model.fastdp names a measurement of {', '.join(clique)}, which no release is"

@@ -24,7 +24,7 @@ from ..mechanisms.parts.sizes import check_size
 from ..privacy.clip import PRIVATE, choice_bound
 from ..privacy.statement import statement_hashes
 from ..privacy.statement import write as write_statement
-from .counting import check_source, counting_for, open_counting
+from .counting import check_source, counting_for, is_table, open_counting
 from .diagnosis import write_diagnosis
 from .fitting import fit_once
 from .folder import RunFolder
@@ -91,6 +91,11 @@ class Work:
                 folder.forget()
                 raise StoppedEarly(folder.stopped)
             self.standing.opened(folder)
+        if self.schema.pending and is_table(public):
+            raise UsageError(
+                "public=: its schema is found in the run, so give the public source itself, not a table that "
+                "was read by some schema"
+            )
         public_data = None if self.schema.pending else self._prepare(public)
         asks = [
             BudgetRequest(

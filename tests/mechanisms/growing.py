@@ -98,3 +98,15 @@ def dependent_rows(rows=6000, columns=6, size=4, seed=0, keep=0.8):
         out.append(np.where(rng.random(rows) < keep, out[-1], rng.integers(0, size, rows)))
     names = [f"c{i}" for i in range(columns)]
     return dict.fromkeys(names, size), dict(zip(names, out))
+
+
+class RowsPublic:
+    """Public data from rows in memory (`mechanisms.base.Public`, as far as a growing model asks)."""
+
+    def __init__(self, domain, columns):
+        self._rows = RowsSession(domain, columns)
+        self.schema = self._rows.schema
+
+    def marginals(self, cliques, recode=None):
+        shapes = self.schema.domain.recoded(recode or {})
+        return {c: self._rows.marginal(c, recode).reshape(shapes.shape(c)).astype(np.int64) for c in cliques}

@@ -151,10 +151,10 @@ def test_without_outer_marginals_a_tree_of_pairs_is_chosen_privately_within_the_
     assert cost > session.mu**2 * 0.999
 
 
-def test_public_data_chooses_outer_marginals_for_free():
+def test_trusted_public_data_chooses_outer_marginals_for_free():
     session, kept = worked_example(), {}
     public = SimpleNamespace(choose_outer=lambda: [W])
-    outcome = adagrid.AdaGrid().run(session, job_for(session, kept, public=public))
+    outcome = adagrid.AdaGrid(trust_public=True).run(session, job_for(session, kept, public=public))
     assert outcome.details["outer"] == [list(W)]
     assert math.isclose(sum(r.mu**2 for r in session.asked), 1.0)
 

@@ -26,17 +26,23 @@ from .portions import portion
 
 @dataclass(frozen=True)
 class Candidate:
-    """A marginal that may be measured: its noisy `distance` from the model, the `cells` that noise can spoil,
-    its `weight`."""
+    """A marginal that may be measured: its noisy `distance` from the model (or from its public start), the
+    `cells` that noise can spoil, its `weight`, and the distance that a public start `explained` at no
+    cost."""
 
     clique: Clique
     distance: float
     cells: float
     weight: float = 1.0
+    explained: float = 0.0
 
     def gain(self, sigma: float) -> float:
         """What measuring it at this noise is worth."""
         return self.weight * (self.distance - NOISE * sigma * self.cells)
+
+    def worth(self, sigma: float) -> float:
+        """What having it is worth: explained by public data, measured, or both."""
+        return self.weight * self.explained + max(0.0, self.gain(sigma))
 
     @property
     def portion(self) -> float:
@@ -99,9 +105,10 @@ def fitting(ordered: Iterable[Candidate], structure: Structure, limit: int) -> l
 
 
 def worthwhile(scored: Iterable[Candidate], sigma: float, least: float) -> list[Candidate]:
-    """Candidates worth more than `least` at this noise, best first."""
-    gains = [(c.gain(sigma), c) for c in scored]
-    return [c for gain, c in sorted(gains, key=lambda pair: -pair[0]) if gain > least]
+    """Candidates worth more than `least` at this noise, or explained by public data; those worth most come
+    first."""
+    kept = [(c.worth(sigma), c) for c in scored if c.gain(sigma) > least or c.explained > 0]
+    return [c for _, c in sorted(kept, key=lambda pair: -pair[0])]
 
 
 def affordable_batch(

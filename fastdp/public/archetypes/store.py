@@ -183,7 +183,7 @@ class Saved:
         self.check_archetypes(wanted)
         return self.model
 
-    def marginals(self, cliques) -> dict:
+    def marginals(self, cliques, recode=None) -> dict:
         raise UsageError(f"{self.folder} is an archetype model; this mechanism needs the public data itself")
 
     def associations(self, recode=None, max_cells: int = 0) -> dict:

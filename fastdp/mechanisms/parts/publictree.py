@@ -1,0 +1,76 @@
+"""Pairs chosen with public data: one look at how far every pair is from independence, and from its public
+start (`publicstart`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...domain import Clique, maximal
+from ...model.grow import grow
+from .looks import Candidate, candidates, forest
+from .merged import Merged, all_pairs
+from .publicstart import PublicStart, Starts
+from .tree import MAX_PAIR_CELLS, part_mu
+
+if TYPE_CHECKING:
+    from ...domain import Domain
+    from ...release.gateway import Session
+
+MAX_CANDIDATES = 1 << 14
+LOOK = 0.5
+"""Of what the choice may cost, for distances from independence; at most as much again for those from
+starts."""
+
+
+@dataclass(frozen=True)
+class PairsSeen:
+    """All pairs as candidates, their starts, and what was `spent` of mu^2."""
+
+    pairs: list[Candidate]
+    starts: Starts
+    spent: float
+
+    def strength(self, c: Candidate) -> float:
+        """How far the pair is from independence, in rows, by the look."""
+        return c.explained + c.distance
+
+    def tree(self, domain: Domain) -> list[Candidate]:
+        """A maximum spanning forest."""
+        return forest(sorted(self.pairs, key=lambda c: -self.strength(c)), domain)
+
+    def outer(self, domain: Domain, ways: int, max_cells: int) -> list[Clique]:
+        """Marginals of up to `ways` columns grown of the pairs whose start is believed, and joined by the
+        strongest of the other pairs; columns that no pair joins by themselves."""
+        from scipy.cluster.hierarchy import DisjointSet
+
+        believed = {c.clique: self.strength(c) for c in self.pairs if c.explained > 0}
+        grown = grow(domain, believed, ways, max_cells) if believed else []
+        joined = DisjointSet(domain)
+        for clique in grown:
+            for a in clique[1:]:
+                joined.merge(clique[0], a)
+        rest = sorted(self.pairs, key=lambda c: -self.strength(c))
+        pairs = [c.clique for c in rest if joined.merge(*c.clique)]
+        alone: list[Clique] = [(a,) for a in domain if joined.subset_size(a) == 1]
+        return maximal([*grown, *pairs, *alone])
+
+
+def look_at_pairs(
+    session: Session, merged: Merged, start: PublicStart, share: float, sigma: float
+) -> PairsSeen:
+    """Judges all pairs over merged codes with at most `share` of mu^2. `sigma`: of their measurement, should
+    they be measured."""
+    cliques = all_pairs(merged.domain, MAX_CANDIDATES, MAX_PAIR_CELLS)
+    starts = Starts(start, session, merged.codes)
+    if not cliques:
+        return PairsSeen([], starts, 0.0)
+    estimates, weight = merged.independent(cliques), dict.fromkeys(cliques, 1.0)
+    first = share * LOOK
+    look = session.distances(
+        cliques, estimates, mu=part_mu(session, first), label="look at pairs", recode=merged.codes
+    )
+    noise = float(look.sigma[0])
+    spent = first + starts.look(estimates, weight, noise, first, "look at public starts")
+    scored = candidates(cliques, estimates, look.values.tolist(), sigma, merged.total, weight)
+    return PairsSeen(starts.improved(scored, estimates, noise, sigma, merged.total), starts, spent)

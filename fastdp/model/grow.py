@@ -1,0 +1,50 @@
+"""Cliques that form a junction tree, grown from how strongly pairs of attributes go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from ..domain import Clique, Domain, maximal
+from ..errors import UsageError
+
+
+def grow(domain: Domain, strength: Mapping[Clique, float], ways: int, max_cells: int) -> list[Clique]:
+    """Cliques that form a junction tree by construction: each attribute joins up to `ways` - 1 attributes of
+    one clique already there, those with which its pairwise strengths add up to most, as long as the marginal
+    keeps within `max_cells`. With ways=2 this is a maximum spanning tree (Chow and Liu)."""
+    if ways < 1:
+        raise UsageError(f"outer marginals need at least 1 attribute, got ways={ways}")
+    strength_of = {frozenset(p): s for p, s in strength.items()}
+
+    def gain(name: str, group: Clique) -> float:
+        return sum(strength_of.get(frozenset((name, a)), 0.0) for a in group)
+
+    if ways == 1 or not strength_of:
+        return [(a,) for a in domain]
+    first = max(domain, key=lambda a: gain(a, tuple(b for b in domain if b != a)))
+    cliques: list[Clique] = [(first,)]
+    left = [a for a in domain if a != first]
+    while left:
+        best = max(
+            (
+                (gain(a, group), -domain.cells(group), a, group)
+                for a in left
+                for group in _groups(cliques, ways - 1)
+                if domain.cells(group) * domain[a] <= max_cells
+            ),
+            default=None,
+            key=lambda scored: scored[:2],
+        )
+        if best is None or best[0] <= 0:
+            cliques += [(a,) for a in left]
+            break
+        _, _, name, group = best
+        cliques.append((*group, name))
+        left.remove(name)
+    return maximal(cliques)
+
+
+def _groups(cliques: Sequence[Clique], size: int) -> list[Clique]:
+    groups = {frozenset(g): g for c in cliques for k in range(1, size + 1) for g in combinations(c, k)}
+    return list(groups.values())

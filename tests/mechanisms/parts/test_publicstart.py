@@ -1,0 +1,219 @@
+"""Public starts: weight where they are right, none where they are wrong, and what is asked of the session."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.measurement import Measurement
+from fastdp.mechanisms.parts import publicstart
+from fastdp.mechanisms.parts.looks import candidates
+from fastdp.mechanisms.parts.publicstart import PublicStart, Start, Starts, beside, judged, raked_to, shrunk
+from tests.mechanisms.growing import RowsPublic, RowsSession, dependent_rows
+
+
+def risk(public, truth, sigma, draws=300):
+    """Mean squared error of the answers averaged with the public table, over that of the answers alone."""
+    rng = np.random.default_rng(0)
+    alone, both = 0.0, 0.0
+    for _ in range(draws):
+        y = truth + sigma * rng.standard_normal(truth.size)
+        answer = Measurement(("a",), y, sigma)
+        (mean,) = publicstart.averaged([answer], [beside(answer, public, 1.0)])
+        alone += np.square(y - truth).sum()
+        both += np.square(mean.values - truth).sum()
+    return both / alone
+
+
+SKEWED = np.geomspace(2000, 2, 40)
+
+
+def test_a_right_public_table_halves_the_error_of_a_noisy_answer():
+    drawn = np.random.default_rng(1).poisson(SKEWED).astype(float)
+    assert risk(drawn, SKEWED, 100.0) < 0.5
+
+
+@pytest.mark.parametrize("size", [3, 4, 10, 40])
+@pytest.mark.parametrize("gap", [0.5, 1.5, 3.0, 10.0])
+def test_a_wrong_public_table_costs_nothing(size, gap):
+    """James and Stein: wherever the public table is, here off by `gap` standard deviations a cell, most of
+    it where it has least."""
+    truth = np.random.default_rng(size).dirichlet(np.ones(size)) * 2000 * size
+    off = np.roll(truth, 1) - truth
+    wrong = np.maximum(0.0, truth + off * gap * 50.0 / np.sqrt(np.mean(np.square(off))))
+    assert risk(wrong, truth, 50.0) < 1.01
+
+
+def test_a_table_believed_whatever_the_answer_says_would_be_noticed():
+    """The planted bug: variance of a draw from one population, without the gap that the answer shows."""
+    answer = Measurement(("a",), SKEWED.copy(), 50.0)
+    wrong = SKEWED[::-1].copy()
+    naive = Measurement(("a",), wrong, np.sqrt(2 * (wrong + 1)))
+    (mean,) = publicstart.averaged([answer], [naive])
+    assert np.square(mean.values - SKEWED).sum() > 100 * SKEWED.size * 50.0**2
+
+
+def test_raking_gives_the_sums_of_the_estimate():
+    rng = np.random.default_rng(2)
+    start, estimate = rng.random((4, 5, 3)), 100 * rng.random((4, 5, 3))
+    raked = raked_to(start, estimate)
+    for axis in range(3):
+        assert np.allclose(raked.sum(axis=axis), estimate.sum(axis=axis), rtol=0.02)
+
+
+def test_few_public_rows_of_independent_columns_become_the_estimate_and_many_rows_stay():
+    rng = np.random.default_rng(3)
+    estimate = np.outer(rng.dirichlet(np.ones(8)), rng.dirichlet(np.ones(9))) * 1000
+    gaps = []
+    for _ in range(20):
+        counts = rng.multinomial(200, (estimate / 1000).ravel()).reshape(8, 9) * 5.0
+        gaps.append(np.abs(shrunk(counts, estimate, 200) - estimate).sum() / np.abs(counts - estimate).sum())
+    assert np.mean(gaps) < 0.3
+    other = rng.dirichlet(np.ones(72)).reshape(8, 9) * 1000
+    assert np.abs(shrunk(other, estimate, 10**6) - other).sum() < 0.01 * np.abs(other - estimate).sum()
+
+
+# Judging
+
+
+def distances(f, apart, noise, seed=0):
+    """Noisy distances of starts that explain f of how far they are from the model."""
+    rng = np.random.default_rng(seed)
+    f, apart = np.broadcast_to(f, len(apart)), np.asarray(apart, float)
+    near = 0.5 * apart
+    return (near + f * apart + noise * rng.standard_normal(f.size)), near + noise * rng.standard_normal(
+        f.size
+    )
+
+
+def test_weak_starts_are_judged_by_how_all_fare():
+    apart, noise = np.full(60, 50.0), 60.0
+    for f, most in ((0.7, 60), (-0.7, 0), (0.0, 20)):
+        far, near = distances(f, apart, noise)
+        believed = [j for j in judged(far, near, apart, [noise] * 60) if j is not None]
+        assert len(believed) >= 55 if f > 0 else len(believed) <= most, f
+    far, near = distances(0.7, apart, noise)
+    asked = [*near[:50].tolist(), *[None] * 10]
+    assert all(j is not None for j in judged(far, asked, apart, [noise] * 60)[50:])
+    far, near = distances(-0.7, apart, noise)
+    asked = [*near[:50].tolist(), *[None] * 10]
+    assert not any(judged(far, asked, apart, [noise] * 60)[50:])
+
+
+def test_strong_starts_are_judged_by_themselves():
+    apart, f = np.full(20, 1000.0), np.array([0.8] * 10 + [-0.8] * 10)
+    far, near = distances(f, apart, 30.0)
+    verdicts = judged(far, near, apart, [30.0] * 20)
+    assert all(v is not None for v in verdicts[:10]) and not any(verdicts[10:])
+    assert all(abs(v.explained - 800) < 150 and abs(v.distance - 500) < 150 for v in verdicts[:10])
+
+
+def test_nothing_is_believed_unasked():
+    assert judged([10.0, 20.0], [None, None], [5.0, 5.0], [1.0, 1.0]) == [None, None]
+    assert judged([], [], [], []) == []
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(-1e4, 1e5),
+            st.one_of(st.none(), st.floats(-1e4, 1e5)),
+            st.floats(0.1, 1e5),
+            st.floats(1, 1e4),
+        ),
+        max_size=8,
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_verdicts_are_finite_and_bounded(rows):
+    for verdict, (_, _, apart, _) in zip(judged(*zip(*rows)) if rows else [], rows, strict=True):
+        if verdict is not None:
+            assert 0 < verdict.explained <= apart * (1 + 1e-9)
+            assert verdict.distance >= 0 and math.isfinite(verdict.distance)
+
+
+# With a session
+
+
+def looked(public, rows, domain, mu=1.0, share=0.25):
+    session = RowsSession(domain, rows, mu=mu)
+    starts = Starts(PublicStart.of(RowsPublic(domain, public)), session, {})
+    total = len(next(iter(rows.values())))
+    pairs = [(a, b) for i, a in enumerate(domain) for b in list(domain)[i + 1 :]]
+    ones = {a: session.marginal((a,)) for a in domain}
+    estimates = {(a, b): np.outer(ones[a], ones[b]) / total for a, b in pairs}
+    weight = dict.fromkeys(pairs, 1.0)
+    look = session.distances(pairs, estimates, mu=mu * math.sqrt(share), label="look")
+    noise = float(look.sigma[0])
+    took = starts.look(estimates, weight, noise, share, "beside")
+    scored = candidates(pairs, estimates, look.values.tolist(), 50.0, total, weight)
+    return starts, starts.improved(scored, estimates, noise, 50.0, total), took, session
+
+
+def test_a_right_table_explains_the_chain_and_a_shuffled_one_is_hardly_asked_for():
+    domain, rows = dependent_rows()
+    _, public = dependent_rows(seed=5)
+    starts, seen, took, session = looked(public, rows, domain)
+    strong = {c.clique for c in seen if c.explained > 500}
+    assert {(f"c{i}", f"c{i + 1}") for i in range(5)} <= strong
+    assert 0 < took <= 0.25 and math.isclose(session.spent, 0.25 + took)
+    starts.take([c.clique for c in seen])
+    assert {m.clique for m in starts.measurements([])} >= strong
+
+    rng = np.random.default_rng(6)
+    shuffled = {a: rng.permutation(c) for a, c in public.items()}
+    _, seen, took, session = looked(shuffled, rows, domain)
+    assert took < 0.05 and math.isclose(session.spent, 0.25 + took)
+    assert max(c.explained for c in seen) < 100
+
+
+def test_permuted_codes_are_not_believed():
+    domain, rows = dependent_rows(columns=4)
+    _, public = dependent_rows(seed=5, columns=4)
+    wrong = {a: (c + i) % 4 for i, (a, c) in enumerate(public.items())}
+    starts, seen, took, _ = looked(wrong, rows, domain)
+    assert took > 0 and not any(c.explained for c in seen) and len(starts.refused) >= 3
+    starts.take([c.clique for c in seen])
+    assert not starts.taken and starts.describe([])["rested"] == []
+
+
+def test_the_noise_beside_a_look_is_the_looks():
+    """With weights too: sigma_i w_i is the same in both, whatever part of the candidates is asked for."""
+    domain, rows = dependent_rows()
+    session = RowsSession(domain, rows, mu=1.0)
+    _, public = dependent_rows(seed=5)
+    starts = Starts(PublicStart.of(RowsPublic(domain, public)), session, {})
+    pairs = [("c0", "c1"), ("c1", "c2"), ("c0", "c5"), ("c2", "c3")]
+    estimates = {p: np.full((4, 4), len(rows["c0"]) / 16) for p in pairs}
+    weights = [1.0, 0.3, 0.7, 2.0]
+    look = session.distances(pairs, estimates, mu=0.5, label="look", weights=weights)
+    noise = float(look.sigma[0]) * weights[0]
+    seen = []
+    real = session.distances
+
+    def watched(cliques, tables, **options):
+        answer = real(cliques, tables, **options)
+        seen.extend(np.asarray(answer.sigma) * options["weights"])
+        return answer
+
+    session.distances = watched
+    took = starts.look(estimates, dict(zip(pairs, weights)), noise, 0.25, "beside")
+    assert len(seen) >= 2 and np.allclose(seen, noise)
+    assert math.isclose(session.spent, 0.25 + took)
+
+
+def test_public_data_without_rows_is_none():
+    assert PublicStart.of(None) is None
+    assert (
+        PublicStart.of(RowsPublic({"a": 2, "b": 2}, {"a": np.zeros(0, int), "b": np.zeros(0, int)})) is None
+    )
+
+
+def test_a_start_beside_answers_follows_them():
+    start = Start(("a", "b"), np.array([[900.0, 100.0], [100.0, 900.0]]), 1.0)
+    far = start.measurement(1000.0)
+    assert math.isclose(publicstart.NOISE * float(np.sum(far.sigma)), 1000.0, rel_tol=1e-9)
+    answer = Measurement(("a", "b"), np.array([100.0, 900.0, 900.0, 100.0]), 10.0)
+    assert np.min(start.measurement(10.0, [answer]).sigma) > 300

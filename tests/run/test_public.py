@@ -1,0 +1,136 @@
+"""Whole runs that start from public data, through the session and the command line."""
+
+import json
+import math
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import fastdp
+from fastdp.cli.app import app
+from fastdp.errors import FastdpError, UsageError
+
+from .test_cliquetree import data, schema
+
+MECHANISMS = ("cliquetree", "mst", "adagrid")
+
+
+@pytest.fixture(scope="module")
+def table():
+    return fastdp.read(data(user=False), schema(user=False))
+
+
+@pytest.fixture(scope="module")
+def last_year():
+    return fastdp.read(data(seed=5, user=False), schema(user=False), public=True)
+
+
+def go(table, public, mechanism="cliquetree", epsilon=0.3, **options):
+    return fastdp.synthesize(
+        table, mechanism, epsilon, 1e-6, public=public, seed=3, sample_seed=3, threads=1, **options
+    )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_what_rested_on_public_data_is_stated_and_the_run_verifies(table, last_year, mechanism, tmp_path):
+    run = go(table, last_year, mechanism, out=tmp_path / "run")
+    assert fastdp.verify(tmp_path / "run").ok
+    part = run.privacy["parts"][0]
+    assert any("public" in r["label"] for r in part["releases"] if r["kind"] == "distances")
+    used = run.privacy["mechanism"]["public"]
+    if mechanism == "adagrid":
+        assert ["a", "c"] in used["believed"]
+        return
+    taken = {tuple(c) for key in ("rested", "beside") for c in used[key]}
+    assert ("a", "c") in taken and ("a", "d") not in taken
+    measured = {m.clique for m in run.measurements}
+    assert not measured & {tuple(c) for c in used["rested"]}
+    assert any("rest on it alone" in note for note in run.privacy["notes"])
+    assert all(m.label != "public" for m in run.measurements)  # answers of the run alone are released
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_what_is_drawn_is_what_is_charged(table, last_year, mechanism):
+    """The mus of all releases compose to the run's."""
+    part = go(table, last_year, mechanism, epsilon=1.0).privacy["parts"][0]
+    spent = math.fsum(r["event"]["mu"] ** 2 for r in part["releases"])
+    assert 0.99 < spent / part["event"]["mu"] ** 2 <= 1 + 1e-9
+
+
+def test_a_model_that_rests_on_what_nobody_stated_does_not_verify(table, last_year, tmp_path):
+    go(table, last_year, out=tmp_path / "run")
+    path = tmp_path / "run" / "privacy.json"
+    statement = json.loads(path.read_text())
+    statement["mechanism"]["public"]["rested"] = []
+    path.write_text(json.dumps(statement))
+    with pytest.raises(FastdpError, match="which no release is"):
+        fastdp.verify(tmp_path / "run")
+
+
+def test_a_resumed_run_with_other_public_data_is_refused(table, last_year, tmp_path, monkeypatch):
+    """Starts are part of the question: noise of one start must not answer for another."""
+    from fastdp.run import steps
+
+    real = steps.Work._make
+
+    def dies(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(steps.Work, "_make", dies)
+    with pytest.raises(KeyboardInterrupt):
+        go(table, last_year, out=tmp_path / "run")
+    monkeypatch.setattr(steps.Work, "_make", real)
+    other = fastdp.read(data(seed=6, user=False), schema(user=False), public=True)
+    with pytest.raises(FastdpError, match="asks another question"):
+        go(table, other, out=tmp_path / "run", resume=True)
+    run = go(table, last_year, out=tmp_path / "run", resume=True)
+    assert run.privacy["mechanism"]["public"]["rested"]
+
+
+def test_public_data_of_another_schema_is_refused(table):
+    plain = schema(user=False).to_dict()
+    plain["columns"]["d"]["max"] = 40
+    other = fastdp.read(data(user=False), fastdp.Schema.from_dict(plain), public=True)
+    with pytest.raises(UsageError, match="another schema"):
+        go(table, other)
+
+
+def test_a_table_cannot_be_public_where_the_schema_is_found_in_the_run(last_year, tmp_path):
+    pq.write_table(data(user=False), tmp_path / "data.parquet")
+    with pytest.raises(UsageError, match="public source itself"):
+        fastdp.synthesize(
+            str(tmp_path / "data.parquet"),
+            "cliquetree",
+            1.0,
+            1e-6,
+            public=last_year,
+            domain="private",
+            seed=1,
+        )
+
+
+def test_the_command_line_from_plan_to_report(tmp_path):
+    private, public = tmp_path / "data.parquet", tmp_path / "last-year.parquet"
+    pq.write_table(data(user=False), private)
+    pq.write_table(data(seed=5, user=False), public)
+    schema(user=False).save(tmp_path / "data.toml")
+    shape = ["--schema", str(tmp_path / "data.toml"), "-m", "cliquetree", "-e", "0.3", "-d", "1e-6"]
+    cli = CliRunner()
+    planned = cli.invoke(app, ["plan", *shape, "--public", str(public)])
+    assert planned.exit_code == 0 and "what it explains is not measured" in " ".join(planned.output.split())
+    out = tmp_path / "run"
+    done = cli.invoke(
+        app, ["synth", str(private), *shape, "--public", str(public), "--out", str(out), "--report"]
+    )
+    assert done.exit_code == 0, done.output
+    assert cli.invoke(app, ["verify", str(out)]).exit_code == 0
+    statement = json.loads((out / "privacy.json").read_text())
+    assert statement["public_data"][0]["name"] == "last-year.parquet"
+    assert statement["mechanism"]["public"]["rested"]
+    (page,) = (tmp_path / "run.private").glob("report*.html")
+    assert "rest on it alone" in page.read_text()
+    same = cli.invoke(
+        app, ["synth", str(private), *shape, "--public", str(private), "--out", str(tmp_path / "no")]
+    )
+    assert same.exit_code != 0 and not (tmp_path / "no").exists()
