@@ -5,7 +5,7 @@ BIN    := $(abspath $(VENV)/bin)
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-slow test-spark test-sql mutants bench lint format sanitize sanitize-threads clean
+.PHONY: build demo test test-slow test-spark test-sql mutants bench lint format sanitize sanitize-threads dist test-wheel docs clean
 
 build: $(VENV)/.built
 
@@ -90,6 +90,38 @@ sanitize-threads: build
 	cd build/sanitize && FASTDP_SANITIZE=thread $(BIN)/python setup.py -q build_ext --inplace
 	cd build/sanitize && TSAN_OPTIONS=halt_on_error=1:report_signal_unsafe=0 LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" \
 	  setarch -R $(BIN)/python -m pytest -m "not slow" -k "not fork and not a_fit_is" $(THREAD_TESTS)
+
+# Source archive, a wheel built from it (twice: both must be the same bytes), the same for manylinux, and the list of parts (CycloneDX).
+# The epoch is the last commit's, so that a wheel depends on its sources alone.
+dist: build
+	$(BIN)/python -m pip install -q --no-build-isolation -e ".[dist]"
+	rm -rf dist build/dist && mkdir -p build/dist/first build/dist/second
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1767225600) && \
+	  $(BIN)/python -m build -q --sdist --no-isolation && tar -xzf dist/fastdp-*.tar.gz -C build/dist && cd build/dist/fastdp-* && \
+	  $(BIN)/python -m build -q --wheel --no-isolation --outdir ../first && rm -rf build fastdp/_core/*.c && \
+	  $(BIN)/python -m build -q --wheel --no-isolation --outdir ../second
+	cmp build/dist/first/*.whl build/dist/second/*.whl && echo "two builds of the wheel are the same bytes"
+	PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair -w dist build/dist/first/*.whl || cp build/dist/first/*.whl dist
+	$(BIN)/python -m cyclonedx_py environment $(BIN)/python --output-reproducible -o dist/fastdp.cdx.json
+	ls -l dist
+
+# The wheel in an environment of its own, with no compiler on the path, under the archive's tests.
+# Left out: what reads the sources themselves.
+SOURCE_TESTS := tests/test_imports.py tests/core tests/bench
+test-wheel: dist
+	rm -rf build/wheel && mkdir -p build/wheel/path && $(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python -m pip install -q "$$(ls dist/*.whl)[test]"
+	tar -xzf dist/fastdp-*.tar.gz -C build/wheel && rm -rf build/wheel/fastdp-*/fastdp build/wheel/fastdp-*/csrc
+	for tool in git sh env uname; do ln -sf "$$(command -v $$tool)" build/wheel/path/; done
+	cd build/wheel/fastdp-* && PATH="$(abspath build/wheel/venv/bin):$(abspath build/wheel/path)" \
+	  python -m pytest -n 2 -m "not slow" tests $(addprefix --ignore=,$(SOURCE_TESTS))
+
+# The documents as a site, in build/site; a link that leads nowhere is an error.
+docs: build
+	$(BIN)/python -m pip install -q --no-build-isolation -e ".[docs]"
+	rm -rf build/pages build/site && mkdir -p build/pages
+	cp -r docs README.md ARCHITECTURE.md SECURITY.md CHANGELOG.md CONTRIBUTING.md LICENSE build/pages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
 clean:
 	rm -rf build dist *.egg-info $(VENV) .hypothesis .mypy_cache .ruff_cache fastdp/_core/*.so fastdp/_core/*.c demo-out bench/out
