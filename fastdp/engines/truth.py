@@ -31,7 +31,7 @@ def marginals(
     Returns {clique: int64 array of shape domain.shape(clique)} in units of 2^-20 rows, where each row of a
     user with R rows weighs min(1, clip/R) rounded down; with clip=None, plain counts. A clique of more than
     2^27 cells comes as a `SparseMarginal` (sparse=True: all do; sparse=False: none, at your memory's risk).
-    recode: count rows whose code c of the named column became recode[name][c].
+    recode: count rows whose code c of the named column became `recode[name][c]`.
     """
     if not isinstance(table, Table):
         raise UsageError(

@@ -70,27 +70,34 @@ def evaluate(
     baselines : sequence of float, optional
         Fractions of the truth whose random sample is scored as well; None: 1 % and 10 %; () none.
     threads : int, optional
+        None: all cores the process may use.
 
-    Keys of the result, those of the metrics only where they were asked for:
-      private     False, always
-      rows        {"truth": n, "synthetic": m}
-      columns     {name: {"codes": n, "encoding": "schema" | "values" | "bins"}}
-      deid2       k_marginal_score, pickup_dropoff_score, higher_order_conjunction (0..1), overall (0..1000),
-                  areas, shifts, grid [area][shift] (k-marginal score of the group, None: no rows), by_area,
-                  by_shift
-      sprint1     score (0..1), sum, rows, neighborhoods, by_neighborhood, periods, by_period
-      nist2018    score, three_way, conjunctions, income (0..1; income may be None)
-      kmarginal   score (0..1000), k, marginals, possible, sampled, seed, mean_variation, worst
-      tv1         mean, max, by_column
-      tv2         mean, max, columns, matrix (total variation of each pair; 1-way on the diagonal)
-      correlation mean, max, columns, truth, synthetic, difference (matrices; left out with < 2 ordered
-                  columns)
-      association the same with Cramer's V
-      coverage    missing, invented (shares of distinct values), columns
-      utility     score, target, model, measure, synthetic, truth, constant
-      baselines   {"1 % sample": {"deid2": {...}, "kmarginal": {...}, "tv1": ..., "tv2": ...}, ...}: the
-                  same keys, for random rows of the truth in place of the synthetic table
-      seconds     {metric: s}
+    Returns
+    -------
+    dict
+        Those of the metrics only where they were asked for:
+
+        ```text
+        private     False, always
+        rows        {"truth": n, "synthetic": m}
+        columns     {name: {"codes": n, "encoding": "schema" | "values" | "bins"}}
+        deid2       k_marginal_score, pickup_dropoff_score, higher_order_conjunction (0..1),
+                    overall (0..1000), areas, shifts, by_area, by_shift, grid [area][shift] (k-marginal score
+                    of the group, None: no rows)
+        sprint1     score (0..1), sum, rows, neighborhoods, by_neighborhood, periods, by_period
+        nist2018    score, three_way, conjunctions, income (0..1; income may be None)
+        kmarginal   score (0..1000), k, marginals, possible, sampled, seed, mean_variation, worst
+        tv1         mean, max, by_column
+        tv2         mean, max, columns, matrix (total variation of each pair; 1-way on the diagonal)
+        correlation mean, max, columns, truth, synthetic, difference (matrices; left out with < 2 ordered
+                    columns)
+        association the same with Cramer's V
+        coverage    missing, invented (shares of distinct values), columns
+        utility     score, target, model, measure, synthetic, truth, constant
+        baselines   {"1 % sample": {"deid2": {...}, "kmarginal": {...}, "tv1": ..., "tv2": ...}, ...}: the
+                    same keys, for random rows of the truth in place of the synthetic table
+        seconds     {metric: s}
+        ```
     """
     options = {
         "user": user,
