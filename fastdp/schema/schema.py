@@ -18,7 +18,7 @@ from typing import Any
 from .._util.html import text_html
 from ..domain import Domain
 from ..errors import SchemaError, UsageError
-from . import document, importers
+from . import document, importers, sdv
 from .builtin import nist
 from .columns import Column
 from .derived import Derived, shifts_per_day
@@ -242,6 +242,23 @@ class Schema:
     def from_domain(cls, domain: Mapping[str, int] | str | Path, user: str | None = None) -> Schema:
         """From numbers of codes, for data already coded 0..n-1; a mapping or mbi's domain.json."""
         return cls.from_dict(importers.from_domain(domain, user=user))
+
+    @classmethod
+    def from_sdv(
+        cls,
+        metadata: Any,
+        *,
+        table: str | None = None,
+        user: str | None = None,
+        columns: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Schema:
+        """From SDV's metadata: its object, a mapping or a .json file. See docs/porting.md.
+
+        table: which one, where there are several. user: the id column whose values are the people to protect;
+        default: the metadata's sequence key. columns: documents of columns that public knowledge says more
+        about than the metadata; the others' values and bounds are left to the run (`domain = "private"`).
+        """
+        return cls.from_dict(sdv.from_sdv(metadata, table=table, user=user, columns=columns or {}))
 
     @classmethod
     def from_census2018(

@@ -1,0 +1,100 @@
+"""Schema documents from SDV's metadata (single table, sequential, or one table of several).
+
+The metadata says what kind of values a column has and not which: lists and bounds are left to the run
+(`domain = "private"`), or to what the caller knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import SchemaError
+from .importers import read_json
+from .pending import PRIVATE
+
+_NUMBERS = {
+    "Int8": "int8",
+    "Int16": "int16",
+    "Int32": "int32",
+    "Int64": "int64",
+    "UInt8": "uint8",
+    "UInt16": "uint16",
+    "UInt32": "uint32",
+    "UInt64": "uint64",
+    "Float": "float64",
+}
+_TIME_OF_DAY = ("%H", "%I", "%M", "%S", "%p", "%f", "%T", "%X", "%c")
+
+
+def from_sdv(
+    metadata: Any, *, table: str | None, user: str | None, columns: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The document of one table. Ids and personal texts (names, addresses) get no column; the provenance
+    names them."""
+    plain, name = _one_table(_plain(metadata), table)
+    listed = plain.get("columns")
+    if not isinstance(listed, Mapping) or not listed:
+        raise SchemaError("SDV metadata: 'columns' is missing")
+    user = user or plain.get("sequence_key")
+    if user is not None and user not in listed:
+        raise SchemaError(f"SDV metadata has no column {user!r}; there are {', '.join(listed)}")
+    made: dict[str, Any] = {}
+    left_out = []
+    for column, about in listed.items():
+        if column == user:
+            continue
+        document = columns.get(column) or _column(about if isinstance(about, Mapping) else {})
+        if document is None:
+            left_out.append(column)
+        else:
+            made[column] = dict(document)
+    if unknown := sorted(set(columns) - set(listed)):
+        raise SchemaError(f"SDV metadata has no column {unknown[0]!r}; there are {', '.join(listed)}")
+    without = f"; without {', '.join(left_out)} (ids, personal texts)" if left_out else ""
+    out: dict[str, Any] = {"name": name, "provenance": f"SDV metadata{without}", "columns": made}
+    if user is not None:
+        out["user"] = {"column": user}
+    return out
+
+
+def _plain(metadata: Any) -> Mapping[str, Any]:
+    if isinstance(metadata, str | Path):
+        return read_json(metadata)
+    if hasattr(metadata, "to_dict"):
+        metadata = metadata.to_dict()
+    if not isinstance(metadata, Mapping):
+        raise SchemaError(
+            f"SDV metadata: an object of SDV, a mapping or a path, got {type(metadata).__name__}"
+        )
+    return metadata
+
+
+def _one_table(plain: Mapping[str, Any], table: str | None) -> tuple[Mapping[str, Any], str]:
+    tables = plain.get("tables")
+    if tables is None:
+        return plain, table or ""
+    if table is None and len(tables) == 1:
+        table = next(iter(tables))
+    if table is None or table not in tables:
+        raise SchemaError(f"SDV metadata: name one of its tables ({', '.join(tables)}), got {table!r}")
+    return tables[table], table
+
+
+def _column(about: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The document of a column, None for what a synthetic table should not hold."""
+    kind = about.get("sdtype")
+    if kind == "boolean":
+        return {"kind": "categorical", "dtype": "bool", "values": [False, True]}
+    if kind == "categorical":
+        return {"kind": "string", "domain": PRIVATE}
+    if kind == "numerical":
+        dtype = _NUMBERS.get(about.get("computer_representation", "Float"), "float64")
+        return {"kind": "numeric", "dtype": dtype, "domain": PRIVATE}
+    if kind == "datetime":
+        form = about.get("datetime_format") or "%H"
+        if any(mark in form for mark in _TIME_OF_DAY):
+            return {"kind": "timestamp", "dtype": "timestamp[us]", "domain": PRIVATE}
+        return {"kind": "timestamp", "dtype": "date32", "domain": PRIVATE}
+    return None
