@@ -1,5 +1,5 @@
-"""Documents: every link between them leads somewhere, every page is on the site, and the blocks that are whole
-programs run."""
+"""Documents: every link between them leads somewhere, every page is on the site, and the programs in them
+run."""
 
 import re
 import subprocess
