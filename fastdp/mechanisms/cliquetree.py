@@ -146,7 +146,7 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
         columns, rest = len(session.domain), 1 - users.share
         workload = bool(self.reported_items(session.domain))
-        weight = self.wanted(session.domain).weight if workload else None
+        weight = self.wanted(session.domain).weight
         plan = shares(columns, rest, looks=self.looks, workload=workload)
         start = PublicStart.of(job.public)
         ones = measure_ones(session, plan.ones, weight=weight)
@@ -198,8 +198,7 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         charges = [("rows per user", taken)] if taken else []
         if plan.last_look:
             charges.append(("how the workload came out", plan.last_look))
-        weight = self.wanted(domain).weight if self.reported_items(domain) else None
-        ones = ones_shares(domain, plan.ones, weight)
+        ones = ones_shares(domain, plan.ones, self.wanted(domain).weight)
         lines = [Planned((a,), ones[a], domain[a], note="1-ways") for a in domain]
         if plan.batches:
             charges.append((f"{len(plan.batches)} looks", plan.look * len(plan.batches)))

@@ -7,6 +7,8 @@ value rows follow the 1-way.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -15,11 +17,12 @@ from ..domain import Clique, Domain
 from ..measurement import Request
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts.common import any_pair, divided, measure_users, users_share
-from .parts.merged import merge
+from .parts.merged import Merged, effective_cells, merge
+from .parts.portions import divided_by
 from .parts.publicstart import PublicStart
 from .parts.publictree import look_at_pairs
 from .parts.sizes import LargestModel, largest_forest
-from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu, spanning_tree
+from .parts.tree import MAX_PAIR_CELLS, measure_ones, ones_shares, part_mu, spanning_tree
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`shares` of mu^2 for the 1-ways, the choice of the tree, and its pairs; scaled to add up to 1
-    (published: a third each)."""
+    (published: a third each). 1-ways and pairs are divided by their sizes (see `portions`)."""
 
     name: ClassVar[str] = "mst"
     ones_first: ClassVar[bool] = True
@@ -54,7 +57,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
         one, choice, pair = divided(1 - users.share, self.shares)
 
-        ones = measure_ones(session, one)
+        ones = measure_ones(session, one, weight=alike)
         job.after_ones(ones)
         start = PublicStart.of(job.public)
         merged = merge(session.domain, ones if start is None else start.ones(ones), self.rare)
@@ -72,7 +75,8 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             starts.take(tree)
             measured = [c.clique for c in chosen if c.explained <= 0 or c.gain(sigma) > 0]
             measured = measured or [(a,) for a in merged.domain]
-        requests = [Request(p, part_mu(session, pair / len(measured))) for p in measured]
+        parts = parts_by_size(merged, measured, session.clip / part_mu(session, pair))
+        requests = [Request(p, part_mu(session, pair * part)) for p, part in parts.items()]
         pairs = session.measure(requests, label="pairs", recode=merged.codes) if requests else []
 
         public = [] if starts is None else starts.measurements(pairs)
@@ -104,13 +108,29 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         one, choice, pair = divided(1 - taken, self.shares)
         charges = [("rows per user", taken)] if taken else []
         charges.append(("private choice of the tree", choice))
-        ones = tuple(Planned((a,), one / len(domain), domain[a], note="1-ways") for a in domain)
+        shares = ones_shares(domain, one, alike)
+        ones = tuple(Planned((a,), shares[a], domain[a], note="1-ways") for a in domain)
         edges = max(1, len(domain) - 1)
         sizes = sorted(domain.values())[-2:]
         cells = min(int(np.prod(sizes)), MAX_PAIR_CELLS)
         pairs = Planned(("any", "pair"), pair / edges, cells, edges, "pairs", averaged=False)
         lines = (*ones, pairs) if len(domain) > 1 else ones
         notes = ["the pairs are chosen privately, so the model's size is not known beforehand"]
+        notes.append("larger pairs get more of the pairs' share")
         if public:
             notes.append("pairs that public data is found to explain are not measured")
         return Outline(lines, tuple(charges), (), tuple(notes))
+
+
+def alike(clique: Clique) -> float:
+    """Every marginal matters the same."""
+    return 1.0
+
+
+def parts_by_size(merged: Merged, cliques: Sequence[Clique], sigma: float) -> dict[Clique, float]:
+    """What each pair (or 1-way) gets of their share, by the cells that noise can spoil if the columns are
+    independent; `sigma`: the noise of one with the whole share."""
+    each = sigma * math.sqrt(max(1, len(cliques)))
+    estimates = merged.independent([c for c in cliques if len(c) == 2])
+    estimates |= {c: merged.ones_shape[c[0]] for c in cliques if len(c) == 1}
+    return divided_by({c: max(1.0, effective_cells(estimates[c], each)) for c in cliques})
