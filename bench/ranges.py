@@ -136,14 +136,17 @@ def asked(table: pa.Table, user: str | None, bins: int) -> Schema:
 
 
 def in_hindsight(table: pa.Table, user: str | None, bins: int) -> Schema:
-    """Equal counts of the true rows; of values that fill several bins, one."""
+    """Equal counts of the true rows; a value that fills a bin or more is one by itself."""
 
     def column(field: pa.Field) -> dict:
         values = numbers(table[field.name])
         edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1), method="inverted_cdf"))
         whole = bool((values % 1 == 0).all())
+        kinds, rows = np.unique(values, return_counts=True)
+        heavy = kinds[rows >= len(values) / bins]
+        after = heavy + 1 if whole else np.nextafter(heavy, math.inf)
         last = edges[-1] + 1 if whole else math.nextafter(edges[-1], math.inf)
-        edges = [*edges[:-1].tolist(), float(last)] if len(edges) > 1 else [float(edges[0]), float(last)]
+        edges = sorted({*edges.tolist(), *heavy.tolist(), *after.tolist(), float(last)})
         entry = {"kind": "numeric", "dtype": str(field.type), "null": "drop", "overflow": "clamp"}
         if pa.types.is_timestamp(field.type):
             texts = [str(np.datetime64(int(e), "s")) for e in edges]
@@ -169,7 +172,12 @@ def judged(table: pa.Table, made: pa.Table, names: Iterable[str]) -> dict[str, f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
-    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=50_000,
+        help="of tables of people; 20 times as many where each has 40 or so",
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--mechanism", default="auto")
@@ -181,7 +189,7 @@ def main() -> None:
         if name == "adult" and not ADULT.is_file():
             print(f"{name}: skipped, its data is not at ../shared/data/adult")
             continue
-        table = make(options.rows, np.random.default_rng(7))
+        table = make(options.rows * (1 if user is None else 20), np.random.default_rng(7))
         names = [c for c in table.column_names if c != user]
         sums: dict[str, dict[str, list[float]]] = {c: {} for c in names}
         for seed in range(options.seeds):

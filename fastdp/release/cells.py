@@ -274,7 +274,7 @@ def digits_of(counts: np.ndarray, sigma: float) -> int | None:
     total = float(beyond[0])
     for digits in range(len(counts) - 1):
         noise = SURE * sigma * math.sqrt(len(counts) - 1 - digits)
-        if noise < 0.1 * total and beyond[digits + 1] < max(noise, FEW * total):
+        if noise < 0.2 * total and beyond[digits + 1] < max(noise, FEW * total):
             return digits
     return None
 

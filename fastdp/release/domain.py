@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ..privacy.ledger import Reservation
     from ..schema.pending import Pending
 
-PER_COLUMN, MOST_SHARE = 0.02, 0.15
+PER_COLUMN, MOST_SHARE = 0.03, 0.2
 """Of mu^2: what finding one private column may cost, and all of them."""
 KEYS_SHARE = 0.1
 """Of delta: what pays for the thresholds of all columns whose values are found."""
@@ -56,10 +56,12 @@ ROUNDS, EXTRA = (0.2, 0.4, 0.4), 0.5
 """How a column's share is divided over its partitions; and what one more costs, which is counted only where
 it is needed: where a cell of many values still holds more than CROWDED of the rows."""
 CROWDED = 1 / 8
+FINER = 4
+"""The clip of the partitions is chosen for so many cells for each bin."""
 ROWS = 0.5
 """What the histogram of rows per user costs, as a part of a column's share: it gives the clip of the
 partitions, where none is given, and a bound on the rows of a user, where the schema has none."""
-PLACES = 0.1
+PLACES = 0.2
 """What counting the digits after the point of floats costs, beside the first partition."""
 CELL_NOISE, MOST_CELLS = 4.0, 8
 """A refined cell is to hold this many standard errors of rows; at most so many cells for each bin."""
@@ -226,7 +228,9 @@ class Learning:
         if self.asked.max_rows_per_user is None:
             self.max_rows = rows_bound(counts, float(np.max(answer.sigma)), bound)
         if self.clip is None:
-            bins = [(c.bins, ROUNDS[-1]) for c in self.asked.pending.values() if not c.keyed] or [(2, 1.0)]
+            bins = [(FINER * c.bins, ROUNDS[-1]) for c in self.asked.pending.values() if not c.keyed] or [
+                (2, 1.0)
+            ]
             most = self.max_rows or bound
             sizes, users = clip_rules.from_histogram(counts, bound)
             kept = [(s, u) for s, u in zip(sizes, users) if s <= most]
