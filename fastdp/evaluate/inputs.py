@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -307,7 +307,8 @@ def _by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
 
     shared = [n for n in truth.column_names if n in synthetic.column_names]
     if user is not None and user not in truth.column_names:
-        raise UsageError(f"user: there is no column {user!r} in the truth")
+        near = did_you_mean(user, truth.column_names)
+        raise UsageError(f"user: there is no column {user!r} in the truth{near}")
     skip = {user} if user is not None else set(KNOWN_USERS)
     shared = [n for n in shared if n not in skip]
     if not shared:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 from .inputs import Pair
 
 MAX_ROWS = 20_000
@@ -39,7 +39,8 @@ def score(
 
     target = pick_target(pair) if target is None else target
     if target not in pair.sizes:
-        raise UsageError(f"target: there is no column {target!r} to predict")
+        near = did_you_mean(target, pair.names)
+        raise UsageError(f"target: there is no column {target!r} to predict{near}")
     if len(pair.names) < 2:
         raise UsageError("utility: a table of one column has nothing to predict from")
     if pair.rows[0] < 4 or pair.rows[1] < 2:

@@ -123,6 +123,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return self
         return msgspec.structs.replace(self, clip=1 if schema.max_rows_per_user == 1 else PRIVATE)
 
+    def check_names(self, schema: Schema) -> None:
+        """SchemaError where a field that every mechanism has names a column that the schema has not."""
+        schema.domain.check(self.ids.columns or ())
+        schema.domain.check(self.public_relabel)
+
     def check(self, schema: Schema) -> None:
         """UsageError where fields do not fit the schema; called before anything is reserved or read."""
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import UsageError
+from ..errors import UsageError, nearest
 from . import get, names
 from .base import Config
 
@@ -90,9 +90,12 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"recipe {text}: cannot be read ({error})") from error
         return replace(_parse(_toml(source, text), text, path.parent), name=path.name)
-    choices = ", ".join((AUTO, *names(), *builtin()))
+    choices = (AUTO, *names(), *builtin())
+    near = nearest(text, choices)
+    meant = f" (did you mean {near!r}?)" if near else ""
     raise UsageError(
-        f"no mechanism or recipe {text!r}; there are {choices}, or give the path of a .toml file"
+        f"no mechanism or recipe {text!r}{meant}; there are {', '.join(choices)}, or give the path of a "
+        ".toml file"
     )
 
 

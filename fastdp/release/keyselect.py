@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DataError, PrivacyError, UsageError, redact_errors
+from ..errors import DataError, PrivacyError, UsageError, did_you_mean, redact_errors
 from ..measurement import SCALE
 from ..privacy import crosscheck, gdp, noise, scale
 from ..privacy.accountant import Threshold
@@ -351,7 +351,7 @@ def _check_kind(schema: Schema, column: str) -> None:
     from ..schema import dtypes
 
     if column not in schema.columns:
-        raise UsageError(f"the schema has no column {column!r}; there are {', '.join(schema.columns)}")
+        raise UsageError(f"the schema has no column {column!r}{did_you_mean(column, schema.columns)}")
     key_column = schema.columns[column]
     if key_column.kind != "categorical" or dtypes.family(key_column.dtype) not in ("int", "string"):
         raise UsageError(f"column {column!r}: keys are for categorical columns of whole numbers or text")

@@ -196,6 +196,7 @@ def plan(
     schema, costs = asked.stand_in(), DomainCosts.of(asked, delta)
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)
     bound = resolve_clip(config.clip, schema)
+    config.check_names(schema)
     config.check(schema)
     pure = config.pure
     check_askable(asked, pure=pure or delta == 0, unit=config.unit)
@@ -345,9 +346,9 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
         raise UsageError(
             f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (--schema, or a file "
             "of the data's name ending in .toml beside the data). Write it from public knowledge, or begin "
-            "with `fastdp schema draft PUBLIC --out NAME.toml` on data that is public, never on private "
-            "data. Or let the run find values, bounds and bins within its budget: --domain private "
-            "(domain='private'), with the user column as --user"
+            "with `fastdp schema draft DATA --out NAME.toml`, and replace every line that it marks LEARNT "
+            "unless the data is public. Or let the run find values, bounds and bins within its budget: "
+            "--domain private (domain='private'), with the user column as --user"
         )
     return Schema.of(schema)
 

@@ -247,6 +247,7 @@ def synthesize(
     configs = [recipe.config(e).resolved(likely, e, float(delta)) for e in epsilons]
     for config in configs:
         resolve_clip(config.clip, schema)
+        config.check_names(likely)
         config.check(likely)
     work = Work(
         schema=schema,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .._util.files import as_path
-from ..errors import SchemaError
+from ..errors import SchemaError, nearest
 from . import dtypes, epoch
 from .columns import MAX_CODES, Categorical, Column, Integer, Numeric, Policy, Tail, fail
 from .derived import Derived, Timestamp, Transform
@@ -420,8 +420,10 @@ def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
     if not path.suffix and not path.exists():
         path = BUILTIN / f"{source}.toml"
         if not path.exists():
+            near = nearest(str(source), builtin_names())
+            meant = f" (did you mean {near!r}?)" if near else ""
             names = ", ".join(builtin_names())
-            raise SchemaError(f"no file and no built-in schema {str(source)!r}; built in are {names}")
+            raise SchemaError(f"no file and no built-in schema {str(source)!r}{meant}; built in are {names}")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from ...domain import Clique
-from ...errors import UsageError
+from ...errors import UsageError, did_you_mean
 from ...measurement import Measurement
 
 if TYPE_CHECKING:
@@ -104,7 +104,10 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def column_of(schema: Schema, name: str, field: str) -> Column:
     """The code column, or UsageError that names the recipe's field."""
     if name not in schema.columns:
-        raise UsageError(f"tworound, field {field!r}: the schema has no column {name!r}")
+        raise UsageError(
+            f"tworound, field {field!r}: the schema has no column {name!r}"
+            f"{did_you_mean(name, schema.columns)}"
+        )
     return schema.columns[name]
 
 
