@@ -22,6 +22,9 @@ from ..schema.columns import Categorical, Column, Integer, Numeric
 from ..schema.derived import Derived, Timestamp, shift_parts, shifts_per_day
 from ..schema.epoch import per_unit, since_1970
 from .bins import Bins, bins_of, digits
+from .ordered import Item, OrderGroup
+from .possible import known
+from .written import drawn_overflow, stored_per_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,21 +101,14 @@ def _uniform(seed: int, column: str, purpose: str, row: int, count: int) -> np.n
 def _inside(column: Column, codes: np.ndarray, seed: int, row: int) -> np.ndarray:
     """The codes, with values outside the domain drawn evenly from the known values (or bins) where the column
     has neither nulls nor a value that stands for them: a column without nulls is written without nulls."""
-    overflow = column.overflow_code
-    if overflow is None or column.null_code is not None or _has_stand_in(column):
+    overflow = drawn_overflow(column)
+    if overflow is None:
         return codes
     outside = codes == overflow
     if not outside.any():
         return codes
     drawn = np.floor(_uniform(seed, column.name, "overflow", row, len(codes)) * column.base)
     return np.where(outside, np.minimum(drawn, column.base - 1).astype(codes.dtype), codes)
-
-
-def _has_stand_in(column: Column) -> bool:
-    """Whether values outside the domain decode to a value of their own: `other`, or a tail."""
-    if isinstance(column, Categorical):
-        return column.other is not None
-    return isinstance(column, Numeric) and column.overflow_code not in bins_of(column)[1]
 
 
 def _decode_rows(
@@ -128,14 +124,20 @@ def _decode_rows(
         arrays.append(array)
 
     codes = {name: _inside(schema.columns[name], column, seed, row) for name, column in codes.items()}
+    settled: dict[str, np.ndarray] = {}
+    for group in known(schema).orders if schema.constraints else ():
+        if all(c in codes for item in group.items for c in item.columns):
+            settled |= _settled(schema, group, codes, seed, row)
     for item in schema.fields.values():
         if not isinstance(item, Derived):
             if item.name in codes:
-                add(item.source, _values(schema, item, codes[item.name], seed, row))
+                numbers = settled.get(item.name)
+                add(item.source, _values(schema, item, codes[item.name], seed, row, numbers))
             continue
         have = [part for part in item.parts if part.name in codes]
         if len(have) == len(item.parts) and item.output == "value":
-            add(item.source, _rebuilt(item, [codes[p.name] for p in have], seed, row))
+            numbers = settled.get(item.name)
+            add(item.source, _rebuilt(item, [codes[p.name] for p in have], seed, row, numbers))
         else:
             for part in have:
                 add(part.name, _values(schema, part, codes[part.name], seed, row))
@@ -148,6 +150,26 @@ def _decode_rows(
                 drawn = shift_parts(values, extra.part, u, shifts_per_day(base) or 1)
                 add(extra.name, _array(drawn, shift >= base, extra.dtype))
     return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _settled(
+    schema: Schema, group: OrderGroup, codes: dict[str, np.ndarray], seed: int, row: int
+) -> dict[str, np.ndarray]:
+    """The numbers that are written for columns in order (float64: as values, of times as seconds)."""
+
+    def draw(item: Item, attempt: int) -> np.ndarray:
+        stream = f"order {attempt}" if attempt else ""
+        field = schema.fields[item.name]
+        if isinstance(field, Timestamp):
+            seconds = _seconds(field, [codes[c] for c in item.columns], seed, row, stream)
+            return (seconds // 86_400 * 86_400 if item.step == 86_400 else seconds).astype(np.float64)
+        assert isinstance(field, Numeric)
+        bins = _book(schema, field).bins
+        assert bins is not None
+        out = _raw_numbers(field, bins, codes[field.name], stream_key(seed, field.name, stream), row)
+        return out / stored_per_number(field)
+
+    return group.settle(codes, draw)
 
 
 def _shift_values(column: Column) -> np.ndarray:
@@ -189,13 +211,25 @@ def _arrow(values: np.ndarray, null: np.ndarray | None, kind: pa.DataType) -> pa
     return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values)])
 
 
-def _rebuilt(item: Derived, parts: list[np.ndarray], seed: int, row: int) -> pa.Array:
+def _seconds(item: Derived, parts: list[np.ndarray], seed: int, row: int, stream: str = "") -> np.ndarray:
+    """The values of a derived field (of times in seconds); of nulls any. `stream`: of another draw."""
+    whole = [np.where(codes < p.base, codes, 0).astype(np.int64) for p, codes in zip(item.parts, parts)]
+    rows = len(parts[0])
+    return item.join(
+        whole, lambda purpose: _uniform(seed, item.name, f"{purpose} {stream}".strip(), row, rows)
+    )
+
+
+def _rebuilt(
+    item: Derived, parts: list[np.ndarray], seed: int, row: int, numbers: np.ndarray | None = None
+) -> pa.Array:
     null = np.zeros(len(parts[0]), dtype=bool)
-    whole = []
     for part, codes in zip(item.parts, parts, strict=True):
         null |= codes >= part.base
-        whole.append(np.where(codes < part.base, codes, 0).astype(np.int64))
-    values = item.join(whole, lambda purpose: _uniform(seed, item.name, purpose, row, len(null)))
+    if numbers is None:
+        values = _seconds(item, parts, seed, row)
+    else:
+        values = np.where(null, 0, numbers).astype(np.int64)
     if not isinstance(item, Timestamp):
         return _array(values, null, item.dtype)
     if item.dtype == "date32":
@@ -212,22 +246,40 @@ def _rebuilt(item: Derived, parts: list[np.ndarray], seed: int, row: int) -> pa.
     return pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="latest")
 
 
-def _values(schema: Schema, column: Column, codes: np.ndarray, seed: int, row: int) -> pa.Array:
-    if isinstance(column, Integer) and column.size > _LISTED:
-        values = np.where(codes < column.base, codes, 0) + np.int64(column.min)
-        values *= 10 ** dtypes.decimal_scale(column.dtype)
-        return _array(values, codes >= column.base, column.dtype)
+def _book(schema: Schema, column: Column) -> _Book:
     cache = schema.__dict__.setdefault("_decode_books", {})
     book = cache.get(column.name)
     if book is None:
         book = cache[column.name] = _Book(column)
+    return book
+
+
+def _values(
+    schema: Schema,
+    column: Column,
+    codes: np.ndarray,
+    seed: int,
+    row: int,
+    numbers: np.ndarray | None = None,
+) -> pa.Array:
+    if isinstance(column, Integer) and column.size > _LISTED:
+        values = np.where(codes < column.base, codes, 0) + np.int64(column.min)
+        values *= 10 ** dtypes.decimal_scale(column.dtype)
+        return _array(values, codes >= column.base, column.dtype)
+    book = _book(schema, column)
     null = None
     if not book.never_null:
         null = np.empty(len(codes), dtype=np.uint8)
         core.lookup(codes, book.null, null)
         null = null.view(bool)
     if book.bins is not None and isinstance(column, Numeric):
-        return _drawn(column, book.bins, codes, null, stream_key(seed, column.name), row)
+        if numbers is not None:
+            scaled = np.nan_to_num(numbers) * stored_per_number(column)
+            raw = _empty_numbers(column, len(codes))
+            np.copyto(raw, np.rint(scaled) if raw.dtype.kind in "iu" else scaled, casting="unsafe")
+        else:
+            raw = _raw_numbers(column, book.bins, codes, stream_key(seed, column.name), row)
+        return _array(raw, null, column.dtype)
     if book.texts is not None:
         index = np.empty(len(codes), dtype=np.int32)
         core.lookup(codes, book.table, index)
@@ -309,16 +361,17 @@ def _machine(values: list[Any], dtype: str) -> np.ndarray:
     return np.array([since_1970(v, kind.unit, kind.tz) for v in values], dtype=np.int64)
 
 
-def _drawn(
-    column: Numeric, bins: Bins, codes: np.ndarray, null: np.ndarray | None, key: int, row: int
-) -> pa.Array:
+def _empty_numbers(column: Numeric, rows: int) -> np.ndarray:
     family = dtypes.family(column.dtype)
     if family in ("int", "float"):
-        out = np.empty(len(codes), dtype=dtypes.arrow(column.dtype).to_pandas_dtype())
-    else:
-        out = np.empty(len(codes), dtype=np.int64 if column.whole else np.float64)
-    if family == "decimal":
-        out = out.view(np.int64)
+        return np.empty(rows, dtype=dtypes.arrow(column.dtype).to_pandas_dtype())
+    return np.empty(rows, dtype=np.int64 if column.whole or family == "decimal" else np.float64)
+
+
+def _raw_numbers(column: Numeric, bins: Bins, codes: np.ndarray, key: int, row: int) -> np.ndarray:
+    """Numbers drawn in their bins as Arrow stores them; decimals in units of their last digit."""
+    family = dtypes.family(column.dtype)
+    out = _empty_numbers(column, len(codes))
     unit = 1.0 if family == "decimal" else bins.unit
     limits = (bins.lo, bins.hi, bins.mean, bins.low, bins.high)
     core.draw(codes, *limits, bins.whole, unit, key, row, out)
@@ -326,4 +379,4 @@ def _drawn(
         out *= 10 ** (dtypes.decimal_scale(column.dtype) - digits(column))
     elif column.timely:
         out *= per_unit(column.dtype)
-    return _array(out, null, column.dtype)
+    return out

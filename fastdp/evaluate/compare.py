@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .._util.threads import resolve
-from . import baselines, coverage, kmarginal, pairwise, utility
+from . import baselines, constraints, coverage, kmarginal, pairwise, utility
 from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, pair_up
 
@@ -98,6 +98,8 @@ class Comparison:
                 fits = deid2.applies(self._names())
             elif name == "sprint1":
                 fits = sprint1.applies(self._names())
+            elif name == "constraints":
+                fits = self.schema is not None and bool(self.schema.constraints)
             elif name == "utility":
                 fits = utility.available() and len(self.pair.names) > 1
             if fits:
@@ -110,6 +112,8 @@ class Comparison:
             return self.taxis.score()
         if name == "sprint1":
             return sprint1.score(*(self._values(s) for s in (self.truth, self.synthetic)))
+        if name == "constraints":
+            return constraints.score(self.truth, self.synthetic, self.schema)
         pair = self.pair if pair is None else pair
         if name == "nist2018":
             values: tuple[pa.Table | None, ...] = (

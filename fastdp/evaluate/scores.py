@@ -23,6 +23,7 @@ METRICS = (
     "correlation",
     "association",
     "coverage",
+    "constraints",
     "utility",
 )
 GROUPS = {"pairwise": ("tv1", "tv2", "correlation", "association")}
@@ -62,6 +63,7 @@ def score(
 def _wanted(metrics: str | Sequence[str] | None, comparison: Any, reporting: bool) -> list[str]:
     if metrics is None:
         asked = [*comparison.applicable(("deid2", "sprint1")), "kmarginal"]
+        asked += comparison.applicable(("constraints",))
         return asked + (["tv1", "tv2", "coverage"] if reporting else [])
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     asked = []

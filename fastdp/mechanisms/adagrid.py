@@ -100,7 +100,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             job.check()
             now = [s for s in sets if len(s) == k]
             for s in now:
-                grids[frozenset(s)] = grid_of(session.domain, s, grids, noisy)
+                grids[frozenset(s)] = grid_of(session.domain, s, grids, noisy, job.zeros.impossible)
             requests = [
                 Request(s, part_mu(session, left * share), GridQuery(grids[frozenset(s)]))
                 for s in now
@@ -114,7 +114,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 of_this_set = [m for m in answers if m.clique == s]
                 noisy[frozenset(s)] = plausible(grids[frozenset(s)], of_this_set, self.threshold)
         ways = [m for m in released if m is not users.histogram]
-        model = job.fit(session.domain, ways, **self.stopping(job.epsilon))
+        model = job.fit(session.domain, ways, zeros=job.zeros.impossible, **self.stopping(job.epsilon))
         return Outcome(
             rows=ModelRows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
             measurements=tuple(released),
@@ -141,16 +141,16 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         selection, rest = self.split(left, private=True)
         start = PublicStart.of(job.public)
         if start is None:
-            pairs, ones = private_pairs(session, selection, job.after_ones)
+            pairs, ones = private_pairs(session, selection, job.after_ones, job.zeros)
             return pairs, ones, rest, {}
         for_ones, for_choice = pair_shares(selection)
         ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
         job.after_ones(ones)
-        merged = merge(session.domain, start.ones(ones), RARE)
+        merged = merge(session.domain, start.ones(ones), RARE, impossible=job.zeros.impossible)
         sigma = session.clip / part_mu(session, rest / (2 * len(session.domain)))
         seen = look_at_pairs(session, merged, start, for_choice, sigma)
         ways = WAYS if self.rounds is None else min(WAYS, len(self.rounds))
-        outer = seen.outer(session.domain, ways, MAX_OUTER_CELLS)
+        outer = seen.outer(session.domain, ways, MAX_OUTER_CELLS, job.zeros)
         about = {"believed": [list(c.clique) for c in seen.pairs if c.explained > 0]}
         return outer, ones, rest + for_choice - seen.spent, {"public": about}
 
@@ -160,18 +160,20 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def check(self, schema: Schema) -> None:
         if self.outer is not None:
-            self.shares(closure(schema.domain, self.outer))
+            self.shares(closure(schema.modelled, self.outer))
 
     def ready(self, schema: Schema, public: Public | None) -> None:
         if self.outer is None and not self.trust_public:
             PublicStart.of(public)  # an archetype model has no marginals, and says so
 
-    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+    def largest_model(
+        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
+    ) -> LargestModel:
         outer = self.outer_beforehand(public)
         if outer is not None:
-            return tree_size(domain, maximal(closure(domain, outer)))
-        pairs = largest_forest(domain, MAX_PAIR_CELLS)
-        if public is None:
+            return tree_size(domain, maximal([*closure(domain, outer), *fixed]))
+        pairs = largest_forest(domain, MAX_PAIR_CELLS, fixed)
+        if public is None or fixed:
             return pairs
         triple = min(MAX_OUTER_CELLS, math.prod(sorted(domain.values())[-WAYS:]))
         return LargestModel(pairs.cells + len(domain) * triple, False, pairs.cliques)
@@ -268,13 +270,22 @@ def closure(domain: Domain, outer: Sequence[Sequence[str]]) -> list[Clique]:
 
 
 def grid_of(
-    domain: Domain, clique: Clique, grids: Mapping[frozenset, Grid], noisy: Mapping[frozenset, np.ndarray]
+    domain: Domain,
+    clique: Clique,
+    grids: Mapping[frozenset, Grid],
+    noisy: Mapping[frozenset, np.ndarray],
+    impossible: Mapping[Clique, np.ndarray] | None = None,
 ) -> Grid:
-    """The grid of one set from its children's grids and the cells of theirs that passed (`plausible`)."""
+    """The grid of one set from its children's grids and the cells of theirs that passed (`plausible`). Cells
+    that are `impossible` are never fine: rows that are there nevertheless count in the remainder."""
     shape = domain.shape(clique)
     if len(clique) == 1:
         return Grid(clique, shape, np.arange(shape[0]))
     mask = np.ones(shape, bool)
+    for names, ruled_out in (impossible or {}).items():
+        if len(names) > 1 and set(names) <= set(clique):
+            lay = (~ruled_out).transpose([names.index(a) for a in clique if a in names])
+            mask &= lay.reshape([n if a in names else 1 for a, n in zip(clique, shape)])
     children = []
     for part in combinations(clique, len(clique) - 1):
         child = grids[frozenset(part)]

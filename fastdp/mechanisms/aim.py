@@ -60,7 +60,7 @@ class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("degree and rounds must be at least 1")
 
     def check(self, schema: Schema) -> None:
-        self.closure(schema.domain)
+        self.closure(schema.modelled)
 
     def closure(self, domain: Domain) -> dict[Clique, float]:
         """The workload's downward closure: each set's weight is the sum over the items of weight * columns in
@@ -95,8 +95,9 @@ class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rounds, first = self.spent_first(len(session.domain))
         ones = measure_ones(session, rest * first)
         job.after_ones(ones)
-        merged = merge(session.domain, ones, self.rare)
-        model = job.fit(merged.domain, list(merged.ones), total=max(merged.total, 1e-6), stop="noise")
+        merged = merge(session.domain, ones, self.rare, impossible=job.zeros.impossible)
+        total = max(merged.total, 1e-6)
+        model = job.fit(merged.domain, list(merged.ones), total=total, stop="noise", zeros=merged.zeros)
         state = _Rounds(self, session, job, merged, model, rest * (1 - first), rest / rounds)
         while state.left > 0:
             job.check()
@@ -141,7 +142,7 @@ class _Rounds:
         self.config, self.session, self.job, self.merged = config, session, job, merged
         self.model, self.left, self.step, self.whole = model, left, step, left
         self.measured: list[Measurement] = []
-        self.structure = Structure(merged.domain)
+        self.structure = Structure(merged.domain, merged.zeros)
         self.weights = {
             c: w
             for c, w in config.closure(merged.domain).items()
@@ -186,9 +187,14 @@ class _Rounds:
         return True
 
     def fit(self, stop: str, start: Model | None) -> Model:
-        measurements = [*self.merged.ones, *self.measured]
-        total = max(self.merged.total, 1e-6)
-        return self.job.fit(self.merged.domain, measurements, total=total, stop=stop, warm_start=start)
+        return self.job.fit(
+            self.merged.domain,
+            [*self.merged.ones, *self.measured],
+            total=max(self.merged.total, 1e-6),
+            stop=stop,
+            warm_start=start,
+            zeros=self.merged.zeros,
+        )
 
     def finished(self) -> Model:
         return self.fit(self.config.stop, None)

@@ -69,6 +69,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: ClassVar[str] = "archetypes"
     deals_ids: ClassVar[bool] = False
     puts_rows_back: ClassVar[bool] = True
+    no_constraints: ClassVar[str] = "it draws a user's columns one after another from public conditionals"
 
     features: tuple[str, ...] | None = None
     trait: str | None = None
@@ -191,7 +192,9 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """What to fit on public data; UsageError where the recipe does not say."""
         return options_of(self.wanted())
 
-    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+    def largest_model(
+        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
+    ) -> LargestModel:
         """Of the refined model: the public cliques, in the recipe or in a saved model, with what is
         measured."""
         if self.refine is None:

@@ -15,9 +15,10 @@ import msgspec
 import numpy as np
 
 from ..domain import Clique, Domain
-from ..errors import UsageError
+from ..errors import SchemaError, UsageError
 from ..privacy.clip import PRIVATE
 from .parts import limits
+from .parts.zeros import Zeros, check_kept, named_but_derived
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,6 +71,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     may_choose_clip: ClassVar[bool] = False
     ones_first: ClassVar[bool] = False  # columns are measured one by one first, and `Job.after_ones` is asked
     puts_rows_back: ClassVar[bool] = False  # that a given clip left out; a clip chosen in the run always does
+    no_constraints: ClassVar[str] = ""
+    """Why rows of this mechanism cannot keep a schema's constraints; empty where they do."""
 
     clip: int | str | None = None
     clip_share: float | None = None
@@ -131,15 +134,31 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def check(self, schema: Schema) -> None:
         """UsageError where fields do not fit the schema; called before anything is reserved or read."""
 
+    def check_all(self, schema: Schema) -> Zeros:
+        """What constraints rule out; UsageError or SchemaError where fields or constraints do not fit the
+        schema, each other, or the mechanism."""
+        check_kept(self.name, self.no_constraints, schema)
+        zeros = Zeros.of(schema)
+        try:
+            self.check(schema)
+        except (UsageError, SchemaError) as error:
+            if more := named_but_derived(schema, error):
+                raise UsageError(f"{error}{more}") from None
+            raise
+        return zeros
+
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         """What a run would measure, from public facts alone."""
         raise NotImplementedError
 
-    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
-        """The largest model that may come out, from public facts alone. Nothing is built to find out."""
+    def largest_model(
+        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
+    ) -> LargestModel:
+        """The largest model that may come out, from public facts alone. Nothing is built for it. `fixed`:
+        cliques that constraints put into it whatever is measured."""
         from .parts.sizes import tree_size
 
-        return tree_size(domain, self.outline(domain, public=public is not None).cliques)
+        return tree_size(domain, [*self.outline(domain, public=public is not None).cliques, *fixed])
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> Sequence[Planned]:
         """The marginals by which clips are compared: all that are planned, with stand-ins for those chosen in
@@ -242,12 +261,13 @@ class Job:
     progress: Callable[..., None] = no_progress
     check: Callable[[], None] = lambda: None
     after_ones: Callable[[Sequence[Measurement]], None] = go_on
+    zeros: Zeros = field(default_factory=Zeros)
 
 
 class Rows(Protocol):
     """Synthetic rows in shards: shard i holds rows i * shard_rows up to the next shard or `total`, and is the
     same whether or not the others are ever drawn. `shard` may be called from several threads at once.
-    `columns`: which of the schema's columns the rows have, None: all."""
+    `columns`: which of the schema's columns the rows have, None: all that are modelled."""
 
     total: int
     shard_rows: int
@@ -256,7 +276,7 @@ class Rows(Protocol):
     def columns(self) -> tuple[str, ...] | None: ...
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
-        """Codes of the schema's columns."""
+        """Codes of the schema's columns, without those that are derived from others."""
 
 
 @dataclass(frozen=True)

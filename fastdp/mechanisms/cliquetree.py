@@ -128,7 +128,7 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("rare must be >= 0 (in standard errors)")
 
     def check(self, schema: Schema) -> None:
-        self.wanted(schema.domain)
+        self.wanted(schema.modelled)
 
     def ready(self, schema: Schema, public: Public | None) -> None:
         PublicStart.of(public)  # an archetype model has no marginals, and says so
@@ -160,7 +160,8 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
             released += again
             ones = averaged(ones, again)
             best = ones if start is None else start.ones(ones)
-        merged = merge(session.domain, best, self.rare, limits.pair_cells(self.memory, PAIR_CELLS))
+        most = limits.pair_cells(self.memory, PAIR_CELLS)
+        merged = merge(session.domain, best, self.rare, most, job.zeros.impossible)
         job.check()
 
         growing = _Growing(self, session, job, merged, plan, start)
@@ -287,6 +288,8 @@ class _Growing:
         taken."""
         domain, merged, looks = self.merged.domain, self.merged, len(self.plan.batches)
         cliques = self.pairs if number == 0 else [*self.pairs, *self.larger()]
+        if self.model is None and merged.zeros:  # what 1-ways and constraints say together
+            self.model = self.fit("noise", None)
         if self.model is None:
             estimates = merged.independent(cliques)
         else:
@@ -314,7 +317,7 @@ class _Growing:
             scored = self.starts.improved(scored, estimates, noise, sigma, merged.total)
         least = (LATER_GAIN if number else FIRST_GAIN) * noise
         good = worthwhile(scored, sigma, least)
-        structure = Structure(domain, [m.clique for m in self.measured])
+        structure = Structure(domain, [*(m.clique for m in self.measured), *merged.zeros])
         for clique in self.model.cliques if self.model is not None else ():
             structure.add(clique)
         limit = self.config.limit // GROWTH ** (looks - 1 - number)
@@ -348,7 +351,12 @@ class _Growing:
         if self.starts is not None:
             measurements += self.starts.measurements(self.measured)
         return self.job.fit(
-            self.merged.domain, measurements, total=max(self.merged.total, 1e-6), stop=stop, warm_start=start
+            self.merged.domain,
+            measurements,
+            total=max(self.merged.total, 1e-6),
+            stop=stop,
+            warm_start=start,
+            zeros=self.merged.zeros,
         )
 
     def finished(self) -> Model:

@@ -8,13 +8,16 @@ value rows follow the 1-way.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..measurement import Request
+from ..model.marginals import marginals
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts.common import any_pair, divided, measure_users, users_share
 from .parts.merged import Merged, effective_cells, merge
@@ -60,17 +63,20 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ones = measure_ones(session, one, weight=alike)
         job.after_ones(ones)
         start = PublicStart.of(job.public)
-        merged = merge(session.domain, ones if start is None else start.ones(ones), self.rare)
+        best = ones if start is None else start.ones(ones)
+        merged = merge(session.domain, best, self.rare, impossible=job.zeros.impossible)
         job.check()
         starts, tree, measured = None, list[Clique](), list[Clique]()
         if start is None:
-            tree = [p for p in spanning_tree(session, merged.ones, choice, merged.codes) if len(p) == 2]
+            estimates = None if not merged.zeros else partial(self.before_pairs, job, merged)
+            pairs_chosen = spanning_tree(session, merged.ones, choice, merged.codes, job.zeros, estimates)
+            tree = [p for p in pairs_chosen if len(p) == 2]
             measured = tree
         else:
             sigma = session.clip / part_mu(session, pair / max(1, len(merged.domain) - 1))
             seen = look_at_pairs(session, merged, start, choice, sigma)
             starts, pair = seen.starts, pair + choice - seen.spent
-            chosen = seen.tree(merged.domain)
+            chosen = seen.tree(merged.domain, job.zeros)
             tree = [c.clique for c in chosen]
             starts.take(tree)
             measured = [c.clique for c in chosen if c.explained <= 0 or c.gain(sigma) > 0]
@@ -80,7 +86,8 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         pairs = session.measure(requests, label="pairs", recode=merged.codes) if requests else []
 
         public = [] if starts is None else starts.measurements(pairs)
-        model = job.fit(merged.domain, [*merged.ones, *pairs, *public], stop=self.stop)
+        answers = [*merged.ones, *pairs, *public]
+        model = job.fit(merged.domain, answers, stop=self.stop, zeros=merged.zeros)
         return Outcome(
             rows=merged.rows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
             measurements=(*users.released, *ones, *pairs),
@@ -95,8 +102,16 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             },
         )
 
-    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
-        return largest_forest(domain, MAX_PAIR_CELLS)
+    def before_pairs(self, job: Job, merged: Merged, pairs: Sequence[Clique]) -> Mapping[Clique, np.ndarray]:
+        """What 1-ways and constraints alone say of pairs."""
+        total = max(merged.total, 1e-6)
+        model = job.fit(merged.domain, list(merged.ones), total=total, stop="noise", zeros=merged.zeros)
+        return marginals(model, pairs, resolve(job.threads))
+
+    def largest_model(
+        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
+    ) -> LargestModel:
+        return largest_forest(domain, MAX_PAIR_CELLS, fixed)
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
         lines = self.outline(domain, public=public, user=user).measurements

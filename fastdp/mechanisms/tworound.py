@@ -19,19 +19,22 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import msgspec
 import numpy as np
 
+from ..codec.possible import impossible, merged_masks
 from ..domain import Clique, Domain
 from ..errors import SchemaError, UsageError
 from ..measurement import Measurement, Request
 from ..model.tree import DEFAULT_MAX_CELLS
 from ..queries import Binned
+from ..schema.constraints import Constraint
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .parts.choose import affordable, strongest
 from .parts.common import any_pair, divided, measure_users, users_share
 from .parts.compress import Compression, Expansion, merge_outside, merge_rare
-from .parts.constraints import Constraint, Region, column_of, merged_masks
 from .parts.merged import ExpandedRows
+from .parts.regions import Region, column_of
 from .parts.sizes import LargestModel, largest_forest, tree_size
 from .parts.tree import MAX_PAIR_CELLS, part_mu, spanning_tree
+from .parts.zeros import Zeros
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
@@ -110,6 +113,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("selection must lie strictly between 0 and 1, extra must be >= 0")
         if self.max_marginal < 1:
             raise ValueError("max_marginal must be at least 1")
+        if any(not c.columns for c in self.constraints):
+            raise ValueError("constraints of a recipe list values of columns; put others into the schema")
         for m in self.listed:
             if loose := set(m.edges) - set(self.keep):
                 raise ValueError(
@@ -121,16 +126,19 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Cells that the model may have."""
         return DEFAULT_MAX_CELLS if self.fit_limit is None else self.fit_limit
 
-    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+    def largest_model(
+        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
+    ) -> LargestModel:
         """Codes are only ever merged, so sizes before that are bounds. What is measured is left out where it
         would make the model too large; 1-ways and the columns of constraints stay whatever their size."""
-        kept = tree_size(domain, [*((a,) for a in domain), *(c.columns for c in self.constraints)])
+        constraints = [*fixed, *(c.columns for c in self.constraints)]
+        kept = tree_size(domain, [*((a,) for a in domain), *constraints])
         if kept.cells > self.limit:
             return kept
         if self.round2 is not None:
             wanted = tree_size(domain, [*kept.cliques, *(m.clique for m in self.listed)])
         elif public is None:
-            wanted = tree_size(domain, [*kept.cliques, *largest_forest(domain, MAX_PAIR_CELLS).cliques])
+            wanted = largest_forest(domain, MAX_PAIR_CELLS, constraints)
         else:
             wanted = LargestModel(self.limit, False)
         return replace(wanted.within(self.limit), exact=False)
@@ -149,12 +157,13 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             [Request((a,), part_mu(session, share)) for a, share in shares.first.items()], "round 1"
         )
         job.after_ones(ones)
-        compression, impossible, inferred = self.compress(session.schema, ones)
+        compression, masks, inferred = self.compress(session.schema, ones, job.zeros.impossible)
         merged = [compression.measurement(m) for m in ones]
-        zeros = compression.zeros(impossible)
+        zeros = compression.zeros(masks)
         job.check()
 
-        wanted = self.choose(session, job, compression, merged, shares.choice)
+        known = Zeros(masks, job.zeros.settled)
+        wanted = self.choose(session, job, compression, merged, shares.choice, known)
         weight = {m.clique: m.weight for m in wanted}
         kept, dropped = affordable(
             compression.domain, list(weight), self.max_marginal, self.limit, list(zeros), weight
@@ -169,7 +178,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 model,
                 whole_total(model.total * users.put_back, job.rows),
                 job.seed,
-                Expansion(compression, frequencies, impossible, job.seed),
+                Expansion(compression, frequencies, masks, job.seed),
             ),
             measurements=(*users.released, *ones, *pairs),
             model=model,
@@ -186,11 +195,11 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def compress(
-        self, schema: Schema, ones: Sequence[Measurement]
+        self, schema: Schema, ones: Sequence[Measurement], zeros: Mapping[Clique, np.ndarray]
     ) -> tuple[Compression, dict[Clique, np.ndarray], dict[str, str]]:
         """(code maps, public constraints over the full codes, the group inferred for each column of
         `regions`)."""
-        masks = [(c.columns, c.impossible(schema)) for c in self.constraints]
+        masks = [*zeros.items(), *((c.columns, impossible(schema, c)) for c in self.constraints)]
         regions = {r.column: r for r in self.regions}
         codes, inferred = {}, {}
         for m in ones:
@@ -201,7 +210,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 codes[name] = merge_outside(~outside)
             elif name not in self.keep:
                 codes[name] = merge_rare(m, self.threshold)
-        return Compression(schema.domain, codes), merged_masks(masks), inferred
+        return Compression(schema.modelled, codes), merged_masks(masks), inferred
 
     def split(self, domain: Domain, users: float, *, public: bool) -> Shares:
         """What is left beside `users` of mu^2, divided among the rounds."""
@@ -213,7 +222,13 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Shares(ones, 0.0, second)
 
     def choose(
-        self, session: Session, job: Job, compression: Compression, ones: Sequence[Measurement], share: float
+        self,
+        session: Session,
+        job: Job,
+        compression: Compression,
+        ones: Sequence[Measurement],
+        share: float,
+        zeros: Zeros,
     ) -> list[Marginal]:
         """Marginals of round 2; `share` of mu^2 pays for a private choice."""
         if self.round2 is not None:
@@ -222,7 +237,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             strength = job.public.associations(compression.codes, self.max_marginal)
             pairs = strongest(compression.domain, strength, self.extra, self.limit)
         else:
-            pairs = spanning_tree(session, ones, share, compression.codes)
+            pairs = spanning_tree(session, ones, share, compression.codes, zeros)
         return [Marginal(clique=p) for p in pairs if len(p) == 2]
 
     def measure_round2(
@@ -238,7 +253,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """UsageError naming field and column where the recipe does not fit the schema."""
         for m in self.listed:
             try:
-                schema.domain.check(m.clique)
+                schema.modelled.check(m.clique)
             except SchemaError as error:
                 raise UsageError(f"tworound, field 'round2': {error}") from None
             for name, edges in m.edges.items():
@@ -254,6 +269,10 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for constraint in self.constraints:
             for name in constraint.columns:
                 column_of(schema, name, "constraints")
+            try:
+                impossible(schema, constraint)
+            except SchemaError as error:
+                raise UsageError(f"tworound, field 'constraints': {error}") from None
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
         """With pairs of all sizes in place of those that round 2 is going to choose."""

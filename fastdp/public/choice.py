@@ -24,7 +24,7 @@ def associations(
     recoded columns."""
     from ..engines.truth import marginals
 
-    domain = table.schema.domain.recoded(recode or {})
+    domain = table.schema.modelled.recoded(recode or {})
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_cells]
     strength: dict[Clique, float] = {}
     for start, stop in batches([domain.cells(p) for p in pairs]):
@@ -40,7 +40,7 @@ def choose_outer(table: Table, ways: int = 3, max_cells: int = 200_000) -> list[
     """Outer marginals of up to `ways` attributes; see `grow`."""
     from ..engines.truth import marginals
 
-    domain = table.schema.domain
+    domain = table.schema.modelled
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_cells]
     counts = marginals(table, pairs, clip=None)
     return grow(domain, {p: mutual_information(counts[p]) for p in pairs}, ways, max_cells)

@@ -116,7 +116,7 @@ class Session:
         """`first_step`, `released`: steps of this part that came before, and what they released. `about`:
         public facts that belong to every question besides what is asked."""
         self.schema: Schema = engine.schema
-        self.domain: Domain = engine.schema.domain
+        self.domain: Domain = engine.schema.modelled
         self.unit, self.cap = unit, cap
         self.__clip, self.__choosing = clip, choosing
         self.__choice: dict | None = None

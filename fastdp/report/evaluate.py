@@ -92,6 +92,8 @@ def evaluate(
         correlation mean, max, columns, truth, synthetic, difference (matrices; left out with < 2 ordered
                     columns)
         association the same with Cramer's V
+        constraints synthetic (rows that break one), broken (constraint, truth, synthetic: rows that
+                    break it); where the schema has constraints
         coverage    missing, invented (shares of distinct values), columns
         utility     score, target, model, measure, synthetic, truth, constant
         baselines   {"1 % sample": {"deid2": {...}, "kmarginal": {...}, "tv1": ..., "tv2": ...}, ...}: the

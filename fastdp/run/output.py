@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._util.threads import resolve
+from ..codec.possible import known
+from ..codec.violations import broken_codes
 from ..errors import RunError, UsageError
 from ..mechanisms.parts.common import ModelRows
 from ..public import ids
@@ -88,7 +90,8 @@ class Output:
 
     def arrow_schema(self) -> pa.Schema:
         names = self.rows.columns
-        empty = {name: np.empty(0, np.uint32) for name in (self.schema.domain if names is None else names)}
+        names = tuple(self.schema.modelled) if names is None else names
+        empty = known(self.schema).complete({name: np.empty(0, np.uint32) for name in names})
         owner = np.empty(0, np.uint32) if self._has_user else None
         counts = None if self.outcome.counts is None else np.empty(0, np.int64)
         return self._decode(empty, owner, 0, 0, counts).schema
@@ -192,7 +195,7 @@ class Output:
 
     def _draw(self, pool, start: int, stop: int, reporter) -> list:
         """The codes of a block's shards."""
-        futures = [pool.submit(self.rows.shard, i) for i in range(start, stop)]
+        futures = [pool.submit(self._shard, i) for i in range(start, stop)]
         block = []
         for i, future in enumerate(futures, start):
             block.append(future.result())
@@ -200,6 +203,18 @@ class Output:
                 reporter.check()
                 reporter.update("sample", (i + 1) / self.shards)
         return block
+
+    def _shard(self, i: int) -> dict[str, np.ndarray]:
+        """The codes of a shard, with those of columns that follow from others. RunError where a row breaks a
+        constraint of the schema: nothing like it is ever written."""
+        codes = known(self.schema).complete(self.rows.shard(i))
+        broken = broken_codes(self.schema, codes)
+        if broken:
+            listed = ", ".join(f"{n + 1} ({self.schema.constraints[n].text})" for n in broken)
+            raise RunError(
+                f"rows came out that break constraint {listed}: a fault of fastdp, please report it"
+            )
+        return codes
 
     def _owners(self, block: list, start: int) -> Sequence[np.ndarray | None]:
         """User numbers of the rows of each shard; users are assigned over the whole block at once."""

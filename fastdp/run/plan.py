@@ -14,6 +14,7 @@ from ..domain import Clique
 from ..errors import ModelTooLargeError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.parts.common import users_share
+from ..mechanisms.parts.zeros import check_possible
 from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
 from ..privacy.statement import least_threshold
@@ -35,6 +36,7 @@ from .stopping import plan_note
 if TYPE_CHECKING:
     from ..mechanisms.base import Config, Outline
     from ..mechanisms.parts.sizes import LargestModel
+    from ..mechanisms.parts.zeros import Zeros
     from ..schema import Schema
     from ..tables.table import Table
 
@@ -197,20 +199,20 @@ def plan(
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)
     bound = resolve_clip(config.clip, schema)
     config.check_names(schema)
-    config.check(schema)
+    zeros = config.check_all(schema)
     pure = config.pure
     check_askable(asked, pure=pure or delta == 0, unit=config.unit)
     whole = mu_of(epsilon, less(delta, costs.keys_delta) if costs.keys_delta else delta,
                   "laplace" if pure else config.calibration)  # fmt: skip
     mu = whole * math.sqrt(1 - costs.share)
-    outline = config.outline(schema.domain, public=public is not False, user=schema.user is not None)
+    outline = config.outline(schema.modelled, public=public is not False, user=schema.user is not None)
     lines = []
     for p in outline.measurements:
         sigma = bound / (mu * math.sqrt(p.weight))
         if p.cap is not None:
             sigma = users_sigma(p.cap, p.share, epsilon if pure else mu, pure)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
-    largest, too_large = _largest(config, schema, public, outline)
+    largest, too_large = _largest(config, schema, public, outline, zeros)
     cells = largest.cells
     workers = resolve(threads)
     width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
@@ -239,7 +241,12 @@ def plan(
         int(max(data, after) + 150e6),
         seconds,
         rows,
-        (*outline.notes, *_drowned(config, schema, outline, mu, bound, rows), plan_note(config)),
+        (
+            *outline.notes,
+            *_constrained(schema, zeros),
+            *_drowned(config, schema, outline, mu, bound, rows),
+            plan_note(config),
+        ),
         0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / whole),
         *_clip(public, bound, mu, config, schema, outline, rows),
         model_exact=largest.exact,
@@ -259,7 +266,7 @@ def _clip(
     table = None if isinstance(public, bool) or public.user is None else public
     if table is None and not chosen:
         return None, None, (), None
-    clip_criteria = config.clip_criteria(schema.domain, **facts)
+    clip_criteria = config.clip_criteria(schema.modelled, **facts)
     noise = unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
     lost, suggested, costs = None, None, {}
     if table is not None and (clip_criteria or not outline.measurements):  # else only users are counted
@@ -305,21 +312,37 @@ def _drowned(
 
 
 def _largest(
-    config: Config, schema: Schema, public: Table | bool, outline: Outline
+    config: Config, schema: Schema, public: Table | bool, outline: Outline, zeros: Zeros
 ) -> tuple[LargestModel, str]:
     """(the largest model that may come out, why the run would be refused for it)."""
     from ..mechanisms.parts.sizes import check_size, tree_size
     from ..public.data import PublicTable
 
+    domain, fixed = schema.modelled, zeros.cliques
     if public is True:  # what public data would choose is not known without it
-        largest = tree_size(schema.domain, outline.cliques)
+        largest = tree_size(domain, [*outline.cliques, *fixed])
     else:
-        largest = config.largest_model(schema.domain, None if public is False else PublicTable(public))
+        largest = config.largest_model(domain, None if public is False else PublicTable(public), fixed)
     try:
-        check_size(largest, schema.domain, config.fit_limit)
+        check_size(largest, domain, config.fit_limit)
     except ModelTooLargeError as error:
         return largest, str(error)
+    check_possible(schema)
     return largest, ""
+
+
+def _constrained(schema: Schema, zeros: Zeros) -> tuple[str, ...]:
+    """What constraints add to the model and take out of it."""
+    from ..mechanisms.parts.sizes import tree_size
+
+    derived = [name for name in schema.domain if name not in schema.modelled]
+    notes = [f"{', '.join(derived)}: derived when rows are written, not modelled"] if derived else []
+    if zeros.cliques:
+        held = tree_size(schema.modelled, zeros.cliques)
+        alone = sum(n for a, n in schema.modelled.items() if not any(a in c for c in zeros.cliques))
+        listed = ", ".join(" x ".join(c) for c in zeros.cliques[:6]) + (" ..." if zeros.cliques[6:] else "")
+        notes.append(f"constraints keep {listed} together in the model, {held.cells - alone:,} cells")
+    return tuple(notes)
 
 
 def public_table(

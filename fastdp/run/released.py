@@ -291,6 +291,39 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
         yield "ledger: schema.json is not the finished schema that the run released"
 
 
+def constraint_problems(folder: Path) -> Iterator[str]:
+    """Where rows break the constraints of `schema.json`."""
+    from ..codec.violations import count_violations
+    from ..schema import Schema
+
+    path = folder / "schema.json"
+    if path.is_symlink() or not path.is_file():
+        return
+    schema = Schema.load(path.absolute())
+    if not schema.constraints:
+        return
+    import pyarrow.parquet as pq
+
+    totals = dict.fromkeys(range(len(schema.constraints)), 0)
+    parts = [folder / "synthetic.parquet", *sorted((folder / "synthetic").glob("*.parquet"))]
+    wanted = {column.source for column in schema.columns.values()}
+    for part in parts:
+        if part.is_symlink() or part.parent.is_symlink() or not part.is_file():
+            continue
+        with pq.ParquetFile(part) as file:
+            groups = [file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)]
+            if max(groups, default=0) > UNPACKED:
+                yield f"{part.name} has row groups of more than {UNPACKED:,} bytes: its rows were not checked"
+                continue
+            names = [name for name in file.schema_arrow.names if name in wanted]
+            for batch in file.iter_batches(1 << 17, columns=names):
+                for number, count in count_violations(schema, batch).items():
+                    totals[number] += count
+    for number, count in totals.items():
+        if count:
+            yield f"{count:,} rows break constraint {number + 1} ({schema.constraints[number].text})"
+
+
 def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]) -> Iterator[str]:
     """Where `model.fastdp` cannot be read, names marginals that no release measured and that the statement
     does not say to rest on public data, or says another thing about its noise than the statement."""

@@ -21,6 +21,7 @@ from ..errors import RunError, StoppedEarly, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Job, Outcome, go_on
 from ..mechanisms.parts.sizes import check_size
+from ..mechanisms.parts.zeros import Zeros, check_possible
 from ..privacy.clip import PRIVATE, choice_bound
 from ..privacy.statement import statement_hashes
 from ..privacy.statement import write as write_statement
@@ -201,7 +202,7 @@ class Work:
             self.schema = reserved.learn(source, engine, self.reporter.check)
         self.configs = [self.recipe.config(e).resolved(self.schema, e, self.delta) for e in self.epsilons]
         for config in self.configs:
-            config.check(self.schema)
+            config.check_all(self.schema)
 
     def _prepare(self, public: Any) -> PublicTable | Saved | None:
         """Reads the public data and raises every error that can be found without the private data."""
@@ -221,9 +222,9 @@ class Work:
                     )
                 if public_data is not None and config.ids.source in ("auto", "public"):
                     public_data.check_habits()
-            check_size(
-                config.largest_model(self.schema.domain, public_data), self.schema.domain, config.fit_limit
-            )
+            domain, fixed = self.schema.modelled, Zeros.of(self.schema).cliques
+            check_size(config.largest_model(domain, public_data, fixed), domain, config.fit_limit)
+        check_possible(self.schema)
         return public_data
 
     def _measure_and_make(self, reserved, source, public, public_data, folder, sample_seed) -> list[Run]:
@@ -274,6 +275,8 @@ class Work:
             "limits": self.configs[i].limits_used(),
             **outcome.details,
         }
+        if derived := [name for name in self.schema.domain if name not in self.schema.modelled]:
+            mechanism["derived"] = derived
         statement = reserved.statement(
             mechanism=mechanism,
             public_data=[] if public is None else [public_entry(public, self._relabel)],
@@ -347,6 +350,7 @@ class Work:
             # What the first epsilon's answers let pass goes on at all of them: their charges would not come
             # back.
             after_ones=go_on if self.go_on or i else partial(stop_if_empty, self.schema, learnt),
+            zeros=Zeros.of(self.schema),
         )
 
     def _public(self, public: Any) -> PublicTable | Saved | None:

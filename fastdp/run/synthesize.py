@@ -248,7 +248,7 @@ def synthesize(
     for config in configs:
         resolve_clip(config.clip, schema)
         config.check_names(likely)
-        config.check(likely)
+        config.check_all(likely)
     work = Work(
         schema=schema,
         recipe=recipe,

@@ -1,9 +1,10 @@
 """`fastdp verify DIR`: does a released folder hold what its statement says, and nothing else?
 
 It recomputes epsilon from the statement's own figures; checks the hash of every file; refuses files that are
-not for release; compares measurements, schema and model with the statement. With the run's ledger it also
-compares the hash of every noisy answer, and of the statement itself, with what the ledger holds. Without one,
-a folder that was forged consistently cannot be told from a true one, and the verdict says so.
+not for release; compares measurements, schema and model with the statement, and rows with the schema's
+constraints. With the run's ledger it also compares the hash of every noisy answer, and of the statement
+itself, with what the ledger holds. Without one, a folder that was forged consistently cannot be told from a
+true one, and the verdict says so.
 
 A folder may be hostile: no content of it ends in another exception than RunError.
 """
@@ -24,6 +25,7 @@ from ..privacy.ledger import Ledger
 from .released import (
     Answered,
     choice_problems,
+    constraint_problems,
     found_problems,
     guarded,
     ledger_answer_problems,
@@ -237,6 +239,8 @@ def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -
     problems = guarded("the measurements", answers)
     problems += guarded("what was found", found)
     problems += guarded("schema.json", lambda: schema_problems(folder, statement))
+    if any(os.path.lexists(folder / name) for name in ROWS):
+        problems += guarded("the constraints", lambda: constraint_problems(folder))
     return problems + guarded("model.fastdp", model)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from .._util.files import as_path
 from ..errors import SchemaError, nearest
-from . import dtypes, epoch
+from . import constraints, dtypes, epoch
 from .columns import MAX_CODES, Categorical, Column, Integer, Numeric, Policy, Tail, fail
 from .derived import Derived, Timestamp, Transform
 from .dialect import Dialect
@@ -367,7 +367,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `Schema`, as keyword arguments, of a whole document."""
     if not isinstance(plain, Mapping):
         raise SchemaError(f"a schema is a table with [columns], got {_kind(plain)}")
-    keys = ("fastdp", "name", "provenance", "user", "dialect", "columns", "outputs")
+    keys = ("fastdp", "name", "provenance", "user", "dialect", "columns", "outputs", "constraints")
     for key in plain:
         if key not in keys:
             raise SchemaError(f"schema, field {key!r}: unknown{_hint(str(key), keys)}")
@@ -406,6 +406,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
         "provenance": plain.get("provenance", ""),
         "outputs": {name: _output(name, item) for name, item in outputs.items()},
         "dialect": Dialect.from_plain(plain.get("dialect", {})),
+        "constraints": constraints.parse(plain.get("constraints", ())),
     }
 
 

@@ -18,9 +18,11 @@ from typing import Any
 from .._util.html import text_html
 from ..domain import Domain
 from ..errors import SchemaError, UsageError
+from . import constraints as public_knowledge
 from . import document, importers, sdv
 from .builtin import nist
 from .columns import Column
+from .constraints import Constraint
 from .derived import Derived, shifts_per_day
 from .dialect import Dialect
 from .document import FORMAT, Field, Output
@@ -35,6 +37,8 @@ class Schema:
     `fields` are the source columns by name, as in the file; `columns` the code columns they become
     (a derived field has several), and `domain` their numbers of codes. `null_user` says what a null user
     id means: `drop` the row, or `own`: each such row is a user of its own. `dialect` is that of text files.
+    `constraints` say which rows can occur (docs/constraints.md); `modelled` is the domain without those
+    columns that follow from others and are derived when rows are written.
     """
 
     fields: Mapping[str, Field]
@@ -46,6 +50,7 @@ class Schema:
     provenance: str = ""
     outputs: Mapping[str, Output] = field(default_factory=dict)
     dialect: Dialect = field(default_factory=Dialect)
+    constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -68,6 +73,8 @@ class Schema:
                     f"output {extra.name!r}, field 'from': no shift column {extra.of!r} (its codes are the "
                     "equal shifts of a week, so 7 times a divisor of 24)"
                 )
+        if self.constraints:
+            public_knowledge.check(self)
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -107,6 +114,12 @@ class Schema:
         """Number of codes of every column, with null and overflow codes where the policy has them."""
         return Domain({name: column.size for name, column in self.columns.items()})
 
+    @cached_property
+    def modelled(self) -> Domain:
+        """The domain of a model: all columns but those that are derived from others when rows are written."""
+        derived = public_knowledge.not_modelled(self)
+        return Domain({name: size for name, size in self.domain.items() if name not in derived})
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.digest() == other.digest()
 
@@ -126,23 +139,19 @@ class Schema:
         return f"Schema({self.name!r}, {len(self.columns)} columns, {whose})"
 
     def select(self, names: Iterable[str]) -> Schema:
-        """The schema of these code columns only (the fields they come from), in the schema's order."""
+        """The schema of these code columns only (the fields they come from), in the schema's order, with the
+        constraints that are about them alone."""
         wanted = set(self.domain.check(tuple(names)))
         owners = {getattr(self.columns[n], "of", None) or n for n in wanted}
         fields = {k: f for k, f in self.fields.items() if k in owners}
         kept = {c.name for f in fields.values() for c in (f.parts if isinstance(f, Derived) else (f,))}
         outputs = {k: o for k, o in self.outputs.items() if o.of in kept}
-        return Schema(
-            fields,
-            self.user,
-            self.max_rows_per_user,
-            self.null_user,
-            self.user_dtype,
-            self.name,
-            self.provenance,
-            outputs,
-            self.dialect,
-        )
+        held = [c for c in self.constraints if set(public_knowledge.columns_of(self, c)) <= kept]
+        return replace(self, fields=fields, outputs=outputs, constraints=tuple(held))
+
+    def with_constraints(self, constraints: Iterable[Constraint | Mapping[str, Any]]) -> Schema:
+        """The same schema with these constraints, in place of any it has; each as in the file."""
+        return replace(self, constraints=public_knowledge.parse(list(constraints)))
 
     def with_dialect(self, dialect: Dialect | Mapping[str, Any] | None) -> Schema:
         """The same schema with another dialect of text files; None: this one."""
@@ -162,6 +171,7 @@ class Schema:
                 continue
             policies = f"null: {_policy(c.null)}, overflow: {_policy(c.overflow)}"
             lines.append(f"  {name:<{width}}  {c.kind:<11} {c.size:>7} codes  {c.dtype:<8} {policies}")
+        lines += [f"  constraint {i}: {c.text}" for i, c in enumerate(self.constraints, 1)]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,6 +194,8 @@ class Schema:
         plain["columns"] = {name: item.to_plain() for name, item in self.fields.items()}
         if self.outputs:
             plain["outputs"] = {name: o.to_plain() for name, o in self.outputs.items()}
+        if self.constraints:
+            plain["constraints"] = [c.to_plain() for c in self.constraints]
         return plain
 
     def digest(self) -> str:

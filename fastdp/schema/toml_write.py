@@ -68,10 +68,11 @@ def document(
     learnt: bool = False,
     before_columns: Sequence[str] = (),
 ) -> str:
-    """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*], [outputs.*].
-    `head`, `before_columns`: lines of comment; `learnt`: marks what a draft took from the data."""
+    """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*], [outputs.*],
+    [[constraints]]. `head`, `before_columns`: comments; `learnt`: marks what a draft took from data."""
     out = [f"# {line}" for line in head]
-    out += [f"{_key(k)} = {_value(v)}" for k, v in plain.items() if not isinstance(v, Mapping)]
+    scalars = {k: v for k, v in plain.items() if not isinstance(v, Mapping) and k != "constraints"}
+    out += [f"{_key(k)} = {_value(v)}" for k, v in scalars.items()]
     for key in ("user", "dialect"):
         if key in plain:
             out += ["", f"[{key}]", *(f"{_key(k)} = {_value(v)}" for k, v in plain[key].items())]
@@ -83,6 +84,8 @@ def document(
             out += ["", f"[{key}.{_key(name)}]"]
             for k, v in table.items():
                 out += _marked(f"{_key(k)} = {_value(v)}") if k in marked else [f"{_key(k)} = {_value(v)}"]
+    for table in plain.get("constraints", ()):
+        out += ["", "[[constraints]]", *(f"{_key(k)} = {_value(v)}" for k, v in table.items())]
     return "\n".join(out) + "\n"
 
 

@@ -10,15 +10,17 @@ import pyarrow as pa
 import pytest
 
 import fastdp
+from fastdp.codec.possible import impossible
 from fastdp.domain import Domain
-from fastdp.errors import UsageError
+from fastdp.errors import SchemaError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import recipe
 from fastdp.mechanisms.parts.choose import affordable, strongest
-from fastdp.mechanisms.parts.constraints import Constraint, Region
+from fastdp.mechanisms.parts.regions import Region
 from fastdp.mechanisms.tworound import Marginal, TwoRound, normalised
 from fastdp.model.tree import junction_tree
 from fastdp.schema import Schema
+from fastdp.schema.constraints import Constraint
 from fastdp.simulate.census_world import census_cities
 from fastdp.tables.table import Table
 
@@ -237,12 +239,12 @@ def test_constraints_and_supports_hold_in_every_row(epsilon):
 def test_lists_of_combinations():
     _, schema, _ = people(1)
     pairs = [[1, 100], [1, 101], [2, 200]]
-    allowed = Constraint(columns=("general", "detailed"), allowed=pairs).impossible(schema)
+    allowed = impossible(schema, Constraint(columns=("general", "detailed"), allowed=pairs))
     assert (~allowed).sum() == 3 and not allowed[0, :2].any() and not allowed[1, 3]
-    forbidden = Constraint(columns=("general", "detailed"), forbidden=pairs).impossible(schema)
+    forbidden = impossible(schema, Constraint(columns=("general", "detailed"), forbidden=pairs))
     assert (forbidden == ~allowed).all()
-    with pytest.raises(UsageError, match="not in its public domain"):
-        Constraint(columns=("general",), allowed=[[77]]).impossible(schema)
+    with pytest.raises(SchemaError, match="not in its public domain"):
+        impossible(schema, Constraint(columns=("general",), allowed=[[77]]))
     for wrong in (
         {"columns": ("a", "b")},
         {"columns": ("a", "b"), "divide": 0},
@@ -259,10 +261,10 @@ def test_nulls_combine_with_everything():
         "d": {"kind": "integer", "dtype": "int64", "min": 0, "max": 29, "null": "code", "overflow": "code"},
     }
     schema = Schema.from_dict({"name": "n", "columns": columns})
-    mask = Constraint(columns=("g", "d"), divide=10).impossible(schema)
+    mask = impossible(schema, Constraint(columns=("g", "d"), divide=10))
     assert mask.shape == (4, 32) and not mask[3].any() and not mask[:, 30:].any()
     assert (mask[:3, :30].sum(axis=0) == 2).all()
-    listed = Constraint(columns=("g", "d"), allowed=[[0, 0]]).impossible(schema)
+    listed = impossible(schema, Constraint(columns=("g", "d"), allowed=[[0, 0]]))
     assert not listed[3].any() and not listed[:, 30:].any() and listed[:3, :30].sum() == 89
 
 

@@ -32,11 +32,26 @@ def merge_rare(measured: Measurement, rare: float) -> np.ndarray:
     return merge_outside(measured.values >= rare * np.sqrt(measured.variances))
 
 
-def merge_outside(keep: np.ndarray) -> np.ndarray:
-    """Code -> bin: each code to keep has its own, in order; all others share the last one."""
+def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.ndarray:
+    """Code -> bin: each code to keep has its own, in order; all others share the last one, or with `classes`
+    (a number of each code) the last ones, one for each class."""
     bins = np.full(keep.size, int(keep.sum()), np.int64)
     bins[keep] = np.arange(int(keep.sum()))
+    if classes is not None and not keep.all():
+        bins[~keep] += np.unique(classes[~keep], return_inverse=True)[1]
     return bins
+
+
+def alike(impossible: Mapping[Clique, np.ndarray], name: str) -> np.ndarray | None:
+    """A number for each code of a column, equal where every constraint treats two codes alike; None where no
+    constraint names the column. Codes merged only with such as are alike commute with the zeros: a merged
+    combination is impossible if any combination behind it is, and then all are."""
+    masks = [(c, m) for c, m in impossible.items() if name in c]
+    if not masks:
+        return None
+    rows = [np.moveaxis(m, c.index(name), 0).reshape(m.shape[c.index(name)], -1) for c, m in masks]
+    packed = np.packbits(np.concatenate(rows, axis=1), axis=1)
+    return np.unique(packed, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 @dataclass(frozen=True, eq=False)

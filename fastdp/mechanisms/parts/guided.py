@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ...domain import Domain
+from ...domain import Clique, Domain
 from ..base import Config, Public
 from . import limits
-from .sizes import LargestModel
+from .sizes import LargestModel, fixed_size
 
 
 class Guided(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +37,11 @@ class Guided(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def limits_used(self) -> dict[str, Any]:
         return {"max_cells": self.limit, "memory": self.memory, "deadline": self.deadline}
 
-    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
-        """What is chosen keeps within `max_cells`, or adds nothing to the 1-ways, which are always there."""
-        return LargestModel(max(self.limit, sum(domain.values())), False)
+    def largest_model(
+        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
+    ) -> LargestModel:
+        """What is chosen keeps within `max_cells`, or adds nothing to the 1-ways, which are always there.
+        Cliques of constraints are there as well, and must keep within it."""
+        limit = max(self.limit, sum(domain.values()))
+        too_large = fixed_size(domain, [(a,) for a in domain], fixed, limit)
+        return LargestModel(limit, False) if too_large is None else too_large

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Self
@@ -21,7 +21,7 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.adjust import onto_simplex
 from .common import ModelRows
-from .compress import Compression, Expansion, merge_outside
+from .compress import Compression, Expansion, alike, merge_outside
 from .tree import estimate_total
 
 if TYPE_CHECKING:
@@ -39,13 +39,15 @@ values as that allows."""
 class Merged:
     """`ones`: the 1-ways over merged codes; `shape`: over all codes, rows >= 0 that add up to `total`;
     `given_up`: values of each column that were merged, though not rare, to keep all pairs within
-    `PAIR_CELLS`."""
+    `PAIR_CELLS`; `zeros`: impossible combinations of merged codes. Values are merged only with such as
+    constraints treat alike, so that the zeros are exact and each column expands by itself."""
 
     compression: Compression
     ones: tuple[Measurement, ...]
     shape: Mapping[str, np.ndarray]
     total: float
     given_up: Mapping[str, int]
+    zeros: Mapping[Clique, np.ndarray] = field(default_factory=dict)
 
     @property
     def domain(self) -> Domain:
@@ -99,21 +101,32 @@ class ExpandedRows(ModelRows):
         return other
 
 
-def merge(domain: Domain, ones: Sequence[Measurement], rare: float, most: int = PAIR_CELLS) -> Merged:
-    """Merges what is rare in the 1-ways (one measurement per column, over all its codes)."""
+def merge(
+    domain: Domain,
+    ones: Sequence[Measurement],
+    rare: float,
+    most: int = PAIR_CELLS,
+    impossible: Mapping[Clique, np.ndarray] | None = None,
+) -> Merged:
+    """Merges what is rare in the 1-ways (one measurement per column, over all its codes). `impossible`:
+    public constraints over the codes."""
+    impossible = impossible or {}
+    classes = {a: alike(impossible, a) for a in domain}
     total = estimate_total(ones)
     shape = {m.clique[0]: onto_simplex(m.values, total) for m in ones}
     keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}
-    limit = largest_within({a: int(k.sum()) + 1 for a, k in keep.items()}, most)
+    others = {a: 1 if c is None else int(c.max()) + 1 for a, c in classes.items()}
+    limit = largest_within({a: int(k.sum()) + others[a] for a, k in keep.items()}, most)
     given_up = {}
     for a, kept in keep.items():
-        if kept.sum() + 1 > limit:
+        if kept.sum() + others[a] > limit:
             order = np.argsort(-shape[a], kind="stable")
-            lost = order[kept[order]][limit - 1 :]
+            lost = order[kept[order]][max(0, limit - others[a]) :]
             kept[lost] = False
             given_up[a] = len(lost)
-    compression = Compression(domain, {a: merge_outside(k) for a, k in keep.items()})
-    return Merged(compression, tuple(compression.measurement(m) for m in ones), shape, total, given_up)
+    compression = Compression(domain, {a: merge_outside(k, classes[a]) for a, k in keep.items()})
+    merged = tuple(compression.measurement(m) for m in ones)
+    return Merged(compression, merged, shape, total, given_up, compression.zeros(impossible))
 
 
 def largest_within(sizes: Mapping[str, int], most: int) -> int:

@@ -11,11 +11,12 @@ from ...model.grow import grow
 from .looks import Candidate, candidates, forest
 from .merged import Merged, all_pairs
 from .publicstart import PublicStart, Starts
-from .tree import MAX_PAIR_CELLS, part_mu
+from .tree import MAX_PAIR_CELLS, Joining, part_mu
 
 if TYPE_CHECKING:
     from ...domain import Domain
     from ...release.gateway import Session
+    from .zeros import Zeros
 
 MAX_CANDIDATES = 1 << 14
 LOOK = 0.5
@@ -35,15 +36,23 @@ class PairsSeen:
         """How far the pair is from independence, in rows, by the look."""
         return c.explained + c.distance
 
-    def tree(self, domain: Domain) -> list[Candidate]:
-        """A maximum spanning forest."""
-        return forest(sorted(self.pairs, key=lambda c: -self.strength(c)), domain)
+    def tree(self, domain: Domain, zeros: Zeros | None = None) -> list[Candidate]:
+        """A maximum spanning forest; of pairs beside constraints as `tree.Joining` has it."""
+        ordered = sorted(self.pairs, key=lambda c: -self.strength(c))
+        if zeros is None or not zeros.cliques:
+            return forest(ordered, domain)
+        joining = Joining(domain, zeros)
+        return [c for c in ordered if joining.take(c.clique)]
 
-    def outer(self, domain: Domain, ways: int, max_cells: int) -> list[Clique]:
+    def outer(self, domain: Domain, ways: int, max_cells: int, zeros: Zeros | None = None) -> list[Clique]:
         """Marginals of up to `ways` columns grown of the pairs whose start is believed, and joined by the
-        strongest of the other pairs; columns that no pair joins by themselves."""
+        strongest of the other pairs; columns that no pair joins by themselves. Beside constraints pairs
+        alone, so that no loop comes about through these."""
         from scipy.cluster.hierarchy import DisjointSet
 
+        if zeros is not None and zeros.cliques:
+            chosen = [c.clique for c in self.tree(domain, zeros)]
+            return [*chosen, *((a,) for a in domain if not any(a in p for p in chosen))]
         believed = {c.clique: self.strength(c) for c in self.pairs if c.explained > 0}
         grown = grow(domain, believed, ways, max_cells) if believed else []
         joined = DisjointSet(domain)

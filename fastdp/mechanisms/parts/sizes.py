@@ -4,7 +4,7 @@ built."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from ...domain import Clique, Domain
@@ -16,11 +16,12 @@ from ...model.tree import DEFAULT_MAX_CELLS, NO_LIMIT, junction_tree
 class LargestModel:
     """An upper bound on the `cells` of a run's largest table (the junction tree of its model, or its
     histogram of users; 0: it has neither), `exact` where the structure is known beforehand, and the `cliques`
-    behind it."""
+    behind it. `limit`: a limit of its own that it must keep within."""
 
     cells: int = 0
     exact: bool = True
     cliques: tuple[Clique, ...] = ()
+    limit: int | None = None
 
     def within(self, max_cells: int) -> LargestModel:
         """The same where a mechanism leaves out what would make its model larger than `max_cells`."""
@@ -35,12 +36,15 @@ def tree_size(domain: Domain, cliques: Sequence[Sequence[str]]) -> LargestModel:
     return LargestModel(junction_tree(domain, asked, NO_LIMIT).cells, True, asked)
 
 
-def largest_forest(domain: Domain, max_pair: int) -> LargestModel:
-    """The largest model of a spanning forest of pairs of at most `max_pair` cells each, whichever are chosen.
+def largest_forest(domain: Domain, max_pair: int, fixed: Sequence[Clique] = ()) -> LargestModel:
+    """The largest model of a spanning forest of pairs of at most `max_pair` cells each, whichever are chosen,
+    beside the cliques that are `fixed`; pairs join columns that neither these nor other pairs join, or lie
+    within a fixed clique and cost nothing.
 
     A forest of pairs is its own junction tree, so its model has the sum of the pairs' cells (and of the
     attributes no pair names). Forests are the independent sets of the graphic matroid, where Kruskal's greedy
-    choice of the largest pair first gives a basis of the largest sum.
+    choice of the largest pair first gives a basis of the largest sum; with fixed cliques contracted it is a
+    graphic matroid again, and each pair is a bridge, so that nothing is filled in.
     """
     group = {a: a for a in domain}
 
@@ -52,19 +56,37 @@ def largest_forest(domain: Domain, max_pair: int) -> LargestModel:
 
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_pair]
     chosen: list[Clique] = []
+    for clique in fixed:
+        for a in clique[1:]:
+            group[root(a)] = root(clique[0])
     for a, b in sorted(pairs, key=domain.cells, reverse=True):
         if root(a) != root(b):
             group[root(a)] = root(b)
             chosen.append((a, b))
-    joined = {a for p in chosen for a in p}
-    cliques = (*chosen, *((a,) for a in domain if a not in joined))
+    inside = {a for clique in fixed for a in clique}
+    joined = inside | {a for p in chosen for a in p}
+    held = Domain({a: n for a, n in domain.items() if a in inside})
+    kept = junction_tree(held, fixed, NO_LIMIT).cliques if held else ()
+    cliques = (*kept, *chosen, *((a,) for a in domain if a not in joined))
     return LargestModel(sum(map(domain.cells, cliques)), False, cliques)
+
+
+def fixed_size(
+    domain: Domain, cliques: Sequence[Clique], fixed: Sequence[Clique], limit: int
+) -> LargestModel | None:
+    """The junction tree of what is measured in any case (`cliques`) and of constraints, where that alone is
+    above a mechanism's own limit; None where it is not."""
+    if not fixed:
+        return None
+    least = tree_size(domain, [*cliques, *fixed])
+    return replace(least, limit=limit) if least.cells > limit else None
 
 
 def check_size(largest: LargestModel, domain: Domain, max_cells: int | None) -> None:
     """ModelTooLargeError, before anything is reserved, where a run could end with a larger model than
     `max_cells` (None: the default of `fit`)."""
     limit = DEFAULT_MAX_CELLS if max_cells is None else max_cells
+    limit = limit if largest.limit is None else min(limit, largest.limit)
     if largest.cells <= limit:
         return
     if largest.exact and len(largest.cliques) > 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +24,7 @@ from .portions import divided_by
 
 if TYPE_CHECKING:
     from ...release.gateway import Session
+    from .zeros import Zeros
 
 SPLIT = 0.5
 """Of what a private choice of pairs may cost, this share of mu^2 goes to the 1-ways it judges by."""
@@ -67,13 +68,61 @@ def pair_shares(share: float) -> tuple[float, float]:
 
 
 def private_pairs(
-    session: Session, share: float, after_ones: Callable[[Sequence[Measurement]], None]
+    session: Session,
+    share: float,
+    after_ones: Callable[[Sequence[Measurement]], None],
+    zeros: Zeros | None = None,
 ) -> tuple[list[Clique], list[Measurement]]:
     """A spanning tree of pairs and the 1-ways it was chosen by, for `share` of mu^2 in all."""
     for_ones, for_choice = pair_shares(share)
     ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
     after_ones(ones)
-    return spanning_tree(session, ones, for_choice), ones
+    return spanning_tree(session, ones, for_choice, zeros=zeros), ones
+
+
+class Joining:
+    """Columns as pairs join them. Those that constraints join count as joined, so that no loop comes about
+    through them; a pair within one of their cliques may be taken as long as no pairs join its columns, since
+    it makes the model no larger, unless one of its columns follows from the other."""
+
+    def __init__(self, domain: Domain, zeros: Zeros | None):
+        from scipy.cluster.hierarchy import DisjointSet
+
+        self._domain = domain
+        self._fixed = [frozenset(c) for c in zeros.cliques] if zeros is not None else []
+        self._settled = list(zeros.settled) if zeros is not None else []
+        self._links = [p for c in (zeros.cliques if zeros is not None else ()) for p in pairwise(c)]
+        self._joined, self._measured = DisjointSet(domain), DisjointSet(domain)
+        for a, b in [*self._links, *self._settled]:
+            self._joined.merge(a, b)
+        for a, b in self._settled:
+            self._measured.merge(a, b)
+
+    def _inside(self, pair: Clique) -> bool:
+        return any(clique.issuperset(pair) for clique in self._fixed)
+
+    def rounds(self, pairs: Sequence[Clique]) -> int:
+        """How many of the pairs can be taken one after another, whichever they are."""
+        known = [*self._links, *self._settled]
+        between = components(self._domain, known) - components(self._domain, [*pairs, *known])
+        inside = [p for p in pairs if self._inside(p)]
+        within = components(self._domain, self._settled)
+        return between + within - components(self._domain, [*inside, *self._settled])
+
+    def allows(self, pair: Clique) -> bool:
+        free = not self._joined.connected(*pair)
+        return free or (self._inside(pair) and not self._measured.connected(*pair))
+
+    def take(self, pair: Clique) -> bool:
+        """Takes the pair if it may be taken."""
+        if not self.allows(pair):
+            return False
+        self._joined.merge(*pair)
+        self._measured.merge(*pair)
+        return True
+
+    def alone(self, name: str) -> bool:
+        return self._joined.subset_size(name) == 1
 
 
 def spanning_tree(
@@ -81,27 +130,30 @@ def spanning_tree(
     ones: Sequence[Measurement],
     share: float,
     recode: Mapping[str, np.ndarray] | None = None,
+    zeros: Zeros | None = None,
+    model: Callable[[Sequence[Clique]], Mapping[Clique, np.ndarray]] | None = None,
 ) -> list[Clique]:
     """Pairs that join the attributes, chosen with `share` of mu^2. A forest where the joining pairs are too
-    large. With `recode` pairs and 1-ways are over the recoded columns."""
-    from scipy.cluster.hierarchy import DisjointSet
+    large. With `recode` pairs and 1-ways are over the recoded columns.
 
+    Beside constraints (`zeros`) as `Joining` has it. `model`: what a model knows of pairs without measuring
+    them; None: independence."""
     domain = session.domain.recoded(recode) if recode else session.domain
     total = estimate_total(ones)
     shape_of = {m.clique[0]: onto_simplex(m.values, total) for m in ones}
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= MAX_PAIR_CELLS]
-    estimates = independent(pairs, shape_of, total)
-    joined = DisjointSet(domain)
-    rounds = len(domain) - components(domain, pairs)
+    estimates = independent(pairs, shape_of, total) if model is None else model(pairs)
+    joining = Joining(domain, zeros)
+    rounds = joining.rounds(pairs)
     chosen: list[Clique] = []
     for i in range(rounds):
-        allowed = [k for k, (a, b) in enumerate(pairs) if not joined.connected(a, b)]
+        allowed = [k for k, pair in enumerate(pairs) if joining.allows(pair)]
         epsilon = range_epsilon_from(part_mu(session, share / rounds))
         label = f"pair {i + 1} of the tree"
         k = session.select_l1(pairs, estimates, epsilon=epsilon, allowed=allowed, label=label, recode=recode)
-        joined.merge(*pairs[k])
+        joining.take(pairs[k])
         chosen.append(pairs[k])
-    return [*chosen, *((a,) for a in domain if joined.subset_size(a) == 1)]
+    return [*chosen, *((a,) for a in domain if joining.alone(a))]
 
 
 def independent(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from ...domain import Domain
+from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...measurement import Measurement
 from ...userkeys import Groups, RowsPerUser
@@ -51,6 +51,9 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     name: ClassVar[str] = "usercounts"
+    no_constraints: ClassVar[str] = (
+        "it releases a histogram cell by cell, without a model that could hold them"
+    )
 
     columns: tuple[str, ...] | None = None
     kind: str | None = None
@@ -215,7 +218,9 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details={"cells": len(released[0].values), "groups": len(histogram.groups)},
         )
 
-    def largest_model(self, domain: Domain, public: Public | None = None) -> LargestModel:
+    def largest_model(
+        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
+    ) -> LargestModel:
         """The largest histogram of users: one dense int64 array."""
         columns = self.columns or tuple(domain)
         if self.cells == "full" or (self.cells == "auto" and public is None):

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp.errors import UsageError
-from fastdp.mechanisms.parts.constraints import Constraint
+from fastdp.codec.possible import impossible
+from fastdp.errors import SchemaError
 from fastdp.schema import Schema
+from fastdp.schema.constraints import Constraint
 
 
 def ranges(general, detailed) -> Schema:
@@ -28,7 +29,7 @@ def test_divide_compares_the_numbers_behind_the_codes(general, detailed, divide)
     """general = floor(detailed / divide), wherever the code book has that general value, whatever number the
     columns start at; nulls and values outside the domain combine with everything."""
     schema = ranges(general, detailed)
-    mask = Constraint(columns=("g", "d"), divide=divide).impossible(schema)
+    mask = impossible(schema, Constraint(columns=("g", "d"), divide=divide))
     numbers = [range(least, least + width + 1) for least, width in (general, detailed)]
     want = np.zeros(schema.domain.shape(("g", "d")), bool)
     for i, g in enumerate(numbers[0]):
@@ -43,7 +44,7 @@ def test_divide_over_lists_of_values():
         "d": {"kind": "categorical", "values": [27, 11, 59, 90], "dtype": "int64", "null": "code"},
     }
     schema = Schema.from_dict({"columns": listed})
-    mask = Constraint(columns=("g", "d"), divide=10).impossible(schema)
+    mask = impossible(schema, Constraint(columns=("g", "d"), divide=10))
     possible = {(i, j) for i, j in np.argwhere(~mask[:3, :4]).tolist()}
     assert possible == {(2, 0), (1, 1), (0, 2), (0, 3), (1, 3), (2, 3)}  # 90 has no general value
     assert not mask[3:].any() and not mask[:, 4:].any()
@@ -53,5 +54,5 @@ def test_divide_is_for_whole_numbers():
     for values in (["a", "b"], [True, False]):
         column = {"kind": "categorical", "values": values, "dtype": "string" if values[0] == "a" else "bool"}
         schema = Schema.from_dict({"columns": {"g": column, "d": column}})
-        with pytest.raises(UsageError, match="whole numbers"):
-            Constraint(columns=("g", "d"), divide=10).impossible(schema)
+        with pytest.raises(SchemaError, match="whole numbers"):
+            impossible(schema, Constraint(columns=("g", "d"), divide=10))

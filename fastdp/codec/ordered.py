@@ -1,0 +1,263 @@
+"""Order between columns: which codes can be in order, and values within bins that are.
+
+Every code of an ordered column stands for numbers from `low` to `high` that may be written. Two codes are
+possible if some such numbers are in order. When rows are decoded, numbers are drawn bin by bin as ever, and
+drawn again (`TRIES` times, by streams of their own) where they came out of order: the law is that of the
+unordered draws given that they are in order. What is left then gets the ends of its bins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..domain import Clique
+from ..errors import SchemaError
+from ..schema import dtypes
+from ..schema.columns import Numeric
+from ..schema.constraints import in_turn, ordered_columns
+from ..schema.derived import Timestamp
+from ..schema.expression import column_values
+from .bins import bins_of, on_grid
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+
+TRIES = 16
+MAX_CODES = 1 << 22
+_ALMOST_ONE = math.nextafter(1.0, 0.0)
+DAY = 86_400
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A column, or a timestamp of several, in an order. `low`, `high` over the codes of `columns`, nan where
+    nothing is written. `step`: of the grid of what is written, 0 where there is none; `fixed`: each code is
+    one number; `whole_span`: every number of the grid between low and high may be written."""
+
+    name: str
+    columns: Clique
+    low: np.ndarray
+    high: np.ndarray
+    kind: str
+    step: float = 0.0
+    fixed: bool = False
+    whole_span: bool = True
+
+    def ends(self, codes: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        at = tuple(codes[c] for c in self.columns)
+        return self.low[at], self.high[at]
+
+
+@dataclass(frozen=True, eq=False)
+class OrderGroup:
+    """Columns that orders join, each after those that are never above it. `before[i]`: {j: strict} of all j
+    that come before i, directly or through others."""
+
+    items: tuple[Item, ...]
+    before: tuple[Mapping[int, bool], ...]
+    numbers: tuple[int, ...]
+
+    def pairs(self, most: int) -> Iterator[tuple[Clique, int, int]]:
+        """(code columns, earlier item, later item) of every pair in order."""
+        for b, earlier in enumerate(self.before):
+            for a in earlier:
+                first, second = self.items[a], self.items[b]
+                if first.low.size * second.low.size > most:
+                    raise SchemaError(
+                        f"order of {first.name} and {second.name}: {first.low.size * second.low.size:,} "
+                        f"combinations, more than {most:,}; coarsen one (of times, order the dates)"
+                    )
+                yield (*first.columns, *second.columns), a, b
+
+    def impossible(self, a: int, b: int) -> np.ndarray:
+        """bool over the codes of items a and b: no numbers of theirs are in order. Nulls always are."""
+        low, high = self.items[a].low, self.items[b].high
+        low = low.reshape(low.shape + (1,) * high.ndim)
+        return low >= high if self.before[b][a] else low > high
+
+    def broken(self, values: list[np.ndarray]) -> np.ndarray:
+        """Rows in which some pair is out of order; nan never is."""
+        out = np.zeros(len(values[0]), bool)
+        for b, earlier in enumerate(self.before):
+            for a, strict in earlier.items():
+                out |= values[a] >= values[b] if strict else values[a] > values[b]
+        return out
+
+    def settle(
+        self, codes: Mapping[str, np.ndarray], draw: Callable[[Item, int], np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Numbers of the items that are drawn, float64 and nan for nulls, in order in every row.
+        draw(item, try): its numbers, as written."""
+        ends = [item.ends(codes) for item in self.items]
+        missing = [np.isnan(low) for low, _ in ends]
+
+        def drawn(attempt: int) -> list[np.ndarray]:
+            return [
+                low if item.fixed else np.where(none, np.nan, draw(item, attempt))
+                for item, (low, _), none in zip(self.items, ends, missing)
+            ]
+
+        values = drawn(0)
+        broken = self.broken(values)
+        for attempt in range(1, TRIES + 1):
+            if not broken.any():
+                break
+            values = [np.where(broken, new, old) for new, old in zip(drawn(attempt), values)]
+            broken = self.broken(values)
+        if broken.any():
+            rows = np.flatnonzero(broken)
+            last = self._ends([(low[rows], high[rows]) for low, high in ends])
+            values = [_put(v, rows, new) for v, new in zip(values, last)]
+        return {item.name: v for item, v in zip(self.items, values) if not item.fixed}
+
+    def _ends(self, ends: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+        """Numbers in order from the ends of the bins: of two columns the lower and the upper end, of more the
+        largest lower end of all that come before."""
+        finite = np.array([np.where(np.isfinite(e), e, np.nan) for pair in ends for e in pair])
+        with np.errstate(all="ignore"):
+            least, most = np.fmin.reduce(finite), np.fmax.reduce(finite)
+        lows = []
+        for item, (low, _) in zip(self.items, ends):
+            lows.append(np.where(np.isneginf(low), _floor(least, item.step) - 1, low))
+        if len(self.items) == 2:
+            item, (low, high) = self.items[1], ends[1]
+            return [lows[0], np.where(np.isposinf(high), _ceil(np.fmax(low, most), item.step) + 1, high)]
+        out = []
+        for b, earlier in enumerate(self.before):
+            highest = lows[b]
+            for a in earlier:
+                highest = np.where(np.isnan(lows[b]), np.nan, np.fmax(highest, lows[a]))
+            out.append(highest)
+        return out
+
+
+def order_groups(schema: Schema) -> tuple[OrderGroup, ...]:
+    """The orders of a schema's constraints, closed: what is before what is before is before."""
+    strict: dict[tuple[str, str], bool] = {}
+    numbers: dict[str, set[int]] = {}
+    for number, constraint in enumerate(schema.constraints):
+        names = constraint.order
+        for i, a in enumerate(names):
+            numbers.setdefault(a, set()).add(number)
+            for b in names[i + 1 :]:
+                strict[a, b] = strict.get((a, b), False) or constraint.strict
+    if not strict:
+        return ()
+    ranked = in_turn({n: [a for a, b in strict if b == n] for n in numbers}, "are ordered")
+    for c in ranked:
+        for a in ranked:
+            for b in ranked:
+                if (a, c) in strict and (c, b) in strict:
+                    strict[a, b] = strict.get((a, b), False) or strict[a, c] or strict[c, b]
+    groups, left = [], set(ranked)
+    while left:
+        group, grown = {next(n for n in ranked if n in left)}, True
+        while grown:
+            more = {x for pair in strict for x in pair if group & set(pair)} - group
+            group, grown = group | more, bool(more)
+        left -= group
+        members = [n for n in ranked if n in group]
+        items = tuple(ordered_item(schema, n) for n in members)
+        before = tuple({i: strict[a, b] for i, a in enumerate(members) if (a, b) in strict} for b in members)
+        told = tuple(sorted({k for n in members for k in numbers[n]}))
+        groups.append(_checked(OrderGroup(items, before, told)))
+    return tuple(groups)
+
+
+def _checked(group: OrderGroup) -> OrderGroup:
+    """SchemaError where pairs that can be in order might not be so all together, or mean different things."""
+    names = ", ".join(item.name for item in group.items)
+    if len({item.kind for item in group.items}) > 1:
+        raise SchemaError(f"order of {names}: numbers and times (or times of two zones) cannot be compared")
+    columns = [c for item in group.items for c in item.columns]
+    if len(set(columns)) != len(columns):
+        raise SchemaError(f"order of {names}: a part is ordered beside its own timestamp")
+    free = [item for item in group.items if not item.fixed]
+    if len(group.items) > 2 and free:
+        steps = {item.step for item in free}
+        ends = [item.low[np.isfinite(item.low)] for item in group.items]
+        (step,) = steps if len(steps) == 1 else (math.nan,)
+        aligned = not math.isnan(step) and (step == 0 or all((_ceil(e, step) == e).all() for e in ends))
+        strict = any(s for earlier in group.before for s in earlier.values())
+        if strict or not aligned or not all(item.whole_span for item in free):
+            raise SchemaError(
+                f"order of {names}: three columns or more that are drawn within bins must have the same grid "
+                "(digits, step), every number of their bins, and no strict order"
+            )
+    return group
+
+
+def ordered_item(schema: Schema, name: str) -> Item:
+    """What a name in `order` stands for."""
+    columns = ordered_columns(schema, name)
+    field = schema.fields.get(name)
+    if isinstance(field, Timestamp) and field.output == "value":
+        return _timestamp(field, columns)
+    column = schema.columns[name]
+    if isinstance(column, Numeric):
+        bins, without = bins_of(column)
+        low, high = bins.low / bins.unit, bins.high / bins.unit
+        step, kind = 1 / bins.unit if on_grid(column) else 0.0, "number"
+        if column.timely:
+            step = float(DAY if dtypes.family(column.dtype) == "date" else 1)
+            low, high = low * step, high * step
+            kind = "time None" if getattr(dtypes.arrow(column.dtype), "tz", None) is None else "time in UTC"
+        low[without] = high[without] = np.nan
+        return Item(name, columns, low, high, kind, step, bool(np.array_equal(low, high, equal_nan=True)))
+    values = column_values(schema, name)
+    kind = "number"
+    if values.dtype.kind == "M":
+        owner = schema.fields.get(getattr(column, "of", name), column)
+        zone = getattr(dtypes.arrow(owner.dtype), "tz", None)
+        kind, values = f"time {zone}", values.astype("datetime64[us]").astype(np.int64) / 1e6
+    elif values.dtype.kind not in "if":
+        raise SchemaError(
+            f"order: column {name!r} has texts, which have no public order; list what is allowed"
+        )
+    numbers = np.full(column.size, np.nan)
+    numbers[: column.base] = values
+    return Item(name, columns, numbers, numbers, kind, fixed=True)
+
+
+def _timestamp(field: Timestamp, columns: Clique) -> Item:
+    sizes = [p.size for p in field.parts]
+    if math.prod(sizes) > MAX_CODES:
+        raise SchemaError(
+            f"order: {field.name!r} has {math.prod(sizes):,} combinations of parts; order its date"
+        )
+    codes = np.indices(sizes).reshape(len(sizes), -1)
+    none = np.any([c >= p.base for c, p in zip(codes, field.parts)], axis=0)
+    inside = [np.where(c < p.base, c, 0) for c, p in zip(codes, field.parts)]
+    day = dtypes.family(field.dtype) == "date"
+
+    def end(u: float) -> np.ndarray:
+        seconds = field.join(inside, lambda _: np.full(codes.shape[1], u)).astype(np.float64)
+        return np.where(none, np.nan, seconds // DAY * DAY if day else seconds).reshape(sizes)
+
+    low, high = end(0.0), end(_ALMOST_ONE)
+    zone = getattr(dtypes.arrow(field.dtype), "tz", None)
+    step = float(DAY if day else field.step)
+    fixed = bool(np.array_equal(low, high, equal_nan=True))
+    return Item(field.name, columns, low, high, f"time {zone}", step, fixed, "date" in field.names)
+
+
+def _put(values: np.ndarray, rows: np.ndarray, new: np.ndarray) -> np.ndarray:
+    values[rows] = new
+    return values
+
+
+def _floor(values: np.ndarray, step: float) -> np.ndarray:
+    return -_ceil(-values, step)
+
+
+def _ceil(values: np.ndarray, step: float) -> np.ndarray:
+    """The next numbers of the grid, as k / unit where the step is one over a whole number."""
+    if not step:
+        return values
+    unit = round(1 / step)
+    return np.ceil(values * unit) / unit if step < 1 else np.ceil(values / step) * step

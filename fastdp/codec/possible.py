@@ -1,0 +1,275 @@
+"""A schema's constraints in codes: masks of what is impossible, and the columns that follow from others.
+
+All of it is public and exact: a combination of codes is impossible if no row that is written for it satisfies
+the constraint. Private rows are never looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..domain import Clique
+from ..errors import SchemaError
+from ..schema.columns import Column
+from ..schema.constraints import Constraint, code_of, columns_of, in_turn, sources_of
+from ..schema.derived import Derived, Timestamp, Transform
+from ..schema.expression import Expression, column_values
+from .ordered import OrderGroup, order_groups
+from .written import drawn_overflow, has_stand_in, read_back
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+
+MAX_MASK = 50_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Follows:
+    """`table[codes of sources]` is the code of `column`."""
+
+    column: str
+    sources: Clique
+    table: np.ndarray
+
+    def codes(self, codes: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self.table[tuple(codes[s] for s in self.sources)]
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """`impossible[codes of clique]`, and the numbers (from 0) of the constraints that say so; none: what the
+    parts of one timestamp say of each other, and codes that are never written."""
+
+    clique: Clique
+    impossible: np.ndarray
+    numbers: tuple[int, ...] = ()
+
+
+class Known:
+    """What a schema's constraints say. `masks` are over modelled columns and between them alone; `follows` of
+    every column that follows, modelled or not, each after those it follows from."""
+
+    def __init__(self, schema: Schema):
+        self.schema = schema
+        self.follows, self._follows_number = self._following()
+        self.orders: tuple[OrderGroup, ...] = order_groups(schema)
+        self.masks: tuple[Mask, ...] = tuple(self._masks())
+
+    @cached_property
+    def impossible(self) -> dict[Clique, np.ndarray]:
+        """One mask for each set of columns: impossible where any constraint says so."""
+        return merged_masks([(m.clique, m.impossible) for m in self.masks])
+
+    @cached_property
+    def derived(self) -> tuple[Follows, ...]:
+        """The columns that are no part of the model."""
+        return tuple(f for f in self.follows if f.column not in self.schema.modelled)
+
+    def complete(self, codes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The codes with those of the columns that are derived, where what these follow from is there."""
+        out = dict(codes)
+        for item in self.derived:
+            if item.column not in out and all(s in out for s in item.sources):
+                out[item.column] = item.codes(out)
+        return out
+
+    def _following(self) -> tuple[tuple[Follows, ...], dict[str, int]]:
+        made, number_of = {}, {}
+        for number, constraint in enumerate(self.schema.constraints):
+            if constraint.column is not None:
+                with _blame(number, constraint):
+                    made[constraint.column] = _follows(self.schema, constraint)
+                number_of[constraint.column] = number
+        turn = in_turn({name: item.sources for name, item in made.items()})
+        return tuple(made[name] for name in turn), number_of
+
+    def _masks(self) -> list[Mask]:
+        schema, out = self.schema, []
+        for number, constraint in enumerate(schema.constraints):
+            if constraint.column is None and not constraint.order:
+                with _blame(number, constraint):
+                    out.append(
+                        Mask(columns_of(schema, constraint), impossible(schema, constraint), (number,))
+                    )
+        for group in self.orders:
+            out += [Mask(c, group.impossible(a, b), group.numbers) for c, a, b in group.pairs(MAX_MASK)]
+        for item in self.follows:
+            if item.column in schema.modelled:
+                clique = (*item.sources, item.column)
+                _check_size(schema, clique)
+                back = read_back(schema.columns[item.column])
+                mask = back != back[item.table][..., None]
+                out.append(Mask(clique, mask, (self._follows_number[item.column],)))
+        named = {c for m in out for c in m.clique} | {s for f in self.follows for s in f.sources}
+        named &= set(schema.modelled)
+        out += [m for m in (_never_written(schema.columns[name]) for name in sorted(named)) if m is not None]
+        sources = {s for f in self.follows if f.column in schema.modelled for s in f.sources}
+        for field in schema.fields.values():
+            if isinstance(field, Derived) and field.output == "value":
+                parts = {p.name for p in field.parts}
+                if named & parts:
+                    out += _parts_masks(schema, field, whole=bool(sources & parts))
+        return [m for m in out if m.impossible.any()]
+
+
+def known(schema: Schema) -> Known:
+    """What the schema's constraints say; made once."""
+    cache = schema.__dict__
+    if "_known" not in cache:
+        cache["_known"] = Known(schema)
+    return cache["_known"]
+
+
+def impossible(schema: Schema, constraint: Constraint) -> np.ndarray:
+    """bool over the codes of the columns of a listed or required constraint."""
+    names = columns_of(schema, constraint)
+    _check_size(schema, names)
+    columns = [schema.columns[name] for name in names]
+    shape = schema.domain.shape(names)
+    if constraint.divide is not None:
+        general, detailed = (_whole_numbers(schema, name) for name in names)
+        mask = np.zeros(shape, bool)
+        fits = general[:, None] == detailed[None, :] // constraint.divide
+        mask[: general.size, : detailed.size] = ~fits & fits.any(axis=0)
+    elif constraint.require is not None:
+        values = Expression(schema, constraint.require).values()
+        if values.dtype != bool:
+            raise SchemaError("require is an expression that is true or false")
+        mask = np.zeros(shape, bool)
+        mask[tuple(slice(c.base) for c in columns)] = ~values
+    else:
+        mask = np.zeros(shape, bool)
+        for combination in constraint.allowed or constraint.forbidden or ():
+            codes = [
+                [code_of(c, v) for v in (value if isinstance(value, tuple) else (value,))]
+                for c, value in zip(columns, combination)
+            ]
+            mask[np.ix_(*codes)] = True
+        if constraint.allowed is not None:
+            for axis, column in enumerate(columns):
+                np.moveaxis(mask, axis, 0)[column.base :] = True
+            mask = ~mask
+    return mask[np.ix_(*(read_back(c) for c in columns))]
+
+
+def merged_masks(masks: Sequence[tuple[Clique, np.ndarray]]) -> dict[Clique, np.ndarray]:
+    """One mask per set of columns: impossible where any constraint says so."""
+    out: dict[Clique, np.ndarray] = {}
+    for clique, mask in masks:
+        same = next((c for c in out if set(c) == set(clique)), None)
+        if same is None:
+            out[clique] = mask
+        else:
+            out[same] = out[same] | mask.transpose([clique.index(a) for a in same])
+    return out
+
+
+class _blame:
+    """Puts the constraint's number and text before what is wrong with it."""
+
+    def __init__(self, number: int, constraint: Constraint):
+        self.where = f"constraint {number + 1} ({constraint.text})"
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind, error, trace) -> None:
+        if isinstance(error, SchemaError):
+            raise SchemaError(f"{self.where}: {error}") from None
+
+
+def _check_size(schema: Schema, names: Clique) -> None:
+    if (cells := schema.domain.cells(names)) > MAX_MASK:
+        raise SchemaError(
+            f"{cells:,} combinations of {', '.join(names)}, more than {MAX_MASK:,}; coarsen one"
+        )
+
+
+def _whole_numbers(schema: Schema, name: str) -> np.ndarray:
+    values = column_values(schema, name)
+    if values.dtype.kind != "i":
+        raise SchemaError(f"column {name!r}: 'divide' is for whole numbers")
+    return values
+
+
+def _follows(schema: Schema, constraint: Constraint) -> Follows:
+    sources = sources_of(schema, constraint)
+    _check_size(schema, sources)
+    target = schema.columns[constraint.column or ""]
+    columns = [schema.columns[s] for s in sources]
+    table = np.full(schema.domain.shape(sources), -1, np.int64)
+    if constraint.follows is not None:
+        values = Expression(schema, constraint.follows).values()
+        distinct, at = np.unique(values, return_inverse=True)
+        codes = np.array([_code(target, v) for v in distinct], np.int64)
+        table[tuple(slice(c.base) for c in columns)] = codes[at].reshape(values.shape)
+    else:
+        for row in constraint.table or ():
+            place = tuple(code_of(c, v) for c, v in zip(columns, row))
+            table[place] = code_of(target, row[-1])
+    missing = target.null_code
+    if missing is None and target.overflow_code is not None and has_stand_in(target):
+        missing = target.overflow_code
+    if missing is None and (table < 0).any():
+        one = np.argwhere(table < 0)[0]
+        shown = ", ".join(f"{c.name} = {c.labels()[i]}" for c, i in zip(columns, one))
+        raise SchemaError(
+            f"of {shown} nothing follows, and column {target.name!r} has no code for that: give it "
+            "null = 'code', or the columns it follows from null = 'drop' and overflow = 'drop'"
+        )
+    table[table < 0] = -1 if missing is None else missing
+    table = table[np.ix_(*(read_back(c) for c in columns))]
+    return Follows(target.name, sources, table.astype(target.code_dtype))
+
+
+def _code(target: Column, value: np.generic) -> int:
+    """The code of a computed value, -1 where it is not in the column's domain."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float) and plain % 1 == 0:
+        plain = int(plain)
+    code = target.code_of(plain if isinstance(plain, int | float | str | bool) else str(plain))
+    return -1 if code is None else code
+
+
+def _never_written(column: Column) -> Mask | None:
+    """Rules out the code of values outside the domain, where they would be written as any known value."""
+    overflow = drawn_overflow(column)
+    if overflow is None:
+        return None
+    mask = np.zeros(column.size, bool)
+    mask[overflow] = True
+    return Mask((column.name,), mask)
+
+
+def _parts_masks(schema: Schema, field: Derived, whole: bool) -> list[Mask]:
+    """Combinations of a derived field's parts that no value has, so that what is written reads back as the
+    same codes. `whole`: also those of which some are null and some are not, which are written as null."""
+    parts = list(field.parts)
+    if isinstance(field, Timestamp) and "shift" not in field.names and not whole:
+        parts = [p for p in parts if p.part != "hour"]  # every day has each hour
+    clique = tuple(p.name for p in parts)
+    if len(parts) < 2:
+        return []
+    _check_size(schema, clique)
+    mask = np.zeros([p.size for p in parts], bool)
+    if whole:
+        places = np.ix_(*(np.arange(p.size) for p in parts))
+        beyond = [place >= p.base for place, p in zip(places, parts)]
+        mask = reduce(np.logical_or, beyond) & ~reduce(np.logical_and, beyond)
+    own = tuple(slice(p.base) for p in parts)
+    mask[own] = True
+    if isinstance(field, Timestamp):
+        first, last = field.span
+        split, good = field.split(np.arange(first * 24, (last + 1) * 24) * 3600)
+        mask[tuple(split[field.parts.index(p)][good] for p in parts)] = False
+    elif isinstance(field, Transform):
+        grid = np.indices([p.base for p in parts]).reshape(len(parts), -1)
+        again, good = field.split(field.join(list(grid), lambda _: np.full(grid.shape[1], 0.5)))
+        same = good & np.all([a == g for a, g in zip(again, grid)], axis=0)
+        mask[own] = ~same.reshape([p.base for p in parts])
+    return [Mask(clique, mask)]

@@ -1,0 +1,122 @@
+"""Rows that break a schema's constraints: in codes, and in values as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..schema import dtypes
+from ..schema.columns import Numeric
+from ..schema.constraints import columns_of
+from ..schema.derived import Timestamp
+from .encode import encode_batch
+from .maps import Source
+from .ordered import Item
+from .possible import known
+from .written import stored_per_number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..schema import Schema
+
+
+def broken_codes(schema: Schema, codes: Mapping[str, np.ndarray]) -> list[int]:
+    """Numbers (from 0) of the constraints that some row of codes breaks, as far as its columns are there.
+    Whether values within bins are in order is decided when they are drawn."""
+    return [n for n, count in count_broken_codes(schema, codes).items() if count]
+
+
+def count_broken_codes(schema: Schema, codes: Mapping[str, np.ndarray]) -> dict[int, int]:
+    """How many rows of codes break each constraint (by number, from 0) whose columns are there."""
+    if not schema.constraints:
+        return {}
+    return {n: int(np.count_nonzero(rows)) for n, rows in sorted(_breaking(schema, codes).items())}
+
+
+def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[int, int]:
+    """How many rows of a table of values break each constraint (by number, from 0) whose columns it has. Rows
+    that the schema drops do not count; nulls and values outside the domain break nothing."""
+    have = set(batch.schema.names)
+    wanted = [c.name for c in schema.columns.values() if c.source in have]
+    if not schema.constraints or not wanted:
+        return {}
+    codes, keep = encode_batch(schema, batch, wanted)
+    broken = _breaking(schema, codes)
+    for group in known(schema).orders:
+        if not all(c in codes for item in group.items for c in item.columns):
+            continue
+        values = [_numbers(schema, item, codes, batch) for item in group.items]
+        for number in group.numbers:
+            names = schema.constraints[number].order
+            rows = broken.setdefault(number, np.zeros(batch.num_rows, bool))
+            at = [i for i, item in enumerate(group.items) if item.name in names]
+            for b in at:
+                for a in at:
+                    if a in group.before[b]:
+                        strict = schema.constraints[number].strict
+                        rows |= values[a] >= values[b] if strict else values[a] > values[b]
+    if keep is not None:
+        broken = {n: rows & keep for n, rows in broken.items()}
+    return {n: int(np.count_nonzero(rows)) for n, rows in sorted(broken.items())}
+
+
+def _breaking(schema: Schema, codes: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
+    """Rows that break each constraint by their codes alone."""
+    facts = known(schema)
+    rows = len(next(iter(codes.values()))) if codes else 0
+    out: dict[int, np.ndarray] = {}
+
+    def add(numbers: tuple[int, ...], clique: tuple[str, ...], broken: np.ndarray) -> None:
+        for n in numbers:
+            constraint = schema.constraints[n]
+            if not constraint.order or set(clique) <= set(columns_of(schema, constraint)):
+                out[n] = out.get(n, np.zeros(rows, bool)) | broken
+
+    for mask in facts.masks:
+        if all(c in codes for c in mask.clique):
+            add(mask.numbers, mask.clique, mask.impossible[tuple(codes[c] for c in mask.clique)])
+    for item in facts.derived:
+        if item.column in codes and all(s in codes for s in item.sources):
+            number = next(i for i, c in enumerate(schema.constraints) if c.column == item.column)
+            follows = item.codes(codes)
+            add((number,), (*item.sources, item.column), follows != codes[item.column])
+    return out
+
+
+def _numbers(schema: Schema, item: Item, codes: Mapping[str, np.ndarray], batch) -> np.ndarray:
+    """The numbers of an item in order, nan for nulls and values outside."""
+    low, _ = item.ends(codes)
+    if item.fixed:
+        return low
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    field = schema.fields[item.name]
+    column = batch.column(field.source)
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(field, Timestamp):
+        source = Source.of(field.dtype, array.type)
+        assert source is not None
+        seconds, good, null = source.as_integers(array, field)
+        return np.where(good & ~null & ~np.isnan(low), seconds, np.nan)
+    assert isinstance(field, Numeric)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if field.timely:
+        stored = pc.cast(
+            pc.cast(array, dtypes.arrow(field.dtype), safe=False).view(_whole(field)), pa.int64()
+        )
+        array = pc.divide(pc.cast(stored, pa.float64(), safe=False), stored_per_number(field))
+    elif not pa.types.is_floating(array.type):
+        array = pc.cast(array, pa.float64(), safe=False)
+    return np.where(np.isnan(low), np.nan, array.to_numpy(zero_copy_only=False).astype(np.float64))
+
+
+def _whole(column: Numeric) -> pa.DataType:
+    """The whole numbers that Arrow stores dates and times as."""
+    import pyarrow as pa
+
+    return pa.int32() if column.dtype == "date32" else pa.int64()

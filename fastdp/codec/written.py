@@ -1,0 +1,46 @@
+"""What the codes of a column are written as, as far as constraints need to know it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..schema import dtypes
+from ..schema.columns import Categorical, Column, Numeric
+from ..schema.epoch import per_unit
+from .bins import bins_of
+
+
+def has_stand_in(column: Column) -> bool:
+    """Whether values outside the domain decode to a value of their own: `other`, or a tail."""
+    if isinstance(column, Categorical):
+        return column.other is not None
+    return isinstance(column, Numeric) and column.overflow_code not in bins_of(column)[1]
+
+
+def drawn_overflow(column: Column) -> int | None:
+    """The code of values outside the domain where these are written as known values, drawn evenly, since the
+    column has neither nulls nor a value that stands for them."""
+    overflow = column.overflow_code
+    return None if column.null_code is not None or has_stand_in(column) else overflow
+
+
+def read_back(column: Column) -> np.ndarray:
+    """Code -> the code that what is written for it reads as. Others than itself: the overflow code of a
+    column whose `other` is one of its values, and bins beyond `min` or `max`, which are written as these."""
+    out = np.arange(column.size)
+    if isinstance(column, Categorical) and column.overflow_code is not None and column.other is not None:
+        code = column.code_of(column.other)
+        out[column.overflow_code] = column.overflow_code if code is None else code
+    if isinstance(column, Numeric):
+        bins, _ = bins_of(column)
+        for code in range(column.base):
+            other = column.code_of(float(bins.low[code] / bins.unit)) if np.isfinite(bins.low[code]) else None
+            out[code] = code if other is None else other
+    return out
+
+
+def stored_per_number(column: Numeric) -> float:
+    """How many of the numbers that Arrow stores make 1; of dates and times, one second."""
+    if column.timely:
+        return per_unit(column.dtype) / (86_400 if dtypes.family(column.dtype) == "date" else 1)
+    return 10.0 ** dtypes.decimal_scale(column.dtype)

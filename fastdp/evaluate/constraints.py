@@ -1,0 +1,30 @@
+"""How many rows of each table break the schema's constraints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..codec.violations import count_broken_codes, count_violations
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+
+
+def score(truth: Any, synthetic: Any, schema: Schema | None) -> dict[str, Any] | None:
+    """`broken`: for each constraint its text and the rows that break it in the truth and in the synthetic
+    table (None: columns are missing there); `synthetic`: these added up. None without constraints. Of tables
+    that are codes, order within bins is not looked at."""
+    if schema is None or not schema.constraints:
+        return None
+    counts = [_counts(source, schema) for source in (truth, synthetic)]
+    broken = [
+        {"constraint": c.text, "truth": counts[0].get(i), "synthetic": counts[1].get(i)}
+        for i, c in enumerate(schema.constraints)
+    ]
+    return {"synthetic": sum(counts[1].values()), "broken": broken}
+
+
+def _counts(source: Any, schema: Schema) -> dict[int, int]:
+    if hasattr(source, "codes"):
+        return count_broken_codes(schema, source.codes)
+    return count_violations(schema, source)

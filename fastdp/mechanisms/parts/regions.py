@@ -1,0 +1,58 @@
+"""Public groups of a column's values of which the table holds one, in the words of a recipe: all cities of a
+state. Which group is inferred from noisy counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from ...errors import UsageError, did_you_mean
+from ...measurement import Measurement
+from ...schema.constraints import Value, code_of
+
+if TYPE_CHECKING:
+    from ...schema import Schema
+    from ...schema.columns import Column
+
+
+class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A column whose values lie in one of several public groups, the table being about one group only: which
+    one is inferred from the noisy counts. `groups`: name -> values; `always`: values that occur in any group
+    (and nulls always may)."""
+
+    column: str
+    groups: dict[str, tuple[Value, ...]]
+    always: tuple[Value, ...] = ()
+
+    def __post_init__(self):
+        if not self.groups or not all(self.groups.values()):
+            raise ValueError("groups: at least one, each with values")
+
+    def infer(self, schema: Schema, measured: Measurement) -> tuple[str, np.ndarray]:
+        """(the group whose noisy total stands out most, in its standard errors; bool per code: outside of
+        it)."""
+        column = column_of(schema, self.column, "regions")
+        codes = {name: [code_of(column, v) for v in values] for name, values in self.groups.items()}
+
+        def standing(name: str) -> float:
+            state_codes = codes[name]
+            return float(measured.values[state_codes].sum() / np.sqrt(measured.variances[state_codes].sum()))
+
+        state = max(codes, key=standing)
+        outside = np.ones(schema.domain[self.column], bool)
+        outside[codes[state]] = False
+        outside[[code_of(column, v) for v in self.always]] = False
+        outside[column.base :] = False
+        return state, outside
+
+
+def column_of(schema: Schema, name: str, field: str) -> Column:
+    """The code column, or UsageError that names the recipe's field."""
+    if name not in schema.columns:
+        raise UsageError(
+            f"tworound, field {field!r}: the schema has no column {name!r}"
+            f"{did_you_mean(name, schema.columns)}"
+        )
+    return schema.columns[name]

@@ -1,0 +1,124 @@
+"""Public constraints as mechanisms use them: structural zeros of the model, which leave some row possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...codec.possible import Mask, known, merged_masks
+from ...domain import Clique, Domain
+from ...errors import SchemaError, UsageError
+from ...model.tree import junction_tree
+
+if TYPE_CHECKING:
+    from ...schema import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Zeros:
+    """`impossible`: bool over the schema's codes, by clique. `settled`: pairs of which one column follows
+    from the other, so that there is nothing to measure."""
+
+    impossible: Mapping[Clique, np.ndarray] = field(default_factory=dict)
+    settled: tuple[Clique, ...] = ()
+
+    @classmethod
+    def of(cls, schema: Schema) -> Zeros:
+        """Of a schema's constraints; SchemaError where these leave no row possible."""
+        if not schema.constraints:
+            return cls()
+        facts = known(schema)
+        modelled = schema.modelled
+        settled = [(*f.sources, f.column) for f in facts.follows if len(f.sources) == 1]
+        return cls(facts.impossible, tuple(modelled.canonical(p) for p in settled if p[1] in modelled))
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """What the model's junction tree holds whatever is measured."""
+        return tuple(self.impossible)
+
+
+def check_kept(name: str, reason: str, schema: Schema) -> None:
+    """UsageError where a mechanism cannot keep the schema's constraints, for this reason (empty: it can)."""
+    if reason and schema.constraints:
+        listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))
+        raise UsageError(
+            f"{name} cannot keep the schema's constraints ({listed}): {reason}. Use cliquetree, mst, aim, "
+            "adagrid or tworound, or a schema without constraints"
+        )
+
+
+def named_but_derived(schema: Schema, error: Exception) -> str:
+    """What to add to an error that misses a column: it follows from others and is not modelled."""
+    for item in known(schema).derived if schema.constraints else ():
+        if repr(item.column) in str(error):
+            return (
+                f"; {item.column!r} follows from {', '.join(item.sources)} and is derived when rows are "
+                "written: say model = true in its constraint to have it modelled"
+            )
+    return ""
+
+
+def check_possible(schema: Schema) -> None:
+    """SchemaError, naming the constraints that contradict each other, where no row whose columns all have
+    values of their own satisfies them together."""
+    if not schema.constraints:
+        return
+    masks = list(known(schema).masks)
+    if _some_row(schema, masks):
+        return
+    left = sorted({n for m in masks for n in m.numbers})
+    for number in list(left):
+        without = [n for n in left if n != number]
+        if not _some_row(schema, _of(masks, without)):
+            left = without
+    named = "; ".join(f"{n + 1} ({schema.constraints[n].text})" for n in left)
+    raise SchemaError(f"no row is possible: constraints that contradict each other: {named}")
+
+
+def _of(masks: Iterable[Mask], numbers: Sequence[int]) -> list[Mask]:
+    return [m for m in masks if set(m.numbers) <= set(numbers)]
+
+
+def _some_row(schema: Schema, masks: Sequence[Mask]) -> bool:
+    names = {c for m in masks for c in m.clique}
+    domain = Domain({name: size for name, size in schema.domain.items() if name in names})
+    flat: list[tuple[Clique, np.ndarray]] = [(m.clique, m.impossible) for m in masks]
+    flat += [((a,), np.arange(n) >= schema.columns[a].base) for a, n in domain.items()]
+    return some_row(domain, merged_masks(flat))
+
+
+def some_row(domain: Domain, impossible: Mapping[Clique, np.ndarray]) -> bool:
+    """Whether some combination of codes is ruled out by none of the masks: one collecting pass over the
+    junction tree of their cliques."""
+    if not domain:
+        return True
+    tree = junction_tree(domain, list(impossible))
+    possible = [np.ones(domain.shape(c), bool) for c in tree.cliques]
+    for clique, mask in impossible.items():
+        i = next(i for i, c in enumerate(tree.cliques) if set(clique) <= set(c))
+        possible[i] &= _laid(~mask, clique, tree.cliques[i])
+    around = tree.neighbours()
+    seen: set[int] = set()
+
+    def collect(i: int, parent: int | None) -> np.ndarray:
+        seen.add(i)
+        table = possible[i]
+        for j in around[i]:
+            if j != parent:
+                kept = tuple(a for a in tree.cliques[j] if a in tree.cliques[i])
+                away = tuple(k for k, a in enumerate(tree.cliques[j]) if a not in kept)
+                table = table & _laid(np.any(collect(j, i), axis=away), kept, tree.cliques[i])
+        return table
+
+    return all(bool(collect(i, None).any()) for i in range(len(tree.cliques)) if i not in seen)
+
+
+def _laid(table: np.ndarray, axes: Clique, clique: Clique) -> np.ndarray:
+    """The table with an axis for each attribute of the clique, of length 1 where it has none."""
+    order = [axes.index(a) for a in clique if a in axes]
+    inner = iter(table.transpose(order).shape)
+    return table.transpose(order).reshape([next(inner) if a in axes else 1 for a in clique])

@@ -1,0 +1,237 @@
+"""Public knowledge about which rows can occur: what a schema (or a recipe) says of it, and whether that makes
+sense.
+
+Nothing here looks at data. What a constraint means in codes is in `codec.possible`; docs/constraints.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..errors import SchemaError
+from .columns import Column
+from .derived import Timestamp
+from .expression import Expression
+
+if TYPE_CHECKING:
+    from .schema import Schema
+
+Value = int | float | str | bool
+FOLLOW_CELLS = 1 << 17
+"""A column that follows from others is modelled only where it and they have at most so many combinations."""
+
+
+class Constraint(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    rename={"sources": "from"},
+):
+    """One of
+
+    - `columns` with `allowed` (the only combinations of values), or `forbidden` (all but these); a list of
+      values in place of one stands for each of them;
+    - `columns` (general, detailed) with `divide`: general = floor(detailed / divide), where the code book has
+      that general value;
+    - `require`: an expression that is true of every row;
+    - `order`: columns of which an earlier one is never above a later one (`strict`: always below);
+    - `column` with `follows`, an expression, or with `from` and `table`, rows of the values of those columns
+      and the column's own: a column that follows from others. `model`: whether it is modelled nevertheless
+      (None: where that is cheap and it is coarser than what it follows from).
+
+    Nulls and the code of values outside the domain combine with everything; a column that follows from a null
+    is null.
+    """
+
+    columns: tuple[str, ...] = ()
+    allowed: tuple[tuple[Value | tuple[Value, ...], ...], ...] | None = None
+    forbidden: tuple[tuple[Value | tuple[Value, ...], ...], ...] | None = None
+    divide: int | None = None
+    require: str | None = None
+    order: tuple[str, ...] = ()
+    strict: bool = False
+    column: str | None = None
+    follows: str | None = None
+    sources: tuple[str, ...] = ()
+    table: tuple[tuple[Value, ...], ...] | None = None
+    model: bool | None = None
+    note: str | None = None
+
+    def __post_init__(self):
+        listed = [k for k in ("allowed", "forbidden", "divide") if getattr(self, k) is not None]
+        kinds = [*listed, *(k for k in ("require", "order", "column") if getattr(self, k))]
+        if len(kinds) != 1:
+            raise ValueError("give one of allowed, forbidden, divide, require, order, column")
+        if bool(listed) != bool(self.columns):
+            raise ValueError("columns: for allowed, forbidden and divide, which need them")
+        for names in (self.columns, self.order, self.sources):
+            if len(set(names)) != len(names):
+                raise ValueError("name each column once")
+        if self.divide is not None and (len(self.columns) != 2 or self.divide < 1):
+            raise ValueError("divide: a number >= 1, for two columns (general, detailed)")
+        for combination in (*(self.allowed or ()), *(self.forbidden or ())):
+            if len(combination) != len(self.columns):
+                raise ValueError("each combination has one value (or list of values) per column")
+        if (self.strict and not self.order) or len(self.order) == 1:
+            raise ValueError("order: two columns or more; strict is for order alone")
+        if self.column is None and (self.follows or self.sources or self.table or self.model is not None):
+            raise ValueError("follows, from, table and model are for a `column`")
+        if self.column is not None and (self.follows is None) == (self.table is None or not self.sources):
+            raise ValueError("column: give either `follows` or both `from` and `table`")
+        for row in self.table or ():
+            if len(row) != len(self.sources) + 1:
+                raise ValueError(
+                    "table: each row has a value of every column in `from`, then the column's own"
+                )
+
+    @property
+    def text(self) -> str:
+        """For people: what it says, in short."""
+        if self.require is not None:
+            return self.require
+        if self.order:
+            return (" < " if self.strict else " <= ").join(self.order)
+        if self.column is not None:
+            return (
+                f"{self.column} = {self.follows}"
+                if self.follows
+                else (f"{self.column} follows from {', '.join(self.sources)}")
+            )
+        if self.divide is not None:
+            return f"{self.columns[0]} = {self.columns[1]} // {self.divide}"
+        return f"{'allowed' if self.allowed is not None else 'forbidden'} {' x '.join(self.columns)}"
+
+    def to_plain(self) -> dict[str, Any]:
+        return msgspec.json.decode(msgspec.json.encode(self))
+
+
+def parse(plain: Any) -> tuple[Constraint, ...]:
+    """The constraints of a document; SchemaError names the number (from 1) and the field."""
+    if not isinstance(plain, Sequence) or isinstance(plain, str):
+        raise SchemaError("schema, field 'constraints': must be a list of tables ([[constraints]])")
+    out = []
+    for number, item in enumerate(plain, 1):
+        if isinstance(item, Constraint):
+            out.append(item)
+            continue
+        try:
+            out.append(msgspec.convert(_plain(item), Constraint))
+        except (msgspec.ValidationError, TypeError) as error:
+            raise SchemaError(f"constraint {number}: {error}") from None
+    return tuple(out)
+
+
+def _plain(item: Any) -> Any:
+    """The same with dates as texts."""
+    if isinstance(item, Mapping):
+        return {k: _plain(v) for k, v in item.items()}
+    if isinstance(item, list | tuple):
+        return [_plain(v) for v in item]
+    return item.isoformat() if isinstance(item, date) else item
+
+
+def columns_of(schema: Schema, constraint: Constraint) -> tuple[str, ...]:
+    """The code columns that a constraint is about, its own `column` last."""
+    if constraint.require is not None:
+        return Expression(schema, constraint.require).columns
+    if constraint.order:
+        return tuple(c for name in constraint.order for c in ordered_columns(schema, name))
+    if constraint.column is not None:
+        return (*sources_of(schema, constraint), constraint.column)
+    return constraint.columns
+
+
+def sources_of(schema: Schema, constraint: Constraint) -> tuple[str, ...]:
+    """The code columns that a column follows from."""
+    return Expression(schema, constraint.follows).columns if constraint.follows else constraint.sources
+
+
+def ordered_columns(schema: Schema, name: str) -> tuple[str, ...]:
+    """The code columns behind a name of `order`: a column, or the parts of a timestamp that is written."""
+    field = schema.fields.get(name)
+    if isinstance(field, Timestamp) and field.output == "value":
+        return tuple(field.names.values())
+    if name not in schema.columns:
+        raise SchemaError(f"order: the schema has no column {name!r} whose values have an order")
+    return (name,)
+
+
+def code_of(column: Column, value: Any) -> int:
+    code = column.code_of(value)
+    if code is None:
+        raise SchemaError(f"column {column.name!r}: {value!r} is not in its public domain")
+    return code
+
+
+def check(schema: Schema) -> None:
+    """SchemaError where a constraint names what the schema has not, or columns follow from themselves."""
+    following: dict[str, tuple[str, ...]] = {}
+    for number, constraint in enumerate(schema.constraints, 1):
+        try:
+            names = columns_of(schema, constraint)
+            for name in names:
+                if name not in schema.columns:
+                    raise SchemaError(f"the schema has no column {name!r}")
+            if len(set(names)) != len(names):
+                raise SchemaError("a column is named twice, as itself or as part of a timestamp")
+            if hidden := [name for name in names if name in schema.pending]:
+                raise SchemaError(
+                    f"column {hidden[0]!r} has a private domain: constraints are about values that are public"
+                )
+            for combination in (*(constraint.allowed or ()), *(constraint.forbidden or ())):
+                for name, value in zip(constraint.columns, combination):
+                    for one in value if isinstance(value, tuple) else (value,):
+                        code_of(schema.columns[name], one)
+            if constraint.column is not None:
+                if constraint.column in following:
+                    raise SchemaError(f"column {constraint.column!r} follows twice")
+                if schema.columns[constraint.column].kind not in ("categorical", "integer"):
+                    raise SchemaError(
+                        f"column {constraint.column!r}: only listed values and integers can follow"
+                    )
+                following[constraint.column] = names[:-1]
+        except SchemaError as error:
+            raise SchemaError(f"constraint {number} ({constraint.text}): {error}") from None
+    in_turn(following)
+
+
+def in_turn(following: Mapping[str, Sequence[str]], what: str = "follow from each other") -> list[str]:
+    """The columns that follow, each after those that it follows from."""
+    out: list[str] = []
+    left = dict(following)
+    while left:
+        ready = [name for name, sources in left.items() if not any(s in left for s in sources)]
+        if not ready:
+            raise SchemaError(f"constraints: {', '.join(left)} {what} in a circle")
+        out += ready
+        for name in ready:
+            del left[name]
+    return out
+
+
+def not_modelled(schema: Schema) -> tuple[str, ...]:
+    """The columns that are derived from others when rows are written, and are no part of the model.
+
+    One that another constraint names is modelled, for its zeros to be exact; of the others those that are
+    coarser than what they follow from, which makes them the cheap way to measure that, within
+    `FOLLOW_CELLS`."""
+    named = {c for k in schema.constraints if k.column is None for c in columns_of(schema, k)}
+    out = []
+    for constraint in schema.constraints:
+        if constraint.column is None:
+            continue
+        cells = math.prod(schema.columns[s].size for s in sources_of(schema, constraint))
+        size = schema.columns[constraint.column].size
+        wanted = constraint.model
+        if wanted is None:
+            wanted = 2 * size <= cells and cells * size <= FOLLOW_CELLS
+        if not wanted and constraint.column not in named:
+            out.append(constraint.column)
+    return tuple(out)

@@ -1,0 +1,214 @@
+"""Public expressions over columns: `month(time_hour)`, `age >= 15 or status == "single"`.
+
+A small part of Python's syntax, read by its own parser and never run as code: names of columns, numbers,
+texts, `+ - * // %`, comparisons, `in`, `and or not`, `a if c else b`, `min max abs`, and of dates and times
+`year month day hour day_of_week`. It is evaluated for all combinations of the columns' values at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import SchemaError
+from . import dtypes
+from .columns import Categorical, Column, Integer, Part
+from .derived import Timestamp
+
+if TYPE_CHECKING:
+    from .schema import Schema
+
+LONGEST = 4000
+_PARTS = ("year", "month", "day", "hour", "day_of_week")
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_CALLS: dict[str, Callable[..., Any]] = {
+    "min": lambda *a: reduce(np.minimum, a),
+    "max": lambda *a: reduce(np.maximum, a),
+    "abs": np.abs,
+}
+
+
+class Expression:
+    """A text, parsed; `columns` are the code columns it reads, in the order of their first mention."""
+
+    def __init__(self, schema: Schema, text: str):
+        self.text, self._schema = text, schema
+        if len(text) > LONGEST:
+            raise SchemaError(f"an expression has at most {LONGEST} characters")
+        try:
+            self._tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise SchemaError(f"{text!r} is no expression") from None
+        self._places: dict[int, tuple[str, str]] = {}
+        self.columns: tuple[str, ...] = tuple(dict.fromkeys(self._names(self._tree)))
+        if not self.columns:
+            raise SchemaError(f"{text!r} names no column")
+
+    def _names(self, node: ast.AST) -> list[str]:
+        """The code columns below a node; fills `_places`: which column a node stands for, and its part."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _PARTS:
+            if len(node.args) != 1 or not isinstance(node.args[0], ast.Name) or node.keywords:
+                raise SchemaError(f"{self.text!r}: {node.func.id}() takes one column of dates or times")
+            self._places[id(node)] = self._part(node.func.id, node.args[0].id)
+            return [self._places[id(node)][0]]
+        if isinstance(node, ast.Name):
+            if node.id not in self._schema.columns:
+                raise SchemaError(f"{self.text!r}: the schema has no column {node.id!r}")
+            self._places[id(node)] = (node.id, "")
+            return [node.id]
+        if isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Name) or node.func.id not in _CALLS or node.keywords:
+                raise SchemaError(f"{self.text!r}: functions are {', '.join((*_CALLS, *_PARTS))}")
+            return [name for child in node.args for name in self._names(child)]
+        return [name for child in ast.iter_child_nodes(node) for name in self._names(child)]
+
+    def _part(self, part: str, name: str) -> tuple[str, str]:
+        """(code column, what to take of it): of a timestamp field the column of that part, or of its date."""
+        field = self._schema.fields.get(name)
+        if isinstance(field, Timestamp):
+            if part in field.names:
+                return field.names[part], ""
+            if part != "hour" and "date" in field.names:
+                return field.names["date"], part
+            raise SchemaError(
+                f"{self.text!r}: column {name!r} has no part {part!r}, nor a date it follows from"
+            )
+        if name not in self._schema.columns:
+            raise SchemaError(f"{self.text!r}: the schema has no column {name!r}")
+        return name, part
+
+    def values(self) -> Any:
+        """The expression over all combinations of the columns' own values: an array with one axis for each
+        of `columns`, over its codes without those of nulls and of values outside."""
+        sizes = tuple(self._schema.columns[c].base for c in self.columns)
+        try:
+            with np.errstate(all="raise"):
+                out = self._evaluate(self._tree)
+        except SchemaError:
+            raise
+        except FloatingPointError:
+            raise SchemaError(f"{self.text!r}: a division by zero, or a number that is too large") from None
+        except (TypeError, ValueError, np.exceptions.DTypePromotionError):
+            raise SchemaError(f"{self.text!r}: mixes texts, numbers or dates") from None
+        return np.broadcast_to(np.asarray(out), sizes)
+
+    def _evaluate(self, node: ast.AST) -> Any:
+        if id(node) in self._places:
+            name, part = self._places[id(node)]
+            values = column_values(self._schema, name)
+            if part:
+                values = _date_part(self._schema.columns[name], values, part)
+            shape = [1] * len(self.columns)
+            shape[self.columns.index(name)] = len(values)
+            return values.reshape(shape)
+        match node:
+            case ast.Constant(value=bool() | int() | float() | str()):
+                return node.value
+            case ast.UnaryOp(op=ast.USub(), operand=inside):
+                return -self._evaluate(inside)
+            case ast.UnaryOp(op=ast.Not(), operand=inside):
+                return np.logical_not(self._evaluate(inside))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                return _BINARY[type(op)](*map(_number, (self._evaluate(left), self._evaluate(right))))
+            case ast.BoolOp(op=op, values=parts):
+                join = np.logical_and if isinstance(op, ast.And) else np.logical_or
+                return reduce(join, [self._evaluate(p) for p in parts])
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return np.where(self._evaluate(test), self._evaluate(body), self._evaluate(other))
+            case ast.Compare():
+                return self._compared(node)
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                return _CALLS[name](*(_number(self._evaluate(a)) for a in arguments))
+        raise SchemaError(f"{self.text!r}: {ast.unparse(node)!r} is not part of what expressions may be")
+
+    def _compared(self, node: ast.Compare) -> Any:
+        left, out = self._evaluate(node.left), True
+        for op, right_node in zip(node.ops, node.comparators):
+            if isinstance(op, ast.In | ast.NotIn):
+                if not isinstance(right_node, ast.List | ast.Tuple | ast.Set):
+                    raise SchemaError(f"{self.text!r}: `in` is followed by a list of values")
+                options = [self._evaluate(e) for e in right_node.elts]
+                inside = reduce(np.logical_or, [_same(left, o) for o in options], np.False_)
+                out, right = np.logical_and(out, inside == isinstance(op, ast.In)), left
+            elif type(op) in _COMPARE:
+                right = self._evaluate(right_node)
+                equal = {ast.Eq: True, ast.NotEq: False}.get(type(op))
+                now = _same(left, right) == equal if equal is not None else _COMPARE[type(op)](left, right)
+                out = np.logical_and(out, now)
+            else:
+                raise SchemaError(f"{self.text!r}: compare by == != < <= > >= or in")
+            left = right
+        return out
+
+
+def _same(left: Any, right: Any) -> Any:
+    """Elementwise equality; a text and a number are a mistake, not merely different."""
+    kinds = {np.asarray(x).dtype.kind in "US" for x in (left, right)}
+    if len(kinds) > 1:
+        raise TypeError("text against number")
+    return np.equal(left, right)
+
+
+def _number(value: Any) -> Any:
+    """Truth values count as 0 and 1; texts are no numbers."""
+    kind = np.asarray(value).dtype.kind
+    if kind in "USM":
+        raise TypeError("no number")
+    return np.asarray(value).astype(np.int64) if kind == "b" else value
+
+
+def column_values(schema: Schema, name: str) -> np.ndarray:
+    """The value behind each of a column's own codes (int64, float64, text, bool, datetime64); SchemaError
+    where a code stands for many."""
+    column = schema.columns[name]
+    if isinstance(column, Integer):
+        return np.arange(column.min, column.max + 1, dtype=np.int64)
+    if isinstance(column, Part):
+        field = schema.fields[column.of]
+        if isinstance(field, Timestamp) and column.part == "date":
+            return np.arange(field.span[0], field.span[1] + 1).astype("datetime64[D]")
+        return np.arange(column.base, dtype=np.int64) + column.first
+    if isinstance(column, Categorical):
+        family = dtypes.family(column.dtype)
+        if family == "date":
+            return np.array(column.values, "datetime64[D]")
+        if family == "timestamp":
+            return np.array([str(v).split("+")[0] for v in column.values], "datetime64[us]")
+        if family == "decimal":
+            return np.array([float(v) for v in column.values])
+        return np.array(column.values)
+    raise SchemaError(f"column {name!r}: a bin stands for many values; order and listed values are for bins")
+
+
+def _date_part(column: Column, values: np.ndarray, part: str) -> np.ndarray:
+    if values.dtype.kind != "M":
+        raise SchemaError(f"column {column.name!r}: {part}() is for dates and times")
+    days, months = values.astype("datetime64[D]"), values.astype("datetime64[M]")
+    if part == "year":
+        return months.astype(np.int64) // 12 + 1970
+    if part == "month":
+        return months.astype(np.int64) % 12 + 1
+    if part == "day":
+        return (days - months.astype("datetime64[D]")).astype(np.int64) + 1
+    if part == "hour":
+        return (values - days).astype("timedelta64[h]").astype(np.int64)
+    return (days.astype(np.int64) + 3) % 7
