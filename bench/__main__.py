@@ -52,6 +52,10 @@ BENCHES = {
         "partitions of users against one table, and databases against Parquet",
         (("--rows", "100000", "--rounds", "1", "--no-save"),),
     ),
+    "scale": Bench(
+        "10 and 100 million rows (a billion by option), simulated in parts and counted in one run",
+        (("--rows", "100000", "200000", "--part", "100000", "--no-save"),),
+    ),
     "sparkengine": Bench(
         "Spark in local mode against the local engine",
         (("--rows", "100000", "--rounds", "1", "--no-save"),),

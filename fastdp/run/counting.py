@@ -44,12 +44,22 @@ def engine_for(source: Any, engine: str | None, partitions: int | None, report: 
         if engine == "local":
             raise UsageError("partitions= is for engine='partitioned' and engine='spark'")
         (spark.check_partitions if engine == "spark" else check_partitions)(partitions)
-    if engine != "local" and report:
+    if engine == "spark" and report:
         raise UsageError(
-            f"report= compares with the truth as one table; with engine={engine!r} call fastdp.evaluate "
-            "afterwards"
+            "report= compares with the truth as one table, and Spark's rows do not come to the driver; call "
+            "fastdp.evaluate afterwards, where they fit"
+        )
+    if engine == "partitioned" and report and read_once(source):
+        raise UsageError(
+            "report= with engine='partitioned' reads the rows a second time, as one table: give a path or a "
+            "frame, not a stream"
         )
     return engine
+
+
+def read_once(source: Any) -> bool:
+    """Whether a source is a stream, whose rows are gone when they were read."""
+    return hasattr(source, "__arrow_c_stream__") and not hasattr(source, "columns")
 
 
 def open_counting(
@@ -69,9 +79,8 @@ def open_counting(
 
         held = ProcessPartitions(source, schema, partitions, threads)
         reading = _reading(held.rows, held.users, held.dropped, held.malformed)
-        return Counting(
-            PartitionedCounter(schema, held), None, held.close, {} if is_table(source) else reading
-        )
+        counter, table = PartitionedCounter(schema, held), source if is_table(source) else None
+        return Counting(counter, table, held.close, {} if is_table(source) else reading)
     from ..engines.local import local
 
     if is_table(source):

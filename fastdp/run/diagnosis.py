@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .._util.files import write_atomic
 from ..engines.spark import is_spark
 from ..errors import UsageError
-from .counting import is_table
+from .counting import is_table, read_once
 
 if TYPE_CHECKING:
     from ..schema import Schema
@@ -19,8 +19,7 @@ def check_rereadable(source: Any) -> None:
     """UsageError where a source can be read once only, or holds no values, or is Spark's."""
     if is_spark(source):
         raise UsageError("diagnose reads the values in this process, and Spark's rows do not come here")
-    stream = hasattr(source, "__arrow_c_stream__") and not hasattr(source, "columns")
-    if is_table(source) or stream:
+    if is_table(source) or read_once(source):
         raise UsageError(
             "diagnose reads the values a second time: give a path or a frame, not a fastdp.Table or a stream"
         )

@@ -238,8 +238,12 @@ class Work:
             if self.report and counting.table is not None:
                 truth = counting.table.as_truth()  # shares the table's columns
         finally:
-            if truth is None:
+            if truth is None or self.engine == "partitioned":
                 counting.close()
+        if self.report and truth is None:
+            from ..tables.ingest import read
+
+            truth = read(source, self.schema, threads=self.threads).as_truth()
         return [self._make(i, o, reserved, outputs[i], public, folder, truth) for i, o in enumerate(outcomes)]
 
     def _measured(self, sessions, public_data, folder, sample_seed) -> tuple[list[Outcome], list[Output]]:
