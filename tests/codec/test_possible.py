@@ -269,3 +269,19 @@ def test_every_line_is_a_twin_of_itself_in_toml_and_json(tmp_path):
     assert "constraint 2: a < b" in schema.describe()
     assert [c.text for c in schema.select(["a", "b"]).constraints] == ["a < b"]
     assert schema.with_constraints(rules) == schema
+
+
+@pytest.mark.parametrize("dtype", ["date32", "timestamp[us]", "timestamp[ms, tz=Europe/Paris]"])
+def test_order_of_dates_and_times_in_bins(dtype):
+    bins = {"kind": "numeric", "dtype": dtype, "null": "drop", "overflow": "clamp"}
+    days = {"a": ["2020-01-01", "2020-01-04", "2020-01-09"], "b": ["2020-01-02", "2020-01-03", "2020-01-06"]}
+    columns = {name: {**bins, "edges": edges} for name, edges in days.items()}
+    check_exact(schema_of(columns, {"order": ["a", "b"]}), draws=8)
+
+
+def test_a_column_of_a_private_domain_is_refused():
+    columns = {"a": {"kind": "integer", "domain": "private"}, "b": WHOLE}
+    with pytest.raises(SchemaError, match="'a' has a private domain"):
+        schema_of(columns, {"order": ["a", "b"]})
+    columns["c"] = WHOLE
+    assert schema_of(columns, {"order": ["b", "c"]}).stand_in().constraints
