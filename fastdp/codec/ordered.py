@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 TRIES = 16
 MAX_CODES = 1 << 22
+WIDEST = 2.0**52
+"""Ends of bins beyond this are limits of a type, not of what is written."""
 _ALMOST_ONE = math.nextafter(1.0, 0.0)
 DAY = 86_400
 
@@ -118,7 +120,7 @@ class OrderGroup:
     def _ends(self, ends: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
         """Numbers in order from the ends of the bins: of two columns the lower and the upper end, of more the
         largest lower end of all that come before."""
-        finite = np.array([np.where(np.isfinite(e), e, np.nan) for pair in ends for e in pair])
+        finite = np.array([np.where(np.abs(e) < WIDEST, e, np.nan) for pair in ends for e in pair])
         with np.errstate(all="ignore"):
             least, most = np.fmin.reduce(finite), np.fmax.reduce(finite)
         lows = []
