@@ -3,8 +3,8 @@
 `python -m bench.tables` runs adult and the Massachusetts table of the shared data where they are, and two
 generated tables on which nothing was chosen, at epsilon 0.1, 1 and 10 and delta 1e-9, with fresh seeds; it
 prints means, keeps them in bench/results/tables.json and draws bench/results/tables.svg. Errors are mean
-total variations of all pairs and of 50 triples. `--peers PYTHON` names an interpreter that has dpmm or
-smartnoise-synth; each run of a peer is a process of its own with a time limit.
+total variations of all pairs and of 50 triples. `--peers PYTHON` names an interpreter that has mbi, dpmm
+or smartnoise-synth; each run of a peer is a process of its own with a time limit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from . import machine
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DELTA = 1e-9
 OURS = ("cliquetree", "mst", "aim")
-PEERS = ("dpmm MST", "dpmm AIM", "smartnoise MST", "smartnoise AIM")
+PEERS = ("mbi MST", "mbi AIM", "dpmm MST", "dpmm AIM", "smartnoise MST", "smartnoise AIM")
 MOST_COLUMNS = {"aim": 24}
 """AIM looks at all triples in every round."""
 COLOURS = {"cliquetree": "#c0392b", "mst": "#e59866", "aim": "#b7950b"}
@@ -133,7 +133,8 @@ def ours(mechanism, columns, epsilon, seed):
 
 
 def peer(name, columns, epsilon, seed, python, limit):
-    """(codes, seconds) of a peer in a process of its own, or the reason why there are none."""
+    """(codes, seconds, processor seconds with imports) of a peer in a process of its own; or None, the reason
+    why there are none, and a NaN."""
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "in.npz"), Path(folder, "out.npz")
         sizes = json.dumps({a: n for a, (n, _) in columns.items()})
@@ -143,11 +144,12 @@ def peer(name, columns, epsilon, seed, python, limit):
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
         except subprocess.TimeoutExpired:
-            return None, f"not done in {limit:g} s"
+            return None, f"not done in {limit:g} s", math.nan
         if not made.exists():
-            return None, (done.stderr.strip().splitlines() or ["it failed"])[-1][:200]
+            return None, (done.stderr.strip().splitlines() or ["it failed"])[-1][:200], math.nan
         with np.load(made) as arrays:
-            return {a: arrays[f"x_{a}"] for a in columns}, float(arrays["seconds"])
+            codes = {a: arrays[f"x_{a}"] for a in columns}
+            return codes, float(arrays["seconds"]), float(arrays["used"])
 
 
 def measure(options) -> list[dict]:
@@ -157,7 +159,7 @@ def measure(options) -> list[dict]:
         columns = TABLES[name]()
         score = Scorer(columns)
         for epsilon in options.epsilon:
-            for who in (*options.ours, *(PEERS if options.peers else ())):
+            for who in (*options.ours, *(options.who if options.peers else ())):
                 runs, why = [], None
                 if len(columns) > MOST_COLUMNS.get(who, len(columns)):
                     continue
@@ -168,7 +170,7 @@ def measure(options) -> list[dict]:
                     if who in OURS:
                         codes, seconds, used = ours(who, columns, epsilon, seed)
                     else:
-                        codes, seconds = peer(who, columns, epsilon, seed, options.peers, options.limit)
+                        codes, seconds, used = peer(who, columns, epsilon, seed, options.peers, options.limit)
                     if codes is None:
                         why = seconds
                         break
@@ -246,6 +248,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=1000, help="seeds nothing was chosen by")
     parser.add_argument("--peers", default=os.environ.get("FASTDP_PEERS"), help="a Python that has the peers")
+    parser.add_argument("--who", nargs="*", default=PEERS, help="which peers")
     parser.add_argument("--peer-seeds", type=int, default=1)
     parser.add_argument("--limit", type=float, default=600.0, help="seconds a run of a peer may take")
     parser.add_argument("--no-save", action="store_true")

@@ -3,8 +3,8 @@
 python tables_peers.py "dpmm MST" IN.npz OUT.npz EPSILON DELTA SEED
 
 Codes and their numbers are public, as in fastdp, so no peer spends budget on finding them. Seconds are from a
-table in memory to synthetic rows in memory; imports are outside. (mbi 2.0's package has estimators but no
-mechanisms; dpmm's and smartnoise's are the published programs over Private-PGM.)
+table in memory to synthetic rows in memory; imports are outside. mbi 2.0's package has estimators but no
+mechanisms: tables_mbi.py drives it; dpmm's and smartnoise's are the published programs over Private-PGM.
 """
 
 from __future__ import annotations
@@ -37,16 +37,28 @@ def smartnoise(kind, frame, sizes, epsilon, delta, seed):
     return model.sample(len(frame)), start
 
 
+def mbi(kind, frame, sizes, epsilon, delta, seed):
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    import tables_mbi
+
+    start = time.perf_counter()
+    rows = {"MST": tables_mbi.mst, "AIM": tables_mbi.aim}[kind](frame, sizes, epsilon, delta, seed)
+    return pd.DataFrame(rows), start
+
+
 def main(name, source, made, epsilon, delta, seed):
     library, kind = name.split()
     with np.load(source) as arrays:
         sizes = json.loads(str(arrays["sizes"]))
         frame = pd.DataFrame({a: arrays[f"x_{a}"] for a in sizes})
-    peer = {"dpmm": dpmm, "smartnoise": smartnoise}[library]
+    peer = {"dpmm": dpmm, "smartnoise": smartnoise, "mbi": mbi}[library]
     rows, start = peer(kind, frame, sizes, float(epsilon), float(delta), int(seed))
     seconds = time.perf_counter() - start
+    used = time.process_time()
     columns = {f"x_{a}": np.clip(rows[a].to_numpy().astype(np.int64), 0, n - 1) for a, n in sizes.items()}
-    np.savez(made, seconds=seconds, **columns)
+    np.savez(made, seconds=seconds, used=used, **columns)
 
 
 if __name__ == "__main__":

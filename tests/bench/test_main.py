@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.__main__ import BENCHES
 
 ROOT = Path(__file__).parents[2]
-HELPERS = {"__main__", "__init__", "machine", "demo", "digests", "structure", "tables_peers"}
+HELPERS = {"__main__", "__init__", "machine", "demo", "digests", "structure", "tables_mbi", "tables_peers"}
 
 
 def test_every_module_with_a_command_line_is_listed():
