@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,11 +35,13 @@ STAGE_SECONDS = 420
 
 @dataclass(frozen=True)
 class Outcome:
-    """`verdict`: caught, survived, or stillborn (does not compile). `by`: the first test that failed."""
+    """`verdict`: caught, survived, or stillborn (does not compile). `by`: the first test that failed, one of
+    `stage`."""
 
     verdict: str
-    by: str
     seconds: float
+    by: str = ""
+    stage: tuple[str, ...] = ()
 
 
 class Workshop:
@@ -67,7 +70,7 @@ class Workshop:
     def _note(self) -> None:
         self.known.write_text(json.dumps({"digest": self.digest, "passed": self.passed}))
 
-    def unchanged(self, stage: list[str]) -> None:
+    def unchanged(self, stage: Sequence[str]) -> None:
         """Runs a stage of tests without a change, once: what fails by itself catches nothing."""
         if " ".join(stage) in self.passed:
             return
@@ -88,12 +91,12 @@ class Workshop:
         try:
             file.write_bytes(site.apply(original))
             if binaries and not self._build(site):
-                return Outcome("stillborn", "", time.monotonic() - start)
+                return Outcome("stillborn", time.monotonic() - start)
             for stage in places.stages(site.path):
                 failed, _ = self._tests(stage)
                 if failed:
-                    return Outcome("caught", failed, time.monotonic() - start)
-            return Outcome("survived", "", time.monotonic() - start)
+                    return Outcome("caught", time.monotonic() - start, failed, tuple(stage))
+            return Outcome("survived", time.monotonic() - start)
         finally:
             file.write_bytes(original)
             for path, content in kept.items():
@@ -117,7 +120,7 @@ class Workshop:
         )
         return done.returncode == 0
 
-    def _tests(self, stage: list[str]) -> tuple[str, str]:
+    def _tests(self, stage: Sequence[str]) -> tuple[str, str]:
         """(the test that failed, or ""; what was printed)."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
         command += [f"--hypothesis-seed={self.seed}", *stage]

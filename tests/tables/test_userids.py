@@ -65,3 +65,12 @@ def test_users_are_numbered_from_zero_without_gaps():
     numbers, hashes = numbered(ids, ids)
     assert sorted(set(numbers)) == list(range(len(hashes)))
     assert np.unique(numbers[:6]).size == 5 and numbers[0] == numbers[3] == numbers[6]
+
+
+def test_nulls_and_nans_among_floats_are_all_users_of_their_own():
+    """Whatever word stands at a null in the buffer: here that of an id that occurs."""
+    words = pa.array([0.0, float("nan"), 0.0, 0.0, float("nan"), 1.5])
+    nulls = pa.py_buffer(bytes([0b111010]))
+    ids = pa.Array.from_buffers(pa.float64(), 6, [nulls, words.buffers()[1]])
+    assert ids.null_count == 2
+    assert len(partition(numbered(ids)[0])) == 6 and len(partition(numbered(ids.slice(1))[0])) == 5
