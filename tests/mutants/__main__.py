@@ -6,9 +6,9 @@
 Draws `--count` mutants by the seed: 60 of 100 in privacy code and the way of the rows, 25 in model and
 mechanisms, 15 in C (`tests.mutants.places`), each site with the same chance. Every mutant is applied to a
 copy of the tree, its extension built if it is in C, and its tests are run, quickest first, until one fails;
-those tests are run without any change, too, once. Prints a table and every survivor; those of equivalent.toml, which
-change nothing that a caller could see, are counted apart. Exit code 1 if less than 95 % of the others are
-caught.
+those tests are run without any change, too, once. Prints a table and every survivor; those of
+equivalent.toml, which change nothing that a caller could see, are counted apart. Exit code 1 if less than 95
+% of the others are caught.
 
 `--skip K`: leave out the first K of the seed's mutants (to go on where another call ended); `--only`: files
 by name, e.g. 'fastdp/privacy/*'; `--work`: a folder to keep the copy in from call to call; `--minutes`: begin

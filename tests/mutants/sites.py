@@ -93,9 +93,9 @@ class _Python:
         """The operator between two nodes; parentheses and white space are all else there is."""
         start, end = self._at(left)[1], self._at(right)[0]
         between = self.text[start:end].decode()
-        found = re.search(r"\s*".join(re.escape(word) for word in signs[0].split()), between)
-        if found and "#" not in between:
-            yield self._site(start + found.start(), start + found.end(), signs[1], kind)
+        match = re.search(r"\s*".join(re.escape(word) for word in signs[0].split()), between)
+        if match and "#" not in between:
+            yield self._site(start + match.start(), start + match.end(), signs[1], kind)
 
     def _children(self, node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert):

@@ -51,8 +51,8 @@ class Workshop:
     def __init__(self, folder: Path, hypothesis_seed: int):
         self.folder, self.seed = folder, hypothesis_seed
         self.digest = tree_digest()
-        self.known = folder / "unchanged.json"
-        kept = json.loads(self.known.read_text()) if self.known.exists() else {}
+        self.notes = folder / "unchanged.json"
+        kept = json.loads(self.notes.read_text()) if self.notes.exists() else {}
         self.passed: list[str] = kept.get("passed", []) if kept.get("digest") == self.digest else []
         self.tree = folder / "tree"
         if kept.get("digest") != self.digest or not self.tree.exists():
@@ -68,7 +68,7 @@ class Workshop:
             self._note()
 
     def _note(self) -> None:
-        self.known.write_text(json.dumps({"digest": self.digest, "passed": self.passed}))
+        self.notes.write_text(json.dumps({"digest": self.digest, "passed": self.passed}))
 
     def unchanged(self, stage: Sequence[str]) -> None:
         """Runs a stage of tests without a change, once: what fails by itself catches nothing."""
