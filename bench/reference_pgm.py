@@ -194,7 +194,8 @@ class Fast:
         from fastdp._core.infer import Engine
         from fastdp._util.threads import resolve
         from fastdp.model.layout import make_plan
-        from fastdp.model.lower import check, lower, usage
+        from fastdp.model.lower import lower
+        from fastdp.model.parts import check, usage
         from fastdp.model.tree import junction_tree
 
         parts = check(problem.domain, to_fastdp(problem))

@@ -6,6 +6,8 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
+cimport numpy as cnp
+from fastdp._core.arrays cimport fill, kept
 from fastdp._core.status cimport check
 from fastdp._core.team cimport Team, fdp_team, team_of
 
@@ -61,17 +63,13 @@ cdef extern from "dual.h" nogil:
     int fdp_dual_probe(const fdp_dual *, uint64_t, fdp_team *, const fdp_dual_work *, double *)
     int fdp_dual_answer(const fdp_dual *, const double *, const fdp_dual_work *, double *)
 
+cnp.import_array()
+
 LANE_CELLS = 16384
 """Cells of a region's lane, about: the unit of work of a thread."""
 
 PIECE = 4096
 """Multipliers worked on at a time."""
-
-
-cdef void *_address(array) except? NULL:
-    """Where a contiguous array that somebody keeps alive begins; NULL for an empty one."""
-    cdef const unsigned char[::1] view = array.reshape(-1).view(np.uint8)
-    return <void *> &view[0] if view.shape[0] else NULL
 
 
 cdef class Dual:
@@ -108,7 +106,7 @@ cdef class Dual:
             r.rows, r.cols, r.cell = rows, cols, cell
             r.lanes = max(1, min(rows, (rows * cols) // LANE_CELLS))
             if np.ndim(sigma):
-                r.sigmas = <const double *> self._ptr(sigma, np.float64)
+                r.sigmas = <const double *> kept(self.keep, sigma, np.float64)
             else:
                 r.sigma = sigma
             r.n_links, r.links = len(links), &self.links[l]
@@ -117,11 +115,11 @@ cdef class Dual:
                 link = &self.links[l]
                 link.at, link.size, link.sign, link.edge = at, size, sign, edge
                 if base is not None:
-                    link.base = <const int32_t *> self._ptr(base, np.int32)
+                    link.base = <const int32_t *> kept(self.keep, base, np.int32)
                 if isinstance(along, str):
                     link.kind = {"row": 0, "cell": 1}[along]
                 else:
-                    link.kind, link.map = 2, <const int32_t *> self._ptr(along, np.int32)
+                    link.kind, link.map = 2, <const int32_t *> kept(self.keep, along, np.int32)
                 for lane in range(r.lanes):
                     feeds.setdefault((at, size), []).append((edge + lane * size, sign))
                 edge += size * r.lanes
@@ -144,22 +142,22 @@ cdef class Dual:
         self.at.size, self.at.edges, self.at.n_regions = self.size, edge, self.n_regions
         self.at.n_items, self.at.n_pieces = len(items), len(pieces)
         self.at.regions, self.at.pieces = self.regions, self.pieces
-        self.at.item_region = <const int64_t *> self._ptr([i for i, _ in items], np.int64)
-        self.at.item_lane = <const int64_t *> self._ptr([i for _, i in items], np.int64)
-        self.at.edge_at = <const int64_t *> self._ptr(edge_at, np.int64)
-        self.at.edge_sign = <const double *> self._ptr(edge_sign, np.float64)
-        self.at.rhs = <const double *> self._ptr(rhs, np.float64)
+        self.at.item_region = <const int64_t *> kept(self.keep, [i for i, _ in items], np.int64)
+        self.at.item_lane = <const int64_t *> kept(self.keep, [i for _, i in items], np.int64)
+        self.at.edge_at = <const int64_t *> kept(self.keep, edge_at, np.int64)
+        self.at.edge_sign = <const double *> kept(self.keep, edge_sign, np.float64)
+        self.at.rhs = <const double *> kept(self.keep, rhs, np.float64)
         answers = [np.asarray(region[2], np.float64).reshape(-1) for region in regions]
         self.y = np.concatenate(answers or [np.zeros(0)])
         self.inverse = np.ones(self.cells)
-        self.at.y = <const double *> self._ptr(self.y, np.float64)
-        self.at.inverse = <const double *> self._ptr(self.inverse, np.float64)
-        self.work.slope = <double *> self._ptr(np.zeros(self.cells), np.float64)
-        self.work.edge_u = <double *> self._ptr(np.zeros(edge), np.float64)
-        self.work.edge_d = <double *> self._ptr(np.zeros(edge), np.float64)
-        self.work.sums = <double *> self._ptr(np.zeros(2 * len(items)), np.float64)
-        self.work.vectors = <double *> self._ptr(np.zeros(4 * self.size), np.float64)
-        self.work.dots = <double *> self._ptr(np.zeros(2 * len(pieces)), np.float64)
+        self.at.y = <const double *> kept(self.keep, self.y, np.float64)
+        self.at.inverse = <const double *> kept(self.keep, self.inverse, np.float64)
+        self.work.slope = <double *> kept(self.keep, np.zeros(self.cells), np.float64)
+        self.work.edge_u = <double *> kept(self.keep, np.zeros(edge), np.float64)
+        self.work.edge_d = <double *> kept(self.keep, np.zeros(edge), np.float64)
+        self.work.sums = <double *> kept(self.keep, np.zeros(2 * len(items)), np.float64)
+        self.work.vectors = <double *> kept(self.keep, np.zeros(4 * self.size), np.float64)
+        self.work.dots = <double *> kept(self.keep, np.zeros(2 * len(pieces)), np.float64)
         self.diagonal = np.zeros(max(1, self.size))
 
     def __dealloc__(self):
@@ -167,19 +165,12 @@ cdef class Dual:
         free(self.links)
         free(self.pieces)
 
-    cdef void *_ptr(self, values, dtype) except? NULL:
-        array = np.ascontiguousarray(values, dtype)
-        if array.size == 0:
-            array = np.zeros(1, dtype)
-        self.keep.append(array)
-        return _address(array)
-
     def evaluate(self, const double[::1] x, const double[::1] tau, const double[::1] kappa, cells=None):
         """(gradient, sums [regions, 2]); fills `diagonal`, and `cells` (float64, in rows) where given."""
         g, sums = np.zeros(max(1, self.size)), np.zeros((max(1, self.n_regions), 2))
         cdef double[::1] gradient = g, diagonal = self.diagonal
         cdef double[:, ::1] totals = sums
-        cdef double *u = <double *> _address(cells) if cells is not None else NULL
+        cdef double *u = fill(cells, self.cells) if cells is not None else NULL
         cdef int code
         with nogil:
             code = fdp_dual_evaluate(&self.at, &x[0], &tau[0], &kappa[0], &self.team.c, &self.work,

@@ -7,125 +7,9 @@ from libc.stdlib cimport calloc, free
 import numpy as np
 
 cimport numpy as cnp
+from fastdp._core.arrays cimport address, fill, kept, read
 from fastdp._core.status cimport FDP_ERR_IMPOSSIBLE, check
 from fastdp._core.team cimport Team, fdp_team, team_of
-
-cdef extern from "infer.h" nogil:
-    enum:
-        FDP_MAX_DIMS
-        FDP_LOCAL_SPARSE
-        FDP_DIRECT_ROW
-        FDP_DIRECT_SUM
-        FDP_STAGE_LOOPS
-    ctypedef struct fdp_link:
-        int64_t at
-        int64_t size
-        const int32_t *base
-        int32_t nd
-        int32_t shared
-        int64_t *n
-        int64_t *ts
-    ctypedef struct fdp_node:
-        int64_t rows
-        int64_t cells
-        int64_t table
-        int64_t row_at
-        int64_t separator
-        int32_t local
-        int32_t lanes
-        int64_t local_at
-        const int64_t *local_row
-        const int32_t *local_cell
-        int64_t n_links
-        const fdp_link *links
-        int64_t first_hosted
-        int64_t direct
-        int64_t lane_buffer
-        int64_t buffer_at
-    ctypedef struct fdp_fold:
-        int64_t host_at
-        fdp_link link
-    ctypedef struct fdp_hosted:
-        int64_t at
-        int64_t size
-        int64_t first_fold
-        int64_t n_folds
-        int64_t first_piece
-        int64_t n_pieces
-    ctypedef struct fdp_slice:
-        pass
-    ctypedef struct fdp_piece:
-        pass
-    ctypedef struct fdp_run:
-        int64_t first
-        int64_t count
-    ctypedef struct fdp_stage:
-        fdp_run nodes
-        fdp_run hosted
-        fdp_run up
-        fdp_run down
-        fdp_run ratios
-        fdp_run deliveries
-        fdp_run gathers
-        int32_t folds
-        int32_t large
-    ctypedef struct fdp_tree:
-        int64_t size
-        int64_t shared
-        int32_t large
-        int64_t n_stages
-        int64_t n_up
-        int64_t n_down
-        const fdp_stage *stages
-        const fdp_node *nodes
-        const fdp_hosted *hosted
-        const fdp_fold *folds
-        const fdp_slice *up
-        const fdp_slice *down
-        const fdp_piece *ratios
-        const fdp_piece *deliveries
-        const fdp_piece *gathers
-    ctypedef struct fdp_target:
-        int64_t row_at
-        const void *target
-        const void *weight
-        double precision
-    ctypedef struct fdp_state:
-        void *cells
-        double *rowsum
-        double *m
-    ctypedef struct fdp_work:
-        double *up
-        void *ratio
-        double *message
-        double *buffer
-        double *reach
-        double *rows
-        double *up_sums
-        double *down_sums
-        double *parts
-        void *next
-    int fdp_infer_f64(const fdp_tree *, const double *, double, fdp_team *, const fdp_work *,
-                      const fdp_state *, double *)
-    int fdp_infer_f32(const fdp_tree *, const double *, double, fdp_team *, const fdp_work *,
-                      const fdp_state *, double *)
-    int fdp_adopt_f64(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
-    int fdp_adopt_f32(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
-    int fdp_normalise_f64(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
-    int fdp_normalise_f32(const fdp_tree *, double, fdp_team *, const fdp_work *, const fdp_state *)
-    int fdp_move_f64(const fdp_tree *, const fdp_target *, int64_t, const double *, double, double, double,
-                     fdp_team *, const fdp_work *, const fdp_state *, double, double *,
-                     const fdp_state *, double *, int *, double *)
-    int fdp_move_f32(const fdp_tree *, const fdp_target *, int64_t, const double *, double, double, double,
-                     fdp_team *, const fdp_work *, const fdp_state *, double, float *,
-                     const fdp_state *, double *, int *, double *)
-    int fdp_step(int64_t, double, const double *, double, const double *, const double *, fdp_team *,
-                 double *)
-    int fdp_arrive(int64_t, const double *, const double *, const double *, const double *, const double *,
-                   fdp_team *, double *, double *, double *)
-    int fdp_blend(int64_t, double, const double *, const double *, fdp_team *, double *, double *)
-    int fdp_average_f64(int64_t, double, const double *, fdp_team *, double *)
-    int fdp_average_f32(int64_t, double, const float *, fdp_team *, float *)
 
 cnp.import_array()
 
@@ -155,28 +39,7 @@ cdef class State:
 
     def __init__(self, cells, rowsum, m):
         self.cells, self.rowsum, self.m = cells, rowsum, m
-        self.at.cells, self.at.rowsum, self.at.m = _address(cells), _fill(rowsum, 0), _fill(m, 0)
-
-
-cdef void *_address(cnp.ndarray array) except NULL:
-    """Where a contiguous array that somebody keeps alive begins."""
-    if not cnp.PyArray_IS_C_CONTIGUOUS(array):
-        raise ValueError("a kernel needs contiguous arrays")
-    return cnp.PyArray_DATA(array)
-
-
-cdef const double *_read(cnp.ndarray array, int64_t n) except NULL:
-    """An array of n float64 or more. Cheaper than a memoryview, and a step has fifteen of them."""
-    if cnp.PyArray_TYPE(array) != cnp.NPY_FLOAT64 or cnp.PyArray_SIZE(array) < n:
-        raise ValueError(f"a kernel needs {n} numbers of float64, not {array.size} of {array.dtype}")
-    return <const double *> _address(array)
-
-
-cdef double *_fill(cnp.ndarray array, int64_t n) except NULL:
-    """The same, to be written to."""
-    if not cnp.PyArray_ISWRITEABLE(array):
-        raise ValueError("a kernel cannot write to a read-only array")
-    return <double *> _read(array, n)
+        self.at.cells, self.at.rowsum, self.at.m = address(cells), fill(rowsum, 0), fill(m, 0)
 
 
 cdef class Engine:
@@ -268,30 +131,30 @@ cdef class Engine:
         self.tree.n_stages, self.tree.n_up, self.tree.n_down = len(plan.stages), len(up), len(down)
         self.tree.stages, self.tree.nodes = self.stages, self.nodes
         self.tree.hosted, self.tree.folds = self.hosted, self.folds
-        self.tree.up = <const fdp_slice *> self._ptr(up, np.int64)
-        self.tree.down = <const fdp_slice *> self._ptr(down, np.int64)
-        self.tree.ratios = <const fdp_piece *> self._ptr(ratios, np.int64)
-        self.tree.deliveries = <const fdp_piece *> self._ptr(deliveries, np.int64)
-        self.tree.gathers = <const fdp_piece *> self._ptr(gathers, np.int64)
+        self.tree.up = <const fdp_slice *> kept(self.keep, up, np.int64)
+        self.tree.down = <const fdp_slice *> kept(self.keep, down, np.int64)
+        self.tree.ratios = <const fdp_piece *> kept(self.keep, ratios, np.int64)
+        self.tree.deliveries = <const fdp_piece *> kept(self.keep, deliveries, np.int64)
+        self.tree.gathers = <const fdp_piece *> kept(self.keep, gathers, np.int64)
         row_at = 0
         for k, (node, (target, precision)) in enumerate(zip(plan.direct, targets)):
             self.targets[k].row_at = row_at
-            self.targets[k].target = self._ptr(target, self.dtype)
+            self.targets[k].target = kept(self.keep, target, self.dtype)
             if np.ndim(precision):
-                self.targets[k].weight = self._ptr(precision, self.dtype)
+                self.targets[k].weight = kept(self.keep, precision, self.dtype)
             else:
                 self.targets[k].precision = precision
             row_at += node.rows
-        self.work.up = <double *> self._ptr(np.empty(plan.shared), np.float64)
-        self.work.ratio = self._ptr(np.empty(plan.shared, self.dtype), self.dtype)
-        self.work.message = <double *> self._ptr(np.empty(plan.rows), np.float64)
-        self.work.buffer = <double *> self._ptr(np.empty(buffer_most), np.float64)
-        self.work.reach = <double *> self._ptr(np.zeros(n_hosted), np.float64)
-        self.work.rows = <double *> self._ptr(np.empty(row_at * FDP_DIRECT_ROW), np.float64)
-        self.work.up_sums = <double *> self._ptr(np.zeros(len(up) * (FDP_DIRECT_SUM + 1)), np.float64)
-        self.work.down_sums = <double *> self._ptr(np.zeros(len(down) * 2), np.float64)
-        self.work.parts = <double *> self._ptr(np.zeros(len(ratios) * 3), np.float64)
-        self.work.next = self._ptr(np.zeros(len(plan.stages) * FDP_STAGE_LOOPS + 1, np.int64), np.int64)
+        self.work.up = <double *> kept(self.keep, np.empty(plan.shared), np.float64)
+        self.work.ratio = kept(self.keep, np.empty(plan.shared, self.dtype), self.dtype)
+        self.work.message = <double *> kept(self.keep, np.empty(plan.rows), np.float64)
+        self.work.buffer = <double *> kept(self.keep, np.empty(buffer_most), np.float64)
+        self.work.reach = <double *> kept(self.keep, np.zeros(n_hosted), np.float64)
+        self.work.rows = <double *> kept(self.keep, np.empty(row_at * FDP_DIRECT_ROW), np.float64)
+        self.work.up_sums = <double *> kept(self.keep, np.zeros(len(up) * (FDP_DIRECT_SUM + 1)), np.float64)
+        self.work.down_sums = <double *> kept(self.keep, np.zeros(len(down) * 2), np.float64)
+        self.work.parts = <double *> kept(self.keep, np.zeros(len(ratios) * 3), np.float64)
+        self.work.next = kept(self.keep, np.zeros(len(plan.stages) * FDP_STAGE_LOOPS + 1, np.int64), np.int64)
 
     cdef list _slices(self, int64_t number, node):
         """The node's rows in slices of about SLICE_CELLS cells; see fdp_slice."""
@@ -310,8 +173,8 @@ cdef class Engine:
         c.separator, c.local, c.local_at = node.separator, node.local, node.local_at
         c.lanes = len(node.lane_at) - 1
         if node.local == FDP_LOCAL_SPARSE:
-            c.local_row = <const int64_t *> self._ptr(node.local_row, np.int64)
-            c.local_cell = <const int32_t *> self._ptr(node.local_cell, np.int32)
+            c.local_row = <const int64_t *> kept(self.keep, node.local_row, np.int64)
+            c.local_cell = <const int32_t *> kept(self.keep, node.local_cell, np.int32)
         c.direct = node.direct
         c.n_links = len(node.links)
         c.links = links
@@ -330,13 +193,6 @@ cdef class Engine:
         free(self.stages)
         free(self.targets)
 
-    cdef void *_ptr(self, values, dtype) except? NULL:
-        array = np.ascontiguousarray(values, dtype)
-        if array.size == 0:
-            array = np.zeros(1, dtype)
-        self.keep.append(array)
-        return _address(array)
-
     cdef int _link(self, fdp_link *out, link) except -1:
         cdef int d
         if len(link.n) > FDP_MAX_DIMS:  # never, where every dimension has two values or more
@@ -346,7 +202,7 @@ cdef class Engine:
         out.at, out.size, out.nd, out.shared = link.at, link.size, len(link.n), link.shared
         out.base = NULL
         if link.base is not None:
-            out.base = <const int32_t *> self._ptr(link.base, np.int32)
+            out.base = <const int32_t *> kept(self.keep, link.base, np.int32)
         for d in range(out.nd):
             out.n[d] = link.n[d]
             out.ts[d] = link.ts[d]
@@ -363,7 +219,7 @@ cdef class Engine:
         cdef double log_z = 0
         cdef int code
         cdef State state = State(tables, np.empty(self.rows), m)
-        cdef const double *potentials = _read(theta, self.size)
+        cdef const double *potentials = read(theta, self.size)
         cdef fdp_team *team = &self.team.c
         with nogil:
             if self.single:
@@ -403,9 +259,9 @@ cdef class Engine:
         whether the step was too long for the tables' precision). Laws and `sums` as in csrc/infer.h."""
         cdef double log_z = 0
         cdef int far = 0, code
-        cdef double *totals = _fill(sums, self.n_targets * FDP_DIRECT_SUM)
-        cdef const double *change = _read(delta, self.size)
-        cdef void *mean = _address(x)
+        cdef double *totals = fill(sums, self.n_targets * FDP_DIRECT_SUM)
+        cdef const double *change = read(delta, self.size)
+        cdef void *mean = address(x)
         cdef fdp_team *team = &self.team.c
         with nogil:
             if self.single:
@@ -422,10 +278,10 @@ def step(double a, dx, double b, dz, cnp.ndarray w, out, threads):
     """out = -w (a dx + b dz)."""
     cdef int64_t n = cnp.PyArray_SIZE(w)
     cdef Team team = team_of(threads)
-    cdef const double *x = _read(dx, n)
-    cdef const double *z = _read(dz, n)
-    cdef const double *weight = _read(w, n)
-    cdef double *to = _fill(out, n)
+    cdef const double *x = read(dx, n)
+    cdef const double *z = read(dz, n)
+    cdef const double *weight = read(w, n)
+    cdef double *to = fill(out, n)
     cdef int code
     if n:
         with nogil:
@@ -438,12 +294,12 @@ def arrive(m, t, dz, cnp.ndarray w, delta, out, threads):
     cdef double distance = 0, curvature = 0
     cdef int64_t n = cnp.PyArray_SIZE(w)
     cdef Team team = team_of(threads)
-    cdef const double *marginal = _read(m, n)
-    cdef const double *target = _read(t, n)
-    cdef const double *z = _read(dz, n)
-    cdef const double *weight = _read(w, n)
-    cdef const double *change = _read(delta, n)
-    cdef double *to = _fill(out, n)
+    cdef const double *marginal = read(m, n)
+    cdef const double *target = read(t, n)
+    cdef const double *z = read(dz, n)
+    cdef const double *weight = read(w, n)
+    cdef const double *change = read(delta, n)
+    cdef double *to = fill(out, n)
     cdef int code
     if n:
         with nogil:
@@ -457,9 +313,9 @@ def blend(double a, new, cnp.ndarray w, d, threads):
     cdef double loss = 0
     cdef int64_t n = cnp.PyArray_SIZE(w)
     cdef Team team = team_of(threads)
-    cdef const double *newest = _read(new, n)
-    cdef const double *weight = _read(w, n)
-    cdef double *to = _fill(d, n)
+    cdef const double *newest = read(new, n)
+    cdef const double *weight = read(w, n)
+    cdef double *to = fill(d, n)
     cdef int code
     if n:
         with nogil:
@@ -472,8 +328,8 @@ def average(double a, cnp.ndarray x, cnp.ndarray y, threads):
     """y = a x + (1 - a) y in place; float64 or float32, both alike."""
     cdef int64_t n = cnp.PyArray_SIZE(x)
     cdef Team team = team_of(threads)
-    cdef void *newest = _address(x)
-    cdef void *to = _address(y)
+    cdef void *newest = address(x)
+    cdef void *to = address(y)
     cdef bint single = cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32
     cdef int code
     if x.dtype != y.dtype or y.size < n or not (single or cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT64):

@@ -6,6 +6,8 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
+cimport numpy as cnp
+from fastdp._core.arrays cimport fill, read
 from fastdp._core.status cimport check
 from fastdp._core.team cimport Team, fdp_team, team_of
 
@@ -36,6 +38,8 @@ cdef extern from "rake.h" nogil:
         double *ratio
         int64_t sum_at
     int fdp_rake_run(int64_t, const fdp_rake_step *, fdp_team *, double *, double *)
+
+cnp.import_array()
 
 LANE_CELLS = 16384
 """Cells of a lane, about: the unit of work of a thread."""
@@ -98,24 +102,22 @@ cdef class Tour:
     def __cinit__(self, steps, threads):
         cdef fdp_rake_step *s
         cdef View multiply, project, to
-        cdef double[::1] cells, goal, by
         cdef int64_t space = 1, sums = 0
         self.n, self.team, self.keep = len(steps), team_of(threads), []
         self.steps = <fdp_rake_step *> calloc(max(1, self.n), sizeof(fdp_rake_step))
         if not self.steps:
             raise MemoryError("not enough memory for raking")
         for i, (table, given, wanted, aim, there, least, weight) in enumerate(steps):
-            s, multiply, project, to, cells = &self.steps[i], given, wanted, there, table
+            s, multiply, project, to = &self.steps[i], given, wanted, there
             view = project if project is not None else multiply
             if view is None or table.size != view.rows * view.cols:
                 raise ValueError("a step's table and view do not fit together")
-            s.cells, s.rows, s.cols = &cells[0], view.rows, view.cols
+            s.cells, s.rows, s.cols = fill(table, table.size), view.rows, view.cols
             s.lanes = max(1, min(view.rows, table.size // LANE_CELLS))
             if multiply is not None:
                 if multiply.rows != view.rows or multiply.cols != view.cols:
                     raise ValueError("a step's views are of different tables")
-                by = multiply.ratio
-                s.multiply, s.by = multiply.at, &by[0]
+                s.multiply, s.by = multiply.at, read(multiply.ratio, multiply.size)
             self.keep.append((table, given, wanted, aim, there))
             if project is None:
                 s.rule = FDP_RAKE_MULTIPLY
@@ -123,10 +125,10 @@ cdef class Tour:
             out = (to if to is not None else project)
             if aim.size != project.size or out.size != project.size:
                 raise ValueError("a step's goal and view do not fit together")
-            goal, by = aim, out.ratio
             s.rule = FDP_RAKE_SEPARATOR if to is not None else FDP_RAKE_TARGET
             s.project, s.size, s.lanes, s.disjoint = project.at, project.size, project.lanes, project.alone
-            s.goal, s.ratio, s.least, s.weight, s.sum_at = &goal[0], &by[0], least, weight, sums
+            s.goal, s.ratio = fill(aim, aim.size), fill(out.ratio, out.size)
+            s.least, s.weight, s.sum_at = least, weight, sums
             if to is None:
                 sums += (project.size + FDP_RAKE_PIECE - 1) // FDP_RAKE_PIECE
             space = max(space, project.size * (1 if project.alone else project.lanes))
@@ -138,9 +140,10 @@ cdef class Tour:
     def run(self):
         """All steps; returns the sum of ((target - marginal) * weight)^2 over the targets, each as it was
         when it was reached."""
-        cdef double[::1] work = self.work, squares = self.squares
+        cdef double *work = fill(self.work, 1)
+        cdef double *squares = fill(self.squares, 1)
         cdef int code
         with nogil:
-            code = fdp_rake_run(self.n, self.steps, &self.team.c, &work[0], &squares[0])
+            code = fdp_rake_run(self.n, self.steps, &self.team.c, work, squares)
         check(code, "raking")
         return float(np.sum(self.squares))

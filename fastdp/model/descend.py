@@ -11,10 +11,11 @@ import numpy as np
 from .._core.infer import Engine
 from ..measurement import Measurement
 from .layout import make_plan
-from .lower import check, direct, lower
+from .lower import lower
 from .model import Model
 from .optimise import SPREAD, Clock, DescentState, Stop, accelerated, mirror_descent
 from .options import Options
+from .parts import check, direct
 from .task import Task, errors_of, single
 
 STAGED_CELLS = 1 << 25

@@ -32,10 +32,11 @@ from .._core.infer import Engine, State
 from ..errors import MeasurementError
 from .functionals import Functionals, adaptive
 from .layout import make_plan
-from .lower import Quadratic, lower
+from .lower import lower
 from .model import Model
 from .optimise import Clock
 from .options import MOST_CALLS, NOISY, Options
+from .quadratic import Quadratic
 from .task import Task, errors_of, single
 
 FIRST, LONG, GROW = 0.018, 0.07, 0.35

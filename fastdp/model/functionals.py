@@ -24,7 +24,8 @@ import scipy.sparse as sp
 from .._core.ancestors import MOST, Ancestors
 from ..domain import Domain
 from .layout import Place, Plan
-from .lower import Part, Quadratic
+from .parts import Part
+from .quadratic import Quadratic
 
 
 def adaptive(parts: Sequence[Part]) -> bool:

@@ -148,7 +148,7 @@ class Model:
         the noise alone would give without the model's pooling. It is inf where no measurement covers a cell
         the query uses.
         """
-        from .lower import as_query
+        from .parts import as_query
 
         clique = self.domain.check(clique)
         cells = self.domain.cells(clique)

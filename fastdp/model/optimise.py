@@ -1,4 +1,4 @@
-"""The optimisers: the quadratic of `lower.py` minimised over the marginals of the tree.
+"""The optimisers: the loss of `quadratic.py` minimised over the marginals of the tree.
 
 The iterate is a vector of potentials; one oracle call (belief propagation) turns it into marginals. Both
 methods are mirror descent with the entropy as the distance, D(a, b) = total * KL(a || b), whose proximal step
@@ -33,7 +33,7 @@ import numpy as np
 from .._core.infer import Engine, State, average
 from .._core.team import Team
 from ..errors import MeasurementError
-from .lower import Quadratic, Residual
+from .quadratic import Quadratic, Residual
 
 Callback = Callable[[int, float, float], object]
 GROW, SHRINK, MARGIN, FAR = 1.2, 0.7, 1.3, 8.0

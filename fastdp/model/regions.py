@@ -20,7 +20,7 @@ import numpy as np
 
 from ..domain import Clique, Domain
 from ..queries import Binned, Identity
-from .lower import as_query
+from .parts import as_query
 
 Set = frozenset[tuple[str, int]]
 """A region's or meet's partitions: (attribute, number of the partition) of every attribute it does not

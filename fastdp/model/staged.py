@@ -20,10 +20,10 @@ import numpy as np
 
 from ..measurement import Measurement
 from .adjust import dot
-from .lower import as_query
 from .model import Model
 from .optimise import Clock
 from .options import Options
+from .parts import as_query
 from .task import Task
 
 PAIRS = 2

@@ -13,8 +13,9 @@ from .._core.team import Team
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError, UsageError
 from .layout import Place, Plan, make_plan, permute_cells
-from .lower import Part, Quadratic, check, usage
 from .model import Model
+from .parts import Part, check, usage
+from .quadratic import Quadratic
 from .total import estimate_total
 from .tree import JunctionTree, junction_tree
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..queries import AdaGrid, Binned, Grid, Identity, Sparse
-from .lower import as_query
+from .parts import as_query
 
 
 def estimate_total(domain, measurements: Sequence) -> tuple[float, float]:

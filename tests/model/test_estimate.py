@@ -16,7 +16,8 @@ from fastdp.errors import MeasurementError, ModelTooLargeError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.model import Model, fit
 from fastdp.model.layout import make_plan
-from fastdp.model.lower import check, lower, usage
+from fastdp.model.lower import lower
+from fastdp.model.parts import check, usage
 from fastdp.model.total import estimate_total
 from fastdp.model.tree import junction_tree
 from fastdp.queries import AdaGrid, Binned

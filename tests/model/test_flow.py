@@ -14,8 +14,9 @@ from fastdp.model.estimate import fit
 from fastdp.model.flow import Flow, denoised
 from fastdp.model.functionals import Functionals, adaptive
 from fastdp.model.layout import make_plan
-from fastdp.model.lower import check, lower, usage
+from fastdp.model.lower import lower
 from fastdp.model.optimise import Clock
+from fastdp.model.parts import check, usage
 from fastdp.model.tree import junction_tree
 from fastdp.queries import AdaGrid, Grid
 

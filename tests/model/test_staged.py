@@ -9,8 +9,9 @@ from fastdp.errors import UsageError
 from fastdp.model.descend import perturb
 from fastdp.model.estimate import fit
 from fastdp.model.layout import make_plan
-from fastdp.model.lower import check, lower, usage
+from fastdp.model.lower import lower
 from fastdp.model.optimise import SPREAD
+from fastdp.model.parts import check, usage
 from fastdp.model.tree import junction_tree
 
 DOMAIN = Domain({"a": 12, "b": 10, "c": 14, "d": 9})
