@@ -1,0 +1,65 @@
+"""Histograms of users: what is refused before anything is counted, and the bins of rows per user."""
+
+import numpy as np
+import pytest
+
+from fastdp.domain import Domain
+from fastdp.engines import users
+from fastdp.engines.local import local
+from fastdp.errors import DataError, UsageError
+from fastdp.tables.table import Table
+from fastdp.userkeys import Groups, MostCommon, RowsPerUser, UserKey
+
+DOMAIN = Domain({"a": 3})
+
+
+@pytest.mark.parametrize("cap", [0, -1, 1.5, True, False])
+def test_caps_that_are_no_positive_whole_numbers_are_refused(cap):
+    with pytest.raises(UsageError, match="cap"):
+        users.checked(DOMAIN, Groups(("a",), 2), cap)
+
+
+def test_caps_and_sizes_at_their_ends():
+    assert users.checked(DOMAIN, Groups(("a",), 2), 1).size == 6
+    assert users.checked(DOMAIN, Groups(("a",), 2), 2.0).shape == (3,)
+    half = Domain({"a": 1 << 30})
+    assert users.checked(half, Groups(("a",), 2), 1).size == 1 << 31
+    with pytest.raises(UsageError, match="keys"):
+        users.checked(half, Groups(("a",), 3), 1)
+    assert users.checked(Domain({"a": 1 << 31}), MostCommon(("a",)), 1).size == 1 << 31
+    with pytest.raises(UsageError, match="keys"):
+        users.checked(Domain({"a": (1 << 31) + 1}), MostCommon(("a",)), 1)
+
+
+def test_rows_per_user_are_binned_from_their_lower_edges():
+    """edges[i] <= R < edges[i + 1], the last bin open; users below the first edge, and those whose rows were
+    all left out, are not counted."""
+    rows = [1, 1, 2, 3, 4, 9]
+    ids = np.repeat(np.arange(len(rows)), rows)
+    table = Table.from_codes(DOMAIN, {"a": np.zeros(len(ids), np.uint8)}, user=ids)
+    engine = local(table, 1)
+    assert engine.user_histogram(RowsPerUser((1, 2, 4)), 1).tolist() == [2, 2, 2]
+    assert engine.user_histogram(RowsPerUser((2, 9)), 1).tolist() == [3, 1]
+    assert engine.user_histogram(RowsPerUser((10,)), 1).tolist() == [0]
+    kept = table.take(ids != 0)
+    assert local(kept, 1).user_histogram(RowsPerUser((1, 2, 4)), 1).tolist() == [1, 2, 2]
+
+
+def test_without_a_user_column_every_row_is_a_user():
+    table = Table.from_codes(DOMAIN, {"a": np.array([0, 1, 1, 2], np.uint8)})
+    engine = local(table, 1)
+    assert engine.user_histogram(RowsPerUser((1, 2)), 1).tolist() == [4, 0]
+    assert engine.user_histogram(MostCommon(("a",)), 1).tolist() == [1, 2, 1]
+    assert engine.user_histogram(Groups(("a",), 2), 1).tolist() == [1, 0, 2, 0, 1, 0]
+
+
+def test_strange_keys_and_columns_that_were_not_read_are_refused():
+    class Strange(UserKey):
+        size = 1
+
+    table = Table.from_codes(DOMAIN, {"a": np.zeros(2, np.uint8)})
+    with pytest.raises(UsageError, match="unknown kind"):
+        users.histogram(table, Strange(), 1, 1)
+    table.codes = {}
+    with pytest.raises(DataError, match="'a' was not read"):
+        users.histogram(table, MostCommon(("a",)), 1, 1)
