@@ -178,11 +178,13 @@ def test_old_records_without_a_nonce_follow_the_rule_of_their_time():
 
 
 def test_a_data_set_protects_one_unit():
+    """The refusal says which unit a data set of its own would have to be opened with."""
     rows = {"kind": "row"}
     state = grown(opened(), reserve(Pure(0.1)))
     assert state.units["d"] == Unit.parse(USERS)
-    refused(opened(), reserve(Pure(0.1)), reserve(Pure(0.1), run="s", unit=rows), match="units do not add up")
-    refused(opened(unit=rows), reserve(Pure(0.1)), match="units do not add up")
+    of_rows = reserve(Pure(0.1), run="s", unit=rows)
+    refused(opened(), reserve(Pure(0.1)), of_rows, match=r"units do not add up.*unit='row'\)")
+    refused(opened(unit=rows), reserve(Pure(0.1)), match=r"units do not add up.*unit='user:who'\)")
     grown(opened(unit=rows), reserve(Pure(0.1), unit=rows))
 
 
