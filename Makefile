@@ -5,7 +5,7 @@ BIN    := $(abspath $(VENV)/bin)
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-slow test-spark test-sql mutants bench lint format sanitize sanitize-threads dist test-wheel docs clean
+.PHONY: build demo test test-slow test-spark test-sql mutants bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs clean
 
 build: $(VENV)/.built
 
@@ -38,6 +38,17 @@ test-sql: build
 	  { echo "test-sql: there is no PostgreSQL server, and it could not be installed (Debian: postgresql)"; exit 1; }
 	$(BIN)/python -m pip install -q --no-build-isolation -e ".[test,test-sql]"
 	FASTDP_TEST_SQL=1 $(BIN)/python -m pytest tests/tables/test_sql.py tests/tables/test_postgresql.py
+
+# Property tests and damaged input with fresh seeds: make fuzz MINUTES=60 SEED=3
+MINUTES ?= 5
+fuzz: build
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
+
+# Whole runs killed, run by the hundred, at once, and on machines that give out: make soak KILLS=20 RUNS=20
+KILLS ?= 200
+RUNS  ?= 100
+soak: build
+	$(BIN)/python -m tests.soak --kills $(KILLS) --runs $(RUNS)
 
 # Small faults, one at a time, against the tests that concern them: make mutants SEED=7 COUNT=20
 SEED  ?= 1

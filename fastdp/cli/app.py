@@ -421,3 +421,7 @@ def main(arguments: list[str] | None = None) -> None:
             emit({"error": {"kind": type(error).__name__, "text": str(error), "exit_code": error.exit_code}})
         typer.echo(f"fastdp: {error}", err=True)
         sys.exit(error.exit_code)
+    except MemoryError:
+        interruption.end()
+        typer.echo(f"fastdp: {interruption.out_of_memory()}", err=True)
+        sys.exit(ModelTooLargeError.exit_code)

@@ -101,7 +101,13 @@ class Interruption:
             os._exit(EXIT_CODES[self.received])
 
     def line(self) -> str:
-        word = WORDS[self.received or signal.SIGINT]
+        return self._where(WORDS[self.received or signal.SIGINT])
+
+    def out_of_memory(self) -> str:
+        """What to say where the machine had no memory left: as after a signal, and what would help."""
+        return f"{self._where('out of memory')} (--memory limits the model, --threads 1 needs least)"
+
+    def _where(self, word: str) -> str:
         if self.standing is None:
             return f"{word}; nothing was charged, and nothing half-written was left behind"
         stage = STAGES.get(self._stage or self.standing.stage, "")

@@ -108,3 +108,17 @@ def test_a_plan_that_is_too_large_exits_8_and_charges_nothing(place):  # noqa: F
     done = fastdp_cli("synth", "data.parquet", *asked, "--out", "large", cwd=place, check=False)
     assert done.returncode == 8
     assert not (place / "large.private").exists()
+
+
+def test_no_memory_ends_in_a_sentence(monkeypatch, capsys):
+    from fastdp.cli import app
+
+    def gives_out(*args, **kwargs):
+        raise MemoryError("Unable to allocate 157 KiB")
+
+    monkeypatch.setattr(app, "app", gives_out)
+    with pytest.raises(SystemExit) as end:
+        app.main(["synth", "people.csv", "-e", "1"])
+    assert end.value.code == 8
+    text = capsys.readouterr().err
+    assert text.startswith("fastdp: out of memory; nothing was charged") and "--memory" in text

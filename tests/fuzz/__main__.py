@@ -1,0 +1,62 @@
+"""All property tests of the suite, again and again with fresh seeds, until the time is up.
+
+    python -m tests.fuzz [--minutes 5] [--seed 1] [--only tests/fuzz tests/core ...]
+
+Readers of files (schema, recipe, model, statement, ledger, CSV, TSV, JSON lines, IPC), kernels against their
+slow twins, laws of privacy code. Prints a line for every failure with the command that repeats it; exit
+code 1 if anything failed. `make sanitize` runs the kernels' tests under sanitizers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def files_with_properties(under: list[str]) -> list[Path]:
+    """Test files that use hypothesis, whatever draws most first."""
+    listed = [p for place in under for p in sorted((ROOT / place).rglob("test_*.py"))]
+    uses = {p: p.read_text("utf-8").count("@given") for p in listed}
+    return sorted((p for p, n in uses.items() if n), key=lambda p: -uses[p])
+
+
+def command(path: Path, seed: int) -> list[str]:
+    name = str(path.relative_to(ROOT))
+    return [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", f"--hypothesis-seed={seed}", name]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", nargs="+", default=["tests"])
+    options = parser.parse_args()
+    files, end = files_with_properties(options.only), time.monotonic() + 60 * options.minutes
+    done, failed, seed = 0, [], options.seed
+    while time.monotonic() < end and files:
+        for path in files:
+            if time.monotonic() >= end:
+                break
+            run = subprocess.run(command(path, seed), cwd=ROOT, capture_output=True, text=True, check=False)
+            done += 1
+            if run.returncode not in (0, 5):  # 5: every test of the file is a slow one
+                line = " ".join(["python", *command(path, seed)[1:]])
+                failed.append(line)
+                reason = re.findall(r"^E .*", run.stdout, re.M)[:1]
+                print(f"FAILED {line}\n       {' '.join(reason)}", flush=True)
+        seed += 1
+    rounds = seed - options.seed
+    print(f"{done} runs of {len(files)} files, {rounds} whole rounds, {len(failed)} failures")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
