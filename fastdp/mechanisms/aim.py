@@ -43,6 +43,7 @@ class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: ClassVar[str] = "aim"
     ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
+    default_cells: ClassVar[int] = 1 << 20  # it fits after every round
 
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
     degree: int = 3

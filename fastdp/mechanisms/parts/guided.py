@@ -16,6 +16,7 @@ class Guided(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     public numbers: nothing is timed in the run."""
 
     max_cells_steps: ClassVar[tuple[str, ...] | None] = None
+    default_cells: ClassVar[int] = limits.DEFAULT_CELLS
 
     deadline: float | None = None
 
@@ -26,7 +27,7 @@ class Guided(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def limit(self) -> int:
         """Cells that the junction tree may have, from public facts."""
-        return limits.model_cells(self.max_cells, self.memory, self.deadline)
+        return limits.model_cells(self.max_cells, self.memory, self.deadline, self.default_cells)
 
     @property
     def fit_limit(self) -> int | None:

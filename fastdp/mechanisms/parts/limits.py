@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from ...errors import UsageError
 
-DEFAULT_CELLS = 1 << 20
+DEFAULT_CELLS = 3 << 20
+"""Of a mechanism that fits a few times; chosen on adult at epsilon 10, where it binds (docs/cliquetree.md).
+"""
 CELL_BYTES = 200
 """Peak of a run per cell of its junction tree, beside the data: the fit's tables, their potentials and
 copies."""
-CELLS_PER_SECOND = 150_000
-"""Of the junction tree, for looks, fits and marginals on two cores; a slow machine needs twice the time."""
+CELLS_PER_SECOND = 500_000
+"""Of the junction tree, for looks, fits and marginals on two cores; a slow machine needs twice the time.
+Adult at epsilon 10 takes 0.6 processor seconds per million cells beyond the first."""
 LEAST_CELLS = 10_000
 PAIR_BYTES = 48
 """Per cell of all pairs together: estimates, their integers, counts and copies."""
@@ -27,7 +30,9 @@ def check(memory: int | None, deadline: float | None) -> None:
         raise ValueError("deadline is a number of seconds above 0")
 
 
-def model_cells(max_cells: int | None, memory: int | None, deadline: float | None) -> int:
+def model_cells(
+    max_cells: int | None, memory: int | None, deadline: float | None, default: int = DEFAULT_CELLS
+) -> int:
     """Cells of the junction tree: as given, else what memory and deadline allow, else a size for a laptop."""
     if max_cells is not None:
         return max_cells
@@ -36,7 +41,7 @@ def model_cells(max_cells: int | None, memory: int | None, deadline: float | Non
         limits.append(memory // 2 // CELL_BYTES)
     if deadline is not None:
         limits.append(int(deadline * CELLS_PER_SECOND))
-    return max(LEAST_CELLS, min(limits)) if limits else DEFAULT_CELLS
+    return max(LEAST_CELLS, min(limits)) if limits else default
 
 
 def pair_cells(memory: int | None, most: int) -> int:
