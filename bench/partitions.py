@@ -1,19 +1,22 @@
 """Partitions of users against one table, and databases against Parquet: what other ways to the same integers
 cost.
 
-    python -m bench.partitions [--rows 10000000] [--rounds 2] [--no-save]
+    python -m bench.partitions [--rows 10000000] [--rounds 2] [--ways parquet,duckdb] [--no-save]
 
 Simulated taxi trips; the marginals of three outer cliques and all that they contain, weighted by a clip of
 150. Each way reads and counts in a process of its own, in turns, on two threads or with two processes; times
 are the best of all rounds, ratios are to `fastdp.read` of Parquet and the local engine in the same run. All
 give the same integers, or it ends with an error. "peak" is of the driver and of its largest process. The
-plain DB-API way (sqlite) reads a tenth of the rows: it makes Python objects of them.
+plain DB-API way (sqlite) reads a tenth of the rows: it makes Python objects of them. Where the environment's
+FASTDP_SQL_URI names a PostgreSQL server, the way `postgresql` is there too; its table `fastdp_bench_trips` is
+made and dropped (needs psycopg and adbc-driver-postgresql).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import resource
 import sys
 import tempfile
@@ -33,10 +36,14 @@ OUTER = [
     ("pickup_community_area", "shift", "company_id"),
     ("dropoff_community_area", "pickup_community_area", "shift"),
 ]
+POSTGRESQL = os.environ.get("FASTDP_SQL_URI", "")
+TABLE = "fastdp_bench_trips"
 WAYS = ["parquet", "duckdb", "sqlite", *(f"partitions {n}" for n in (2, 8, 97))]
+if POSTGRESQL.startswith("postgres"):
+    WAYS.append("postgresql")
 
 
-def write(rows: int, folder: Path) -> None:
+def write(rows: int, folder: Path, postgresql: bool) -> None:
     import sqlite3
 
     import duckdb
@@ -48,6 +55,8 @@ def write(rows: int, folder: Path) -> None:
     pq.write_table(trips, folder / "trips.parquet", row_group_size=1 << 18)
     with duckdb.connect(str(folder / "trips.duckdb")) as database:
         database.execute(f"create table trips as select * from '{folder}/trips.parquet'")
+    if postgresql:
+        to_postgresql(trips)
     tenth = trips.slice(0, rows // 10)
     with sqlite3.connect(folder / "trips.sqlite") as connection:
         names = ", ".join(f'"{name}"' for name in tenth.column_names)
@@ -56,6 +65,36 @@ def write(rows: int, folder: Path) -> None:
         for batch in tenth.to_batches(1 << 16):
             columns = [[_plain(v) for v in column.to_pylist()] for column in batch.columns]
             connection.executemany(f"insert into trips values ({marks})", zip(*columns, strict=True))
+
+
+def to_postgresql(trips) -> None:
+    import psycopg
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    def kind(t) -> str:
+        if pa.types.is_timestamp(t):
+            return "timestamp"
+        if pa.types.is_integer(t):
+            return "bigint"
+        return "double precision" if pa.types.is_floating(t) else "text"
+
+    columns = ", ".join(f'"{field.name}" {kind(field.type)}' for field in trips.schema)
+    with psycopg.connect(POSTGRESQL) as connection, connection.cursor() as cursor:
+        cursor.execute(f"drop table if exists {TABLE}")
+        cursor.execute(f"create table {TABLE} ({columns})")
+        with cursor.copy(f"copy {TABLE} from stdin (format csv)") as copy:
+            for batch in trips.to_batches(1 << 16):
+                text = pa.BufferOutputStream()
+                csv.write_csv(batch, text, csv.WriteOptions(include_header=False))
+                copy.write(text.getvalue().to_pybytes())
+
+
+def drop_postgresql() -> None:
+    import psycopg
+
+    with psycopg.connect(POSTGRESQL) as connection:
+        connection.execute(f"drop table if exists {TABLE}")
 
 
 def _plain(value):
@@ -76,7 +115,12 @@ def child(way: str, folder: str) -> None:
         engine = partitioned(path, schema, int(way.split()[1]), THREADS)
         spooled = sum(p.stat().st_size for p in Path(engine.partitions._root).rglob("*") if p.is_file())
     else:
-        source = path if way == "parquet" else fastdp.sql(connect(f"{way}:///{folder}/trips.{way}"), QUERY)
+        if way == "postgresql":
+            source = fastdp.sql(connect(), f"select * from {TABLE}")
+        elif way == "parquet":
+            source = path
+        else:
+            source = fastdp.sql(connect(f"{way}:///{folder}/trips.{way}"), QUERY)
         engine, spooled = local(fastdp.read(source, schema, threads=THREADS), THREADS), 0
     middle = time.perf_counter()
     tables = engine.marginals(cliques, CLIP)
@@ -98,6 +142,7 @@ def main() -> None:
     parser = turns.parser(__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--ways", help="only these, with commas between")
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     if options.child:
@@ -105,10 +150,13 @@ def main() -> None:
         return
     print(json.dumps(describe()))
     best: dict[str, dict] = {}
+    ways = options.ways.split(",") if options.ways else WAYS
+    if ways[0] != "parquet":
+        raise SystemExit("--ways: parquet comes first, the others are compared with it")
     with tempfile.TemporaryDirectory() as folder:
-        write(options.rows, Path(folder))
+        write(options.rows, Path(folder), "postgresql" in ways)
         for _ in range(options.rounds):
-            for way in WAYS:
+            for way in ways:
                 new = run(way, folder)
                 digest = new.pop("digest")
                 if way == "parquet":
@@ -116,6 +164,8 @@ def main() -> None:
                 elif way != "sqlite" and digest != want:
                     raise SystemExit(f"{way}: other integers than the local engine's")
                 turns.keep_least(best, way, new)
+    if "postgresql" in ways:
+        drop_postgresql()
     base = best["parquet"]
     print(f"\n{options.rows:,} simulated trips")
     print(f"  {'':<15}{'read s':>8}{'/ parquet':>11}{'count s':>9}{'/ local':>9}", end="")

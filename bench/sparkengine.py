@@ -18,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from . import turns
 from .machine import describe, keep
 from .partitions import CLIP, OUTER, SCHEMA, THREADS
 
@@ -74,8 +75,7 @@ def main() -> None:
                 getattr(engine, "close", lambda: None)()
                 digests.add(hashlib.sha256(b"".join(tables[c].tobytes() for c in cliques)).hexdigest())
                 new = {"read": middle - start, "count": end - middle, "both": end - start}
-                old = best.setdefault(way, new)
-                best[way] = {key: min(old[key], new[key]) for key in new}
+                turns.keep_least(best, way, new)
     session.stop()
     if len(digests) != 1:
         raise SystemExit("Spark: other integers than the local engine's")
