@@ -42,9 +42,9 @@ MAX_ADDERS = 64
 
 
 def is_spark(source: Any) -> bool:
-    """Whether a source is a Spark DataFrame, of either kind. Does not import Spark."""
+    """Whether a source is a Spark DataFrame, of either kind (not pandas' on Spark). Does not import Spark."""
     kind = type(source)
-    return kind.__module__.split(".")[0] == "pyspark" and kind.__name__ == "DataFrame"
+    return kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
 
 
 def check_partitions(partitions: int) -> int:

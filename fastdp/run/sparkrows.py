@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 def frame(spark: Any, output: Output) -> Any:
     """A DataFrame whose partition i is block i of the output."""
+    import pyarrow as pa
+
     form = spark_schema(output.arrow_schema())
-    kinds = spark.createDataFrame(form.empty_table()).schema
+    # Spark Connect infers no types from a table without rows.
+    nothing = pa.table([pa.nulls(1, kind) for kind in form.types], schema=form)
+    kinds = spark.createDataFrame(nothing).schema
     task = partial(make, output.shipped(), dict(build()))
     blocks = max(1, output.blocks)
     made = spark.range(0, blocks, 1, blocks).mapInArrow(task, kinds)
