@@ -83,6 +83,8 @@ class DomainCosts:
 
     @classmethod
     def of(cls, schema: Schema, delta: float) -> DomainCosts:
+        if not schema.pending:
+            return cls()
         keys = any(c.keyed for c in schema.pending.values())
         return cls(min(MOST_SHARE, PER_COLUMN * columns_paid(schema)), KEYS_SHARE * delta if keys else 0.0)
 
