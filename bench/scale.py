@@ -77,6 +77,7 @@ def child(engine: str, rows: int, each: int, folder: str | None) -> None:
     from fastdp.engines.processes import partitioned
     from fastdp.mechanisms import recipe
     from fastdp.mechanisms.adagrid import AdaGrid, closure
+    from fastdp.tables.ingest import SPOOL_ROWS
 
     given = recipe.load(RECIPE)
     schema, config = fastdp.Schema.load(given.schema or ""), given.config(1.0)
@@ -89,7 +90,7 @@ def child(engine: str, rows: int, each: int, folder: str | None) -> None:
         table = fastdp.read(source if folder is None else source[: -(-rows // each)], schema, threads=THREADS)
         counter, seen = local(table, THREADS), table.rows
         width = sum(column.itemsize for column in table.codes.values()) + table.user.itemsize
-        spooled = seen * width if table._spool is not None else 0
+        spooled = seen * width if seen > SPOOL_ROWS else 0
     else:
         counter = partitioned(source if folder is None else source[: -(-rows // each)], schema, None, THREADS)
         seen = counter.partitions.rows
