@@ -72,6 +72,19 @@ class Reporter:
         """Reports from now on are about run `number` of several (one for each epsilon)."""
         self._now, self._run = number, run
 
+    def spent(self, run: str) -> dict[str, float]:
+        """Seconds of each stage of one of the runs, with those before the first. Some stages happen inside
+        others; each second is told once."""
+        seconds_of: dict[str, float] = {}
+        for of, stage, seconds in self.timings:
+            if of in ("", run):
+                seconds_of[stage] = seconds_of.get(stage, 0.0) + seconds
+        for outer, inner in (("measure", ("fit",)), ("write", ("sample", "ids"))):
+            if outer in seconds_of:
+                within = sum(seconds_of.get(name, 0.0) for name in inner)
+                seconds_of[outer] = max(0.0, seconds_of[outer] - within)
+        return {name: seconds_of[name] for name in STAGES if name in seconds_of}
+
     def check(self) -> None:
         if self._cancel is not None and self._cancel():
             raise Cancelled("cancelled by the caller; nothing half-written was left behind")

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from .._util.files import synthetic_path
-from .._util.progress import STAGES, Reporter
+from .._util.progress import Reporter
 from ..errors import RunError, StoppedEarly, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Job, Outcome, go_on
@@ -436,16 +436,7 @@ class Work:
         return f"eps-{self.epsilons[i]:g}"
 
     def _timings(self, i: int) -> dict[str, float]:
-        label = self._label(i) if self.several else ""
-        spent: dict[str, float] = {}
-        for run, stage, seconds in self.reporter.timings:
-            if run in ("", label):
-                spent[stage] = spent.get(stage, 0.0) + seconds
-        # Some stages happen inside others; each second is shown once.
-        for outer, inner in (("measure", ("fit",)), ("write", ("sample", "ids"))):
-            if outer in spent:
-                spent[outer] = max(0.0, spent[outer] - sum(spent.get(name, 0.0) for name in inner))
-        return {name: spent[name] for name in STAGES if name in spent}
+        return self.reporter.spent(self._label(i) if self.several else "")
 
     def _write_timings(self, folder: RunFolder) -> None:
         stages = {self._label(i): self._timings(i) for i in range(len(self.epsilons))}
