@@ -252,3 +252,11 @@ def test_on_the_command_line(tmp_path):
     assert json.loads(scored.output)["constraints"]["synthetic"] == 0
     checked = call(app, ["schema", "check", str(tmp_path / "rows.toml")])
     assert checked.exit_code == 0
+
+
+@pytest.mark.parametrize("mechanism", ["mst", "cliquetree", "adagrid", "tworound"])
+def test_public_data_that_breaks_them_changes_nothing(mechanism):
+    schema, public = schema_of(), rows(400, seed=5, wrong=0.2)
+    options = {"schema": schema, "public": public, "seed": 1, "sample_seed": 2, "rows": 300}
+    run = fastdp.synthesize(rows(400), {"mechanism": mechanism}, 3.0, 1e-6, **options)
+    assert broken(schema, run.to_arrow()) == [0] * 5
