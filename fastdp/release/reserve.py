@@ -28,7 +28,8 @@ from ..privacy.distance import check_sampler
 from ..privacy.ledger import LOCAL, Ledger, Reservation
 from ..privacy.unit import Unit
 from ..tables.bound import check_clip
-from .domain import DomainCosts, Learning, Opener, check_askable, clip_of
+from .domain import Learning, Opener
+from .domaincosts import DomainCosts, check_askable, clip_of
 from .gateway import Session
 from .keyselect import check_draws, less
 

@@ -19,7 +19,7 @@ from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
 from ..privacy.statement import least_threshold
 from ..release.cells import SURE
-from ..release.domain import (
+from ..release.domaincosts import (
     ROUNDS,
     DomainCosts,
     check_askable,

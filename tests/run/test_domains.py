@@ -15,6 +15,7 @@ from fastdp.errors import BudgetError, DataError, RunError, UsageError
 from fastdp.privacy.forms import as_form
 from fastdp.privacy.statement import load_schema
 from fastdp.release import domain as domains
+from fastdp.release import domaincosts
 from fastdp.schema import Schema
 from fastdp.tables.columns import asked_of
 
@@ -134,7 +135,7 @@ def test_the_ledger_pays_once_and_knows_the_schema_again(tmp_path):
     write(tmp_path / "run", statement)
     with pytest.raises(RunError, match="not the finished schema that the run released"):
         fastdp.verify(tmp_path / "run", ledger)
-    assert run.privacy["schema"]["found"]["share"] <= domains.MOST_SHARE
+    assert run.privacy["schema"]["found"]["share"] <= domaincosts.MOST_SHARE
 
 
 def test_a_ledger_without_delta_for_keys_refuses_before_anything_is_read(tmp_path, monkeypatch):
@@ -214,7 +215,7 @@ def test_types_of_objects_in_pandas_are_not_looked_at():
 def test_a_plan_says_what_finding_domains_costs():
     asked = asked_of(people(10), "id")
     made = fastdp.plan(asked, "auto", 1.0, 1e-6)
-    assert made.domain_share == pytest.approx(domains.PER_COLUMN * 6.2) and made.domain_delta == 1e-7
+    assert made.domain_share == pytest.approx(domaincosts.PER_COLUMN * 6.2) and made.domain_delta == 1e-7
     assert [d.column for d in made.domain] == ["age", "wage", "city", "at"]
     assert "domains: at most 18.6% of mu^2 and 1e-07 of delta" in str(made)
     without = fastdp.plan(asked.stand_in(), "auto", 1.0, 1e-6)
