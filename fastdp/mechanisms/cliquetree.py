@@ -160,7 +160,7 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
             released += again
             ones = averaged(ones, again)
             best = ones if start is None else start.ones(ones)
-        most = limits.pair_cells(self.memory, PAIR_CELLS)
+        most = limits.pair_cells(self.memory, PAIR_CELLS, start is not None)
         merged = merge(session.domain, best, self.rare, most, job.zeros.impossible)
         job.check()
 

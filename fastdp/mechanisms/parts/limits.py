@@ -20,6 +20,8 @@ Adult at epsilon 10 takes 0.6 processor seconds per million cells beyond the fir
 LEAST_CELLS = 10_000
 PAIR_BYTES = 48
 """Per cell of all pairs together: estimates, their integers, counts and copies."""
+PUBLIC_PAIR_BYTES = 32
+"""The same, for public starts: counts, the start and its integers."""
 
 
 def check(memory: int | None, deadline: float | None) -> None:
@@ -44,9 +46,10 @@ def model_cells(
     return max(LEAST_CELLS, min(limits)) if limits else default
 
 
-def pair_cells(memory: int | None, most: int) -> int:
-    """Cells of all pairs together."""
-    return most if memory is None else max(LEAST_CELLS, min(most, memory // 2 // PAIR_BYTES))
+def pair_cells(memory: int | None, most: int, public: bool = False) -> int:
+    """Cells of all pairs together; `public`: with public starts beside them."""
+    cost = PAIR_BYTES + (PUBLIC_PAIR_BYTES if public else 0)
+    return most if memory is None else max(LEAST_CELLS, min(most, memory // 2 // cost))
 
 
 def parse_bytes(text: str) -> int:

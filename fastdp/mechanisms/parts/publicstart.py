@@ -241,7 +241,7 @@ class Starts:
         alone, both, wrong = len(used["rested"]), len(used["beside"]), used["refused"]
         return (
             f"public data: {alone} marginals of the model rest on it alone, {both} on it and on private "
-            f"answers; {wrong} were found to be wrong and left out",
+            f"answers; {wrong} more were not found to be right, and left out",
         )
 
 
