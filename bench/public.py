@@ -224,7 +224,9 @@ def main(arguments=None) -> None:
     parser.add_argument("--epsilon", nargs="+", type=float, default=[0.1, 1.0, 10.0])
     parser.add_argument("--public", nargs="+", help="only these public tables")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first-seed", type=int, default=3000, help="seeds nothing was chosen by")
+    parser.add_argument(
+        "--first-seed", type=int, default=3000, help="constants were chosen on seeds from 3000 and 4000 on"
+    )
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args(arguments)
     lines = measure(options)
