@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
 # Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/cliquetree.md).
 ONES_PER_COLUMN = 0.013
-LEAST_ONES, MOST_ONES = 0.1, 0.55
+LEAST_ONES, MOST_FIRST, MOST_ONES = 0.1, 0.55, 0.75
+"""Bounds of their share: the least, the most of the first measurement, the most of both."""
 CROWDED = 0.0033
 """Mean total variation of 1-ways measured with the whole budget above which they get more of it: 0.2 at this
 point and 0.19 more for every doubling."""
@@ -90,7 +91,7 @@ def shares(
     own share does not depend on it. `workload`: whether there is one."""
     last = rest * LAST_LOOK_SHARE if workload else 0.0
     rest -= last
-    first = min(MOST_ONES, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns))
+    first = min(MOST_FIRST, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns))
     if columns == 1:
         return Shares(rest, 0.0, 0.0, (), last)
     ones = min(MOST_ONES, max(first, 0.2 + 0.19 * math.log2(max(crowded, 1e-9) / CROWDED)))

@@ -113,8 +113,8 @@ def merge(
     impossible = impossible or {}
     classes = {a: alike(impossible, a) for a in domain}
     total = estimate_total(ones)
-    shape = {m.clique[0]: onto_simplex(m.values, total) for m in ones}
     keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}
+    shape = {m.clique[0]: shape_of(m, ~keep[m.clique[0]], total) for m in ones}
     others = {a: 1 if c is None else int(c.max()) + 1 for a, c in classes.items()}
     limit = largest_within({a: int(k.sum()) + others[a] for a, k in keep.items()}, most)
     given_up = {}
@@ -127,6 +127,20 @@ def merge(
     compression = Compression(domain, {a: merge_outside(k, classes[a]) for a, k in keep.items()})
     merged = tuple(compression.measurement(m) for m in ones)
     return Merged(compression, merged, shape, total, given_up, compression.zeros(impossible))
+
+
+def shape_of(one: Measurement, rare: np.ndarray, total: float) -> np.ndarray:
+    """A 1-way as rows >= 0 that add up to `total`, the nearest to the answers. Where most rows are in rare
+    values, these are first drawn towards their mean as far as noise explains how they differ (James and
+    Stein): else the largest noise would take the rows of the others."""
+    drawn, count = np.array(one.values, np.float64), int(rare.sum())
+    if count > 3 and 2 * drawn[~rare].sum() < total:
+        noise = float(np.broadcast_to(one.variances, drawn.shape)[rare].mean())
+        mean = drawn[rare].mean()
+        spread = float(np.square(drawn[rare] - mean).sum())
+        factor = max(0.0, 1 - (count - 3) * noise / spread) if spread > 0 else 0.0
+        drawn[rare] = mean + factor * (drawn[rare] - mean)
+    return onto_simplex(drawn, total)
 
 
 def largest_within(sizes: Mapping[str, int], most: int) -> int:
