@@ -158,13 +158,35 @@ def _line(sizes, users, rows: float, noise: Sequence[float], clip: int, displace
     return ClipLine(clip, lost, math.fsum(min(v, 1e9) for v in x) / len(x), error)
 
 
-def from_histogram(values: Sequence[float], bound: int) -> tuple[list[int], list[float]]:
+def outstanding(cells: int) -> float:
+    """Standard errors that hardly any of so many empty cells reaches."""
+    return math.sqrt(2 * math.log(20 * max(cells, 2)))
+
+
+def seen(values: Sequence[float], sigma: float) -> list[float]:
+    """A noisy histogram of rows per user, with zeros after the last bin from which on users stand out of the
+    noise (of standard deviation `sigma` a bin). Noise alone in the bins of thousands of rows would else count
+    as many more rows than the table has."""
+    kept, above, bar = 0, 0.0, sigma * outstanding(len(values))
+    for k in reversed(range(len(values))):
+        above += float(values[k])
+        if above > bar * math.sqrt(len(values) - k):
+            kept = k + 1
+            break
+    return [float(v) if k < kept else 0.0 for k, v in enumerate(values)]
+
+
+def from_histogram(
+    values: Sequence[float], bound: int, sigma: float | None = None
+) -> tuple[list[int], list[float]]:
     """(sizes, users) of a noisy histogram over `size_edges(bound)`: the nearest numbers >= 0 with the same
     sum (so that fewer users have more rows than a larger number), spread evenly inside each bin. The last bin
-    ends at the bound."""
+    ends at the bound. sigma: of the noise, by which bins of many rows are left out where no user is `seen`
+    (None: as statements of earlier versions chose)."""
     edges = size_edges(bound)
     if len(values) != len(edges):
         raise UsageError(f"a histogram up to {bound} rows has {len(edges)} bins, got {len(values)}")
+    values = values if sigma is None else seen(values, sigma)
     sizes: list[int] = []
     users: list[float] = []
     for low, high, count in zip(edges, (*(e - 1 for e in edges[1:]), bound), nonnegative(values)):
@@ -175,13 +197,17 @@ def from_histogram(values: Sequence[float], bound: int) -> tuple[list[int], list
     return sizes, users
 
 
-def from_release(values: Sequence[float], noise: Sequence[float], bound: int) -> ClipChoice:
+def from_release(
+    values: Sequence[float], noise: Sequence[float], bound: int, sigma: float | None = None
+) -> ClipChoice:
     """The clip of a run that measured this noisy histogram: a function of what was released and of public
     numbers."""
-    return choose(*from_histogram(values, bound), noise, candidates(bound), displaced=SHIFTED)
+    return choose(*from_histogram(values, bound, sigma), noise, candidates(bound), displaced=SHIFTED)
 
 
-def described(choice: ClipChoice, release: str, bound: int, values: Sequence[float], noise) -> dict[str, Any]:
+def described(
+    choice: ClipChoice, release: str, bound: int, values: Sequence[float], noise, sigma: float
+) -> dict[str, Any]:
     """A choice as it is written in the statement: everything `from_release` needs to recompute it."""
     return {
         "from": "noisy histogram of rows per user",
@@ -189,6 +215,7 @@ def described(choice: ClipChoice, release: str, bound: int, values: Sequence[flo
         "bound": bound,
         "users": [float(v) for v in values],
         "noise": [float(n) for n in noise],
+        "sigma": sigma,
         "lost": choice.line.lost,
     }
 
@@ -199,7 +226,10 @@ def problems(entry: dict[str, Any], clip: int, releases: Sequence[Any]) -> Itera
     stated = [first.get(k) for k in ("label", "kind", "attributes", "cap", "count")]
     if stated != [entry["release"], "user_histogram", ["RowsPerUser"], 1, len(entry["users"])]:
         yield "the histogram that its clip was chosen from is not its first release"
-    chosen = from_release(entry["users"], entry["noise"], entry["bound"])
+    sigma = entry.get("sigma")
+    if sigma is not None and sigma != first.get("sigma"):
+        yield "the noise that its clip was chosen by is not that of the histogram"
+    chosen = from_release(entry["users"], entry["noise"], entry["bound"], sigma)
     if chosen.clip != clip:
         yield f"its clip is stated as {clip} but the histogram gives {chosen.clip}"
     elif abs(chosen.line.lost - entry["lost"]) > 1e-9:

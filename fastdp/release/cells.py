@@ -24,7 +24,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..privacy.clip import nonnegative
+from ..privacy.clip import nonnegative, outstanding
 from ..schema import dtypes, epoch
 
 ATOM = 1.0
@@ -294,11 +294,6 @@ def _ceil(value: float, digits: int) -> float:
     if not math.isfinite(value):
         return value
     return float(Decimal(math.ceil(Decimal(repr(value)).scaleb(digits))).scaleb(-digits))
-
-
-def outstanding(cells: int) -> float:
-    """Standard errors that hardly any of so many empty cells reaches."""
-    return math.sqrt(2 * math.log(20 * max(cells, 2)))
 
 
 def extents(counts: np.ndarray, sigma: float) -> np.ndarray:

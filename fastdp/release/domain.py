@@ -147,7 +147,7 @@ class Learning:
                 (2, 1.0)
             ]
             most = self.max_rows or bound
-            sizes, users = clip_rules.from_histogram(counts, bound)
+            sizes, users = clip_rules.from_histogram(counts, bound, float(np.max(answer.sigma)))
             kept = [(s, u) for s, u in zip(sizes, users) if s <= most]
             choice = clip_rules.choose(
                 [s for s, _ in kept],

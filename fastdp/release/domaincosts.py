@@ -14,7 +14,6 @@ from ..errors import UsageError
 from ..privacy import clip as clip_rules
 from ..privacy.accountant import Threshold
 from ..schema import Schema, dtypes
-from .cells import outstanding
 
 if TYPE_CHECKING:
     from ..schema.pending import Pending
@@ -117,7 +116,5 @@ def rows_bound(counts: Sequence[float], sigma: float, bound: int) -> int:
     """A bound on the rows of a user, by noisy counts of users over `size_edges(bound)`: the end of the
     largest bin from which on users stand out of the noise; at least 2."""
     edges = (*clip_rules.size_edges(bound), bound + 1)
-    above = np.cumsum(np.asarray(counts, np.float64)[::-1])
-    noise = sigma * outstanding(len(counts)) * np.sqrt(np.arange(1, len(counts) + 1))
-    seen = np.flatnonzero(above > noise)
-    return min(bound, max(2, edges[len(counts) - int(seen[0])] - 1)) if len(seen) else 2
+    standing = np.flatnonzero(clip_rules.seen(counts, sigma))
+    return min(bound, max(2, edges[int(standing[-1]) + 1] - 1)) if len(standing) else 2

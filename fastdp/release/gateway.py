@@ -258,8 +258,9 @@ class Session:
         bound, noise = self.__clip, [float(n) for n in noise]
         clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound)  # refuses bad noise
         measured = self.user_histogram(RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label)
-        choice = clip_rules.from_release(measured.values.tolist(), noise, bound)
-        choice_facts = clip_rules.described(choice, label, bound, measured.values.tolist(), noise)
+        values, sigma = measured.values.tolist(), float(np.max(measured.sigma))
+        choice = clip_rules.from_release(values, noise, bound, sigma)
+        choice_facts = clip_rules.described(choice, label, bound, values, noise, sigma)
         with self.__lock:  # of two threads that asked at once, one has chosen
             if not self.__choosing:
                 raise PrivacyError(f"{label!r}: the clip of this run was chosen meanwhile")

@@ -384,11 +384,12 @@ class Work:
             bound = choice_bound(self.schema)  # of the histogram that the clip was chosen from
         if outcome.users is None or bound is None:
             return None
-        from ..mechanisms.parts.common import size_edges
+        from ..privacy.clip import seen, size_edges
 
         edges = np.array(size_edges(bound), np.int64)
         middles = (edges + np.append(edges[1:] - 1, bound)) // 2
-        return IdSource(sizes=middles, users=outcome.users.values, bound=bound)
+        users = np.array(seen(outcome.users.values.tolist(), float(np.max(outcome.users.sigma))))
+        return IdSource(sizes=middles, users=users, bound=bound)
 
     def arguments(self, public: Any) -> dict:
         """What decides a run's measurements and output; a resumed run must have the same."""

@@ -75,8 +75,8 @@ def forced(clip):
     """Every histogram gives this clip."""
     real = clip_rules.from_release
 
-    def choice(values, noise, bound):
-        return clip_rules.ClipChoice(clip, real(values, noise, bound).lines, 0.0)
+    def choice(values, noise, bound, sigma=None):
+        return clip_rules.ClipChoice(clip, real(values, noise, bound, sigma).lines, 0.0)
 
     with patch.object(clip_rules, "from_release", choice):
         yield
@@ -221,9 +221,9 @@ def test_planted_choice_from_counts_without_noise(tmp_path):
     exact = [500.0 if e == 1 else 0.0 for e in clip_rules.size_edges(BOUND)]
     calls = []
 
-    def planted(values, noise, bound):
+    def planted(values, noise, bound, sigma=None):
         calls.append(values)
-        return real(exact if len(calls) <= 2 else values, noise, bound)
+        return real(exact if len(calls) <= 2 else values, noise, bound, sigma)
 
     with patch.object(clip_rules, "from_release", planted):
         assert "does not add up" in fails(charged, tmp_path)
@@ -236,7 +236,10 @@ def test_the_statement_tells_the_choice_and_lies_are_found(tmp_path):
     assert honest["bound"]["clip"] == [entry["clip"]]
     assert honest["bound"]["clip_from"] == [choice["from"]]
     assert choice["from"] == "noisy histogram of rows per user"
-    assert clip_rules.from_release(choice["users"], choice["noise"], BOUND).clip == entry["clip"]
+    assert (
+        clip_rules.from_release(choice["users"], choice["noise"], BOUND, choice["sigma"]).clip
+        == entry["clip"]
+    )
     assert all(r["sensitivity"] == entry["clip"] for r in entry["releases"] if r["kind"] == "marginal")
 
     def lie(change):

@@ -134,3 +134,28 @@ def test_edges_are_two_and_candidates_four_per_octave_up_to_the_bound(bound):
     grid = clip_rules.candidates(bound)
     quarters = {round(2 ** (k / 4)) for k in range(4 * bound.bit_length() + 1)}
     assert list(grid) == sorted({q for q in quarters if q < bound} | {bound})
+
+
+def test_noise_in_the_bins_of_many_rows_is_not_taken_for_users():
+    """20,000 users of one to four rows; noise of 30 users a bin over bins up to 16,384 rows. Over 200 draws
+    fewer than 1 in 10 may count a bin beyond what stands out (the bar is made for 1 in 20)."""
+    rng = np.random.default_rng(3)
+    edges = clip_rules.size_edges(clip_rules.MAX_CHOSEN)
+    exact = np.array([5000.0 if e <= 4 else 0.0 for e in edges])
+    far = 0
+    for _ in range(200):
+        noisy = exact + rng.normal(0, 30, len(edges))
+        kept = clip_rules.seen(noisy.tolist(), 30.0)
+        assert kept[:4] == noisy[:4].tolist()
+        far += any(kept[4:])
+        choice = clip_rules.from_release(noisy.tolist(), [50.0], clip_rules.MAX_CHOSEN, 30.0)
+        assert any(kept[4:]) or choice.put_back < 1.3
+    assert far < 20
+
+
+def test_users_of_many_rows_are_seen_where_there_are_enough():
+    edges = clip_rules.size_edges(clip_rules.MAX_CHOSEN)
+    counts = [0.0] * len(edges)
+    counts[-3] = 400.0
+    assert clip_rules.seen(counts, 30.0) == counts
+    assert clip_rules.seen([0.0] * len(edges), 30.0) == [0.0] * len(edges)
