@@ -178,7 +178,7 @@ def test_a_plan_shows_and_refuses_what_constraints_bring_together():
     assert any("decade: derived when rows are written" in note for note in made.notes)
     without = fastdp.plan(schema_of([]), "mst", 1.0, 1e-6)
     assert made.model_cells != without.model_cells
-    wide = {n: {"kind": "integer", "max": 1500} for n in ("first", "second", "third")}
+    wide = {n: {"kind": "integer", "max": 2500} for n in ("first", "second", "third")}
     schema = fastdp.Schema.from_dict({"columns": wide, "constraints": [{"order": ["first", "second"]}]})
     made = fastdp.plan(schema, "cliquetree", 1.0, 1e-6)
     assert "('first', 'second')" in made.too_large and "nothing was charged" in made.too_large

@@ -7,7 +7,8 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
-from fastdp.model import lower, sample
+from fastdp.model import quadratic as loss
+from fastdp.model import sample
 from fastdp.model.options import Options
 
 
@@ -16,9 +17,9 @@ class Node:
         self.table = table
 
 
-def quadratic(targets) -> lower.Quadratic:
+def quadratic(targets) -> loss.Quadratic:
     empty = np.empty(0)
-    return lower.Quadratic(np.empty(0, int), empty, empty, 0.0, 0, None, empty, empty, [], targets)
+    return loss.Quadratic(np.empty(0, int), empty, empty, 0.0, 0, None, empty, empty, [], targets)
 
 
 @pytest.mark.parametrize("look", [1, 2, 5, 7, 1 << 18])
@@ -26,7 +27,7 @@ def quadratic(targets) -> lower.Quadratic:
 def test_the_loss_of_direct_nodes_is_over_all_their_cells(monkeypatch, look, own):
     """1/2 sum of precision (cell - target)^2, every cell once, wherever the stretches looked at begin
     and end; and the steepest slope wherever it is."""
-    monkeypatch.setattr(lower, "LOOK", look)
+    monkeypatch.setattr(loss, "LOOK", look)
     rng = np.random.default_rng(look)
     tables = rng.random(40) * 10
     for steepest in range(7):
@@ -36,7 +37,7 @@ def test_the_loss_of_direct_nodes_is_over_all_their_cells(monkeypatch, look, own
             if size == 7:
                 target[steepest] += 1000
             precision = rng.random(size) + 0.5 if own else 0.7
-            targets.append(lower.DirectTarget(Node(start), target, precision))
+            targets.append(loss.DirectTarget(Node(start), target, precision))
             gap = tables[start : start + size] - target
             wanted.append(0.5 * np.sum(precision * gap**2))
             slopes.append(np.abs(precision * gap).max())
