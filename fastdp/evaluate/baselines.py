@@ -1,4 +1,4 @@
-"""The yardstick everyone understands: what a random sample of the truth itself would score."""
+"""Baselines to compare a synthetic table with: random samples of the rows of the truth."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def label(fraction: float) -> str:
 
 
 def rows_of_sample(rows: int, fraction: float, seed: int) -> np.ndarray:
-    """Ascending row numbers of a sample without replacement; at least one row where there is any."""
+    """Ascending row numbers of a sample without replacement; at least one row if the table has any."""
     if not 0.0 < fraction <= 1.0:
         raise UsageError(f"baselines: a fraction is above 0 and at most 1, got {fraction!r}")
     count = min(rows, max(1, round(rows * fraction)))

@@ -1,7 +1,7 @@
 """`fastdp.check`: how private rows fit a schema, column by column. For the data's owner; NOT private.
 
-One pass over the source, by the reader that `synthesize` uses. Kinds of what does not fit are told, never
-values: what is learnt here must not find its way into a schema, which is public.
+It reads the source once, with the reader that `synthesize` uses. Of values that do not fit, it reports the
+kinds and never the values themselves: a schema is public, so nothing that is seen here may be copied into it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ OWNERS_EYES = "This sees the true rows: it is for the data's owner, and not for 
 
 @dataclass(frozen=True)
 class ColumnCheck:
-    """One column of the data. Shares of all rows: `null`; `outside`, of the right kind but not in the list,
-    range or bins; `wrong`, of another kind, with how many rows are of which `kinds`. `nearly`: share of rows
-    that the list would know but for case or blanks."""
+    """One column of the data. Four shares of all rows: `null`; `outside`, values of the right kind that are
+    not in the column's list, range or bins; `wrong`, values of another kind (`kinds`: rows of each such
+    kind); `nearly`, texts that would be in the list if case and blanks were ignored."""
 
     name: str
     source: str
@@ -66,8 +66,8 @@ class ColumnCheck:
 
 @dataclass(frozen=True)
 class UserCheck:
-    """Rows per user: quantiles of the number of rows that one user has, and what the schema's bound leaves
-    out."""
+    """Rows per user: quantiles of the number of rows of one user, and the share of rows that the schema's
+    bound on rows per user leaves out."""
 
     column: str
     users: int
@@ -83,7 +83,7 @@ class UserCheck:
 
 @dataclass(frozen=True)
 class Check:
-    """How rows fit a schema: print it, or take `to_dict()`. Not for release."""
+    """How rows fit a schema: print the object, or use `to_dict()`. Not private, not for release."""
 
     rows: int
     dropped: int
@@ -136,19 +136,19 @@ def check(
     dialect: Dialect | Mapping[str, Any] | None = None,
     threads: int | None = None,
 ) -> Check:
-    """How rows fit a schema: nulls, values it does not know, wrong kinds, damaged lines, rows per user.
+    """How rows fit a schema: nulls, values outside the schema, wrong kinds, damaged lines, rows per user.
 
-    NOT private: for the data's owner, before a run or after one that disappoints. Nothing is charged and
-    nothing is written. What it tells belongs into no schema.
+    NOT private: for the data's owner, before a run or after one with poor results. Nothing is charged to a
+    ledger and nothing is written. Do not copy what it reports into a schema.
 
     Parameters
     ----------
     source : any source that `fastdp.read` takes
         The private rows.
     schema : Schema, path or built-in name
-        As for the run.
+        The schema that the run uses or will use.
     dialect : Dialect or mapping, optional
-        Of text files, in place of the schema's.
+        The dialect of text files, in place of the schema's.
     threads : int, optional
         None: all cores the process may use.
 
@@ -178,8 +178,8 @@ def check(
 
 @dataclass
 class _Piece:
-    """What one batch says: rows, rows that policies drop, per field (null, outside, kinds, unknown texts),
-    prepared ids and how many are missing."""
+    """Counts of one batch: its rows, rows dropped by policies, for each field (nulls, values outside, values
+    of each wrong kind, unknown texts with counts), its prepared user ids, and rows without an id."""
 
     rows: int
     dropped: int
@@ -204,8 +204,8 @@ def _jobs(
 
 
 def _with_codes(schema: Schema) -> Schema:
-    """The schema with a code of its own for nulls and for overflow in every column, so that both can be
-    told."""
+    """The schema with one code for nulls and one for overflow in every column, so that both can be told apart
+    from other values."""
     plain = schema.to_plain()
     for entry in plain["columns"].values():
         entry["null"] = entry["overflow"] = OWN_CODE.to_plain()
@@ -235,7 +235,7 @@ def _look(
         column, own = _code_column(item), schema.fields[name]
         code = codes[column.name]
         null = code == column.null_code
-        if part.is_text(item.source):  # text that is no value of the type was read as null
+        if part.is_text(item.source):  # text that is not a value of the column's type was read as null
             null &= ~np.asarray(raw[item.source].is_valid())
         bad = ~null & (code == column.null_code)
         if column.overflow_code is not None:
@@ -261,8 +261,8 @@ def _look(
 def _sorted_out(
     item: Column | Derived, raw: pa.Array, bad: np.ndarray
 ) -> tuple[int, dict[str, int], Counter]:
-    """Of the values that have no code: how many are of the right kind, the kinds of the others, and some
-    unknown texts with how often each occurs."""
+    """Counts of the values where `bad` is true, which have no code: how many are of the right kind, how many
+    of each wrong kind, and how often the commonest texts occur (only for lists of strings)."""
     import pyarrow as pa
 
     if isinstance(raw, pa.ExtensionArray):
@@ -286,7 +286,7 @@ def _sorted_out(
 
 
 class _Counts:
-    """Sums over the batches."""
+    """Sums of `_Piece` over all batches."""
 
     def __init__(self, schema: Schema):
         self.schema = schema
@@ -358,7 +358,7 @@ class _Counts:
 
 
 def _note(column: ColumnCheck, item: Column | Derived) -> str:
-    """What to do, in a few words."""
+    """A short advice on what to do about the column."""
     notes = []
     if column.wrong:
         kind, _ = next(iter(column.kinds.items()))

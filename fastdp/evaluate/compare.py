@@ -1,4 +1,4 @@
-"""One truth, one synthetic table, encoded once, and every metric by name."""
+"""A true and a synthetic table, each encoded once, and every metric of them by name."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from ..schema import Schema
 
-SAMPLED = ("deid2", "kmarginal", "tv1", "tv2")  # metrics that are also given for samples of the truth
+SAMPLED = ("deid2", "kmarginal", "tv1", "tv2")  # metrics that are also computed for samples of the truth
 
 
 class Comparison:
-    """Sources are read once; what a metric needs is made when it is first asked for."""
+    """Two sources, each read once; codes and counts are computed when the first metric needs them."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class Comparison:
 
     @staticmethod
     def _values(source: Any) -> Any:
-        """Sprint 1 compares values; a table of codes is decoded, which for its columns is exact."""
+        """The source as values, which sprint 1 compares. A table of codes is decoded; each code of the sprint
+        1 columns stands for one value, so decoding is exact."""
         if not hasattr(source, "codes"):
             return source
         from ..codec.decode import decode
@@ -90,7 +91,8 @@ class Comparison:
         return self.pair.names
 
     def applicable(self, names: Sequence[str]) -> list[str]:
-        """Those of the metrics that these tables have the columns for (and the extras installed)."""
+        """Those of the named metrics whose columns both tables have and whose optional packages are
+        installed."""
         out = []
         for name in names:
             fits = True
@@ -107,7 +109,7 @@ class Comparison:
         return out
 
     def score(self, name: str, pair: Pair | None = None) -> Any:
-        """One metric of the synthetic table, or of `pair` in its place; None where it has nothing to say."""
+        """One metric of the synthetic table, or of `pair` if that is given; None where it is not defined."""
         if name == "deid2":
             return self.taxis.score()
         if name == "sprint1":
@@ -139,7 +141,8 @@ class Comparison:
         return pairwise.two_way(self.pair, self.threads)
 
     def baselines(self, names: Sequence[str], fractions: Sequence[float]) -> dict[str, dict[str, Any]]:
-        """What samples of the truth score by those of the metrics that are cheap enough to ask again."""
+        """Scores of random samples of the truth, by those of the named metrics that are cheap to repeat
+        (`SAMPLED`)."""
         names = [n for n in names if n in SAMPLED]
         out: dict[str, dict[str, Any]] = {}
         for fraction in fractions if names else ():
@@ -157,7 +160,7 @@ class Comparison:
         return out
 
     def columns(self) -> dict[str, dict[str, Any]]:
-        """Codes and encoding of every column compared, without encoding anything that no metric asked for."""
+        """Number of codes and encoding of every compared column. Encodes no column for this purpose alone."""
         if "pair" not in self.__dict__:
             return {n: {"encoding": "values"} for n in self._names()}
         return {n: {"codes": self.pair.sizes[n], "encoding": self.pair.encoding[n]} for n in self.pair.names}

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 def score(truth: Any, synthetic: Any, schema: Schema | None) -> dict[str, Any] | None:
-    """`broken`: for each constraint its text and the rows that break it in the truth and in the synthetic
-    table (None: columns are missing there); `synthetic`: these added up. None without constraints. Of tables
-    that are codes, order within bins is not looked at."""
+    """`broken`: for each constraint its text and the number of rows that break it in the truth and in the
+    synthetic table (None where a table lacks the columns); `synthetic`: the sum of the synthetic table's
+    numbers. None if the schema has no constraints. In tables of codes, the order of two values in one bin is
+    not checked."""
     if schema is None or not schema.constraints:
         return None
     counts = [_counts(source, schema) for source in (truth, synthetic)]

@@ -12,10 +12,11 @@ SHOWN = 20
 
 
 def score(pair: Pair) -> dict[str, Any]:
-    """Over all columns: `missing`, the share of the truth's distinct values that are absent from the
-    synthetic table; `invented`, the share of the synthetic table's distinct values that the truth has not.
-    `columns` has both as numbers of values, as shares of rows (of the truth, of the synthetic), and the
-    commonest by name.
+    """Over all columns: `missing`, the share of the truth's distinct values that the synthetic table does not
+    have; `invented`, the share of the synthetic table's distinct values that the truth does not have.
+    `columns` has, for each column and for both: the number of such values, the share of rows with such a
+    value (rows of the truth for missing, of the synthetic table for invented), and the names of the
+    commonest.
     """
     columns: dict[str, Any] = {}
     totals = np.zeros(4)

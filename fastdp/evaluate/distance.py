@@ -11,14 +11,15 @@ import numpy as np
 from ..domain import Clique
 from .inputs import Pair
 
-DENSE_CELLS = 1 << 22  # larger marginals are counted by their non-empty cells
+DENSE_CELLS = 1 << 22  # marginals with more cells are stored sparsely: only their non-empty cells
 BATCH_CELLS = 1 << 23  # cells counted in one pass over the rows
 
 
 def counted(
     pair: Pair, cliques: Sequence[Clique], threads: int | None = None
 ) -> Iterator[tuple[Clique, Any, Any]]:
-    """(clique, truth's counts, synthetic's counts) one after the other: int64 arrays, or sparse marginals."""
+    """Yields (clique, counts of the truth, counts of the synthetic table) for each clique: int64 arrays, or
+    sparse marginals."""
     tables = [
         _table(pair.sizes, codes, n) for codes, n in zip((pair.truth, pair.synthetic), pair.rows, strict=True)
     ]
@@ -29,14 +30,15 @@ def counted(
 
 
 def total_variation(pair: Pair, cliques: Sequence[Clique], threads: int | None = None) -> np.ndarray:
-    """float64, one per clique: half the L1 distance of the normalised counts, 1 where just one table is
-    empty."""
+    """float64 [cliques]: half the L1 distance between both tables' normalised counts; 1 if exactly one table
+    is empty."""
     distances = {c: between(a, b, pair.rows) for c, a, b in counted(pair, cliques, threads)}
     return np.array([distances[c] for c in cliques])
 
 
 def between(a: Any, b: Any, rows: tuple[int, int]) -> float:
-    """Total variation between two counted marginals of tables with that many rows."""
+    """Total variation between the counts `a` and `b` of one marginal; `rows`: numbers of rows of the two
+    tables."""
     if 0 in rows:
         return float(rows[0] != rows[1])
     if isinstance(a, np.ndarray):
@@ -47,7 +49,8 @@ def between(a: Any, b: Any, rows: tuple[int, int]) -> float:
 
 
 def sparse_between(keys_a: np.ndarray, a: np.ndarray, keys_b: np.ndarray, b: np.ndarray) -> float:
-    """Half the L1 distance of two vectors given by ascending keys and values."""
+    """Half the L1 distance of two sparse vectors, each given by ascending keys and the values at these
+    keys."""
     at = np.searchsorted(keys_b, keys_a)
     inside = at < len(keys_b)
     same = np.zeros(len(keys_a), dtype=bool)

@@ -1,6 +1,6 @@
-"""Two tables side by side: whatever the caller hands over, as Arrow columns or as codes on one common scale.
+"""Two tables from any sources, as Arrow columns or as codes that mean the same values in both tables.
 
-Metrics see everything, so nothing here is private: this is the truth's side of the wall.
+Metrics read the true rows without noise, so nothing computed here is private.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..schema import Schema
 
-MANY_VALUES = 100  # numeric columns with more values than this are binned where no schema says how
+MANY_VALUES = 100  # without a schema, numeric columns with more distinct values than this are binned
 BINS = 20
 KNOWN_USERS = ("taxi_id", "sim_resident")
 
@@ -63,7 +63,8 @@ def as_arrow(source: Any, what: str, columns: Iterable[str] | None = None) -> pa
 
 
 def _events(table: pa.Table, what: str) -> pa.Table:
-    """A histogram (a table marked as one, whose rows stand for `count` events each) as its events."""
+    """The table with one row per event. A table marked as a histogram has rows that stand for `count` events
+    each; any other table is returned unchanged."""
     name = (table.schema.metadata or {}).get(b"fastdp.count", b"").decode()
     if name not in table.column_names:
         return table
@@ -121,7 +122,8 @@ def codes_of_pair(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray) -> tuple[n
 
 
 def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, list] | None:
-    """By a table over the range of values, where that range is small."""
+    """`codes_of_pair` of whole numbers, by a lookup table over the range of values; None if the range is too
+    large for that."""
     ends = [int(v) for part in (a, b) if len(part) for v in (part.min(), part.max())]
     if not ends:
         return a.astype(np.uint8), b.astype(np.uint8), []
@@ -145,14 +147,14 @@ def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def kernel_ready(values: np.ndarray) -> np.ndarray:
-    """Contiguous whole numbers of a width the kernels know."""
+    """The integers as a contiguous array of a dtype that the compiled kernels accept."""
     if values.dtype == np.uint64:
         values = values.astype(np.int64)  # callers made sure that the values are below 2**62
     return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of words by number (dictionary) or by view as its words, which all of Arrow knows."""
+    """A dictionary or view column as plain values, since not all Arrow functions accept those types."""
     import pyarrow as pa
 
     def words(array: pa.Array) -> pa.Array:
@@ -166,7 +168,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
-    """Through Arrow's dictionary of the two columns one after the other."""
+    """`codes_of_pair` of columns of any type: Arrow dictionary-encodes the concatenation of both."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -204,11 +206,11 @@ def smallest(size: int) -> np.dtype:
 
 @dataclass
 class Pair:
-    """Truth and synthetic as codes on one scale.
+    """Truth and synthetic table as codes with a common meaning.
 
-    sizes: codes of each column; labels: what the codes stand for, as text; encoding: `schema`, `values` (the
-    union of both tables' values) or `bins` (20 quantile bins of the truth). The user column is never among
-    them.
+    sizes: number of codes of each column; labels: what each code stands for, as text; encoding: `schema`,
+    `values` (the union of both tables' values) or `bins` (20 quantile bins of the truth). The user column is
+    left out.
     """
 
     truth: dict[str, np.ndarray]
@@ -224,7 +226,8 @@ class Pair:
         return list(self.sizes)
 
     def take(self, synthetic: Mapping[str, np.ndarray], rows: int) -> Pair:
-        """The same truth against other codes on the same scale (a subsample, for baselines)."""
+        """The same truth with other synthetic codes of the same meaning (a sample of the truth, as
+        baseline)."""
         return Pair(
             self.truth,
             dict(synthetic),
@@ -237,8 +240,8 @@ class Pair:
 
 
 def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None = None) -> Pair:
-    """Both sources on one scale: by the schema where there is one (a `fastdp.Table` brings its own), else by
-    values."""
+    """Both sources as codes with a common meaning: those of the schema if there is one (given, or that of a
+    `fastdp.Table`), else made from the values of both."""
     from ..tables.table import Table
 
     for source in (truth, synthetic):
@@ -262,7 +265,7 @@ def _by_schema(truth: Any, synthetic: Any, schema: Schema) -> Pair:
             return source
         present = None
         if isinstance(source, str | os.PathLike) and kind_of(os.fspath(source)) is not None:
-            # Text is read by the schema's types, as a run reads it.
+            # Text is parsed by the schema's types, as in a run.
             present = {name for part in open_parts(source, schema.dialect) for name in part.schema.names}
             present = present or None
         elif not isinstance(source, str | os.PathLike) or Path(source).is_file():
@@ -334,7 +337,8 @@ def _by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
 
 
 def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
-    """Quantile bins of the truth, with one code for null, or None where the truth has few values."""
+    """Both columns as codes of quantile bins of the truth, plus one code for null; None if the truth has few
+    distinct values."""
     import pyarrow.compute as pc
 
     values = truth.drop_null().to_numpy()

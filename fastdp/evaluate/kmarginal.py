@@ -1,4 +1,4 @@
-"""The k-marginal score of any table: mean closeness of its k-way marginals."""
+"""The k-marginal score of any table: 1000 times (1 - mean total variation of its k-way marginals)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .inputs import Pair
 
 
 def choose(names: list[str], k: int, limit: int, seed: int) -> tuple[list[tuple[str, ...]], int]:
-    """(the sets of k columns to compare, how many there are): all of them, or `limit` drawn without
-    repetition."""
+    """(sets of k columns to compare, number of possible sets): all possible sets, or `limit` of them drawn
+    without replacement."""
     k = min(k, len(names))
     everything = comb(len(names), k)
     if everything <= limit:
@@ -34,8 +34,8 @@ def score(
     """1000 times (1 - mean total variation) over all k-way marginals, or over `limit` of them drawn by
     `seed`.
 
-    Keys: score (0..1000), k, marginals (compared), possible, sampled, seed, mean_variation, and `worst`, the
-    ten farthest apart, as {columns, variation}.
+    Keys: score (0..1000), k, marginals (number compared), possible, sampled, seed, mean_variation, and
+    `worst`, the ten marginals of largest total variation, as {columns, variation}.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be a whole number >= 1, got {k!r}")

@@ -1,4 +1,4 @@
-"""One and two columns at a time: total variation, correlation of ordered columns, association of all."""
+"""Metrics of single columns and pairs: total variation, correlation (ordered columns), association (all)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def one_way(pair: Pair, threads: int | None = None) -> dict[str, Any]:
 def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """(total variation, association) of every pair of columns, from one pass of counting.
 
-    Each has mean, max, columns and a symmetric matrix; the association's is Cramer's V in `truth` and
-    `synthetic` and their absolute `difference`. The diagonal is the 1-way variation, and 1 for V. Fewer than
-    two columns: zeros.
+    Both have mean, max and columns. Total variation has a symmetric `matrix`, whose diagonal is the variation
+    of the single columns. Association has three symmetric matrices: Cramer's V in `truth` and in `synthetic`
+    (diagonal 1), and their absolute `difference`. With fewer than two columns, mean and max are zero.
     """
     names = pair.names
     size = len(names)
@@ -57,7 +57,7 @@ def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dic
 
 
 def cramers_v(table: Any) -> float:
-    """Cramer's V of a 2-way table of counts (dense or sparse), over the values that occur; 0 where one is
+    """Cramer's V of a 2-way marginal (dense or sparse), over the values that occur; 0 if a column is
     constant."""
     if isinstance(table, np.ndarray):
         x, y = np.nonzero(table)
@@ -75,9 +75,10 @@ def cramers_v(table: Any) -> float:
 
 
 def correlation(pair: Pair) -> dict[str, Any] | None:
-    """Pearson correlation of the codes of ordered columns, compared; None with fewer than two such columns.
+    """Differences of the Pearson correlations of the codes of ordered columns; None with fewer than two.
 
-    mean, max, columns, and matrices `truth`, `synthetic`, `difference` (absolute). A constant column has 0.
+    Keys: mean, max, columns, and the matrices `truth`, `synthetic`, `difference` (absolute). A constant
+    column has correlation 0.
     """
     names = [n for n in pair.names if pair.ordered.get(n)]
     if len(names) < 2:

@@ -87,7 +87,7 @@ def fractions_of(baselines: Sequence[float] | None) -> Sequence[float]:
 
 
 def several(synthetic: Any) -> bool:
-    """A mapping from names to tables, rather than one table given as a mapping from names to columns."""
+    """Whether this is a mapping from names to tables, not one table given as a mapping of columns."""
     if not isinstance(synthetic, Mapping) or not synthetic:
         return False
     import numpy as np

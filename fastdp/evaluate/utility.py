@@ -1,8 +1,9 @@
-"""A downstream task: train on the synthetic table, test on the truth, beside training on the truth.
+"""Utility for prediction: one model is trained on the synthetic table and one on the truth, and both are
+tested on rows of the truth.
 
-The model is stated with the result: scikit-learn's random forest of 30 trees with leaves of at least 5 rows,
-on the codes of all other columns. It is single-threaded and seeded, so the figures repeat. scikit-learn is an
-extra.
+The model, which the result names, is scikit-learn's random forest of 30 trees with leaves of at least 5 rows,
+on the codes of all other columns. It is single-threaded and seeded, so results are reproducible. scikit-learn
+is an optional dependency.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ def available() -> bool:
 def score(
     pair: Pair, target: str | None = None, *, seed: int = 0, max_rows: int = MAX_ROWS
 ) -> dict[str, Any]:
-    """How well `target` is predicted: `synthetic` (trained on it), `truth` (trained on a half of it),
-    `constant`, all on the other half of the truth; `score` is the part of the truth's gain over the constant
-    that is kept, 0..1 and more. Accuracy for targets of up to 20 codes, else R2 of the codes; at most
-    `max_rows` rows train and test.
+    """How well `target` is predicted on one half of the truth by three models: `synthetic` (trained on the
+    synthetic table), `truth` (trained on the other half of the truth) and `constant` (always the same value).
+    Each number is the accuracy if the target has at most 20 codes, else the R2 of the codes. `score` is
+    max(0, (synthetic - constant) / (truth - constant)); it can exceed 1, and is None if truth is no better
+    than constant. Each model is trained, and tested, on at most `max_rows` rows.
     """
     try:
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -79,7 +81,8 @@ def score(
 
 
 def pick_target(pair: Pair) -> str:
-    """The column of 2 to 20 codes with the most even distribution in the truth; else the first one."""
+    """The column of 2 to 20 codes with the largest entropy in the truth; if there is none, the first
+    column."""
     best, most = pair.names[0], -1.0
     for name in pair.names:
         if 2 <= pair.sizes[name] <= 20:

@@ -1,10 +1,11 @@
-"""Higher-order conjunction of the sprint 3 score: how often a taxi looks like a given taxi.
+"""Higher-order conjunction, one part of the sprint 3 score: how many taxis are similar to a drawn taxi.
 
-Per taxi: trips by shift (0..20) and by pickup area (-1, 1..77), 99 columns. With RandomState(123456), fifty
-times: draw a taxi of the truth (ascending ids), then 99 tolerances from 5..50; a taxi is alike where every
-column differs by no more than its tolerance. The score is 1 minus the mean absolute difference of the shares
-of alike taxis. The loops are numba, so that a user can change the rule and keep the speed; where numba is not
-installed, numpy counts the same, more slowly.
+Each taxi has 99 counts: its trips by shift (0..20) and by pickup area (-1, 1..77). Fifty times, with numpy's
+RandomState(123456), a taxi of the truth (in ascending order of ids) and then 99 tolerances from 5..50 are
+drawn; a taxi is similar if each of its counts differs from that of the drawn taxi by at most the tolerance.
+The score is 1 minus the mean over the fifty draws of |share of similar taxis in the truth - share of similar
+taxis in the synthetic table|. numba compiles the loops, so that a user can change the rule and keep the
+speed; where numba is not installed, numpy computes the same counts more slowly.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ QUERIES, SEED = 50, 123456
 
 @cache
 def _loops():
-    """(count, alike), compiled by numba, which is imported here and nowhere earlier, or else by numpy."""
+    """The functions (count, alike): compiled by numba if it is installed, else the numpy versions below.
+
+    numba is imported only when this function is called."""
     try:
         import numba
     except ImportError:
@@ -56,23 +59,25 @@ def _loops():
 
 
 def _count(taxi, shift, area, shift_column, area_column, out) -> None:
-    """Adds each trip to its taxi's shift and area; a column number of -1 counts nowhere."""
+    """Adds 1 to `out` for the shift and for the area of each trip, in the row of its taxi; a column number of
+    -1 is not counted."""
     for column in (shift_column[shift], area_column[area]):
         there = column >= 0
         np.add.at(out, (taxi[there], column[there]), 1)
 
 
 def _alike(counts, low, high, begin: int, end: int) -> np.ndarray:
-    """int64 [queries]: how many of the taxis begin..end lie between low and high in every column."""
+    """int64 [queries]: how many of the taxis begin..end-1 have every count between `low` and `high`."""
     rows = counts[begin:end]
     inside = [((rows >= lowest) & (rows <= highest)).all(axis=1).sum() for lowest, highest in zip(low, high)]
     return np.array(inside, np.int64)
 
 
 def habits(taxi: np.ndarray, shift: np.ndarray, area: np.ndarray, shifts: list, areas: list) -> np.ndarray:
-    """int32 [taxis, 99]: trips of each taxi by shift and area; codes index the lists of values.
+    """int32 [taxis, 99]: trips of each taxi by shift and by area. `shift` and `area` hold codes, which are
+    positions in the lists of values `shifts` and `areas`.
 
-    Values outside the official 21 shifts and 78 areas have no column.
+    Values outside the official 21 shifts and 78 areas have no column and are not counted.
     """
     taxis = int(taxi.max()) + 1 if len(taxi) else 0
     out = np.zeros((taxis, WIDTH), np.int32)
@@ -85,8 +90,8 @@ def habits(taxi: np.ndarray, shift: np.ndarray, area: np.ndarray, shifts: list, 
 
 
 def score(truth: np.ndarray, synthetic: np.ndarray, threads: int = 1) -> float:
-    """1 - mean |share of alike taxis in the truth - in the synthetic|; 0 where one side has no taxi, 1 where
-    neither."""
+    """1 - mean |share of similar taxis in the truth - the same share in the synthetic table|; 0 if exactly
+    one of the tables has no taxi, 1 if both have none."""
     if len(truth) == 0 or len(synthetic) == 0:
         return float(len(truth) == len(synthetic))
     rng = np.random.RandomState(SEED)

@@ -1,9 +1,10 @@
 """The scores of the 2020-21 de-identification challenge, sprint 3 (taxi), on full data.
 
-k-marginal: within each (pickup, shift) that occurs in either table, the L1 distance between the normalised
-counts of every pair of the other eight columns (2 where one table has no such row); mean over pairs, then
-over groups; score (2 - mean) / 2. Pickup-dropoff: the same on the counts of pickup and dropoff, without
-groups. Higher-order conjunction: see `conjunction`. The overall score is the mean of the three times 1000.
+k-marginal: a group is a combination (pickup, shift) that occurs in either table. In each group, the L1
+distance between the normalised counts of both tables is taken for every pair of the other eight columns (it
+is 2 where one table has no row in the group). The distances are averaged over pairs, then over groups, and
+the score is (2 - mean) / 2. Pickup-dropoff: the same for the counts of the pair (pickup, dropoff), without
+groups. Higher-order conjunction: see `conjunction`. The overall score is 1000 times the mean of the three.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CATEGORIES = ("company_id", DROPOFF, "payment_type")
 STEPS = {"fare": 10, "tips": 10, "trip_total": 10, "trip_seconds": 200, "trip_miles": 10}
 PAIRED = (*CATEGORIES, *STEPS)
 COLUMNS = (PICKUP, SHIFT, *PAIRED)
-BINS = 11  # below 0, ten steps, and from ten steps on in the last
+BINS = 11  # code 0: below 0; codes 1..10: ten steps from 0 on, the last of them without upper end
 
 
 def applies(names: list[str]) -> bool:
@@ -38,10 +39,10 @@ def applies(names: list[str]) -> bool:
 def score(truth: Any, synthetic: Any, *, threads: int | None = None, detail: bool = True) -> dict[str, Any]:
     """The scores of `synthetic` against `truth`: sources with the challenge's columns, in values (not codes).
 
-    k_marginal_score, pickup_dropoff_score, higher_order_conjunction in 0..1 (the last None without taxi ids),
-    overall in 0..1000 (mean of those there are). With detail, `areas`, `shifts` and `grid` [area][shift], the
-    k-marginal score of each group (None where neither table has a row), and its means `by_area` and
-    `by_shift`.
+    Keys: k_marginal_score, pickup_dropoff_score, higher_order_conjunction in 0..1 (the last is None without
+    taxi ids), and overall in 0..1000 (1000 times the mean of those that are not None). With `detail` also
+    `areas`, `shifts`, `grid` [area][shift], which is the k-marginal score of each group (None where neither
+    table has a row), and the means of `grid`: `by_area` and `by_shift`.
     """
     a, b = (_columns(s, w) for s, w in ((truth, "truth"), (synthetic, "synthetic")))
     return Prepared.of_values(a, b, resolve(threads)).score(detail)
@@ -49,7 +50,7 @@ def score(truth: Any, synthetic: Any, *, threads: int | None = None, detail: boo
 
 @dataclass
 class Prepared:
-    """Two tables encoded once; lists of two are (truth, synthetic).
+    """Two tables encoded once; every list of two entries holds (truth, synthetic).
 
     pickups, shifts: the values that codes stand for; columns: one-byte codes of the eight paired columns;
     taxi: dense numbers in ascending order of ids, or None.
@@ -67,7 +68,8 @@ class Prepared:
 
     @classmethod
     def of_values(cls, truth: pa.Table, synthetic: pa.Table, threads: int) -> Prepared:
-        """From tables of values, by the union of both tables' values and the official bins."""
+        """From tables of values. Codes are positions in the union of both tables' values, or official
+        bins."""
         with ThreadPoolExecutor(threads) as pool:
             names = (PICKUP, SHIFT, *CATEGORIES)
             coded = dict(
@@ -97,8 +99,8 @@ class Prepared:
 
     @classmethod
     def of_codes(cls, pair: Pair, schema: Any, users: Sequence[np.ndarray | None], threads: int) -> Prepared:
-        """From tables coded by a schema whose bins are the official ones; its taxis are in the order of the
-        table."""
+        """From tables that are codes of a schema with the official bins; taxis keep the numbers that the
+        tables gave them."""
         missing = [c for c in COLUMNS if c not in pair.sizes]
         if missing:
             raise DataError(f"the deid2 score needs the column {missing[0]!r}")
@@ -126,7 +128,8 @@ class Prepared:
         return len(self.pickups) * len(self.shifts)
 
     def score(self, detail: bool = True, sample: np.ndarray | None = None) -> dict[str, Any]:
-        """Of the synthetic table, or of the truth's rows numbered `sample` in its place."""
+        """The scores of the synthetic table or, if `sample` is given, of the rows of the truth with these row
+        numbers."""
         from ..._core import score as kernel
 
         truth, other = self._side(0, None), self._side(1 if sample is None else 0, sample)
@@ -226,8 +229,9 @@ def _columns(source: Any, what: str) -> pa.Table:
 
 
 def _narrow(a: np.ndarray, b: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray, int]:
-    """Codes in one byte. Values that occur on one side only share a code of that side: their cells have
-    nothing on the other side, so their part of an L1 distance is the same alone or together."""
+    """Both arrays of codes in one byte, and the number of codes. With more than 256 codes, the values that
+    occur only in `a` are merged into one code, and so are those that occur only in `b`. This leaves every L1
+    distance as it was, since the counts of merged cells are zero in the other table."""
     size = 1 + max((int(c.max()) for c in (a, b) if len(c)), default=0)
     if size <= 256:
         return a.astype(np.uint8, copy=False), b.astype(np.uint8, copy=False), size

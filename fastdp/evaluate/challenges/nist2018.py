@@ -1,9 +1,9 @@
 """Scores in the manner of the 2018 synthetic data challenge (1940 census), for any table.
 
 Three parts, each 0..1: `three_way`, 1 minus the mean total variation of a hundred random 3-way marginals;
-`conjunctions`, how well the share of rows that meet random conditions is kept; `income`, inequality of wages
-by city and between the sexes. The draws are ours (seeded), so figures compare with each other, not with the
-contest's board.
+`conjunctions`, how close the shares of rows that meet random conditions are in both tables; `income`, how
+close the inequality of wages by city and the pay gap between the sexes are. The marginals and conditions are
+drawn with our own seed, so these scores are comparable with each other but not with the contest's results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TRIPLES, TESTS, TAKES_PART = 100, 300, 0.1
-FLOOR = 1e-6  # shares below this count as this
+FLOOR = 1e-6  # shares below FLOOR are replaced by FLOOR, so that their logarithm is finite
 NO_WAGE = 999_998
 INCOME = ("INCWAGE", "CITY", "SEX")
 
@@ -32,8 +32,8 @@ def score(
     seed: int = 0,
     threads: int | None = None,
 ) -> dict[str, Any]:
-    """`score` (mean of the parts there are), `three_way`, `conjunctions`, and `income` where the tables of
-    values have INCWAGE, CITY and SEX (else None)."""
+    """Keys: `three_way`, `conjunctions`, `income` (None unless both tables are given as values and have the
+    columns INCWAGE, CITY and SEX), and `score`, the mean of those that are not None."""
     three = kmarginal.score(pair, 3, limit=TRIPLES, seed=seed, threads=threads)
     parts: dict[str, float | None] = {
         "three_way": 1.0 - three["mean_variation"],
@@ -54,12 +54,12 @@ def score(
 
 
 def conjunctions(pair: Pair, *, seed: int = 0, tests: int = TESTS) -> float:
-    """max(0, 1 - rms(ln q - ln p) / ln 1000) over random conditions met by shares p of the truth and q of the
-    synthetic.
+    """max(0, 1 - rms(ln q - ln p) / ln 1000) over random conditions, where p is the share of rows of the
+    truth that meet the condition and q the same share of the synthetic table.
 
-    A condition is a set of columns, each taking part with probability 0.1 (at least one), and for each of
-    them a random set of the values that occur in the truth, of a random size; for ordered columns a random
-    interval of them.
+    A condition is about a random set of columns: each column is in it with probability 0.1, and the set has
+    at least one. For each of these columns a row must have one of a random set (of random size) of the values
+    that occur in the truth; for an ordered column this set is a random interval.
     """
     if 0 in pair.rows:
         return float(pair.rows[0] == pair.rows[1])
@@ -92,8 +92,8 @@ def _allowed(pair: Pair, name: str, occurring: dict, rng: np.random.Generator) -
 
 
 def _share(codes: dict[str, np.ndarray], conditions: dict[str, np.ndarray], rows: int) -> float:
-    """Share of rows that meet every condition; narrow conditions first, each on the rows still in the
-    running."""
+    """Share of rows that meet every condition. The condition that allows the smallest part of its codes comes
+    first; each later one is tested only on the rows that met those before it."""
     order = sorted(conditions, key=lambda n: conditions[n].mean())
     left = np.flatnonzero(conditions[order[0]][codes[order[0]]])
     for name in order[1:]:
@@ -102,9 +102,9 @@ def _share(codes: dict[str, np.ndarray], conditions: dict[str, np.ndarray], rows
 
 
 def income(truth: pa.Table, synthetic: pa.Table) -> float:
-    """1 - (e1 + e2) / 2 over the truth's cities: e1 the rms difference of their Gini coefficients of positive
-    wages, e2 the mean difference of their ranks by the sexes' pay gap (ratio of mean wages), over the largest
-    possible rank."""
+    """1 - (e1 + e2) / 2 over the cities of the truth. e1 is the rms difference between both tables' Gini
+    coefficients of positive wages in a city. e2 is the mean difference between both tables' ranks of a city
+    by pay gap (ratio of the sexes' mean wages), divided by the largest possible rank."""
     sides = [_inequality(t) for t in (truth, synthetic)]
     cities = sorted(sides[0])
     if not cities:

@@ -1,9 +1,10 @@
 """The score of the 2020 de-identification challenge, sprint 1 (incidents by place and month).
 
-One number per (neighborhood, year, month): types under 5 % of the row's total are set to zero on each side;
-from 1 are taken the Jensen-Shannon distance (base 2, 1e-9 added everywhere), 0.2 for each type that is then
-zero in the truth and positive in the synthetic, and 0.25 where the raw counts differ by more than 500 in all;
-clipped to [0, 1]. Equal rows score 1.
+A row here is one (neighborhood, year, month) with the counts of its incident types. In both tables, counts of
+types under 5 % of the row's total are set to zero. The score of a row is 1, minus the Jensen-Shannon distance
+of the counts (base 2, 1e-9 added to every count), minus 0.2 for each type that is then zero in the truth and
+positive in the synthetic table, minus 0.25 if the totals of the original counts differ by more than 500; the
+result is limited to [0, 1]. Equal rows score 1.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def score(truth: Any, synthetic: Any) -> dict[str, Any]:
 
 
 def rows_score(truth: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
-    """float64 [rows]: the points of each row of two arrays of counts [rows, types]."""
+    """float64 [rows]: the score (0..1) of each row of two arrays of counts [rows, types]."""
     raw_a, raw_b = truth.astype(np.float64), synthetic.astype(np.float64)
     a, b = (_without_small(x) for x in (raw_a, raw_b))
     points = 1.0 - jensen_shannon(a + SMALL, b + SMALL)
@@ -75,7 +76,8 @@ def rows_score(truth: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
 
 
 def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Distance (root of the divergence, base 2) between the normalised rows of two positive arrays."""
+    """Jensen-Shannon distance (square root of the divergence to base 2) between the corresponding rows of two
+    positive arrays, each row normalised to sum 1."""
     p, q = (x / x.sum(axis=1, keepdims=True) for x in (p, q))
     middle = 0.5 * (p + q)
     divergence = 0.5 * (p * np.log2(p / middle) + q * np.log2(q / middle)).sum(axis=1)
