@@ -1,16 +1,16 @@
-"""Cells of a number line, refined where noisy counts say that rows are, and the bins that come of them.
+"""Cells of a number line, refined where noisy counts say that rows are, and bins made from these cells.
 
 Everything here is post-processing of released counts and of public facts. A partition is an increasing array
-of edges; cell i holds the values in [edges[i], edges[i+1]). `Line` says which values there are: of what type,
-and which of them are round.
+of edges; cell i holds the values in [edges[i], edges[i+1]). A `Line` is the set of values that a column may
+have: it knows their type and which of them are round numbers.
 
     edges, span = line.first(), None    # public: the type's whole range, or public bounds
     edges, span = line.refine(edges, counts, sigma, n, bins, span)    # about n cells where the rows are
-    edges = line.bins(edges, counts, sigma, bins, span)    # equal counts, and values that carry mass alone
+    edges = line.bins(edges, counts, sigma, bins, span)    # equal counts; a frequent value is its own bin
 
 A cell is split at the multiples of a round step (1, 2, 5 times a power of ten; minutes, hours and days of
-times), each multiple being a cell of its own: a value that carries mass is found by the round in which the
-steps have become fine enough for it. How well this does: docs/domains.md.
+times), and each multiple is a cell of its own. So a value that many rows have gets a cell of its own as soon
+as the steps are fine enough for it to be a multiple. Measured accuracy: docs/domains.md.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from ..privacy.clip import nonnegative, outstanding
 from ..schema import dtypes, epoch
 
 ATOM = 1.0
-"""A value becomes a bin of its own from this share of an even bin's rows on."""
+"""A single value becomes a bin of its own if it holds at least ATOM times (all rows / number of bins)
+rows."""
 SURE = 3.0
-"""Standard errors by which the count of such a value must stand out."""
+"""The noisy count of such a value must also be at least this many standard errors."""
 FEW = 0.01
-"""Of the rows: how many may have more digits after the point than the column is written with."""
+"""Share of the rows that may have more digits after the point than the column is written with."""
 OUTER = 4.0
-"""Parts into which the outermost cells that hold rows are split at least: bounds are found there."""
+"""The first and the last cell with rows are split into at least this many parts, to locate the bounds."""
 MARGIN = 2
-"""Cells beyond the first partition's outermost that are looked at again."""
+"""After the first partition, this many cells on either side of the cells with rows are counted again."""
 TRIM, TAIL = 0.1, 1.0
-"""Cells at an end are cut off as long as they hold together no more than this share of an even bin's rows,
-but for so many standard errors of noise."""
+"""Cells at an end are cut off while their joint count is at most TRIM * (all rows / number of bins) plus TAIL
+standard errors of that joint count."""
 COARSEST = 64
-"""Even cells that public bounds begin with."""
+"""Number of cells of equal width in the first partition between public bounds."""
 Span = tuple[float, float]
 """The part of a partition that holds rows: its first and last edge."""
 _SECONDS = (1, 5, 15, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200)
@@ -50,7 +51,7 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class Line:
-    """The values of a column of this type between public bounds, where there are any (high included)."""
+    """The values of a column of this type, between public bounds where the schema has any (high included)."""
 
     dtype: str
     low: float | None = None
@@ -64,14 +65,14 @@ class Line:
 
     @property
     def unit(self) -> float | None:
-        """The distance of neighbouring values; None for floats."""
+        """The distance between neighbouring values; None for floats."""
         if self.whole or self.family in ("int", "date", "timestamp"):
             return 1.0
         places = dtypes.decimal_scale(self.dtype) if self.family == "decimal" else self.digits
         return None if places is None else float(Decimal(1).scaleb(-places))
 
     def after(self, value: float) -> float:
-        """The next value."""
+        """The smallest value above `value`."""
         if self.unit is not None:
             # Beyond 2^53 floats are further apart than whole numbers; edges are floats.
             beside = math.nextafter(value, math.inf)
@@ -81,7 +82,7 @@ class Line:
         return math.nextafter(value, math.inf)
 
     def range(self) -> tuple[float, float]:
-        """The first value and the one after the last; infinite where the type's own ends are."""
+        """The first value, and the value after the last; infinite where the type has no finite end."""
         low, high = -math.inf, math.inf
         if self.family == "int":
             least, most = dtypes.int_range(self.dtype)
@@ -91,9 +92,9 @@ class Line:
         return low, high if self.high is None else self.after(self.high)
 
     def first(self) -> np.ndarray:
-        """The partition to begin with, of public facts alone: zero, and 1, 2, 5 times the powers of ten up to
-        the ends of the type; of times the years from 1900 to 2100, and centuries; between public bounds even
-        cells too."""
+        """The first partition, from public facts alone. Edges of numbers: zero, and 1, 2, 5 times the powers
+        of ten up to the ends of the type; of times: the years from 1900 to 2100, and centuries before and
+        after. Between public bounds also cells of equal width."""
         low, high = self.range()
         cuts = self._years() if self.family in ("date", "timestamp") else self._decades()
         if self.low is not None and self.high is not None:
@@ -116,7 +117,7 @@ class Line:
         return {float(s * day) for s in starts if least <= s * day <= most}
 
     def step(self, width: float) -> float:
-        """The smallest round step that is at least `width`, and one unit."""
+        """The smallest round step that is at least `width` and at least one unit."""
         width = max(width, self.unit or 1e-300)
         if self.family == "timestamp" and width <= _DAY / 2:
             return float(next(s for s in _SECONDS if s >= width))
@@ -135,8 +136,8 @@ class Line:
         return [v for v in values if low <= v < high]
 
     def split(self, low: float, high: float, parts: float) -> list[float]:
-        """Edges inside (low, high), which is cut into about so many parts: round values as cells of their
-        own, and what lies between them."""
+        """Edges inside (low, high) that cut it into about `parts` parts: every round value is a cell of its
+        own, and so is every gap between two round values."""
         if not (math.isfinite(low) and math.isfinite(high)) or self.after(low) >= high:
             return []
         cuts: set[float] = set()
@@ -153,9 +154,10 @@ class Line:
         bins: int,
         span: Span | None = None,
     ) -> tuple[np.ndarray, Span | None]:
-        """(the next partition, the part of it that holds rows): cells with rows are split by how many they
-        have; what lies outside, and far from such cells in a first partition, is joined. span: that of this
-        partition; None for a first one, most of which is empty."""
+        """(the next partition, the span of it that holds rows). A cell is split into about `cells` parts
+        times its share of the rows. All cells outside the span are joined into one on each side; after a
+        first partition, empty cells far from rows are joined as well. `span`: the span of this partition;
+        None for a first partition, most of which is empty."""
         first, last = self._extent(edges, counts, sigma, bins, span)
         if first > last:
             return edges, None
@@ -174,8 +176,8 @@ class Line:
     def _extent(
         self, edges: np.ndarray, counts: np.ndarray, sigma: float, bins: int, span: Span | None
     ) -> tuple[int, int]:
-        """First and last cell between finite edges that may hold rows; the first after the last where none
-        stands out."""
+        """Numbers of the first and last cell, both with finite edges, that may hold rows. (1, 0), a first
+        above the last, where no count stands out of the noise."""
         finite = np.flatnonzero(np.isfinite(edges[:-1]) & np.isfinite(edges[1:]))
         if span is None:
             alive = np.flatnonzero(extents(counts, sigma))
@@ -191,7 +193,8 @@ class Line:
     def bins(
         self, edges: np.ndarray, counts: np.ndarray, sigma: float, bins: int, span: Span | None = None
     ) -> list[float]:
-        """Edges of at most so many bins, all finite: equal noisy counts, and values that carry mass alone."""
+        """Finite edges of at most `bins` bins: frequent single values (`ATOM`) are bins of their own, the
+        other bins have about equal noisy counts."""
         first, last = self._extent(edges, counts, sigma, bins, span)
         if first > last:
             return self._unknown(edges)
@@ -203,7 +206,8 @@ class Line:
         return self._tidy(self._cut(cells, mass, atoms, bins), edges, {float(cells[i]) for i in atoms})
 
     def _tidy(self, cuts: Sequence[float], edges: np.ndarray, atoms: set[float]) -> list[float]:
-        """Cuts just above a value that is no bin of its own, moved onto it."""
+        """The cuts, where a cut directly above a value (float lines only) is moved down onto that value,
+        unless the value is a bin of its own."""
         onto = {
             float(b): float(a) for a, b in pairwise(edges) if math.isfinite(a) and self.after(float(a)) == b
         }
@@ -215,7 +219,8 @@ class Line:
     def grained(
         self, edges: np.ndarray, counts: np.ndarray, digits: int
     ) -> tuple[Line, np.ndarray, np.ndarray]:
-        """The line of values with so many digits, and the partition on it."""
+        """(the line of values with `digits` digits after the point, `edges` rounded up to such values,
+        `counts` of the cells that are left)."""
         line = replace(self, whole=digits == 0, digits=digits)
         moved = np.array([_ceil(float(e), digits) for e in edges])
         keep = np.flatnonzero(np.diff(moved) > 0)
@@ -223,7 +228,7 @@ class Line:
         return line, np.append(moved[keep], moved[-1]), joined
 
     def _unknown(self, edges: np.ndarray) -> list[float]:
-        """One bin, where no cell stands out of the noise."""
+        """Edges of the single bin that is used where no cell stands out of the noise."""
         finite = [float(e) for e in edges if math.isfinite(e)]
         if len(edges) == len(finite):
             return [finite[0], finite[-1]]
@@ -231,7 +236,8 @@ class Line:
         return [zero, self.after(zero)]
 
     def _atoms(self, cells: np.ndarray, mass: np.ndarray, sigma: float, bins: int) -> list[int]:
-        """Cells of one value that become bins: the heaviest, as long as all that lies between fits in too."""
+        """Numbers of the one-value cells that become bins of their own: the largest counts first, as long as
+        these and one bin for each gap between them are at most `bins`."""
         enough = max(SURE * sigma, ATOM * float(mass.sum()) / bins)
         single = [
             int(i) for i in np.flatnonzero(mass >= enough) if self.after(float(cells[i])) == cells[i + 1]
@@ -268,8 +274,9 @@ class Line:
 
 
 def digits_of(counts: np.ndarray, sigma: float) -> int | None:
-    """Digits after the point that numbers have, by noisy counts of `schema.places`: the fewest with which
-    next to no rows have more; None where many have more than could be told apart, or nothing stands out."""
+    """Digits after the point that a column's numbers have, from the noisy counts of `schema.places`: the
+    smallest number that next to no rows exceed (a share below FEW, or below the noise). None where many rows
+    have more digits than were counted separately, or where no count stands out of the noise."""
     beyond = np.cumsum(counts[::-1])[::-1]
     total = float(beyond[0])
     for digits in range(len(counts) - 1):
@@ -290,15 +297,15 @@ def _round_up(width: float) -> float:
 
 
 def _ceil(value: float, digits: int) -> float:
-    """The first number with so many digits that is not below the value."""
+    """The smallest number with `digits` digits after the point that is at least `value`."""
     if not math.isfinite(value):
         return value
     return float(Decimal(math.ceil(Decimal(repr(value)).scaleb(digits))).scaleb(-digits))
 
 
 def extents(counts: np.ndarray, sigma: float) -> np.ndarray:
-    """Which cells hold rows, or lie among them: those in an aligned run of 2^k cells whose sum stands out of
-    its noise while neither half's does."""
+    """bool per cell: whether it may hold rows. True for the cells of every smallest aligned run of 2^k cells
+    whose sum stands out of its noise: no shorter aligned run inside it does."""
     bar, size, alive = outstanding(len(counts)), 1, np.zeros(len(counts), bool)
     padded = np.concatenate([counts, np.zeros((1 << (len(counts) - 1).bit_length()) - len(counts))])
     sums, below = padded, np.zeros(len(padded), bool)
@@ -313,7 +320,8 @@ def extents(counts: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def ahead(counts: np.ndarray, sigma: float, few: float) -> int:
-    """Cells at the beginning that hold no more than `few` rows together, but for noise; 0 where all do."""
+    """How many leading cells hold together at most `few` rows plus TAIL standard errors; 0 where all cells
+    together do."""
     noise = TAIL * sigma * np.sqrt(np.arange(1, len(counts) + 1))
     beyond = np.flatnonzero(np.cumsum(counts) > few + noise)
     return int(beyond[0]) if len(beyond) else 0
@@ -327,8 +335,11 @@ def agree(
     counts: np.ndarray,
     sigma: float,
 ) -> np.ndarray:
-    """Counts of a refined partition, moved evenly within every cell of the coarse one whose edges it has, to
-    the average of both sums by their variances."""
+    """Counts of the `fine` partition, corrected by those of the `coarse` one (`above`, `sigma_above`).
+
+    Between two neighbouring edges that both partitions have, the fine counts are all shifted by the same
+    amount, so that their sum is the average of both partitions' sums, weighted by inverse variance.
+    """
     out = np.array(counts, np.float64)
     starts = np.searchsorted(fine, coarse)
     shared_edges = [i for i, s in enumerate(starts) if s < len(fine) and fine[s] == coarse[i]]
@@ -341,13 +352,13 @@ def agree(
 
 
 def _between(atoms: Sequence[int], cells: int) -> list[tuple[int, int]]:
-    """Runs of cells between the atoms, none of them empty."""
+    """The non-empty runs of cells between the atoms, as (start, stop)."""
     ends = [-1, *atoms, cells]
     return [(a + 1, b) for a, b in pairwise(ends) if b > a + 1]
 
 
 def shared(count: int, masses: Sequence[float]) -> list[int]:
-    """`count` things dealt by mass, at least one for each."""
+    """`count` bins dealt to the runs of cells in proportion to their masses, at least one to each."""
     if not masses:
         return []
     total, rest = float(sum(masses)) or 1.0, count - len(masses)

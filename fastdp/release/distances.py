@@ -1,4 +1,4 @@
-"""What is public about a release of distances: weights, estimates on the grid, noise. Law and proof:
+"""The public side of a release of distances: weights, estimates on the grid, noise. Law and proof:
 docs/privacy-distances.md."""
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Distances:
 
 @dataclass(frozen=True, eq=False)
 class DistancePlan:
-    """A call with its noise worked out. `sigma` in grid units; `coef2`: w_i^2 / (sum of w^2) as (numerators,
-    denominators); `grids`: the estimates on the grid, which nothing private has touched."""
+    """A call with its noise worked out. `sigma`: in grid units; `coef2`: w_i^2 / (sum of w^2) as (numerators,
+    denominators); `grids`: the public estimates, rounded to the grid."""
 
     cliques: tuple[Clique, ...]
     grids: list[np.ndarray]
@@ -71,8 +71,8 @@ def plan_distances(
 ) -> DistancePlan:
     """Noise of a vector of distances, from public facts alone.
 
-    One user changes each distance by at most D = clip * SCALE, so the vector scaled by c_i = w_i / sqrt(sum
-    of w^2) by at most D in L2; sigma_i = D / (mu c_i), rounded up.
+    One user changes each distance by at most D = clip * SCALE. So the vector whose entry i is scaled by
+    c_i = w_i / sqrt(sum of w^2) changes by at most D in L2, and sigma_i = D / (mu c_i), rounded up.
     """
     cliques = tuple(domain.check(c) for c in cliques)
     if not cliques:
@@ -97,8 +97,8 @@ def plan_distances(
 
 
 def squared_shares(weights: Sequence[int]) -> scale.Coef2:
-    """w_i^2 / (sum of w^2), exactly: the squares of the scalars that make the vector's sensitivity that of
-    one distance."""
+    """w_i^2 / (sum of w^2), exactly. Scaled by the square roots of these, the vector of distances has the L2
+    sensitivity of a single distance."""
     total = sum(w * w for w in weights)
     return np.array([w * w for w in weights], np.int64), np.full(len(weights), total, np.int64)
 

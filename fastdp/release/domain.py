@@ -1,16 +1,17 @@
-"""Domains nobody wrote down: a schema's private columns are found in the run, before its table is encoded.
+"""Private domains: domains that the schema leaves open are found in the run, before its table is encoded.
 
-Unit: the run's. Adjacency: one user (or row) more or less. What is released, each a step of the run's one
-reservation, entered before anything is counted:
+Unit: the run's. Adjacency: one user (or row) more or less. The following is released; each release is a step
+of the run's one reservation and is entered in the ledger before anything is counted:
 
-* of every column whose bounds are to be found, noisy numbers of rows in the cells of a partition, three
-  times, the partition being refined where the rows are (`cells`). It is `Session.measure` of a 1-way over a
-  provisional schema: a user's rows weigh at most `clip` in all, so the L2 sensitivity is the clip, and the
-  answers are mu-GDP at Gaussian noise of clip / mu. The next partition, bounds and edges are post-processing.
-* of every column whose values are to be found, those that enough users have (`keyselect.release_keys`):
-  mu-GDP but for a probability of delta_T, charged `Threshold(mu, delta_T)`.
-* the finished schema, which is post-processing of these and of the schema that was asked for: charged
-  nothing, stored so that a resumed run reads it and `fastdp verify --ledger` knows it again.
+* For every column whose bounds are to be found: noisy numbers of rows in the cells of a partition, three
+  times; each partition refines the one before where rows are (`cells`). It is `Session.measure` of a 1-way
+  over a provisional schema: a user's rows weigh at most `clip` in all, so the L2 sensitivity is the clip, and
+  the answers are mu-GDP at Gaussian noise of clip / mu. The next partition, bounds and edges are
+  post-processing.
+* For every column whose values are to be found: the values that enough users have (`keyselect.release_keys`).
+  This is mu-GDP except with probability delta_T, and charged as `Threshold(mu, delta_T)`.
+* The finished schema, which is post-processing of the above and of the schema that was asked for. It is
+  charged nothing, and stored so that a resumed run can read it and `fastdp verify --ledger` can compare it.
 
 A share `domain_share` of the run's mu^2 and `keys_delta` of its delta pay for it. Proof: docs/domains.md.
 """
@@ -71,8 +72,9 @@ Opener = Callable[[Schema], AbstractContextManager["Counter"]]
 
 @dataclass
 class Learning:
-    """The domain's steps of one part of a reservation, in order. `mu`: of the part, as a whole; `releases`:
-    what was released so far, for the statement; `steps`: how many there are."""
+    """The steps that find the domain within one part of a reservation, in order. `mu`: the whole budget of
+    that part; `releases`: what was released so far, for the statement; `steps`: how many steps were entered.
+    """
 
     asked: Schema
     reservation: Reservation
@@ -90,7 +92,7 @@ class Learning:
     max_rows: int | None = None
 
     def finish(self, source: Any, open_engine: Opener, check: Callable[[], None] = lambda: None) -> Schema:
-        """The finished schema. Answers that are stored are not drawn again."""
+        """Finds all private columns and returns the finished schema. Stored answers are not drawn again."""
         entries: dict[str, dict] = {}
         for name, column in self.asked.pending.items():
             if column.keyed:
@@ -124,8 +126,9 @@ class Learning:
         return values
 
     def _rows(self, open_engine: Opener) -> None:
-        """Users by their rows: L2 sensitivity 1, since a user is in one bin. Of it a clip, by the rule of
-        `privacy.clip`, and where the schema has none a bound."""
+        """Releases the histogram of rows per user: L2 sensitivity 1, since a user is in one bin. Sets from it
+        the clip of the partitions, by the rule of `privacy.clip`, where none is set, and the bound on rows
+        per user where the schema has none."""
         bound = clip_rules.choice_bound(self.asked)
         mu = column_mu(self.asked, self.mu, self.costs)
         first = {n: line_of(c).first() for n, c in self.asked.pending.items() if not c.keyed}
@@ -159,7 +162,7 @@ class Learning:
             self.clip = choice.clip
 
     def _keyed_schema(self) -> Schema:
-        """A schema by which rows can be read where no column's bounds are asked for: all values are one."""
+        """A schema to read rows by where no column's bounds are to be found: all values have one code."""
         column = next(iter(self.asked.pending.values()))
         only: int | str = "" if dtypes.family(column.dtype) == "string" else 0
         one = Categorical(
@@ -188,7 +191,7 @@ class Learning:
         )
 
     def _edges(self, open_engine: Opener, check: Callable[[], None]) -> dict[str, dict]:
-        """The entries of the columns whose bounds are to be found."""
+        """Finds bounds and bins; returns the schema entries of the columns whose bounds are to be found."""
         columns = {name: c for name, c in self.asked.pending.items() if not c.keyed}
         if not columns:
             return {}
@@ -224,7 +227,7 @@ class Learning:
         open_engine: Opener,
         places: bool = False,
     ) -> None:
-        """One partition of every column, and with `places` the digits of floats, as one step."""
+        """Counts one partition of every column as one step; with `places` also the digits of floats."""
         digits = {digits_name(n): n for n, c in columns.items() if places and counts_places(c)}
         schema = provisional(self.asked, {n: grids[n].edges for n in columns}, digits)
         engine = _Later(schema, open_engine)
@@ -252,7 +255,8 @@ class Learning:
             grid.take(answer.values[: column.base], float(np.max(answer.sigma)), nulls)
 
     def _store(self, finished: Schema) -> Schema:
-        """The finished schema as a step of its own, free of charge; the stored one where there is one."""
+        """Stores the finished schema as a step of its own, which is charged nothing. Returns it, or the one
+        that the ledger stored before an interruption."""
         free = Gaussian(0.0)
         question = digest({"kind": "schema", "asked": self.asked.digest(), "event": to_dict(free)})
         arrays = self.reservation.enter(self.part, self.steps, question, FINISHED, [free], draws=0)
@@ -270,7 +274,7 @@ class Learning:
 
     @property
     def left(self) -> float:
-        """The mu that is left of the part's, rounded down: what the domain did not need is not lost."""
+        """What the steps so far left of the part's mu, rounded down; the mechanism may spend all of it."""
         spent = mu2(event_from_dict(r["event"]) for r in self.releases)
         return root_down(max(Fraction(0), Fraction(self.mu) ** 2 - spent))
 
@@ -311,19 +315,21 @@ class Grid:
             self.before = None
 
     def on_grain(self, line: Line) -> Line:
-        """The line of the numbers with the digits that were found, onto which the partition is moved."""
+        """The line of the numbers with `self.digits` digits after the point; moves the partition onto it. The
+        same line where the digits were not counted."""
         if self.digits is None:
             return line
         line, self.edges, self.counts = line.grained(self.edges, self.counts, self.digits)
         return line
 
     def crowded(self, line: Line) -> bool:
-        """Whether a cell of many values holds so many rows that nothing is known of where."""
+        """Whether a cell of more than one value holds more than a share CROWDED of the rows, so that one more
+        partition is worth its cost."""
         wide = [math.isfinite(b - a) and line.after(float(a)) < b for a, b in pairwise(self.edges)]
         return bool((self.counts[wide] > CROWDED * self.counts.sum()).any())
 
     def refined(self, line: Line, bins: int, gain: float) -> Grid:
-        """The next partition; `gain`: of the next round's share of mu^2 over this one's."""
+        """The next partition. `gain`: the next round's share of mu^2 divided by this round's share."""
         enough = CELL_NOISE * self.sigma / math.sqrt(gain)
         cells = min(max(float(self.counts.sum()) / enough, bins), MOST_CELLS * bins)
         edges, span = line.refine(self.edges, self.counts, self.sigma, int(cells), bins, self.span)
@@ -336,16 +342,16 @@ def line_of(column: Pending) -> Line:
 
 
 def digits_name(column: str) -> str:
-    """The code column of a column's digits after the point."""
+    """The name of the code column that holds the digits after the point of `column`."""
     return f"{column}\0digits"
 
 
 def provisional(
     asked: Schema, partitions: Mapping[str, np.ndarray], digits: Mapping[str, str] | None = None
 ) -> Schema:
-    """The schema by which the partitions are counted: their cells, and codes for what lies outside and for
-    nulls; `digits`: code columns of digits after the point, of which columns. No row is dropped but those
-    that the user column drops."""
+    """The schema by which the partitions are counted. Codes of a column: the cells of its partition, values
+    outside, nulls. `digits`: the columns that also get a code column of their digits after the point. Rows
+    are dropped by the user column's policy alone."""
     fields: dict[str, Column] = {}
     for name, of in (digits or {}).items():
         column = asked.pending[of]
@@ -365,7 +371,7 @@ def provisional(
 
 
 def with_fields(asked: Schema, fields: Mapping[str, Column]) -> Schema:
-    """A schema of these columns with the users and the dialect of the one that was asked for."""
+    """A schema of the columns `fields`, with the user column and the dialect of the schema `asked`."""
     return Schema(
         dict(fields),
         asked.user,
@@ -378,8 +384,8 @@ def with_fields(asked: Schema, fields: Mapping[str, Column]) -> Schema:
 
 
 class _Later:
-    """An engine that reads its source when it first counts: a resumed run whose answers are stored reads
-    nothing."""
+    """An engine that reads its source only when it first counts, so that a resumed run whose answers are
+    stored reads nothing."""
 
     def __init__(self, schema: Schema, open_engine: Opener):
         self.schema, self._open = schema, open_engine

@@ -1,5 +1,5 @@
-"""What finding a schema's private columns costs, from public facts alone: shares of a run's budget, the law
-that values are charged by, who may ask. Law and proof: docs/domains.md."""
+"""What finding a schema's private columns costs, from public facts alone: shares of a run's budget, the
+charge for a column's values, and which runs may find domains. Law and proof: docs/domains.md."""
 
 from __future__ import annotations
 
@@ -19,24 +19,27 @@ if TYPE_CHECKING:
     from ..schema.pending import Pending
 
 PER_COLUMN, MOST_SHARE = 0.03, 0.2
-"""Of mu^2: what finding one private column may cost, and all of them."""
+"""Shares of the run's mu^2: what finding one private column costs, and the most that all may cost."""
 KEYS_SHARE = 0.1
-"""Of delta: what pays for the thresholds of all columns whose values are found."""
+"""Share of the run's delta that pays for the thresholds of all columns whose values are found."""
 ROUNDS, EXTRA = (0.2, 0.4, 0.4), 0.5
-"""How a column's share is divided over its partitions; and what one more costs, which is counted only where
-it is needed: where a cell of many values still holds more than CROWDED of the rows."""
+"""ROUNDS: how a column's share of mu^2 is divided over its three partitions. EXTRA: what a fourth partition
+costs, as a part of such a share; it is counted only where after the third a cell of more than one value still
+holds more than a share CROWDED of the rows."""
 CROWDED = 1 / 8
 FINER = 4
-"""The clip of the partitions is chosen for so many cells for each bin."""
+"""The clip of the partitions is chosen as if a partition had this many cells per bin."""
 ROWS = 0.5
-"""What the histogram of rows per user costs, as a part of a column's share: it gives the clip of the
-partitions, where none is given, and a bound on the rows of a user, where the schema has none."""
+"""What the histogram of rows per user costs, as a part of a column's share of mu^2. From it come the clip of
+the partitions, where the run sets none, and the bound on rows per user, where the schema has none."""
 PLACES = 0.2
-"""What counting the digits after the point of floats costs, beside the first partition."""
+"""What counting the digits after the point of a float column costs, as a part of a column's share of mu^2;
+it is one step together with the first partition."""
 CELL_NOISE, MOST_CELLS = 4.0, 8
-"""A refined cell is to hold this many standard errors of rows; at most so many cells for each bin."""
+"""The number of cells of a refined partition is chosen so that a cell holds on average CELL_NOISE standard
+errors of rows, but at most MOST_CELLS cells per bin."""
 KEYS_PER_USER = 4
-"""Values in which one user counts, where users may have several rows and the column does not say."""
+"""In how many values one user counts, where users may have several rows and the column sets no number."""
 
 
 @dataclass(frozen=True)
@@ -71,50 +74,51 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
 
 
 def columns_paid(schema: Schema) -> float:
-    """Private columns, with the further partition that those with bounds may need, the digits of floats, and
-    rows per user."""
+    """The cost of all domain steps, in units of one column's share of mu^2: 1 per private column, EXTRA for a
+    fourth partition and PLACES for the digits of floats where needed, and ROWS for rows per user."""
     columns = sum(1 if c.keyed else 1 + EXTRA + PLACES * counts_places(c) for c in schema.pending.values())
     return columns + (ROWS if schema.user is not None else 0.0)
 
 
 def counts_places(column: Pending) -> bool:
-    """Whether the digits after the point are to be found: of floats that nobody said it of."""
+    """Whether the digits after the point are to be found: for float columns whose entry does not state
+    them."""
     if column.keyed or column.whole or "digits" in column.stated:
         return False
     return dtypes.family(column.dtype) == "float"
 
 
 def column_mu(schema: Schema, mu: float, costs: DomainCosts) -> float:
-    """What one private column spends of a part's mu, but for a further partition; all of them no more than
-    the share."""
+    """The mu that one private column spends of a part's mu, without a fourth partition. Together the columns
+    spend at most `costs.share` of the part's mu^2."""
     return mu * math.sqrt(costs.share / columns_paid(schema)) * (1 - 2.0**-30)
 
 
 def keys_event(schema: Schema, mu: float, costs: DomainCosts) -> Threshold:
-    """What finding the values of one column is charged."""
+    """The charge for finding the values of one column."""
     keyed = sum(c.keyed for c in schema.pending.values())
     return Threshold(column_mu(schema, mu, costs), costs.keys_delta / keyed * (1 - 2.0**-30))
 
 
 def keys_cap(schema: Schema, column: Pending) -> int:
-    """Values in which one user counts."""
+    """The number of values of a column in which one user counts."""
     if schema.user is None or schema.max_rows_per_user == 1:
         return 1
     return column.keys_per_user or KEYS_PER_USER
 
 
 def clip_of(clip: int | str | None, schema: Schema) -> int | None:
-    """Rows of one user that count fully in a partition: the run's clip where it is a number; None: to be
-    chosen from the histogram of rows per user. (A clip that the run chooses itself is chosen later, by the
-    sizes that the domain gives.)"""
+    """The clip of the partitions: the run's clip where that is a number, 1 where a user has one row; None:
+    chosen from the histogram of rows per user. (A run with clip "private" chooses the clip of its own
+    measurements later, when the domain's sizes are known.)"""
     if schema.user is None or schema.max_rows_per_user == 1:
         return 1
     return clip if isinstance(clip, int) else None
 
 
 def rows_bound(counts: Sequence[float], sigma: float, bound: int) -> int:
-    """A bound on the rows of a user, by noisy counts of users over `size_edges(bound)`: the end of the
-    largest bin from which on users stand out of the noise; at least 2."""
+    """A bound on the rows of a user, from noisy counts of users over `size_edges(bound)`: the upper end of
+    the last bin that `privacy.clip.seen` says stands out of the noise; at least 2, at most `bound`."""
     edges = (*clip_rules.size_edges(bound), bound + 1)
     standing = np.flatnonzero(clip_rules.seen(counts, sigma))
     return min(bound, max(2, edges[int(standing[-1]) + 1] - 1)) if len(standing) else 2

@@ -52,7 +52,7 @@ class Session:
     domain : Domain
         Column to number of codes.
     clip : int
-        Rows per user that count fully; known before data is read, or after `choose_clip`.
+        Rows per user that count fully; fixed before data is read, or by `choose_clip`.
     unit : str
         "user" or "event".
     epsilon, delta : float
@@ -60,7 +60,7 @@ class Session:
     mu : float or None
         The whole budget of this run as a Gaussian-DP parameter; None where only pure releases are paid for.
     pure : float or None
-        The epsilon that those share.
+        The epsilon that all pure releases of this run share; None where none are paid for.
     private : bool
         False if a seed fixed the noise.
     """
@@ -113,8 +113,8 @@ class Session:
         about: Mapping | None = None,
         _trace: Callable[[str], None] | None = None,
     ):
-        """`first_step`, `released`: steps of this part that came before, and what they released. `about`:
-        public facts that belong to every question besides what is asked."""
+        """`first_step`, `released`: how many steps of this part came before, and what they released. `about`:
+        public facts that are part of every step's digest."""
         self.schema: Schema = engine.schema
         self.domain: Domain = engine.schema.modelled
         self.unit, self.cap = unit, cap
@@ -153,15 +153,15 @@ class Session:
 
     @property
     def clip(self) -> int:
-        """PrivacyError while it is still to be chosen: no row counts, and no noise is scaled, by a clip
-        nobody knows."""
+        """Rows per user that count fully. PrivacyError while the clip is still to be chosen: nothing is
+        counted, and no noise is scaled, before it is."""
         if self.__choosing:
             raise PrivacyError("this run chooses its clip: no rows can be counted before choose_clip")
         return self.__clip
 
     @property
     def clip_choice(self) -> dict | None:
-        """How the clip was chosen in the run, for the statement; None where it was given."""
+        """How the clip was chosen in the run, for the statement; None where an argument set it."""
         return None if self.__choice is None else dict(self.__choice)
 
     @property
@@ -285,8 +285,8 @@ class Session:
         Score of clique i: weights[i] * (L1 distance in rows of the private marginal to estimates[i] -
         penalties[i]). One user changes it by at most clip * weights[i]; probabilities are proportional to
         exp(epsilon * score / (2 * clip * largest weight)); charged as epsilon-bounded-range. Estimates,
-        weights and penalties are public. `allowed`: only these indices stand for election. The counting is
-        done once for calls that differ in epsilon or `allowed` only. `recode`: as in `measure`.
+        weights and penalties are public. `allowed`: the indices that may be selected (None: all). Calls that
+        differ only in epsilon or `allowed` count the data once. `recode`: as in `measure`.
         """
         codes, domain, recoding = recoded(self.domain, recode)
         self.__one_unit(frozenset())
@@ -325,8 +325,8 @@ class Session:
         """Noisy L1 distances in rows of many marginals from public estimates: one Gaussian vector, one step
         of the ledger.
 
-        One user changes each distance by at most the clip, so all K of them by clip * sqrt(K) in L2, and that
-        is what the noise covers: sigma = clip * sqrt(K) / mu, with weights clip * sqrt(sum of w^2) / (mu
+        One user changes each distance by at most the clip, so the vector of K distances by clip * sqrt(K) in
+        L2. Without weights sigma = clip * sqrt(K) / mu; with weights sigma_i = clip * sqrt(sum of w^2) / (mu
         w_i). mu-GDP. Estimates and weights are public, and must be the same to the bit when a run is resumed.
         `recode`: as in `measure`. Proof: docs/privacy-distances.md.
         """
@@ -348,14 +348,14 @@ class Session:
     def select(
         self, candidates: Sequence[Clique], estimates, *, epsilon: float, label: str, **options
     ) -> int:
-        """`select_l1` by another name: the one score the session knows how to bound per user."""
+        """The same as `select_l1`, whose score is the only one that a session offers."""
         return self.select_l1(candidates, estimates, epsilon=epsilon, label=label, **options)
 
     def __gaps(
         self, cliques: Sequence[Clique], grids: Sequence[np.ndarray], codes: dict[str, np.ndarray]
     ) -> np.ndarray:
-        """int64 L1 distances in units of 1/SCALE rows of the private marginals from the grids, cut off at
-        SCORE_LIMIT, which cannot raise how much one user changes them."""
+        """PRIVATE int64 L1 distances, in units of 1/SCALE rows, between the private marginals and the grids,
+        cut off at SCORE_LIMIT (which cannot raise how much one user changes them)."""
         out = np.empty(len(cliques), np.int64)
         for start, stop in batches([g.size for g in grids]):
             counts = self.__count(list(dict.fromkeys(cliques[start:stop])), codes)
@@ -411,9 +411,10 @@ class Session:
             return stored
 
     def __one_unit(self, groups: frozenset[str]) -> None:
-        """PrivacyError where an event run with users would promise two units at once: a row (no `groups`), or
-        one user's rows of one group over these columns. A row is not a unit of the groups' counts (it moves
-        its user from one T to another), nor are the rows of one group a unit of anything else."""
+        """PrivacyError where a run with unit "event" over a table with users would promise two units at once:
+        a row (no `groups`), or one user's rows of one group over the columns `groups`. The noise of counts of
+        groups does not cover one row (it moves its user from one group to another), and the noise of other
+        counts does not cover all rows of one group."""
         if self.unit != "event" or self.schema.user is None:
             return
         if self.__event is None:
@@ -432,7 +433,7 @@ class Session:
         return int(digest(name)[:15], 16)
 
     def __private(self, call: Callable[[], Any]) -> Any:
-        """Runs code that sees private data, whose errors must not tell of it."""
+        """Runs code that sees private data; its errors are replaced by texts without private content."""
         return redact_errors(
             call,
             "not enough memory to count; the step stays charged and can be resumed",

@@ -1,4 +1,4 @@
-"""Which values a column has, privately: for columns without a public list of values.
+"""Private release of the values that a column has, for columns without a public list of values.
 
 The list of values is itself a release, so it is measured before anything else, as a step of its own in the
 ledger, and the schema that comes out serves every mechanism. Each user counts in at most `keys_per_user`
@@ -38,15 +38,16 @@ if TYPE_CHECKING:
     from ..tables.parts import Part
 
 MOST_KEYS = scale.MAX_ROWS
-"""How many values a column may have, and so how many numbers are drawn: a table has fewer rows than this."""
+"""The most values that a column may have, and so random numbers drawn: no table has as many rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The values found, in ascending order, with noisy numbers of users (float64); all of it may be released.
+    """The values that passed the threshold, in ascending order, with noisy numbers of users (float64); all of
+    it may be released.
 
-    `statement` says what it cost. `apply` puts the values into a schema, whose provenance then tells where
-    they came from.
+    `statement` says what the release cost. `apply` puts the values into a schema and says in the schema's
+    provenance where they came from.
     """
 
     column: str
@@ -150,13 +151,14 @@ def select_keys(
 
 
 def less(delta: float, lost: float) -> float:
-    """What of delta is left for the noise, rounded down: the mu of this and a threshold of `lost` meet
-    delta."""
+    """delta - lost, rounded down: the part of delta for which the noise is calibrated. That noise and a
+    threshold that costs `lost` together meet delta."""
     return math.nextafter(delta - lost, 0.0) * (1 - 2.0**-40)
 
 
 def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:
-    """PrivacyError where columns of unknown size could take more random numbers than delta allows."""
+    """PrivacyError where the noise of columns of unknown size could take so many random numbers that the
+    sampler's distance from its law is not far below delta."""
     if allowed_draws(epsilon, delta) < MOST_KEYS * columns:
         raise PrivacyError(
             f"key selection at epsilon {epsilon:g} and delta {delta:g}: the noise sampler's own distance "
@@ -166,7 +168,7 @@ def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:
 
 
 def key_question(schema: Schema, column: str, cap: int, event: Threshold) -> dict:
-    """All that decides what a step releases."""
+    """The public facts that decide what a step of key selection releases; the ledger holds their digest."""
     about = {"kind": "keys", "column": column, "cap": cap, "event": to_dict(event)}
     return {**about, "schema": schema.digest()}
 
@@ -202,13 +204,15 @@ def release_keys(
 
 
 def threshold(width: float, cap: int, delta: float) -> int:
-    """Noisy counts above this (grid units) are kept: one user's values, counted once each, pass with
-    probability at most delta together: cap * P(N(0, width^2) > threshold - SCALE) <= delta. Rounded up."""
+    """The threshold in grid units, rounded up: values with a larger noisy count are kept. With at most `cap`
+    values of one user, each counted once, the probability that any of them passes is at most
+    cap * P(N(0, width^2) > threshold - SCALE) <= delta."""
     return math.ceil(least_threshold(width / SCALE, cap, delta) * SCALE) + 1
 
 
 def _guarded(source, schema: Schema, name: str, dtype: str, cap: int, width, bar, seed) -> list[np.ndarray]:
-    """Counts, draws, keeps; errors tell nothing of the data."""
+    """Counts users per value, adds noise and keeps what passes the threshold `bar`; its errors carry no
+    private content."""
 
     def keep() -> list[np.ndarray]:
         keys, counts = count_keys(source, schema, name, dtype, cap)
@@ -253,8 +257,8 @@ def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> 
     user, value = np.divmod(pairs, len(distinct))
     if schema.user is not None:
         rank = _mix(users.hashes()[user], values.hashes()[value])
-        # Hashes are public, so somebody may own two values whose ranks are equal: the values themselves
-        # decide then, never the order in which others brought them.
+        # The hash is public, so a user may have chosen two values of equal rank. Ties are then broken by the
+        # values themselves, never by their order in the table, which depends on other users' rows.
         place = np.empty(len(distinct), np.int64)
         place[sorted(range(len(distinct)), key=distinct.__getitem__)] = np.arange(len(distinct))
         order = np.lexsort((place[value], rank, user))
@@ -268,8 +272,8 @@ def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> 
 def _batches(
     source: Any, schema: Schema, name: str, dtype: str
 ) -> Iterator[tuple[pa.Array, pa.Array | None]]:
-    """(values, user ids or None) of the rows that have a value, and a user where the schema drops rows
-    without one."""
+    """Batches of (values, user ids or None). Rows without a value are left out, and rows without a user where
+    the schema drops them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -328,7 +332,7 @@ def keys_of(array: pa.Array, dtype: str) -> pa.Array:
 
 
 def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
-    """Names and types, before any row is read."""
+    """Checks names and types of the source's columns, before any row is read."""
     import pyarrow as pa
 
     from ..tables.ingest import plain_ids

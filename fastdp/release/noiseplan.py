@@ -23,10 +23,11 @@ from ..privacy.budget import to_dict
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
 from ..userkeys import Groups, MostCommon, RowsPerUser, UserKey
 
-# A query's `product` runs behind the session, on private counts: no other class, nor a subclass, is let in.
+# A query's `product` runs inside the session, on private counts: only these classes are accepted, and no
+# subclasses of them.
 SESSION_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
 
-# The same for the keys users are counted by.
+# The only classes of keys, likewise, by which a session counts users.
 SESSION_KEYS = (RowsPerUser, MostCommon, Groups)
 
 SCORE_LIMIT = 1 << 61
@@ -71,8 +72,8 @@ def plan_marginal(
 ) -> MarginalPlan:
     """Sensitivity and noise of one request, or PrivacyError if its query is not bounded by 1.
 
-    The query is made anew from its data (`rebuilt`: queries made so before), so that it cannot change once it
-    was checked.
+    The query is rebuilt from its data, so that its owner cannot change it after the check. `rebuilt`: queries
+    rebuilt before, for reuse.
 
     A user's rows weigh at most clip * SCALE in all, so the weighted cell vector they add has L1 norm at most
     that; every column of the scaled query has L2 norm at most 1 (checked here, exactly), so by the triangle
@@ -186,8 +187,8 @@ def plan_users(bound: int, mu: float | None, epsilon: float | None) -> tuple[Eve
 
 
 def check_columns(query, clique: Clique) -> None:
-    """A second look at the column norms, in floats and by the transpose, in case a query's own claim is
-    wrong."""
+    """Checks the column norms a second time, in floats and by the transpose, in case the norms that the query
+    itself states are wrong."""
     num, den = query.coef2
     if len(num) != query.rows or len(den) != query.rows:
         raise PrivacyError(f"request for {clique!r}: the query does not know the scalar of every row")
@@ -262,7 +263,8 @@ def l1_distance(counts: np.ndarray, grid: np.ndarray) -> int:
 def recoded(
     domain: Domain, recode: Mapping[str, np.ndarray] | None
 ) -> tuple[dict[str, np.ndarray], Domain, dict]:
-    """(code -> code of each recoded column, the domain after it, what the step's digest says of it)."""
+    """(array code -> new code of each recoded column, the domain after recoding, the recoding's entry in the
+    step's digest)."""
     codes = {name: np.array(column) for name, column in sorted((recode or {}).items())}
     for name, column in codes.items():
         if column.ndim != 1 or column.dtype.kind not in "iu":

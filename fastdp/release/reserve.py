@@ -44,14 +44,14 @@ SLACK = 2.0**-40
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetRequest:
-    """One epsilon of a run.
+    """What a run asks for one of its epsilons.
 
     `clip`: rows of one user that count fully (None: the schema's public bound; "private": chosen through the
     session, up to that bound, by `Session.choose_clip`; without a user column always 1). `method`: how
     epsilon and delta become noise ("gdp", "classic-rdp", "classic-gaussian"). `pure`: only pure (Laplace)
     releases will be made and epsilon holds at delta 0; a delta of 0 implies it. `unit`: "user", or "event"
     where each row (or each user's rows of one key) is protected by itself. `domain`: what finding the
-    schema's private columns takes of it.
+    schema's private columns costs within this budget.
     """
 
     epsilon: float
@@ -85,7 +85,7 @@ class BudgetRequest:
         return Gaussian(calibrate.mu_of_method(self.epsilon, self.delta, self.method))
 
     def described(self) -> dict:
-        """Its fields, for a digest; those of domains only where there are any."""
+        """The fields, for a digest; that of domains only where finding them costs something."""
         return {k: v for k, v in asdict(self).items() if k != "domain" or v is not None}
 
 
@@ -95,7 +95,7 @@ def chooses(schema: Schema, ask: BudgetRequest) -> bool:
 
 
 def clip_for(schema: Schema, ask: BudgetRequest) -> int:
-    """The clip that counts: 1 per event, else by `privacy.clip.resolve`."""
+    """The clip that is in force: 1 with unit "event", else by `privacy.clip.resolve`."""
     return 1 if ask.unit == "event" else check_clip(resolve(ask.clip, schema))
 
 
@@ -168,8 +168,8 @@ def reserve(
 
 
 def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[BudgetRequest], int | None]:
-    """The asks, and which of them pays for finding the schema's private columns: that of the largest epsilon,
-    whose noise is the least."""
+    """(the requests, the index of the one that pays for finding the schema's private columns: the one with
+    the largest epsilon, hence the least noise; None where there are no private columns)."""
     asks = list(asks)
     if not schema.pending or not asks:
         return asks, None
@@ -181,8 +181,8 @@ def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[Bud
 
 
 class Reserved:
-    """A run with a reservation. `sessions` lets mechanisms in, `statement` says what was promised, `finish`
-    ends it."""
+    """A run with a reservation. `sessions` opens the sessions for mechanisms, `statement` says what was
+    promised, `finish` ends the run."""
 
     def __init__(
         self,
@@ -205,8 +205,8 @@ class Reserved:
         self.learnt: Learning | None = None
 
     def learn(self, source: Any, open_engine: Opener, check: Callable[[], None] = lambda: None) -> Schema:
-        """The schema with its private columns found, within the reservation; from now on the run's. The
-        `source` is read again for every step that is not stored."""
+        """Finds the schema's private columns within the reservation and returns the finished schema, which is
+        the run's schema from then on. The `source` is read again for every step that is not stored."""
         part = self._domain_part
         if part is None:
             return self.schema
@@ -234,8 +234,8 @@ class Reserved:
         return {"epsilon": ask.epsilon, "delta": ask.delta, "method": "pure" if ask.pure else ask.method}
 
     def sessions(self, engine: Counter) -> list[Session]:
-        """One session per epsilon asked for, in order. The engine must count by the schema that was reserved
-        for."""
+        """One session per epsilon asked for, in order. The engine's schema must be that of the
+        reservation."""
         if self.schema.pending:
             raise PrivacyError("the schema's private columns are not found yet; nothing can be counted")
         if engine.schema.digest() != self.schema.digest():
@@ -283,7 +283,7 @@ class Reserved:
     ) -> dict:
         """The run's privacy statement so far (see `privacy.statement`). `only`: the part a folder of its own
         holds; epsilon stays the joint one, since whoever reads one part may read the others."""
-        # A clip that is still to be chosen has scaled nothing yet; its bound stands for it.
+        # No noise has been scaled by a clip that is still to be chosen; the statement shows its bound.
         parts = [
             statement.part(
                 s.cap, s.asked, bound if s.clip_choice is None else s.clip, s.releases, s.clip_choice
@@ -305,6 +305,6 @@ class Reserved:
         )
 
     def finish(self, published: Sequence[str] = ()) -> None:
-        """End the run: what no step entered goes back to the data set, stored answers are dropped. published:
-        sha256 of the statements in the run's folder, which the ledger keeps."""
+        """End the run: budget that no step used goes back to the data set, stored answers are dropped.
+        published: sha256 of the statements in the run's folder, which the ledger keeps."""
         self.reservation.finish(published)

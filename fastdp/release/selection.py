@@ -1,4 +1,4 @@
-"""What is public about a selection by the exponential mechanism: candidates, scores' weights, sensitivity.
+"""The public side of a selection by the exponential mechanism: candidates, weights of scores, sensitivity.
 
 Only public facts come in: domain, clip, estimates, weights, penalties and epsilon. Nothing here can reach the
 data.
@@ -37,7 +37,8 @@ class SelectionPlan:
     sensitivity: int
 
     def asked_digest(self, recoding: dict) -> str:
-        """A digest of what the scores depend on, but for the private counts: equal digests, equal scores."""
+        """A digest of everything that the scores depend on except the private counts: over the same table,
+        equal digests mean equal scores."""
         asked = {
             "cliques": [list(c) for c in self.cliques],
             "estimates": self.hashes,
@@ -63,7 +64,7 @@ class SelectionPlan:
 
 
 class EstimateGrids:
-    """Estimates on the grid and their digests, those of the last call kept.
+    """Makes estimates on the grid and their digests, and keeps those of the last call.
 
     A mechanism that picks a tree asks with the same estimates round after round: comparing them with those of
     the call before is cheaper than preparing them again.
