@@ -1,4 +1,4 @@
-"""The page a person looks at: `page` over `collect` (counts), `sections` and `placesections` (made of
-`blocks`), `charts`, `words`, `svg`; `evaluate` is the public function that scores and writes it. With the
-truth it is not private; without the truth it holds released facts only.
+"""The HTML report. `page` makes it from `collect` (counts), `sections` and `placesections` (built from
+`blocks`), `charts`, `words` and `svg`; `evaluate` is the public function that computes scores and writes the
+page. A page made with the truth is not private; one made without the truth holds released facts only.
 """

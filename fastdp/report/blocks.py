@@ -1,4 +1,4 @@
-"""What sections are made of: a heading over a body, one body for each table, names for reading."""
+"""HTML pieces that sections are built from: a heading with a body, one body per table, readable names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KEY = '<p class="key"><span><i class="kt"></i>truth</span><span><i class="ks"></
 
 
 def nice(name: str) -> str:
-    """A column's name for reading: underscores become spaces that may break."""
+    """A readable name of a column: underscores become spaces, at which a line may break."""
     return text(name.replace("_", " "))
 
 
@@ -24,7 +24,7 @@ def section(ident: str, title: str, lead: str, body: str) -> str:
 
 
 def per_table(data: dict, draw: Callable[[int], str]) -> str:
-    """`draw(i)` for every table; the page shows the one that is picked."""
+    """The HTML `draw(i)` of every table i; the page shows that of the table which the reader selects."""
     drawn = [draw(i) for i in range(len(data["tables"]))]
     if len(drawn) == 1:
         return drawn[0]

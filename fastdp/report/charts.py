@@ -1,4 +1,4 @@
-"""Charts of the page: each takes plain numbers and gives a piece of HTML."""
+"""Charts of the page: each function takes plain numbers and returns a piece of HTML."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ def distribution(
     error: Sequence[float] | None = None,
     folded: int = 0,
 ) -> str:
-    """Truth as bars and the table as level strokes; without a truth the table as bars, with error bars.
+    """The distribution of one column: the truth as bars and the synthetic table as horizontal strokes;
+    without the truth, the synthetic table as bars with error bars.
 
-    Few named values become labelled rows; many or ordered ones a histogram. The last value, where it stands
-    for `folded` small ones, is told in words, as it may hold more than all the others.
+    Few named values are drawn as labelled rows; many or ordered values as a histogram. If the last value
+    stands for `folded` rare values together, it is described in words and not drawn, since its share may be
+    larger than all others.
     """
     if len(labels) <= 2 or (not ordered and len(labels) <= MAX_NAMED_ROWS):
         return _rows(labels, truth, table, error, name)
@@ -129,7 +131,8 @@ def score_axis(
     tables: Sequence[str],
     labelled: bool = False,
 ) -> str:
-    """A line from 0 to `top` with a mark for each table and a hollow one for each sample of the truth."""
+    """A line from 0 to `top` with a mark for the score of each table, and a hollow mark for the score of each
+    sample of the truth."""
     marks = ['<line class="rule" x1="0" x2="100%" y1="22" y2="22"/>']
     for b in baselines:
         if b["value"] is not None:
@@ -158,7 +161,8 @@ def score_axis(
 
 
 def _lean(i: int, n: int, x: float) -> str:
-    """First label to the left of its mark and last to the right, so that near ones do not collide."""
+    """CSS class for the side of its mark on which label i of n stands: of two labels, the first is left and
+    the second right, so that labels of close marks do not overlap; labels near an end point inward."""
     if n == 2:
         return " before" if i == 0 and x > 0.2 else " after" if x < 0.85 else " end"
     return " before" if x > 0.85 else " after" if x < 0.15 else ""
@@ -173,8 +177,8 @@ def _score(value: float, top: float) -> str:
 
 
 def _tone(depth: float, high: float = 0.83) -> str:
-    """Class of text on a shade: on deep ones it turns to the other colour, in the dark theme earlier than in
-    the light."""
+    """CSS class of text on a shaded cell of the given depth (0..1). `hi` switches the text colour in both
+    themes, `mid` (less deep) in the dark theme only."""
     return " hi" if depth > high else " mid" if depth > 0.57 else ""
 
 
@@ -184,8 +188,8 @@ def heat(
     shown: Sequence[str],
     what: str = "in the wrong cell",
 ) -> str:
-    """Lower triangle of a matrix of shares of rows, by pairs; columns are numbered like the rows. `what` each
-    share is."""
+    """Lower triangle of a matrix with one share of rows per pair of columns, as a heat map. `what` says in
+    words what the shares mean."""
     n = len(names)
     high = max((v for row in rows for v in row if v is not None), default=0.0) or 1.0
     h = 30 if n <= 16 else 18
@@ -228,7 +232,7 @@ def heat(
 def tile_map(
     area: dict, values: Sequence[float], other: Sequence[float] | None, *, difference: bool, name: str
 ) -> str:
-    """A tile per place: shaded by share, or by the difference `values - other` (two hues)."""
+    """One tile per place, shaded by its share, or by the difference `values - other` (two colours)."""
     shown = (
         [v - o for v, o in zip(values, other, strict=True)]
         if difference and other is not None
@@ -237,7 +241,7 @@ def tile_map(
     high = max((abs(v) for v in shown), default=0.0) or 1.0
     out = []
     for tile, value in zip(area["tiles"], shown, strict=True):
-        # the square root keeps small places visible beside the few that hold most rows
+        # The square root keeps places with few rows visible beside the few places with most rows.
         kind = ("up" if value > 0 else "down") if difference else "share"
         what = f"{points(value)} points" if difference else percent(value)
         out.append(_tile(tile, math.sqrt(abs(value) / high), kind, what))
@@ -245,7 +249,7 @@ def tile_map(
 
 
 def score_map(area: dict, values: Sequence[float], *, name: str) -> str:
-    """A tile per place, shaded by a score from 0 to 1."""
+    """One tile per place, shaded by a score from 0 to 1."""
     drawn = [
         _tile(tile, value, "share", f"{value:.3f}") for tile, value in zip(area["tiles"], values, strict=True)
     ]
@@ -295,7 +299,8 @@ def grid_map(
     signed: bool = False,
     labels: bool = True,
 ) -> str:
-    """Places by months: one cell per pair, shaded by size against `high`, two hues where `signed`."""
+    """Places by months: one cell per (place, month), shaded by |value| / `high`; with `signed`, positive and
+    negative values have different colours."""
     n, h = len(columns), 17
     cells = []
     for i, row in enumerate(values):
@@ -327,7 +332,7 @@ def grid_map(
 def curve(
     xs: Sequence[float], ys: Sequence[float], *, name: str, unit: str, level: tuple[float, str] | None = None
 ) -> str:
-    """A falling positive quantity on a logarithmic axis, with an optional level to compare with."""
+    """A decreasing positive quantity on a logarithmic axis, with an optional reference level."""
     kept = [(x, y) for x, y in zip(xs, ys, strict=True) if y > 0 and math.isfinite(y)]
     if len(kept) < 2:
         return ""

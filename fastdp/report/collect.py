@@ -1,7 +1,7 @@
-"""Aggregate tables into the data model of the page: counts first, drawing later.
+"""Aggregates tables into the data that the page is drawn from.
 
-Everything here is a sum over rows; what it returns is small (some hundred numbers a column) whatever the size
-of the tables, and plain enough for `json.dumps`. The truth, where given, is read as the truth: the result is
+Every result is a sum over rows: its size (some hundred numbers per column) does not depend on the number of
+rows, and `json.dumps` accepts it. If the truth is given, its rows are counted without noise, so the result is
 not private.
 """
 
@@ -18,13 +18,13 @@ import numpy as np
 from ..errors import DataError
 from . import places
 
-MAX_BARS = 40  # values drawn for a nominal column; the rest is one bar
+MAX_BARS = 40  # bars of a nominal column; its rarer values share the last one
 MAX_BINS = 60  # bins drawn for an ordered column
 MAX_PAIR_COLUMNS = 40  # columns in the heat map
 MAX_PAIR_CELLS = 1 << 18  # larger joint domains are grouped before they are compared
 MAX_PERIOD_ROWS = 40
 WORST = 12
-HABIT_ROWS = 5  # habits are looked at for users with at least this many rows
+HABIT_ROWS = 5  # habits are computed for users with at least this many rows
 _TIME = ("shift", "hour", "day", "month", "year", "week", "age")
 _VARIETY_EDGES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100]
 _ROWS_EDGES = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000]
@@ -36,9 +36,10 @@ Released = dict[str, tuple[np.ndarray | None, np.ndarray | None]]
 
 @dataclass(frozen=True)
 class Coded:
-    """One table as codes: `codes[name]` one array a column, `user` a dense index or None.
+    """One table as codes: `codes[name]` is one array per column, `user` the dense user number of each row or
+    None.
 
-    `table` is the fastdp table behind them, where there is one, for the compiled counters.
+    `table` is the fastdp table that the codes belong to, if there is one; the compiled counters use it.
     """
 
     codes: dict[str, np.ndarray]
@@ -52,9 +53,9 @@ class Coded:
 
 
 def coded(source: Any, schema: Any, what: str) -> Coded:
-    """`source` as codes: a fastdp table as it is, anything else read by the schema as public.
+    """`source` as codes: those of a fastdp table, or any other source read with the schema as public rows.
 
-    Columns of the schema that the source lacks, the user's among them, are left out.
+    Columns of the schema that the source lacks (the user column may be one) are left out.
     """
     if not hasattr(source, "codes"):
         from ..evaluate.inputs import as_arrow
@@ -76,7 +77,7 @@ def coded(source: Any, schema: Any, what: str) -> Coded:
 
 
 def tells_time(column: str) -> bool:
-    """Whether the column's name says that its values follow each other in time."""
+    """Whether the column's name says that its values are ordered in time."""
     return not set(column.lower().split("_")).isdisjoint(_TIME)
 
 
@@ -87,10 +88,11 @@ def shares(codes: np.ndarray, size: int) -> np.ndarray:
 
 
 def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str], np.ndarray, int]:
-    """Which bar each code belongs to: `(bar labels, bar of each code, codes in the last bar if folded)`.
+    """Groups codes into bars: `(labels of the bars, bar of each code, number of codes that were folded)`.
 
-    Ordered columns keep their order and are grouped evenly; nominal ones are sorted by `weight` (the share
-    in the table that leads the page) and their small values share the last bar.
+    The codes of an ordered column keep their order and are grouped into bars of equally many codes. The codes
+    of a nominal column are sorted by `weight` (their share in the first table of the page), and those of
+    little weight are folded into the last bar.
     """
     n = len(labels)
     if ordered:
@@ -117,11 +119,12 @@ def columns(
     labels: dict[str, tuple[list[str], bool]],
     released: Sequence[Released] = (),
 ) -> list[dict]:
-    """One entry per column: shares of the truth and of each table per bar, and total variation over all
-    codes.
+    """One entry per column: the shares of the truth and of each table per bar, and the total variation over
+    all codes.
 
-    `released[i][column]`, where given, is (shares by the model that table i was drawn from, or None for those
-    of the table itself; their standard error, or None). The page gets two standard errors.
+    `released[i][column]`, if given, is a pair: the shares by the model that table i was drawn from (None: the
+    shares of the table itself are used), and their standard errors (None: unknown). The page shows two
+    standard errors.
     """
     out = []
     for name, (names, ordered) in labels.items():
@@ -165,7 +168,7 @@ def _round(values: np.ndarray) -> list[float]:
 
 
 def _tv(p: np.ndarray, q: np.ndarray) -> float:
-    """Total variation of two vectors of shares; 1 where just one of the tables has no rows."""
+    """Total variation of two vectors of shares; 1 if exactly one of the tables has no rows."""
     if p.any() != q.any():
         return 1.0
     return float(np.abs(p - q).sum() / 2)
@@ -174,7 +177,8 @@ def _tv(p: np.ndarray, q: np.ndarray) -> float:
 def pairs(
     truth: Coded, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]]
 ) -> tuple[dict | None, list[list[dict]]]:
-    """Total variation of every pair of columns, and the cells of pairs that are furthest off, per table."""
+    """For each table, the total variation of every pair of columns, and the cells of pairs whose share
+    differs most from the truth."""
     names = [n for n in labels if len(labels[n][0]) > 1]
     left_out = 0
     if len(names) > MAX_PAIR_COLUMNS:
@@ -202,7 +206,8 @@ def pairs(
 
 
 def _step(m: int, n: int) -> int:
-    """How many neighbouring codes of each column to take together so that the pair has few enough cells."""
+    """How many neighbouring codes of each column are merged so that the pair has at most MAX_PAIR_CELLS
+    cells."""
     step = 1
     while -(-m // step) * -(-n // step) > MAX_PAIR_CELLS:
         step *= 2
@@ -215,7 +220,7 @@ def _joints(
     steps: Sequence[int],
     labels: dict[str, tuple[list[str], bool]],
 ) -> list[np.ndarray]:
-    """Share of rows per cell of each pair, flattened."""
+    """For each pair of columns, the share of rows per cell, as a flat array."""
     plain = [c for c, step in zip(cliques, steps, strict=True) if step == 1]
     counted: dict[tuple[str, ...], np.ndarray] = {}
     if table.table is not None and plain:
@@ -237,7 +242,8 @@ def _joints(
 def _largest(
     a: str, b: str, labels: dict[str, tuple[list[str], bool]], real: np.ndarray, table: np.ndarray, k: int = 2
 ) -> list[dict]:
-    """The k cells of one pair that differ most; few a pair, so that one bad pair does not fill the list."""
+    """The k cells of one pair whose shares differ most from the truth. k is small, so that one bad pair does
+    not fill the whole list."""
     la, lb = labels[a][0], labels[b][0]
     gap = np.abs(table - real)
     k = min(k, gap.size)
@@ -290,7 +296,8 @@ def periods(
     labels: dict[str, tuple[list[str], bool]],
     where: Sequence[str],
 ) -> dict | None:
-    """Rows per place and month, for tables that have both; the largest places, the others in one row."""
+    """Rows per place and month, for tables that have both columns: one row for each of the largest places,
+    and one row for all others together."""
     area = next((n for n in where if len(labels[n][0]) >= 4), None)
     month = next((n for n in labels if n.lower() == "month" or n.lower().endswith("_month")), None)
     if area is None or month is None:
@@ -344,12 +351,13 @@ def users(
     where: Sequence[str],
     unit: str | None,
 ) -> dict | None:
-    """How many rows users have, and how settled their habits are; None where no table has users."""
+    """Distributions of rows per user and of users' habits: the share of a user's rows that have the user's
+    most frequent value, and the number of different values. None if a table has no users."""
     every = [t for t in [truth, *tables] if t is not None]
     owners = [t.user for t in every if t.user is not None]
     if unit is None or len(owners) < len(every) or all(t.rows == 0 for t in every):
         return None
-    per_user = [(u, np.bincount(u)) for u in owners]  # numbers nobody has are users of no rows
+    per_user = [(u, np.bincount(u)) for u in owners]  # a user number that no row has gets the count 0
     top = max((int(c.max()) for _, c in per_user if c.size), default=1)
     edges = [e for e in _ROWS_EDGES if e <= top]
     hists = [_in_bins(c[c > 0], edges) for _, c in per_user]
@@ -398,7 +406,8 @@ def _habit_columns(
 
 
 def _habits(index: np.ndarray, n: int, codes: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per user, int64: rows in the most common code, and number of different codes."""
+    """Two int64 arrays [users]: the rows that have the user's most common code, and the number of different
+    codes of the user."""
     key = index.astype(np.int64) * size + codes
     if n * size <= 1 << 26:
         table = np.bincount(key, minlength=n * size).reshape(n, size)

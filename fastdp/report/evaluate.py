@@ -16,7 +16,7 @@ from . import runs
 
 @runtime_checkable
 class FinishedRun(Protocol):
-    """What `fastdp.synthesize` gives back, as far as it is scored."""
+    """The attributes of the result of `fastdp.synthesize` that scoring needs."""
 
     privacy: dict
     schema: Schema
@@ -42,8 +42,8 @@ def evaluate(
     run: Any = None,
     title: str | None = None,
 ) -> dict[str, Any]:
-    """Compare a synthetic table with the truth; gives plain data fit for JSON. NOT private: never release it
-    as such.
+    """Compares a synthetic table with the truth; returns plain data that JSON can hold. NOT private: the
+    result must not be released.
 
     Parameters
     ----------
@@ -64,18 +64,19 @@ def evaluate(
     user : str, optional
         The id column to leave out (with a schema: its own).
     k, marginals, seed : int
-        Columns of a marginal of kmarginal, how many are looked at, and which.
+        Of the metric kmarginal: the number of columns of a marginal, how many marginals are compared at most,
+        and the seed by which they are drawn.
     target : str, optional
         Column that the utility metric predicts.
     baselines : sequence of float, optional
-        Fractions of the truth whose random sample is scored as well; None: 1 % and 10 %; () none.
+        Fractions of the truth: a random sample of each is scored as well. None: 1 % and 10 %; (): no sample.
     threads : int, optional
         None: all cores the process may use.
 
     Returns
     -------
     dict
-        Those of the metrics only where they were asked for:
+        A metric's key is there only if the metric was asked for:
 
         ```text
         private     False, always
@@ -135,7 +136,7 @@ def evaluate(
 
 
 def _opened(synthetic: Any) -> tuple[Any, Schema | None, Any]:
-    """(rows, schema, facts of the run) of a run or run folder; rows as they are, None and None otherwise."""
+    """(rows, schema, facts of the run) of a run or run folder; (synthetic, None, None) of anything else."""
     if isinstance(synthetic, FinishedRun):
         rows = synthetic.reader().read_all() if synthetic.out is None else synthetic_path(synthetic.out)
         return rows, synthetic.schema, synthetic

@@ -1,6 +1,8 @@
-"""A run as a notebook shows it: the report's first cards and a map of its pairs, from released facts alone.
+"""How a notebook shows a run: the first cards of the report and a heat map of pairs, from released facts
+only.
 
-In a frame of its own, so that the page's styles touch nothing else. No row is drawn for it.
+The HTML is inside an iframe, so that its styles do not change the notebook's. No synthetic row is drawn for
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ MOST_CELLS = 200_000
 
 
 def run_html(run: Any, rows: int | None) -> str:
-    """The cards of `run` (what `synthesize` gives), which has so many synthetic rows, and its pairs."""
+    """The HTML of `run` (a result of `synthesize`): its cards and its pairs. `rows`: its number of synthetic
+    rows."""
     sizes = dict(run.schema.domain)
     data = {
         "with_truth": False,
@@ -57,8 +60,9 @@ def run_html(run: Any, rows: int | None) -> str:
 
 
 def dependence(model: Model, order: Sequence[str]) -> tuple[list[str], list[list[float | None]]]:
-    """The columns with most entropy, at most MOST_COLUMNS of them, in this order, and for each pair (lower
-    triangle) the total variation distance of the model's marginal from the product of its own margins."""
+    """The at most MOST_COLUMNS columns of largest entropy, in the order of `order`, and for each pair of them
+    (lower triangle) the total variation between the model's 2-way marginal and the product of its two 1-way
+    marginals."""
     ones = marginals(model, [(a,) for a in model.domain if model.domain[a] > 1])
     share = {
         c[0]: np.clip(m, 0, None) / max(1e-12, float(np.clip(m, 0, None).sum())) for c, m in ones.items()

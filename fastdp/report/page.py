@@ -1,8 +1,8 @@
-"""The page a person looks at: one HTML file that needs no network.
+"""The report page: one HTML file that loads nothing from the network.
 
-`collect` turns tables into small plain data, `render` turns that data into HTML, `write` does both. Two pages
-exist: with the truth (marked: not private) and without it (`without_truth=True`: nothing but released facts,
-may be published).
+`collect` turns tables into small plain data, `render` turns that data into HTML, `write` does both. There are
+two kinds of pages: with the truth (marked as not private), and without it (`without_truth=True`), which holds
+released facts only and may be published.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def collect(
 ) -> ReportData:
     """Aggregate the tables into the data of one page.
 
-    truth: a table or source handed over as the truth, or None for the page without it.
-    synthetic: one table or source, or a mapping from name to table: several are compared on one page.
-    scores: what `fastdp.evaluate` gave, one dict or one per table. run: likewise, a run or its dict of facts
-    (`privacy`, `measurements`, `fit`, `stages`), all optional.
+    truth: a table or source handed over as the truth, or None for the page without it. synthetic: one table
+    or source, or a mapping from name to table: several are compared on one page. scores: results of
+    `fastdp.evaluate`, one dict or one per table. run: one or one per table, each a run or a dict of its facts
+    (`privacy`, `measurements`, `fit`, `stages`, all optional).
 
     Keys: `version, title, subtitle, with_truth, truth, tables, scores, groups, columns, pairs, worst, areas,
     periods, users, runs, workload`. Lists named `tables`, `runs` and `workload` follow the order of the
@@ -156,9 +156,9 @@ def write(
     without_truth: bool = False,
     title: str | None = None,
 ) -> ReportData:
-    """Collect, render and write the page to `path` (whole or not at all); gives the page's data.
+    """Collects, renders and writes the page to `path` (atomically); returns the page's data.
 
-    `without_truth=True` ignores `truth` and `scores` altogether: the page that may be published.
+    With `without_truth=True`, `truth` and `scores` are ignored, and the page may be published.
     """
     if without_truth:
         truth, scores = None, None
@@ -170,7 +170,7 @@ def write(
 def write_public(
     path: str | os.PathLike[str], folder: str | os.PathLike[str], *, title: str | None = None
 ) -> ReportData:
-    """The page that may be published, from a finished run folder alone; the true data is not opened."""
+    """Writes the page that may be published, from a finished run folder alone; the true rows are not read."""
     from ..schema import Schema
 
     place = Path(folder)
@@ -180,7 +180,8 @@ def write_public(
 
 
 def _named(synthetic: Any) -> dict[str, Any]:
-    """Tables by name. A mapping from names to columns is one table, as everywhere in `evaluate`."""
+    """The synthetic tables by name. A mapping from names to columns is one table, as everywhere in
+    `evaluate`."""
     if isinstance(synthetic, Mapping):
         if not synthetic:
             raise UsageError("report: give at least one synthetic table")
@@ -190,8 +191,8 @@ def _named(synthetic: Any) -> dict[str, Any]:
 
 
 def _schema(schema: Any, *sources: Any) -> Any:
-    """The schema given, or that of a table read with one, or one drafted from the first source (values, not
-    bounds)."""
+    """`schema` if given, else the schema of a `fastdp.Table` among the sources, else one drafted from the
+    first source (its values, not its bounds)."""
     if schema is None:
         schema = next((s.schema for s in sources if hasattr(s, "codes") and hasattr(s, "schema")), None)
     if schema is not None:
@@ -205,7 +206,7 @@ def _schema(schema: Any, *sources: Any) -> Any:
 
 
 def _aligned(value: Any, n: int, what: str) -> list[Any]:
-    """One entry per table from None, a single thing, or a list of n."""
+    """A list of n entries, one per table, from None, a single entry, or a list of n entries."""
     if value is None:
         return [None] * n
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -228,7 +229,7 @@ def _is_place(column: Any) -> bool:
 
 
 def _interval(label: str) -> str:
-    """A half-open interval in words; any other label as it is."""
+    """The label of a half-open interval in words; any other label unchanged."""
     edges = re.fullmatch(r"[\[(](\S+), (\S+)\)", label)
     if edges is None:
         return label

@@ -1,7 +1,7 @@
-"""Where an area lies on the page: tile grids for columns that name places.
+"""Positions of places on the page: tile grids for columns whose values are places.
 
-Places of a map that ships with fastdp (schema/builtin/maps) have its layout. Any other column of places gets
-a plain grid in the schema's order.
+If the places are those of a map that ships with fastdp (schema/builtin/maps), they have the layout of the
+map. Any other column of places gets a plain grid in the order of the schema's values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def names_places(column: str) -> bool:
 
 @dataclass(frozen=True)
 class PlaceMap:
-    """A hand-made layout: `tiles` (x, y) by number of the place, from 1, and `names` in that order."""
+    """A layout made by hand: `tiles` maps the number of a place (from 1) to its (x, y); `names` are in the
+    order of these numbers."""
 
     column: str
     note: str
@@ -39,7 +40,7 @@ class PlaceMap:
 
     @classmethod
     def parse(cls, text: str) -> PlaceMap:
-        """Of a TOML file as in schema/builtin/maps."""
+        """The map that a TOML text describes; for the format see the files in schema/builtin/maps."""
         plain = tomllib.loads(text)
         tiles = {
             int(cell): (x, y)
@@ -65,7 +66,8 @@ class PlaceMap:
         return re.sub(r"[^a-z]", "", re.sub(rf"\[.*?\]|\(.*?\){words}", "", name.lower()))
 
     def number(self, label: str) -> int | None:
-        """The place (from 1) that a label means: its number, or its name in any common spelling."""
+        """The number (from 1) of the place that a label names, by its number or by its name, where case,
+        blanks, punctuation and brackets do not matter; None if it is no place of this map."""
         text = label.strip()
         if re.fullmatch(r"\d+(\.0)?", text):
             number = int(float(text))
@@ -73,8 +75,9 @@ class PlaceMap:
         return self._by_name.get(self._plain(text))
 
     def fits(self, column: str, numbers: Sequence[int | None]) -> bool:
-        """Whether a column of this name, whose labels have these numbers, is of this map's places: nine in
-        ten of them occur, and at most four labels are none."""
+        """Whether a column holds the places of this map, by its name and by the numbers of its labels (None:
+        a label that is no place). At least nine tenths of the map's places must occur, and at most four
+        labels may be None."""
         placed = sum(n is not None for n in numbers)
         return self.column in column.lower() and placed >= max(0.9 * len(self.names), len(numbers) - 4)
 
@@ -103,9 +106,10 @@ def place_maps() -> tuple[PlaceMap, ...]:
 def layout(column: str, labels: list[str], weight: Sequence[float]) -> dict:
     """Tiles for a column of places: `{"kind", "width", "height", "tiles": [{x, y, code, text, label}]}`.
 
-    `code` is the position in `labels`. A map is used when column and labels fit it (`PlaceMap.fits`); its
-    labels that are no place (unknown, outside) sit in a free corner. A generic grid holds at most `MAX_TILES`
-    tiles, those of the largest `weight`, in the order of their codes; of many places only those that occur.
+    `code` is the position in `labels`. A map is used if the column and its labels fit it (`PlaceMap.fits`);
+    labels that are no place (unknown, outside) are put in a free corner. Otherwise a plain grid holds at most
+    `MAX_TILES` tiles, those of the largest `weight`, in the order of their codes; if there are more than 40
+    labels, those of weight 0 are left out.
     """
     for place_map in place_maps():
         numbers = [place_map.number(label) for label in labels]
@@ -130,7 +134,7 @@ def layout(column: str, labels: list[str], weight: Sequence[float]) -> dict:
 
 
 def _short(label: str) -> str:
-    """At most four characters that still hint at the place."""
+    """An abbreviation of the label, at most four characters."""
     if len(label) <= 4:
         return label
     words = re.findall(r"[A-Za-z0-9]+", label)

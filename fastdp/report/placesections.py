@@ -1,5 +1,5 @@
-"""Sections about places: scores by area, maps, places by month. As in `sections`, an empty string where the
-facts are absent."""
+"""Sections about places: scores by area, maps, places by month. As in `sections`, each function returns HTML,
+or an empty string if the data it needs is absent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .svg import big, points, text
 
 
 def groups(data: dict) -> str:
-    """Where the k-marginal score is high and low: by pickup area, by shift."""
+    """The k-marginal score by pickup area and by shift."""
     if not any(data.get("groups") or []):
         return ""
 

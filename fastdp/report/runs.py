@@ -1,8 +1,8 @@
-"""Facts of a run on the page: the promise, noise of each measurement, the fit's course, stage times.
+"""Facts of a run for the page: the privacy promise, noise of each measurement, trace of the fit, stage times.
 
-A run comes as an object (`run.privacy`, `run.measurements`, ...) or as a dict with those keys; every fact is
-optional. Nothing here touches a table, so everything is as releasable as the statement it came from, except
-stage times, which depend on the data.
+A run is an object (`run.privacy`, `run.measurements`, ...) or a dict with those keys; every fact is optional.
+Nothing here reads a table, so all facts may be released like the statement they come from, except stage
+times, which depend on the private rows.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .collect import Released
 from .svg import big, percent, text
 
 MAX_MEASUREMENTS = 400
-MAX_MODELLED = 5000  # codes of a column whose distribution is asked of the model
-MOST_SHOWN = 12  # marginals named one by one
+MAX_MODELLED = 5000  # columns with more codes than this are not computed from the model
+MOST_SHOWN = 12  # marginals that are named in a text; of the others only the number is given
 
 
 def get(source: Any, *names: str) -> Any:
@@ -36,9 +36,9 @@ def get(source: Any, *names: str) -> Any:
 
 
 def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
-    """What the page says about one run: `{"promise", "noise", "fit", "stages"}`, each None where unknown.
+    """What the page shows of one run: `{"promise", "noise", "fit", "stages"}`, each None if unknown.
 
-    `sizes` are the numbers of codes of the columns, from which cells are counted.
+    `sizes` are the numbers of codes of the columns; their products are the numbers of cells.
     """
     if run is None:
         return None
@@ -52,18 +52,18 @@ def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
 
 
 def statement_of(run: Any) -> Mapping | None:
-    """The privacy statement of a run, or of what is one itself."""
+    """The privacy statement of a run; a mapping that is itself a statement is returned as it is."""
     privacy = None if run is None else get(run, "privacy", "statement")
     if privacy is None and isinstance(run, Mapping) and "epsilon" in run:
-        return run  # a bare privacy.json
+        return run  # the content of a privacy.json
     return privacy
 
 
 def promise(statement: Mapping) -> dict:
-    """The statement's facts that a reader needs, under this page's own names.
+    """The facts of the statement that the page shows, under the key names of the page.
 
-    `epsilon`, `delta` and `mu` cover all parts of the run together; `asked` is the epsilon of the part whose
-    rows are shown, where there are several.
+    `epsilon`, `delta` and `mu` hold for all parts of the run together; if there are several parts, `asked` is
+    the epsilon of the part whose rows are shown.
     """
     parts = get(statement, "parts") or []
     part = _part(statement)
@@ -92,14 +92,15 @@ def promise(statement: Mapping) -> dict:
 
 
 def _part(statement: Mapping | None) -> Mapping:
-    """The part of a statement that the shown rows came from; empty where there is none."""
+    """The part of the statement that describes the rows shown; an empty mapping if the statement has no
+    parts."""
     parts = get(statement or {}, "parts") or []
     index = get(statement or {}, "part") or 0
     return parts[index] if index < len(parts) else {}
 
 
 def _public_use(mechanism: Any) -> str:
-    """Which marginals rest on public data, in words; empty where none do."""
+    """A text that names the marginals which rely on public data; empty if none do."""
     used = get(mechanism, "public") if isinstance(mechanism, Mapping) else None
     parts = []
     for key, what in (("rested", "on it alone"), ("beside", "on it and on private answers")):
@@ -126,10 +127,12 @@ def _number(value: Any) -> float | None:
 
 
 def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[dict] | None:
-    """One entry per measured set: columns, cells, sigma in rows, copies; from measurements or the statement.
+    """One entry per measured set of columns: columns, cells, sigma in rows, copies; taken from the
+    measurements, or else from the statement.
 
-    Where answers differ in noise (sums of cells), sigma is the smallest: that of a cell measured by itself. A
-    set measured several times has the sigma of as many equal copies that together are as precise.
+    If the answers of one measurement have different sigmas (sums of cells), the smallest is given, which is
+    that of a single cell. A set that was measured n times has copies = n and the sigma of n equal
+    measurements that are together as precise as these.
     """
     by_label: dict[tuple, dict] = {}
     for m in get(run, "measurements") or get(_part(privacy), "releases") or []:
@@ -140,7 +143,7 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
         clique = (clique,) if isinstance(clique, str) else tuple(clique)
         values = get(m, "values")
         cells = get(m, "count") if values is None else np.asarray(values).size
-        # A histogram of users is no marginal of the table: its keys are not the schema's columns.
+        # A histogram of users is not a marginal of the table: its keys are not columns of the schema.
         counted = get(m, "kind") in ("user_histogram", "grid", "keys")
         histogram = counted or not clique or any(c not in sizes for c in clique)
         if not histogram:
@@ -167,22 +170,22 @@ def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[d
 
 
 def _error(measurement: Any) -> float | None:
-    """The smallest standard error of a measurement's answers; the variances know its rows' scalars where
-    there are any."""
+    """The smallest standard error of a measurement's answers: from `variances` if it has them (they include
+    the factor of each row of the query), else `sigma`."""
     variances = get(measurement, "variances")
     sigma = get(measurement, "sigma") if variances is None else np.sqrt(np.asarray(variances, dtype=float))
     return None if sigma is None or np.size(sigma) == 0 else float(np.min(np.asarray(sigma, dtype=float)))
 
 
 def _plain(measurement: Any) -> bool:
-    """Whether every cell was measured by itself, with one error for all."""
+    """Whether each answer is the count of a single cell, all with the same standard error."""
     query = get(measurement, "query")
     return (query is None or type(query) is Identity) and np.ndim(get(measurement, "sigma")) == 0
 
 
 def noise_html(entries: Sequence[dict], rows: int | None) -> str:
-    """A dot per measured set: noise of a cell against the average cell; a group per order, long groups
-    fold."""
+    """One dot per measured set of columns: sigma of a cell divided by the mean count of a cell. Sets are
+    grouped by their number of columns; of a long group, only the first ten are shown until it is opened."""
     ratios = {id(e): _ratio(e, rows) for e in entries}
     finite = [r for r in ratios.values() if r is not None]
     span = (min([*finite, 0.1]) / 1.5, max([*finite, 10.0]) * 1.5)
@@ -211,12 +214,12 @@ def noise_html(entries: Sequence[dict], rows: int | None) -> str:
 
 
 def _mean_sigma(entry: dict) -> float:
-    """Noise of the mean of all copies of a measurement, in rows."""
+    """Standard error, in rows, of the mean of all copies of a measurement."""
     return entry["sigma"] / math.sqrt(entry["copies"])
 
 
 def _ratio(entry: dict, rows: int | None) -> float | None:
-    if not rows or not entry["cells"] or not entry["order"]:  # users are not counted in rows
+    if not rows or not entry["cells"] or not entry["order"]:  # order 0: a histogram of users, not of rows
         return None
     return _mean_sigma(entry) * entry["cells"] / rows
 
@@ -239,10 +242,10 @@ def _noise_row(entry: dict, ratio: float | None, rows: int | None) -> tuple[str,
 
 
 def fit(run: Any) -> dict | None:
-    """`{"trace": [{iteration, loss, seconds}], "stop", "rows"}` where the run kept its fit's course.
+    """`{"trace": [{iteration, loss, seconds}], "stop", "rows"}`; None if the run has no trace of its fit.
 
     From `run["fit"]` in that form, or from `run.model`, whose trace holds (calls, loss, seconds). `rows` is
-    the number of answers fitted to; half of it is the loss that the noise alone explains.
+    the number of answers that the model was fitted to; half of it is the expected loss from noise alone.
     """
     source = get(run, "fit", "trace")
     if source is None:
@@ -275,7 +278,7 @@ def fit(run: Any) -> dict | None:
 
 
 def stages(run: Any) -> dict[str, float] | None:
-    """Seconds per stage, in the order given."""
+    """Seconds of each stage, in the order of the run's stages."""
     stages = get(run, "stages", "times", "timings")
     if not isinstance(stages, Mapping) or not stages:
         return None
@@ -292,12 +295,13 @@ def stages_html(stages: Mapping[str, float]) -> str:
 
 
 def errors(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) -> dict[str, np.ndarray]:
-    """Standard error of each single-column share, from released measurements alone; columns never measured
-    are absent.
+    """Standard error of the share of each code of a column, from released measurements alone; columns that no
+    measurement contains are absent.
 
-    A measured set that holds the column gives the count of one of its codes as a sum over the other columns,
-    of variance sigma^2 times their cells; independent sets combine by inverse variance. Only plain (identity)
-    measurements are used, so this overstates the error of a model that also learns from the others.
+    A measurement over a set that contains the column gives the count of one code as a sum over the cells of
+    the other columns; its variance is sigma^2 times the number of these cells. Independent measurements are
+    combined by inverse variance. Only plain (identity) measurements are used, so the error of a model that is
+    also fitted to other measurements is overstated.
     """
     weight: dict[str, float] = {}
     for m in get(run, "measurements") or []:
@@ -311,9 +315,9 @@ def errors(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) ->
 
 
 def modelled(run: Any, sizes: Mapping[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """Shares of each single column by the run's model, and their standard errors where the model knows them.
+    """By column: the shares of its codes in the run's model, and their standard errors if the model has them.
 
-    Columns that the model codes otherwise than the schema (merged values) are left out.
+    Columns whose codes in the model differ from those of the schema (merged values) are left out.
     """
     model = get(run, "model")
     if model is None or not hasattr(model, "answer") or not model.total > 0:
@@ -331,8 +335,7 @@ def modelled(run: Any, sizes: Mapping[str, int]) -> dict[str, tuple[np.ndarray, 
 
 
 def released(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) -> Released:
-    """What a run tells of each single column without the truth: the model's shares, and the error of noise
-    alone."""
+    """By column, without the truth: the model's shares, and their standard errors due to noise alone."""
     by_noise = errors(run, labels, rows)
     by_model = modelled(run, {n: len(names) for n, (names, _) in labels.items()})
     out: Released = {}
@@ -343,8 +346,7 @@ def released(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) 
 
 
 def folder(place: Path) -> dict:
-    """The facts of a finished run folder: its statement, its model, and what its measurements say of their
-    noise."""
+    """The facts of a finished run folder: its statement, its model, and the noise of its measurements."""
     try:
         facts: dict[str, Any] = {
             "privacy": json.loads((place / "privacy.json").read_text("utf-8")),

@@ -1,4 +1,4 @@
-"""Scores as the page wants them: one flat list, whatever metrics `fastdp.evaluate` was asked for."""
+"""Scores for the page: one flat list from any result of `fastdp.evaluate`, whatever metrics it holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# dotted name -> (title, about, top of its axis, which way is better), in the order of the page
+# dotted name -> (title, explanation, upper end of its axis, whether high or low is better), in page order
 _KNOWN: dict[str, tuple[str, str, float, str]] = {
     "deid2.overall": (
         "overall deid2 score",
@@ -43,8 +43,8 @@ _SKIP = {"baselines", "rows", "columns", "seconds"}
 
 
 def flatten(scores: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, float]:
-    """Numeric leaves by dotted name; a part with one summary (`score`, `mean`, ...) takes its parent's
-    name."""
+    """All numbers in nested scores by dotted name; a summary of a known metric (`score`, `mean`, ...) has the
+    name of its metric."""
     out: dict[str, float] = {}
     for key, value in scores.items():
         name = _SAME.get(str(key), str(key))
@@ -76,8 +76,8 @@ def normalise(scores: Sequence[Mapping[str, Any] | None]) -> list[dict]:
     """`[{key, name, about, top, better, values (one per table), baselines: [{name, value}], main}]`.
 
     `scores[i]` is the dict of table i; its `baselines` maps a name ("1 % sample") to a dict of the same
-    shape. Only scores the page can explain are shown; the leading one (`main`) is the first that has
-    baselines to be judged by, else the first.
+    shape. Only scores for which the page has an explanation are kept. `main` marks the score that leads the
+    page: the first one that has baselines, else the first.
     """
     flat = [flatten(s or {}) for s in scores]
     lead = next((s for s in scores if s and s.get("baselines")), None)
@@ -95,7 +95,7 @@ def normalise(scores: Sequence[Mapping[str, Any] | None]) -> list[dict]:
             top = 1
         elif max(seen) > top:
             top = max(seen)
-        if better == "low":  # a short axis, so that small errors can be told apart
+        if better == "low":  # a short axis, so that small errors can be distinguished
             top = next((t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if max(seen) <= t), top)
         out.append(
             {
@@ -118,8 +118,8 @@ def normalise(scores: Sequence[Mapping[str, Any] | None]) -> list[dict]:
 
 
 def by_group(scores: Sequence[Mapping[str, Any] | None]) -> list[dict | None]:
-    """The k-marginal score of each pickup area and shift, per table: `{"areas", "by_area", "shifts",
-    "by_shift"}` or None."""
+    """For each table, the k-marginal score of each pickup area and of each shift: `{"areas", "by_area",
+    "shifts", "by_shift"}`, or None if the table has no deid2 score."""
     out: list[dict | None] = []
     for s in scores:
         taxi_scores = (s or {}).get("deid2")

@@ -1,4 +1,5 @@
-"""Sections of the page, in reading order. Each gives HTML, or an empty string where its facts are absent."""
+"""Sections of the page, in reading order. Each function returns HTML, or an empty string if the data it needs
+is absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks: small pieces of SVG and HTML that fill the width they are given, with text that never scales.
+"""Small pieces of SVG and HTML that stretch to the width of their container, with text that is not scaled.
 
 Charts have no text inside the SVG. Their horizontal axis is 0..n in a view box that stretches
 (`preserveAspectRatio="none"`), strokes do not scale, and labels are HTML beside or over them; so one drawing
@@ -22,7 +22,7 @@ def text(value: object) -> str:
 
 
 def num(value: float) -> str:
-    """A coordinate with two decimals at most."""
+    """A coordinate as text, with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".") or "0"
 
 
@@ -48,14 +48,15 @@ def points(difference: float) -> str:
 
 
 def big(value: float) -> str:
-    """A count with thin spaces; four figures from ten thousand on are enough to read."""
+    """A count with narrow spaces between thousands; from ten thousand on, rounded to four significant
+    digits."""
     if value == int(value):
         return f"{int(value):,}".replace(",", NARROW)
     return f"{value:,.0f}".replace(",", NARROW) if abs(value) >= 100 else f"{value:.3g}"
 
 
 def tips(values: Sequence[str]) -> str:
-    """Tooltips of a chart in one attribute, `|` between them."""
+    """The attribute that holds all tooltips of a chart, separated by `|`."""
     return text("|".join(v.replace("|", "/") for v in values))
 
 
@@ -70,7 +71,7 @@ def bars(heights: Sequence[float], top: float, kind: str, gap: float = 0.12) -> 
 
 
 def ticks(heights: Sequence[float], top: float, kind: str, gap: float = 0.02) -> str:
-    """One path of level strokes, one per unit of x, at each height."""
+    """One path of horizontal strokes, one per unit of x, at the given heights."""
     parts = [
         f"M{num(i + gap)} {num(HEIGHT * (1 - h / top))}h{num(1 - 2 * gap)}" for i, h in enumerate(heights)
     ]
@@ -93,7 +94,7 @@ def line(xs: Sequence[float], ys: Sequence[float], kind: str) -> str:
 
 
 def chart(n: float, inner: str, label: str, tip: Sequence[str] = (), kind: str = "hist") -> str:
-    """The stretching SVG around the marks; focusable when it has tooltips."""
+    """The SVG element around `inner`, which stretches to the full width; focusable if it has tooltips."""
     extra = f' tabindex="0" data-tips="{tips(tip)}"' if tip else ""
     return (
         f'<svg class="chart {kind}" role="img" aria-label="{text(label)}" viewBox="0 0 {num(n)} 100" '
@@ -119,6 +120,6 @@ def axis_ends(labels: Sequence[str]) -> str:
 
 
 def nice_log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten within [low, high], or the ends where there is none."""
+    """Powers of ten within [low, high]; if there is none, the two ends."""
     inside = [10.0**k for k in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
     return inside or [low, high]

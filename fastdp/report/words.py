@@ -1,4 +1,4 @@
-"""What the figures mean, in plain words. Pure functions of the page's data."""
+"""Explanations of the numbers on the page, as text. All are pure functions of the page's data."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from .svg import big, percent
 
 
 def attacker(promise: dict) -> float | None:
-    """The best possible hit rate of a guess "was this user in the data?", from even odds; None if unknown.
+    """The largest possible probability that a guess whether a user is in the data is right, if both cases
+    have prior probability 1/2; None if unknown.
 
-    For mu-GDP the trade-off curve gives exactly Phi(mu / 2); else for (epsilon, delta) it is at most
-    (e^epsilon + delta) / (1 + e^epsilon).
+    For mu-GDP the trade-off curve gives exactly Phi(mu / 2); for (epsilon, delta) alone the probability is at
+    most (e^epsilon + delta) / (1 + e^epsilon).
     """
     odds = []
     mu, epsilon, delta = promise.get("mu"), promise.get("epsilon"), promise.get("delta") or 0.0
@@ -61,7 +62,8 @@ def promise_words(promise: dict) -> list[str]:
 
 
 def _can_tell(rate: float | None) -> str:
-    """How well an attacker with that hit rate can tell, in words that do not promise more than the figure."""
+    """A phrase for the certainty of an attacker whose guesses are right at this rate; it never claims more
+    protection than the rate shows."""
     if rate is None:
         return "should not be able to tell"
     steps = (
@@ -78,7 +80,7 @@ def _who(promise: dict) -> str:
 
 
 def strength(promise: dict) -> str:
-    """A word for epsilon. Thresholds are common practice, not law."""
+    """A word for the size of epsilon. The thresholds follow common practice; no theorem gives them."""
     epsilon = promise.get("epsilon")
     if epsilon is None:
         return ""
@@ -96,7 +98,7 @@ def main_score(data: dict) -> dict | None:
 
 
 def verdict(data: dict, table: int = 0) -> tuple[str, str]:
-    """`(headline, explanation)` for one table, by the yardstick of samples of the truth."""
+    """`(headline, explanation)` for one table: its main score compared with those of samples of the truth."""
     score = main_score(data)
     if score is None or score["values"][table] is None:
         return _verdict_by_distance(data, table)
@@ -160,7 +162,7 @@ def mean_tv(data: dict, table: int) -> float | None:
 
 
 def findings(data: dict, table: int = 0) -> list[str]:
-    """Two or three sentences on where the table is good and where not; HTML-free."""
+    """Two or three sentences, without HTML, on which columns and pairs are accurate and which are not."""
     if data["truth"]["rows"] == 0 or data["tables"][table]["rows"] == 0:
         return []
     out = _tally_words(data, table)
@@ -185,7 +187,8 @@ def findings(data: dict, table: int = 0) -> list[str]:
 
 
 def tally(data: dict, table: int) -> tuple[int, int]:
-    """(scores on which the table beats the largest sample, scores that have one)."""
+    """(number of scores on which the table is better than the largest sample of the truth, number of scores
+    that have such a sample)."""
     compared = [s for s in data.get("scores") or [] if s["baselines"] and s["values"][table] is not None]
     won = 0
     for s in compared:
@@ -195,7 +198,8 @@ def tally(data: dict, table: int) -> tuple[int, int]:
 
 
 def _tally_words(data: dict, table: int) -> list[str]:
-    """One leading score must not hide the others."""
+    """A sentence on how many of all scores are better than the sample's, so that the page does not rely on
+    its main score alone."""
     won, compared = tally(data, table)
     if compared < 2:
         return []
@@ -206,7 +210,7 @@ def _tally_words(data: dict, table: int) -> list[str]:
 
 
 def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
-    """All pairs of the heat map as (total variation, name, name), best first."""
+    """All pairs of the heat map as (total variation, name, name), smallest variation first."""
     pairs = data.get("pairs")
     if not pairs:
         return []
@@ -217,7 +221,7 @@ def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
 
 
 def advice(data: dict, table: int = 0) -> list[str]:
-    """What a released table may be read for, compared by the noise alone."""
+    """Sentences on what a released table can be used for, derived from the noise alone."""
     out = ["Good for: shares, counts and comparisons of large groups, and for trying out code."]
     run = data["runs"][table] if table < len(data["runs"]) else None
     single = [n for n in (run or {}).get("noise") or [] if n["order"] == 1]

@@ -1,4 +1,5 @@
-"""How each set of a workload came out: what the statement says of it, and beside the truth how far it is off.
+"""The error of each set of columns in a workload: as the statement predicts it, and, if the truth is given,
+as measured against the truth.
 
 Errors are total variations: the share of rows that would have to move to another cell of the set.
 """
@@ -22,8 +23,8 @@ SHOWN = 12
 def collect(
     truth: Coded | None, table: Coded, statement: Mapping | None, sizes: Mapping[str, int]
 ) -> list[dict] | None:
-    """One entry per set of the run's workload that the table has the columns of, the most weighty first; None
-    where the run had none. `off` is None without the truth."""
+    """One entry per set of the run's workload whose columns the table has, by decreasing weight; None if the
+    run had no workload. `off`, the total variation from the truth, is None without the truth."""
     mechanism = (statement or {}).get("mechanism")
     items = mechanism.get("workload") if isinstance(mechanism, Mapping) else None
     out = []
@@ -42,13 +43,13 @@ def collect(
 def distance(
     a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray], columns: Sequence[str], sizes: Mapping[str, int]
 ) -> float:
-    """Total variation between two tables' marginals; 1 where one of them has no rows."""
+    """Total variation between two tables' marginals; 1 if one of the tables has no rows."""
     keys, size = [np.zeros(len(side[columns[0]]), np.int64) for side in (a, b)], 1
     rows = [len(key) for key in keys]
     if 0 in rows:
         return 1.0
     for name in columns:
-        if size * sizes[name] > DENSE_CELLS:  # number the cells that occur
+        if size * sizes[name] > DENSE_CELLS:  # too many cells: renumber those that occur
             values, joined = np.unique(np.concatenate(keys), return_inverse=True)
             keys, size = np.split(joined, [rows[0]]), len(values)
         keys = [key * sizes[name] + side[name] for key, side in zip(keys, (a, b), strict=True)]
@@ -61,7 +62,7 @@ def distance(
 
 
 def sets(data: dict) -> str:
-    """The section; empty where no table came with a workload."""
+    """The HTML of the section; empty if no table has a workload."""
 
     def draw(i: int) -> str:
         items = data["workload"][i]
@@ -102,7 +103,7 @@ def _table(head: str, rows: Sequence[str]) -> str:
 
 
 def _high(item: dict) -> float:
-    """The right end of what is drawn of a set."""
+    """The largest value that is drawn for one set."""
     seen = item["distance"]
     whisker = None if seen is None else seen + 2 * (item["distance_error"] or 0.0)
     return max(value for value in (item["off"], item["expected_error"], whisker, 0.0) if value is not None)
@@ -128,7 +129,8 @@ def _seen(item: dict) -> str:
 
 
 def _mark(item: dict, top: float) -> str:
-    """Bar, line and disc of one set on a strip from 0 to `top`."""
+    """One set on an axis from 0 to `top`: a bar (error from noise alone), a line (the model's distance with
+    two standard errors) and a disc (total variation from the truth)."""
 
     def x(value: float) -> str:
         return num(100 * min(1.0, max(0.0, value / top))) + "%"
