@@ -1,4 +1,4 @@
-"""What counts a run's private rows: the engine that was asked for, opened over the run's source."""
+"""Opens the engine that counts a run's private rows over the run's source."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ENGINES = ("local", "partitioned", "spark")
 
 @dataclass
 class Counting:
-    """An engine over a run's rows. table: where it holds them in this process. reading: private facts of what
-    was read; empty where nothing was."""
+    """An engine over a run's rows. table: the rows, where the engine holds them in this process. reading:
+    PRIVATE numbers of rows and users that were read; empty where nothing was read."""
 
     counter: Counter
     table: Table | None
@@ -58,14 +58,14 @@ def engine_for(source: Any, engine: str | None, partitions: int | None, report: 
 
 
 def read_once(source: Any) -> bool:
-    """Whether a source is a stream, whose rows are gone when they were read."""
+    """Whether a source is a stream, which can be read only once."""
     return hasattr(source, "__arrow_c_stream__") and not hasattr(source, "columns")
 
 
 def open_counting(
     source: Any, schema: Schema, engine: str | None, partitions: int | None, threads: int | None
 ) -> Counting:
-    """Reads the source for the engine. Close it when the last count is made."""
+    """Reads the source and opens the engine over it. The caller closes the engine after the last count."""
     if engine == "spark":
         from ..engines import spark
 
@@ -96,7 +96,7 @@ def open_counting(
 def counting_for(
     source: Any, schema: Schema, engine: str | None, partitions: int | None, threads: int | None
 ) -> Iterator[Counter]:
-    """An engine over the source for a few counts; closed afterwards."""
+    """A context with an engine over the source, for a few counts; the engine is closed at its end."""
     counting = open_counting(source, schema, engine, partitions, threads)
     try:
         yield counting.counter
@@ -105,9 +105,9 @@ def counting_for(
 
 
 def check_source(source: Any, schema: Schema | None) -> None:
-    """Raises what is wrong with a source whose domains are to be found, before anything is charged: rows that
-    are encoded already, that can be read only once, and with a schema columns that are missing or of a wrong
-    type."""
+    """Raises, before anything is charged, where private domains cannot be found in a source: its rows are
+    encoded already or can be read only once, or it lacks a column of the schema or has it in a wrong type.
+    """
     from ..engines import spark
     from ..tables.ingest import checked_columns, guarded
     from ..tables.objects import read_once

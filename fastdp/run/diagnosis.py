@@ -1,4 +1,4 @@
-"""What `fastdp.check` says of a run's source, written beside the run for the data's owner."""
+"""Writes what `fastdp.check` says of a run's source into the run's private folder, for the data's owner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def check_rereadable(source: Any) -> None:
-    """UsageError where a source can be read once only, or holds no values, or is Spark's."""
+    """UsageError where a source can be read only once, holds codes instead of values, or is a Spark
+    DataFrame."""
     if is_spark(source):
         raise UsageError("diagnose reads the values in this process, and Spark's rows do not come here")
     if is_table(source) or read_once(source):
@@ -26,7 +27,7 @@ def check_rereadable(source: Any) -> None:
 
 
 def write_diagnosis(source: Any, schema: Schema, private: Path, threads: int | None) -> None:
-    """check.json and check.txt in the private folder."""
+    """Writes check.json and check.txt into the private folder."""
     from ..evaluate.check import check
 
     report = check(source, schema, threads=threads)

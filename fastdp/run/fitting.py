@@ -1,4 +1,4 @@
-"""Fits of a run: each is remembered, so that a run that is resumed after one does not fit again."""
+"""Fits of a run. Each fitted model is stored, so that a run resumed after a fit does not repeat it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def fit_once(
 def _digest(
     domain: Mapping[str, int], measurements: Sequence[Measurement], options: Mapping[str, Any]
 ) -> str:
-    """Of all that decides what `fit` finds; a limit only decides whether it does."""
+    """A digest of everything that decides the fitted model. Limits are left out: they only decide whether a
+    fit is refused."""
     zeros = options.get("zeros") or {}
     plain = {key: value for key, value in options.items() if key not in ("zeros", "max_cells")}
     h = hashlib.sha256(json.dumps([dict(domain), plain], default=str).encode())

@@ -49,8 +49,8 @@ class RunFolder:
         return (self.out / "privacy.json").is_file()
 
     def open(self) -> RunFolder:
-        """Takes the place: checks that it can be written and that no other run is in it. RunError says what
-        to do."""
+        """Takes the run folder for this run: locks it, checks that it can be written and that no other run
+        uses it. RunError says what to do."""
         if self.out.exists() and not (self.resume and self.finished):
             raise RunError(f"{self.out} exists already; remove it or choose another --out")
         state = self.private / "state.json"
@@ -108,9 +108,9 @@ class RunFolder:
     def agree(
         self, arguments: Mapping[str, Any], fresh: Mapping[str, Any], limits: Sequence[Mapping[str, Any]] = ()
     ) -> Mapping[str, Any]:
-        """Keeps arguments and what was drawn for the run (`fresh`: seeds, run ids), or, on resume, checks
-        that the arguments are the same and gives back what was drawn then. `limits` may differ between the
-        interrupted run and the one that resumes it; `limits_before` gives those of the interrupted run."""
+        """Stores the arguments and what was drawn for the run (`fresh`: seeds, run ids). On resume it checks
+        that the arguments are the same, and returns what the interrupted run drew. `limits` may differ
+        between the interrupted run and the one that resumes it; `limits_before` gives the earlier ones."""
         arguments = json.loads(json.dumps(dict(arguments), sort_keys=True))
         kept = json.loads(json.dumps(list(limits)))
         if self.resume:
@@ -143,7 +143,8 @@ class RunFolder:
 
     @property
     def stopped(self) -> str | None:
-        """Why the run's own answers stopped it, where they did; then it cannot be carried on."""
+        """Why the run's own noisy answers stopped it, None where they did not. A stopped run cannot be
+        resumed."""
         return self.state.get("stopped")
 
     def keep_stopped(self, why: str) -> None:

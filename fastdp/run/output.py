@@ -1,4 +1,4 @@
-"""Synthetic rows on their way out: drawn in shards, given user ids, decoded, written as they come.
+"""Output of synthetic rows: drawn in shards, given user ids, decoded, and written shard by shard.
 
 Rows are handled in blocks of `BLOCK_SHARDS` shards, so that memory does not grow with their number. Users
 never span two blocks. Everything here is post-processing and depends on (outcome, seed) alone.
@@ -39,7 +39,8 @@ ONE_FILE_SHARDS = 4
 
 @dataclass(frozen=True)
 class IdSource:
-    """Where user ids come from: public habits, or how many `users` have each of `sizes` rows."""
+    """Where user ids come from: the habits of public users, or a histogram (`users[i]` users have `sizes[i]`
+    rows)."""
 
     habits: ids.Habits | None = None
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -70,8 +71,9 @@ class Output:
         self._has_user = schema.user is not None and (source is not None or outcome.owners is not None)
 
     def again(self, rows: int, seed: int) -> Output:
-        """Other rows of the same outcome: `rows` of them, everything random in them from `seed`. Free: the
-        outcome is released already. UsageError where the mechanism makes rows but once."""
+        """`rows` other rows of the same outcome; everything random in them comes from `seed`. It costs no
+        budget, since the outcome is released already. UsageError where a mechanism makes its rows only once.
+        """
         source = self.outcome.rows
         if not isinstance(source, ModelRows) or self.outcome.owners or self.outcome.counts:
             raise UsageError(
@@ -97,8 +99,7 @@ class Output:
         return self._decode(empty, owner, 0, 0, counts).schema
 
     def tables(self, reporter: Reporter | None = None) -> Iterator[pa.Table]:
-        """One table per shard, in order; decoded ahead by the threads there are. Always at least one
-        table."""
+        """One table per shard, in order; threads decode the next shards ahead. Always at least one table."""
         if self.rows.total == 0:
             yield self.arrow_schema().empty_table()
             return
@@ -106,8 +107,8 @@ class Output:
             yield future.result()
 
     def block_tables(self, number: int) -> Iterator[pa.Table]:
-        """The tables of one block of shards: what `tables` gives at their place, whether or not the others
-        are ever made."""
+        """The tables of one block of shards, equal to those that `tables` gives for these shards. Other
+        blocks are not made."""
         start = number * BLOCK_SHARDS
         stop = min(start + BLOCK_SHARDS, self.shards)
         with ThreadPoolExecutor(self._threads) as pool:
@@ -118,7 +119,8 @@ class Output:
             yield self._finish(codes, owners[k], start, i, lambda table, _: table)
 
     def shipped(self) -> Output:
-        """A copy for one thread of another process, without what the rows do not need."""
+        """A copy to send to another process, which uses one thread; without what making rows does not
+        need."""
         twin = copy.copy(self)
         twin.outcome = replace(self.outcome, measurements=(), model=None, users=None, tables={}, details={})
         twin._threads = 1
@@ -205,8 +207,8 @@ class Output:
         return block
 
     def _shard(self, i: int) -> dict[str, np.ndarray]:
-        """The codes of a shard, with those of columns that follow from others. RunError where a row breaks a
-        constraint of the schema: nothing like it is ever written."""
+        """The codes of a shard, with the columns that follow from others. RunError where a row breaks a
+        constraint of the schema, so that no such row is ever written."""
         codes = known(self.schema).complete(self.rows.shard(i))
         broken = broken_codes(self.schema, codes)
         if broken:
@@ -240,8 +242,8 @@ class Output:
         return np.split(owner, np.cumsum(lengths)[:-1])
 
     def _finish(self, codes, owner, block_start: int, i: int, last):
-        # A block has fewer users than rows, so numbers that start at its first row never meet another
-        # block's.
+        # A block has at most as many users as rows, so user numbers that start at the number of the block's
+        # first row are never those of another block.
         first = 0 if self.outcome.owners is not None else block_start * self.rows.shard_rows
         counts = None if self.outcome.counts is None else self.outcome.counts(i)
         return last(self._decode(codes, owner, first, i * self.rows.shard_rows, counts), i)

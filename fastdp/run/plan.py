@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from ..schema import Schema
     from ..tables.table import Table
 
-# Seconds per unit on one core of a 2020 server; a plan's times are for orientation, half or double is normal.
+# Seconds per row or cell on one core of a 2020 server. A plan's times are rough: half or double is normal.
 READ_ROW, COUNT_ROW, FIT_CELL, DRAW_ROW, WRITE_ROW = 6e-7, 1.2e-8, 1.0e-8, 1.5e-7, 9e-7
 FIT_CALLS = 110
 
 
 @dataclass(frozen=True)
 class Line:
-    """`times` measurements of one marginal, or of as many that are chosen in the run. `sigma`: standard error
-    of a cell, in rows, after averaging what is of one marginal; `detectable`: the count that stands out of
-    the noise at three standard errors."""
+    """`times` measurements of one marginal, or of `times` different marginals chosen in the run. `sigma`:
+    standard error of a cell, in rows, after averaging the measurements of the same marginal; `detectable`:
+    the count of rows that is three standard errors."""
 
     clique: Clique
     cells: int
@@ -61,8 +61,8 @@ class Line:
 
 @dataclass(frozen=True)
 class DomainLine:
-    """What finds one private column: noise of a cell of the last partition, in rows, or of a value's users;
-    `bar`: rows or users from which on something is found."""
+    """How one private column is found. The noise is that of a cell of the last partition, in rows, or of the
+    count of a value, in users; `bar`: how many rows or users a cell or value needs to be seen."""
 
     column: str
     how: str
@@ -93,9 +93,9 @@ def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tu
 
 @dataclass(frozen=True)
 class ClipOption:
-    """A clip that the run may choose: `sigma`, the noise per cell of a typical planned marginal, in rows;
-    where public data was given, the share of its rows `lost`, and the `error` by which the run would judge it
-    (see `privacy.clip`)."""
+    """A clip that the run may choose. `sigma`: the noise per cell of a typical planned marginal, in rows.
+    With public data also `lost`, the share of public rows that the clip loses, and `error`, the criterion by
+    which the run would compare clips (see `privacy.clip`)."""
 
     clip: int
     sigma: float
@@ -105,13 +105,16 @@ class ClipOption:
 
 @dataclass(frozen=True)
 class Plan:
-    """One epsilon's plan; `print` shows it. `charges` are what else is paid for, as shares of mu^2. Where
-    public data was given, `clip_bias` is the share of its rows that the clip loses, and `clip_suggested`
-    the clip of least error on it. A run that chooses its clip has some of its `clip_options`, in users
-    the `clip_noise` of the histogram it will choose by, and in `clip` and in the lines' noise the bound,
-    the most there can be. `model_cells`: of the model, or unless `model_exact` of the largest that may be
-    chosen in the run; `too_large`: why the run would be refused for that. `less_noise`: the share of
-    noise that the calibration saves over "classic-rdp"."""
+    """The plan of one epsilon; `print` shows it.
+
+    `charges`: what is paid for besides measurements, as shares of mu^2. With public data, `clip_bias` is the
+    share of its rows that the clip loses, and `clip_suggested` the clip of least error on it. For a run that
+    chooses its clip, `clip_options` lists some of the clips it may choose and `clip_noise` is the noise, in
+    users, of the histogram that it chooses by; `clip` and the noise of the lines are then those of the
+    largest clip it may choose. `model_cells`: cells of the model, or, unless `model_exact`, of the largest
+    model that the run may choose; `too_large`: why the run would be refused for its size. `less_noise`: the
+    share of noise that the calibration saves over "classic-rdp".
+    """
 
     mechanism: str
     epsilon: float
@@ -180,7 +183,7 @@ def plan(
     rows : int
         Rows expected, a public guess: for memory, time, and whether the noise drowns them.
     public : bool or fastdp.Table read with public=True
-        Whether public data would be given, or the table itself, from which the clip's bias is told.
+        Whether public data would be given, or the table itself, from which the clip's bias is computed.
     threads : int, optional
         For the time; None: all cores.
     clip : int (rows) or "private", optional
@@ -188,7 +191,7 @@ def plan(
     max_cells : int, optional
         In place of the recipe's; `Plan.too_large` says where the run would be refused for it.
     memory : int (bytes), optional
-        The same as bytes.
+        The same limit, given in bytes of memory.
     """
     from .._util.threads import resolve
 
@@ -216,8 +219,8 @@ def plan(
     cells = largest.cells
     workers = resolve(threads)
     width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
-    # Codes and user numbers of the data; then, after those are let go, the model's tables, a block of
-    # synthetic rows with ids and decoded shards in flight.
+    # Peak memory is the larger of two phases: codes and user numbers of the data; then, after these are
+    # freed, the model's tables, a block of synthetic rows with ids, and the shards that are being decoded.
     data = rows * (width + 4)
     after = 6 * 8 * cells + min(rows, 1 << 24) * (width + 16) + workers * (1 << 20) * 12 * len(schema.domain)
     seconds = (
@@ -289,9 +292,10 @@ def _clip(
 def _drowned(
     config: Config, schema: Schema, outline: Outline, mu: float, bound: int, rows: int
 ) -> tuple[str, ...]:
-    """A sentence where most planned marginals of rows would be noise, even at the smallest clip that may be
-    chosen: the expected total variation distance that noise of s rows a cell makes of N rows in m cells is
-    s m sqrt(2 / pi) / (2 N) (see `privacy.clip`), and above 1 nothing is left to see."""
+    """A warning where most planned marginals of rows would be noise, even at the smallest clip that may be
+    chosen. In a marginal of N rows in m cells, noise with a standard deviation of s rows per cell causes an
+    expected total variation distance of s m sqrt(2 / pi) / (2 N) (see `privacy.clip`); above 1, the noise
+    outweighs the rows."""
     least = 1 if schema.user is not None and config.clip == PRIVATE else bound
     counted = [p for p in outline.measurements if p.cap is None]
     if not counted or rows < 1:
@@ -314,7 +318,7 @@ def _drowned(
 def _largest(
     config: Config, schema: Schema, public: Table | bool, outline: Outline, zeros: Zeros
 ) -> tuple[LargestModel, str]:
-    """(the largest model that may come out, why the run would be refused for it)."""
+    """(the largest model that the run may fit, why the run would be refused for its size or None)."""
     from ..mechanisms.parts.sizes import check_size, tree_size
     from ..public.data import PublicTable
 
@@ -348,8 +352,7 @@ def _constrained(schema: Schema, zeros: Zeros) -> tuple[str, ...]:
 def public_table(
     source: Any, schema: Any, mechanism: Any, threads: int | None = None, dialect: Any = None
 ) -> Table | bool:
-    """Public data read by the schema a run would use; True for a saved model, which has no rows to look
-    at."""
+    """Public data read by the schema a run would use; True for a saved model, which holds no rows."""
     from ..public.archetypes.store import is_folder
 
     if is_folder(source):
@@ -384,8 +387,8 @@ def asked_schema(
     recipe: recipes.Recipe,
     dialect: Any = None,
 ) -> Schema | str | PathLike | None:
-    """The schema of a run that was given `domain` or `user`: the source's own columns and types with private
-    domains, where no schema is given. UsageError where they do not fit together."""
+    """The schema of a run with the arguments `domain` and `user`. Without a schema it has the source's
+    columns and types, all with private domains. UsageError where the arguments do not fit together."""
     from ..schema.dialect import Dialect
     from ..tables.columns import asked_of
     from .counting import check_source

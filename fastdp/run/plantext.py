@@ -48,7 +48,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def _domain(plan: Plan) -> list[str]:
-    """What is found before anything else is measured."""
+    """Lines on the private columns, which are found before anything else is measured."""
     if not plan.domain:
         return []
     heads = ("private domain", "noise (rows or users)", "seen from", "")

@@ -1,4 +1,4 @@
-"""Archetypes from public data to a folder: what `fastdp archetypes fit` does."""
+"""Fits archetypes on public data and saves them in a folder: `fastdp archetypes fit`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def fit_folder(
     archetypes: int | str | None = None,
     threads: int | None = None,
 ) -> dict[str, Any]:
-    """Fits archetypes on public data as a recipe says and saves them; what was found, as plain data.
+    """Fits archetypes on public data as a recipe says and saves them; returns their description as plain
+    data.
 
     archetypes: overrides the recipe's number; "auto" chooses it by held-out likelihood. The recipe must then
     leave the number open, or a later run with it will refuse the folder. dialect: of text files, in place of

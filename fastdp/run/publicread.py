@@ -1,8 +1,9 @@
 """Public data as a run takes it: read under the run's schema, with the columns that a recipe names in
 `public_relabel` moved to the schema's own values.
 
-Last year's rows are public and this year's are not; under a schema of this year, last year's would all be
-outside. What is moved where depends on the public data and the schema alone, never on private rows.
+Example: last year's rows are public, this year's are private, and the schema lists this year only, so that
+every public row would lie outside its domain. How values are moved depends on the public data and the schema
+alone, never on private rows.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 def read_public(
     source: Any, schema: Schema, relabel: Sequence[str] = (), *, threads: int | None = None
 ) -> Table:
-    """The public table. A column of `relabel` with one value has that value in every row; whole numbers of
-    several values are shifted so that the latest of the data are the schema's latest."""
+    """The public table. A column of `relabel` for which the schema lists one value gets that value in every
+    row; whole numbers with several values are shifted so that the largest of the public data becomes the
+    largest of the schema."""
     from ..tables.ingest import read
     from ..tables.table import Table
 
@@ -48,7 +50,7 @@ def read_public(
             f"the public data has no row that the schema knows, also after {', '.join(relabel)} was "
             "relabelled"
         )
-    table.schema = schema  # the codes are the schema's own: only what they are read from was moved
+    table.schema = schema  # codes mean the same as in `schema`; only the values they were read from moved
     return table
 
 
@@ -96,7 +98,7 @@ def _latest(source: Any, column: str, schema: Schema) -> int:
 
 
 def public_entry(public: Any, relabel: Sequence[str] = ()) -> dict[str, str]:
-    """What the statement says of public data; the machine's folders do not belong in it."""
+    """The statement's entry on public data: a name without the path of its folder."""
     use = "user ids, starts and choices of the mechanism"
     if relabel:
         use += f"; {', '.join(relabel)} relabelled to the schema's values"

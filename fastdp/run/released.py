@@ -1,9 +1,9 @@
 """What `verify` reads of a released folder besides its statement: measurements, schema and model.
 
-The folder may be anything. JSON is read strictly (finite numbers, each name once, a limit of bytes), Parquet
-batch by batch with its sizes compared first, models by `model.store`, which allocates no more than the file
-is long; links are not followed. Whatever is wrong is a text, never an exception.
-"""
+The folder may hold anything, also files made to harm. JSON is read strictly (finite numbers, each name once,
+a limit of bytes); Parquet is read batch by batch, after its sizes were checked; models are read by
+`model.store`, which allocates no more than the file's length; links are not followed. Every problem is
+returned as a text, never raised."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.unit import Unit
 
 MOST_JSON = 256 << 20
-"""Bytes of a JSON file that is read at all."""
+"""Largest JSON file, in bytes, that is read at all."""
 MOST_ROWS = 1 << 33
 KEPT_ROWS = 1 << 12
-"""Answers of a measurement that are kept as numbers: enough for a histogram of rows per user."""
+"""Measurements with at most this many answers keep them as numbers: enough for a histogram of rows per
+user."""
 UNPACKED = 1 << 30
 """Bytes that a row group of measurements may unpack to; a run writes far smaller ones."""
 
@@ -65,8 +66,8 @@ def read_json(path: Path) -> Any:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict:
-    """A JSON object whose names are all different: of a name that occurs twice, different readers take
-    different values."""
+    """A JSON object, refused where a name occurs twice: readers differ in which of the two values they
+    take."""
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("a name is there twice")
     return dict(pairs)
@@ -92,9 +93,10 @@ def _whole(text: str) -> int:
 
 @dataclass
 class Answered:
-    """One measurement of a folder, as its description and its rows say; `release` is that of the statement.
+    """One measurement of a folder, from its entry in measurements.json and its rows; `release` is the
+    statement's entry on it.
 
-    `sha256` is over the answers as int64 grid units, as the ledger hashes them; None where one of them is not
+    `sha256` is over the answers as int64 grid units, as the ledger hashes them; None where an answer is not
     on the grid.
     """
 
@@ -143,7 +145,7 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
 
 
 def release_key(release: Mapping) -> tuple:
-    """(label, clique, answers) of a release, as the measurement that answers it is described."""
+    """(label, clique, number of answers) of a release, by which it is matched with its measurement."""
     about = tuple(release["attributes"])
     clique = (f"users by {about[0]}",) if release["kind"] == "user_histogram" else about
     return release["label"], clique, release["count"]
@@ -159,8 +161,8 @@ def _answer_problems(m: Answered, releases: Sequence[Mapping]) -> Iterator[str]:
 
 
 def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) -> None:
-    """Reads the answers once, in batches: hash, standard errors, and the numbers of small ones. RunError
-    where the file is not what a run writes."""
+    """Reads the answers once, in batches, and fills in the hash, the standard errors and, for small
+    measurements, the answers. RunError where the file is not of the form that a run writes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -231,7 +233,7 @@ class _Place:
 
 
 def choice_problems(part: Mapping, entries: Sequence[Answered]) -> Iterator[str]:
-    """Where a clip was chosen from another histogram than the one among the released measurements."""
+    """A problem where the clip was chosen from a histogram that is not the released one."""
     choice = part.get("clip_choice")
     if choice is None or not entries:
         return
@@ -241,13 +243,13 @@ def choice_problems(part: Mapping, entries: Sequence[Answered]) -> Iterator[str]
 
 
 def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
-    """Where `schema.json` is not the schema of the statement, or protects another unit."""
+    """Problems where `schema.json` is not the schema of the statement, or protects another unit."""
     from ..schema import Schema
 
     path = folder / "schema.json"
     if not path.is_file() and not path.is_symlink():
         return
-    read_json(path)  # refuses links, bombs and numbers that are none
+    read_json(path)  # refuses links, oversized files and numbers that are not finite
     schema = Schema.load(path.absolute())
     if schema.digest() != statement["schema"]["sha256"]:
         yield "schema.json is not the schema of the statement: its digest differs"
@@ -260,8 +262,8 @@ def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
 
 
 def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> Iterator[str]:
-    """Where the schema's private columns are told of otherwise than they were released; with the run's ledger
-    entry, where `schema.json` is not the finished schema that it holds the hash of."""
+    """Problems where the statement's entry on private columns does not agree with the listed releases; with
+    the run's ledger `entry`, also where the hash of `schema.json` is not that of the finished schema."""
     from ..release.domain import schema_bytes
     from ..schema import Schema
 
@@ -292,7 +294,7 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
 
 
 def constraint_problems(folder: Path) -> Iterator[str]:
-    """Where rows break the constraints of `schema.json`."""
+    """Problems where synthetic rows break the constraints of `schema.json`."""
     from ..codec.violations import count_violations
     from ..schema import Schema
 
@@ -325,8 +327,9 @@ def constraint_problems(folder: Path) -> Iterator[str]:
 
 
 def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]) -> Iterator[str]:
-    """Where `model.fastdp` cannot be read, names marginals that no release measured and that the statement
-    does not say to rest on public data, or says another thing about its noise than the statement."""
+    """Problems where `model.fastdp` cannot be read, has marginals that no release measured and that the
+    statement does not attribute to public data, or differs from the statement in what it says of its noise.
+    """
     from ..model import Model
 
     path = folder / "model.fastdp"
@@ -349,7 +352,8 @@ def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]
 def ledger_answer_problems(
     entry: Mapping, part: int, releases: Sequence[Mapping], entries: Sequence[Answered]
 ) -> Iterator[str]:
-    """Where the folder's answers are not those whose hashes the ledger holds for the run `entry`."""
+    """Problems where the folder's answers do not have the hashes that the ledger holds for the run
+    `entry`."""
     hashes: list[str | None] = []
     for step in entry["steps"]:
         if step["part"] != part:

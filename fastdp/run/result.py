@@ -85,8 +85,8 @@ class Run:
     def sample(self, rows: int, seed: int | None = None) -> pa.Table:
         """`rows` further synthetic rows, as a `pyarrow.Table`: post-processing, it costs no budget.
 
-        Only of a run that was just made: a run folder holds its rows, and of the model what `Model.sample`
-        needs. seed: fixes the rows; None: other rows each time.
+        Only for a run made in this process: a run loaded from its folder has its rows and a model
+        (`Model.sample` gives codes). seed: fixes the rows; None: other rows each time.
         """
         import secrets
 
@@ -123,14 +123,14 @@ class Run:
         Parameters
         ----------
         spark : pyspark.sql.SparkSession
-            Classic or Connect; its executors have this build of fastdp. Partition i holds the rows of block
-            i (16 shards), in their order; tasks that run again make the same rows. A run that was loaded
-            from its folder is read from there, which executors must see.
+            Classic or Connect; its executors must have this build of fastdp. Partition i holds the rows of
+            block i (16 shards), in their order; a task that runs again makes the same rows. A run that was
+            loaded from its folder is read from that folder, which the executors must be able to read.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            Columns of types that Spark has not got are of the next larger ones.
+            A column of a type that Spark does not have gets the next larger type.
         """
         from .sparkrows import frame
 

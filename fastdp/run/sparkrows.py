@@ -1,6 +1,7 @@
-"""Synthetic rows as a Spark DataFrame: each block of shards is made by one task, from the model it is sent.
+"""Synthetic rows as a Spark DataFrame: one task makes each block of shards, from the model that is sent to
+it.
 
-Rows are functions of (outcome, seed, block) alone, so a task that runs again, or twice, makes the same ones.
+Rows are functions of (outcome, seed, block) alone, so a task that runs twice makes the same rows.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ def frame(spark: Any, output: Output) -> Any:
     import pyarrow as pa
 
     form = spark_schema(output.arrow_schema())
-    # Spark Connect infers no types from a table without rows.
+    # One row of nulls, since Spark Connect cannot infer types from a table without rows.
     nothing = pa.table([pa.nulls(1, kind) for kind in form.types], schema=form)
     kinds = spark.createDataFrame(nothing).schema
     task = partial(make, output.shipped(), dict(build()))
     blocks = max(1, output.blocks)
     made = spark.range(0, blocks, 1, blocks).mapInArrow(task, kinds)
     if not output.private:
-        # Where a known seed fixed the noise every column says so, in what Spark writes too.
+        # Where a seed fixed the noise, the metadata of every column says so; Spark writes it to files too.
         for name in form.names:
             made = made.withMetadata(name, {"fastdp.private": "false"})
     return made
 
 
 def make(output: Output, asked: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-    """Runs in an executor: the rows of the blocks whose numbers come in."""
+    """Runs in an executor: makes the rows of the blocks whose numbers are in `batches`."""
     check(asked)
     for batch in batches:
         for number in batch.column(0).to_pylist():

@@ -42,7 +42,7 @@ class Standing:
 
     @property
     def stage(self) -> str:
-        """The stage that is going on, one of `_util.progress.STAGES`, or "" between them."""
+        """The current stage, one of `_util.progress.STAGES`, or "" between two stages."""
         return "" if self._reporter is None else self._reporter.current
 
     def follow(self, reporter: Reporter) -> None:
@@ -52,8 +52,8 @@ class Standing:
         self._folder = folder
 
     def reserved(self, ledger: Any, run: str, promise: str, where: str) -> None:
-        """The run's name in the ledger (a path, a `Ledger`, or None for the run's own), and for people what
-        was asked for and from which data set."""
+        """Notes the ledger (a path, a `Ledger`, or None for the run's own), the run's name in it, and two
+        texts for people: the promise asked for, and the data set it is charged to."""
         self._ledger, self._run = ledger, run
         self._promise = f"{promise}{where}"
 
@@ -76,8 +76,8 @@ class Standing:
         return None
 
     def give_up(self) -> None:
-        """For a process that is about to end without unwinding: nothing half-written stays, and where no step
-        was entered, no reservation and no private folder either."""
+        """For a process that is about to end without running its `finally` blocks: removes what is half
+        written and, where no step was entered, the reservation and the private folder too."""
         if self._folder is None or self._over:
             return
         charge = self.charge()
@@ -91,8 +91,8 @@ class Standing:
             self._folder.remove_fresh()
 
     def text(self, again: str, resume: str) -> str:
-        """One line: what is charged, what is kept, and what goes on. `again`, `resume`: the commands, or the
-        words, that start anew and carry on."""
+        """One line: what is charged, what is kept, and how to continue. `again`, `resume`: the commands (or
+        words) that start the run anew and that resume it."""
         folder = self._folder
         if self._over and folder is not None:
             return f"the run was finished: its results are in {folder.out}; end it with: {resume}"

@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 LIMITS = ("max_cells", "memory", "deadline")
-"""Fields of recipes that limit what a run may need, and may differ when it is resumed."""
+"""Fields of recipes that limit a run's model or memory; they may be changed when the run is resumed."""
 
 
 @dataclass
 class Work:
-    """One call of `synthesize`, arguments checked."""
+    """One call of `synthesize` whose arguments have been checked."""
 
     schema: Schema
     recipe: recipes.Recipe
@@ -77,7 +77,7 @@ class Work:
             self.asked = self.schema
 
     def go(self, source: Any, public: Any, folder: RunFolder | None) -> Run | list[Run]:
-        """`entered` says afterwards whether a step of the run was charged."""
+        """Does the whole run. Afterwards `self.entered` says whether a step of it was charged."""
         from ..release.reserve import BudgetRequest, reserve
 
         if self.schema.pending:
@@ -139,8 +139,8 @@ class Work:
         except StoppedEarly as stop:
             raise self._stopped(stop, reserved, source, folder) from None
         except BaseException:
-            # Without a folder, or before the first step, the run cannot be resumed: what no step entered is
-            # returned to the budget.
+            # Without a folder, or before the first step, the run cannot be resumed: budget that no step used
+            # is returned to the data set.
             self.entered = bool(reserved.reservation.describe()["entry"]["steps"])
             if folder is None or not (self.entered or folder.resume):
                 reserved.finish()
@@ -173,9 +173,9 @@ class Work:
         return self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
 
     def _stopped(self, stop: StoppedEarly, reserved, source: Any, folder: RunFolder | None) -> StoppedEarly:
-        """Ends a run that its own noisy answers stopped: what was entered stays charged, the rest goes back.
-        The folder remembers the text before the ledger ends the run, so that a process killed between the two
-        finds out on resume."""
+        """Ends a run that its own noisy answers stopped: steps entered stay charged, the rest is returned.
+        The folder stores the text before the ledger ends the run, so that after a kill between these two
+        writes a resumed run still learns that it was stopped."""
         charged = charge_text(reserved, self.epsilons, self.delta, self.dataset)
         text = f"{stop}. {charged} {INSIST}"
         self.entered = True
@@ -192,8 +192,8 @@ class Work:
             write_diagnosis(source, self.schema, folder.private, self.threads)
 
     def _learn(self, reserved, source: Any) -> None:
-        """The schema's private columns, found within the reservation; everything that follows is by the
-        finished schema."""
+        """Finds the schema's private columns within the reservation; all later steps use the finished
+        schema."""
 
         def engine(schema: Schema):
             return counting_for(source, schema, self.engine, self.partitions, self.threads)
@@ -247,7 +247,7 @@ class Work:
         return [self._make(i, o, reserved, outputs[i], public, folder, truth) for i, o in enumerate(outcomes)]
 
     def _measured(self, sessions, public_data, folder, sample_seed) -> tuple[list[Outcome], list[Output]]:
-        """Runs the mechanism in every session; its outcomes, and the source of the rows of each."""
+        """Runs the mechanism in every session; returns its outcomes and the output of rows of each."""
         seeds = np.random.SeedSequence(sample_seed).generate_state(len(sessions), np.uint64) >> np.uint64(1)
         outcomes, outputs = [], []
         for i, (session, config) in enumerate(zip(sessions, self.configs)):
@@ -351,8 +351,8 @@ class Work:
             threads=self.threads,
             progress=self.reporter.update,
             check=self.reporter.check,
-            # What the first epsilon's answers let pass goes on at all of them: their charges would not come
-            # back.
+            # Only the first epsilon's answers may stop the run. Stopping at a later epsilon would not return
+            # the charges of those before it.
             after_ones=go_on if self.go_on or i else partial(stop_if_empty, self.schema, learnt),
             zeros=Zeros.of(self.schema),
         )

@@ -1,4 +1,4 @@
-"""A run that its own first answers stop: when, and what it says of its charge."""
+"""Stopping a run by its own first noisy answers: when it stops, and what it reports as charged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INSIST = (
 
 
 def plan_note(config: Config) -> str:
-    """What a run of this mechanism does where a column holds nothing that the schema knows."""
+    """What a run of this mechanism does where a column holds next to no value of its domain."""
     if config.ones_first:
         return (
             "the run stops after its first 1-ways, charged for what was drawn by then, where a column turns "
@@ -35,8 +35,9 @@ def plan_note(config: Config) -> str:
 
 
 def stop_if_empty(schema: Schema, learnt: Collection[str], ones: Sequence[Measurement]) -> None:
-    """StoppedEarly where the noisy 1-ways say that a column holds next to no known value. `learnt`: columns
-    whose domain was found in the run itself, where most values may lie outside and nobody erred."""
+    """StoppedEarly where the noisy 1-ways say that a column holds next to no value of its domain. `learnt`:
+    columns whose domain was found in the run itself; they are left out, since most of their values may
+    rightly lie outside."""
     empty = empty_columns(schema, ones, learnt)
     if empty:
         raise StoppedEarly(

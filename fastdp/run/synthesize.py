@@ -135,20 +135,20 @@ def synthesize(
     mechanism : str, path, mapping or config
         A mechanism's name, a recipe's name or path, its fields, or a config object; "auto" is `cliquetree`.
     epsilon : float or sequence of float
-        Of the promise, positive. Several: one joint reservation, and a list of runs (in `out`, a folder eps-E
-        each).
+        The epsilon of the promise, positive. Several: one joint reservation and a list of runs (with `out`,
+        each in a folder eps-E).
     delta : float
         In [0, 1), far below 1 / number of people.
     schema : Schema, path or built-in name
         What the columns' codes mean; public.
     domain : "private", optional
         Without a schema: columns and types are those of the source, which are then public, and their values,
-        bounds and edges are found in the run, within its budget (docs/domains.md). With one: the schema's
-        columns with `domain = "private"` are found in any case, and no more may be asked for here.
+        bounds and edges are found in the run, within its budget (docs/domains.md). With a schema: only
+        columns that it marks `domain = "private"` are found, with or without this argument.
     user : str, optional
         With `domain` and no schema: the column that says whose row it is.
     dialect : Dialect or mapping
-        Of text files, in place of the schema's; of the public data too.
+        Dialect of text files, private and public, in place of the schema's.
     rows : int, optional
         Synthetic rows to make, a public number; None: the total estimated from the noisy answers.
     public : source or fastdp.Table read with public=True, optional
@@ -164,13 +164,13 @@ def synthesize(
     threads : int, optional
         None: all cores the process may use. Results are the same for any number.
     memory, deadline : int (bytes), float (seconds), optional
-        What the model may take, as a limit on its size that is set before data is read: `cliquetree` and
-        `aim` choose within both (nothing is timed in the run), others are refused where their model could
-        need more memory.
+        Memory and time that the model may need, turned into a limit on its size before data is read.
+        `cliquetree` and `aim` choose a model within both (nothing is timed in the run); other mechanisms are
+        refused where their model could need more memory.
     progress : callable, optional
         Called with a `Progress`, from any thread. None: a bar in notebooks, nothing elsewhere; False: never.
     cancel : callable or threading.Event, optional
-        Says stop, from any thread; `Cancelled` is raised then.
+        Stops the run when set, or when the call returns true; `Cancelled` is raised then.
     out : path, optional
         The run folder, which appears whole or not at all. Without it rows are made when asked for.
     resume : bool
@@ -180,20 +180,20 @@ def synthesize(
     clip : int (rows) or "private", optional
         Rows of one user that count fully, in place of the recipe's.
     max_cells : int, optional
-        Of the largest model that may come out, in place of the recipe's; a run that could need more is
-        refused before anything is charged.
+        Limit on the cells of the model, in place of the recipe's; a run that could need more is refused
+        before anything is charged.
     engine : "local", "partitioned" or "spark", optional
         What counts: threads over one table, processes over partitions of users on disk, or Spark's executors.
         None: "spark" for a Spark DataFrame, else "local". Results are the same to the bit; a run may be
         resumed with another engine. See docs/scale.md.
     partitions : int, optional
-        Of engine "partitioned" (1 to 512; None: two for each thread) or "spark" (1 to 32768; None: two for
-        each task that Spark runs at once).
+        Number of partitions of engine "partitioned" (1 to 512; None: two per thread) or "spark" (1 to 32768;
+        None: two per task that Spark runs at once).
     go_on : bool
         Do not stop where the noisy 1-ways say that a column is almost all null or outside its domain.
     diagnose : bool
-        Also write what `fastdp.check` says of the source into DIR.private/check.json and check.txt: for the
-        owner's eyes. Reads the source a second time.
+        Also write what `fastdp.check` says of the source into DIR.private/check.json and check.txt, which are
+        for the data's owner and not for release. Reads the source a second time.
 
     Returns
     -------
@@ -203,8 +203,8 @@ def synthesize(
     Raises
     ------
     FastdpError
-        Of the kinds in `fastdp.errors`; texts carry no private value. `StoppedEarly`: see `go_on`; what was
-        drawn by then is charged, and no more.
+        One of the classes in `fastdp.errors`; texts carry no private value. `StoppedEarly`: see `go_on`; only
+        what was drawn by then is charged.
     """
     if isinstance(table, Schema):
         raise UsageError("the first argument is the data; a schema goes to schema=")

@@ -1,4 +1,4 @@
-"""`Synthesizer`: the habits of scikit-learn over `synthesize`, for pipelines that expect them.
+"""`Synthesizer`: `synthesize` behind the interface of a scikit-learn estimator.
 
 Nothing of scikit-learn is imported. `fit` is one run, charged once; `sample` draws from what the run released
 and costs nothing.
@@ -26,7 +26,7 @@ class Synthesizer:
     Parameters
     ----------
     epsilon, delta : float
-        Of the promise per person; delta far below 1 / number of people.
+        The promise per person; delta should be far below 1 / number of people.
     mechanism : str, path or mapping
         As of `fastdp.synthesize`; "auto" suits any table.
     schema : Schema, path or built-in name

@@ -3,10 +3,10 @@
 It recomputes epsilon from the statement's own figures; checks the hash of every file; refuses files that are
 not for release; compares measurements, schema and model with the statement, and rows with the schema's
 constraints. With the run's ledger it also compares the hash of every noisy answer, and of the statement
-itself, with what the ledger holds. Without one, a folder that was forged consistently cannot be told from a
-true one, and the verdict says so.
+itself, with what the ledger holds. Without the ledger, a folder that was forged consistently cannot be told
+from a true one, and the verdict says so.
 
-A folder may be hostile: no content of it ends in another exception than RunError.
+A folder may be hostile: whatever it contains, no exception other than RunError is raised.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def _required_problems(statement: Mapping) -> Iterator[str]:
 
 
 def _ledger_problems(folder: Path, statement: Mapping, ledger: Ledger, notes: list[str]) -> list[str]:
-    """Where the ledger does not hold this run, its charges, or the hash of this statement."""
+    """Problems where the ledger does not hold this run, its charges, or the hash of this statement."""
     try:
         ledger.verify(statement)
         published = _entry(ledger, statement)["published"]
@@ -310,7 +310,7 @@ def _entry(ledger: Ledger, statement: Mapping) -> Mapping:
 
 
 def _plain(text: str) -> str:
-    """A text that a terminal shows as it is: no control characters, no broken letters, not endless."""
+    """The text made safe for a terminal: no control characters, no invalid characters, a limited length."""
     shown = text.encode("utf-8", "backslashreplace").decode()
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return shown if len(shown) <= MOST_TEXT else shown[:MOST_TEXT] + " ..."
