@@ -1,7 +1,7 @@
 """The bins of a numeric column as the decoder draws from them.
 
-In each bin a value is even over what is left of it between `min` and `max`; in an open bin it follows the
-public tail. Bounds are such that what is written lies in its bin, within min and max, and fits the type.
+In each bin a value is uniform over the part of the bin between `min` and `max`; in an open bin it follows the
+public tail. Limits are set so that what is written lies in its bin, within min and max, and fits the type.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from ..schema.epoch import time_range
 
 @dataclass(frozen=True)
 class Bins:
-    """Per code: draw in [lo, hi), by an exponential of `mean` from lo (negative: from hi) where not 0;
-    then clamp to [low, high]. All in units of the last digit, 1 / `unit`, where that is written."""
+    """How to draw a number for each code: uniform in [lo, hi) where `mean` is 0, else exponential of that
+    mean upwards from lo (negative: downwards from hi); then clamp to [low, high]. All are in units of the
+    last digit written, 1 / `unit`."""
 
     lo: np.ndarray
     hi: np.ndarray

@@ -47,8 +47,8 @@ def decode(
 ) -> pa.Table:
     """Values of the coded columns, in the schema's order, under their source names and output types.
 
-    Row i is the row `offset + i` of the whole: it depends on (seed, offset + i) and its codes only. A
-    derived field is rebuilt where all its parts are there, else its parts are written as they are. With
+    Row i is row `offset + i` of the whole table: it depends on (seed, offset + i) and its codes only. A
+    derived field is rebuilt where `codes` has all its parts, else its parts are written as they are. With
     `outputs`, the schema's extra columns (day of the week, hour of the day drawn within the shift) follow.
     """
     import pyarrow as pa
@@ -99,8 +99,9 @@ def _uniform(seed: int, column: str, purpose: str, row: int, count: int) -> np.n
 
 
 def _inside(column: Column, codes: np.ndarray, seed: int, row: int) -> np.ndarray:
-    """The codes, with values outside the domain drawn evenly from the known values (or bins) where the column
-    has neither nulls nor a value that stands for them: a column without nulls is written without nulls."""
+    """The codes, where the code of values outside the domain is replaced by a uniform draw from the domain's
+    values (or bins), if the column has neither a null code nor a value written in their place: a column
+    without nulls is written without nulls."""
     overflow = drawn_overflow(column)
     if overflow is None:
         return codes
@@ -155,7 +156,7 @@ def _decode_rows(
 def _settled(
     schema: Schema, group: OrderGroup, codes: dict[str, np.ndarray], seed: int, row: int
 ) -> dict[str, np.ndarray]:
-    """The numbers that are written for columns in order (float64: as values, of times as seconds)."""
+    """The numbers to write for the columns of an `order` constraint (float64: values; times in seconds)."""
 
     def draw(item: Item, attempt: int) -> np.ndarray:
         stream = f"order {attempt}" if attempt else ""
@@ -212,7 +213,8 @@ def _arrow(values: np.ndarray, null: np.ndarray | None, kind: pa.DataType) -> pa
 
 
 def _seconds(item: Derived, parts: list[np.ndarray], seed: int, row: int, stream: str = "") -> np.ndarray:
-    """The values of a derived field (of times in seconds); of nulls any. `stream`: of another draw."""
+    """The values of a derived field (times in seconds); arbitrary where it is null. `stream`: names another
+    random stream, for a further draw."""
     whole = [np.where(codes < p.base, codes, 0).astype(np.int64) for p, codes in zip(item.parts, parts)]
     rows = len(parts[0])
     return item.join(

@@ -46,8 +46,8 @@ def _wanted(schema: Schema, columns: Iterable[str] | None) -> list[tuple[Field, 
 
 
 def check_types(schema: Schema, source: pa.Schema, columns: Sequence[str] | None = None) -> None:
-    """DataError, naming the columns, where some are missing, there twice, or of a type that cannot hold
-    them."""
+    """DataError, naming the columns, where the source lacks some, has them twice, or has them in a type from
+    which the schema's type cannot be read."""
     problems = type_problems(schema, source, columns)
     if problems:
         raise DataError("; ".join(problems))
@@ -77,7 +77,7 @@ def _source_of(item: Field, kind: pa.DataType) -> Source:
             f"column {item.source!r} is {kind}, which cannot be read as {item.kind} ({item.dtype}); "
             "cast it, or correct the schema"
         )
-    named = item.overflow.action == "value"  # every value counts as one that is listed
+    named = item.overflow.action == "value"  # every value outside the list is read as a listed one
     if isinstance(item, Categorical) and not named and not can_occur(item, source):
         raise DataError(
             f"column {item.source!r} is {kind}, and no value that the schema lists for it "
@@ -168,7 +168,7 @@ def _encode(
 
 
 def _encode_places(source: Source, array: pa.Array, out: np.ndarray) -> None:
-    """Digits after the point; texts and dictionaries by the numbers that they spell."""
+    """Codes the digits after the point of each number; texts and dictionaries by the numbers they spell."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(array.type):
@@ -249,7 +249,7 @@ def _encode_derived(
 def _split_hours(
     item: Timestamp, seconds: np.ndarray, good: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """`item.split`, by a table over the hours that occur: every part is the same within an hour."""
+    """The same as `item.split`, by a table over the hours that occur: no part changes within an hour."""
     hours = seconds // 3600
     if not good.all():
         hours[~good] = hours[good][0] if good.any() else 0

@@ -90,7 +90,7 @@ class Source:
         return array
 
     def binary(self, array: pa.Array) -> pa.Array:
-        """Texts as bytes; other things by their usual text. Bytes need not be UTF-8."""
+        """Texts as bytes; other values as the bytes of their usual text. Bytes need not be UTF-8."""
         import pyarrow as pa
 
         t = pa.types
@@ -141,7 +141,7 @@ class Source:
 
 
 def _unscaled(array: pa.Array) -> pa.Array:
-    """A decimal column's whole numbers of its last digit, as int64; those beyond become the end of int64."""
+    """A decimal column as int64 multiples of its last digit; numbers beyond int64 become its nearest end."""
     import pyarrow as pa
 
     if array.type.bit_width != 128:
@@ -157,8 +157,8 @@ def _unscaled(array: pa.Array) -> pa.Array:
 
 
 def _local_days(array: pa.Array, unit: int) -> pa.Array:
-    """Local days since 1970 times `unit`; those beyond the calendar, which no list can hold, as the
-    smallest number."""
+    """Local days since 1970 times `unit`; times beyond the calendar, which no list of values can hold, become
+    the smallest int64."""
     import pyarrow as pa
 
     seconds, bad = _local_seconds(array, None)
@@ -190,7 +190,8 @@ def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndar
 
 
 def _same_clock(array: pa.Array, own: pa.DataType) -> pa.Array:
-    """A timestamp column brought to the column's zone: a local one is placed in it, a zoned one moved."""
+    """A timestamp array in the zone of the column's own type: times without a zone are taken as local times
+    of that zone, times with a zone are converted."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -207,7 +208,7 @@ def _same_clock(array: pa.Array, own: pa.DataType) -> pa.Array:
 
 
 def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
-    """From indices into distinct values, whose codes are `table`."""
+    """The kernel's map from indices into distinct values to codes; `table[i]` is the code of value i."""
     return core.Map(
         core.TABLE,
         count=len(table),
@@ -218,7 +219,7 @@ def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
 
 
 def number_map(column: Column, source: Source) -> core.Map:
-    """From machine numbers of the source's form to codes."""
+    """The kernel's map from machine numbers in the source's form to codes."""
     scale = source.kind.scale if source.form == "decimal" else 0
     below, above = ends(column)
     sides = {
@@ -257,8 +258,9 @@ def _edge_map(column: Numeric, scale: int, units: int, sides: dict[str, int]) ->
 
 
 def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> core.Map:
-    """Whole numbers in a decimal column, which comes as whole numbers x of 10^-scale: from the x of a whole
-    number up to x + 1 its code, elsewhere inside the domain `other`, outside it `below` and `above`."""
+    """The map for whole numbers in a decimal column, whose machine numbers x count units of 10^-scale: an x
+    that stands for a whole number gets that number's code; other x inside the domain get `other`, x outside
+    get `below` or `above`."""
     if scale >= 0:
         step = 10**scale
         places = [(v * step, v - column.min) for v in range(column.min, column.max + 1)]
@@ -284,7 +286,7 @@ def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> 
 
 def can_occur(column: Categorical, source: Source) -> bool:
     """Whether a listed value can occur in a source of this type at all: integers never match a list of words.
-    A question about the schema and the type, both public, and not about rows."""
+    The answer depends on the schema and the type alone, both public, and not on rows."""
     if source.form == "dictionary":
         inner = Source.of(source.dtype, source.kind.value_type)
         return inner is not None and can_occur(column, inner)
@@ -326,7 +328,7 @@ def _key_map(column: Categorical, source: Source, scale: int, sides: dict[str, i
 
 
 def _as_number(value: Any, source: Source) -> Decimal | None:
-    """A listed value as the number it appears as in the source, None where it cannot."""
+    """A listed value as the number by which it appears in the source; None where it cannot appear."""
     if source.form == "time":
         own = dtypes.arrow(source.dtype)
         if source.target == "date":

@@ -1,9 +1,10 @@
-"""Order between columns: which codes can be in order, and values within bins that are.
+"""Constraints of order between columns: which pairs of codes are possible, and how values are drawn in order.
 
-Every code of an ordered column stands for numbers from `low` to `high` that may be written. Two codes are
-possible if some such numbers are in order. When rows are decoded, numbers are drawn bin by bin as ever, and
-drawn again (`TRIES` times, by streams of their own) where they came out of order: the law is that of the
-unordered draws given that they are in order. What is left then gets the ends of its bins.
+Every code of an ordered column stands for the numbers from `low` to `high` that may be written for it. Two
+codes are possible together if some of their numbers are in order. When rows are decoded, numbers are first
+drawn bin by bin, independently; rows that came out of order are drawn again, up to `TRIES` times, each time
+from another random stream. So the law is that of independent draws, conditioned on being in order. Rows that
+are still out of order get numbers from the ends of their bins.
 """
 
 from __future__ import annotations
@@ -30,16 +31,19 @@ if TYPE_CHECKING:
 TRIES = 16
 MAX_CODES = 1 << 22
 WIDEST = 2.0**52
-"""Ends of bins beyond this are limits of a type, not of what is written."""
+"""Ends of bins beyond this size are limits of a type: no number that is written is derived from them."""
 _ALMOST_ONE = math.nextafter(1.0, 0.0)
 DAY = 86_400
 
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A column, or a timestamp of several, in an order. `low`, `high` over the codes of `columns`, nan where
-    nothing is written. `step`: of the grid of what is written, 0 where there is none; `fixed`: each code is
-    one number; `whole_span`: every number of the grid between low and high may be written."""
+    """What one name of an `order` constraint stands for: a column, or a timestamp of several code columns.
+
+    `low`, `high`: arrays over the codes of `columns`, the least and the largest number written for them; nan
+    where a null is written. `step`: the step of the grid of written numbers, 0 where there is none; `fixed`:
+    each code is one number; `whole_span`: every number of the grid between low and high may be written.
+    """
 
     name: str
     columns: Clique
@@ -57,8 +61,9 @@ class Item:
 
 @dataclass(frozen=True, eq=False)
 class OrderGroup:
-    """Columns that orders join, each after those that are never above it. `before[i]`: {j: strict} of all j
-    that come before i, directly or through others."""
+    """Items that `order` constraints connect, sorted so that each follows the items it is never below.
+    `before[i]`: {j: strict} for all items j ordered before item i, directly or through others; strict: they
+    may not be equal."""
 
     items: tuple[Item, ...]
     before: tuple[Mapping[int, bool], ...]
@@ -77,13 +82,14 @@ class OrderGroup:
                 yield (*first.columns, *second.columns), a, b
 
     def impossible(self, a: int, b: int) -> np.ndarray:
-        """bool over the codes of items a and b: no numbers of theirs are in order. Nulls always are."""
+        """bool over the codes of items a and b: True where no two of their numbers are in order. A null is in
+        order with everything."""
         low, high = self.items[a].low, self.items[b].high
         low = low.reshape(low.shape + (1,) * high.ndim)
         return low >= high if self.before[b][a] else low > high
 
     def broken(self, values: list[np.ndarray]) -> np.ndarray:
-        """Rows in which some pair is out of order; nan never is."""
+        """bool per row: whether some pair is out of order; nan (null) never is."""
         out = np.zeros(len(values[0]), bool)
         for b, earlier in enumerate(self.before):
             for a, strict in earlier.items():
@@ -93,8 +99,8 @@ class OrderGroup:
     def settle(
         self, codes: Mapping[str, np.ndarray], draw: Callable[[Item, int], np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """Numbers of the items that are drawn, float64 and nan for nulls, in order in every row.
-        draw(item, try): its numbers, as written."""
+        """The numbers of all items that are not `fixed`, float64 with nan for nulls, in order in every row.
+        draw(item, attempt): numbers of the item for all rows, as they would be written."""
         ends = [item.ends(codes) for item in self.items]
         missing = [np.isnan(low) for low, _ in ends]
 
@@ -118,8 +124,9 @@ class OrderGroup:
         return {item.name: v for item, v in zip(self.items, values) if not item.fixed}
 
     def _ends(self, ends: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
-        """Numbers in order from the ends of the bins: of two columns the lower and the upper end, of more the
-        largest lower end of all that come before."""
+        """Numbers in order, made from the ends of the bins. With two items: the lower end of the first and
+        the upper end of the second. With more: each item gets the largest lower end among itself and all
+        items before it."""
         finite = np.array([np.where(np.abs(e) < WIDEST, e, np.nan) for pair in ends for e in pair])
         with np.errstate(all="ignore"):
             least, most = np.fmin.reduce(finite), np.fmax.reduce(finite)
@@ -139,7 +146,7 @@ class OrderGroup:
 
 
 def order_groups(schema: Schema) -> tuple[OrderGroup, ...]:
-    """The orders of a schema's constraints, closed: what is before what is before is before."""
+    """The `order` constraints of a schema as groups of connected items, closed under transitivity."""
     strict: dict[tuple[str, str], bool] = {}
     numbers: dict[str, set[int]] = {}
     for number, constraint in enumerate(schema.constraints):
@@ -166,13 +173,14 @@ def order_groups(schema: Schema) -> tuple[OrderGroup, ...]:
         members = [n for n in ranked if n in group]
         items = tuple(ordered_item(schema, n) for n in members)
         before = tuple({i: strict[a, b] for i, a in enumerate(members) if (a, b) in strict} for b in members)
-        told = tuple(sorted({k for n in members for k in numbers[n]}))
-        groups.append(_checked(OrderGroup(items, before, told)))
+        constraint_numbers = tuple(sorted({k for n in members for k in numbers[n]}))
+        groups.append(_checked(OrderGroup(items, before, constraint_numbers)))
     return tuple(groups)
 
 
 def _checked(group: OrderGroup) -> OrderGroup:
-    """SchemaError where pairs that can be in order might not be so all together, or mean different things."""
+    """The group. SchemaError where its items cannot be compared, or where possible pairs of codes do not
+    guarantee that all items can be in order at once."""
     names = ", ".join(item.name for item in group.items)
     if len({item.kind for item in group.items}) > 1:
         raise SchemaError(f"order of {names}: numbers and times (or times of two zones) cannot be compared")
@@ -258,7 +266,7 @@ def _floor(values: np.ndarray, step: float) -> np.ndarray:
 
 
 def _ceil(values: np.ndarray, step: float) -> np.ndarray:
-    """The next numbers of the grid, as k / unit where the step is one over a whole number."""
+    """The smallest numbers of the grid that are at least `values`; as k / unit where step = 1 / unit < 1."""
     if not step:
         return values
     unit = round(1 / step)

@@ -1,4 +1,4 @@
-"""Where the policies of a column lead: the code for nulls, NaNs and values outside, or DROP."""
+"""Codes by a column's policies: of nulls, of NaNs and of values outside the domain; or DROP."""
 
 from __future__ import annotations
 

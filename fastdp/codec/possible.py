@@ -1,7 +1,7 @@
-"""A schema's constraints in codes: masks of what is impossible, and the columns that follow from others.
+"""A schema's constraints in codes: masks of impossible combinations, and the columns that follow from others.
 
 All of it is public and exact: a combination of codes is impossible if no row that is written for it satisfies
-the constraint. Private rows are never looked at here.
+the constraint. No private row is read here.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Follows:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """`impossible[codes of clique]`, and the numbers (from 0) of the constraints that say so; none: what the
-    parts of one timestamp say of each other, and codes that are never written."""
+    """`impossible[codes of clique]`: bool, and the numbers (from 0) of the constraints that rule these out.
+    No numbers: the parts of one timestamp rule each other out, or a code is never written."""
 
     clique: Clique
     impossible: np.ndarray
@@ -51,8 +51,8 @@ class Mask:
 
 
 class Known:
-    """What a schema's constraints say. `masks` are over modelled columns and between them alone; `follows` of
-    every column that follows, modelled or not, each after those it follows from."""
+    """What a schema's constraints say. `masks`: over modelled columns only. `follows`: one entry for every
+    column that follows from others, modelled or not; each stands after the columns that it follows from."""
 
     def __init__(self, schema: Schema):
         self.schema = schema
@@ -62,7 +62,7 @@ class Known:
 
     @cached_property
     def impossible(self) -> dict[Clique, np.ndarray]:
-        """One mask for each set of columns: impossible where any constraint says so."""
+        """One mask for each set of columns: True where any constraint rules the combination out."""
         return merged_masks([(m.clique, m.impossible) for m in self.masks])
 
     @cached_property
@@ -71,7 +71,7 @@ class Known:
         return tuple(f for f in self.follows if f.column not in self.schema.modelled)
 
     def complete(self, codes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The codes with those of the columns that are derived, where what these follow from is there."""
+        """The codes, and those of every derived column all of whose source columns are in `codes`."""
         out = dict(codes)
         for item in self.derived:
             if item.column not in out and all(s in out for s in item.sources):
@@ -118,7 +118,7 @@ class Known:
 
 
 def known(schema: Schema) -> Known:
-    """What the schema's constraints say; made once."""
+    """The `Known` of a schema; computed once per schema."""
     cache = schema.__dict__
     if "_known" not in cache:
         cache["_known"] = Known(schema)
@@ -126,7 +126,8 @@ def known(schema: Schema) -> Known:
 
 
 def impossible(schema: Schema, constraint: Constraint) -> np.ndarray:
-    """bool over the codes of the columns of a listed or required constraint."""
+    """bool over the codes of the constraint's columns, for a constraint that lists, divides or requires: True
+    where it rules a combination out."""
     names = columns_of(schema, constraint)
     _check_size(schema, names)
     columns = [schema.columns[name] for name in names]
@@ -158,7 +159,7 @@ def impossible(schema: Schema, constraint: Constraint) -> np.ndarray:
 
 
 def merged_masks(masks: Sequence[tuple[Clique, np.ndarray]]) -> dict[Clique, np.ndarray]:
-    """One mask per set of columns: impossible where any constraint says so."""
+    """One mask per set of columns: True where any of the given masks is."""
     out: dict[Clique, np.ndarray] = {}
     for clique, mask in masks:
         same = next((c for c in out if set(c) == set(clique)), None)
@@ -170,7 +171,7 @@ def merged_masks(masks: Sequence[tuple[Clique, np.ndarray]]) -> dict[Clique, np.
 
 
 class _blame:
-    """Puts the constraint's number and text before what is wrong with it."""
+    """A context that puts the constraint's number and text before the message of an error raised in it."""
 
     def __init__(self, number: int, constraint: Constraint):
         self.where = f"constraint {number + 1} ({constraint.text})"
@@ -237,7 +238,8 @@ def _code(target: Column, value: np.generic) -> int:
 
 
 def _never_written(column: Column) -> Mask | None:
-    """Rules out the code of values outside the domain, where they would be written as any known value."""
+    """A mask that rules out the code of values outside the domain, where it would be written as a value of
+    the domain drawn at random; None elsewhere."""
     overflow = drawn_overflow(column)
     if overflow is None:
         return None
@@ -247,11 +249,12 @@ def _never_written(column: Column) -> Mask | None:
 
 
 def _parts_masks(schema: Schema, field: Derived, whole: bool) -> list[Mask]:
-    """Combinations of a derived field's parts that no value has, so that what is written reads back as the
-    same codes. `whole`: also those of which some are null and some are not, which are written as null."""
+    """Masks of the combinations of a derived field's parts that no value has. Without these combinations,
+    what is written reads back as the same codes. `whole`: also rules out combinations of which only some
+    parts are null, since they would be written as null."""
     parts = list(field.parts)
     if isinstance(field, Timestamp) and "shift" not in field.names and not whole:
-        parts = [p for p in parts if p.part != "hour"]  # every day has each hour
+        parts = [p for p in parts if p.part != "hour"]  # each hour occurs on every day: nothing to rule out
     clique = tuple(p.name for p in parts)
     if len(parts) < 2:
         return []

@@ -1,4 +1,4 @@
-"""Texts to codes: what a text spells for a column of any type. Each distinct text is read once."""
+"""Texts to codes: a text is parsed by the type of its column. Each distinct text is parsed once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _moment(text: bytes) -> datetime | None:
 
 
 def _listed_moment(column: Column, text: bytes) -> int | str | None:
-    """A text as what the column's list is compared by: the day, or the point in time."""
+    """The text in the form in which the column's list is compared: a day, or a point in time."""
     moment = _moment(text)
     if moment is None:
         return None
@@ -110,7 +110,8 @@ def _text_rule(column: Column) -> Callable[[bytes], int]:
 
 
 def _time_rule(column: Numeric) -> Callable[[bytes], int]:
-    """Texts that spell dates or times to the bins of a column of them; a second has begun when it counts."""
+    """The function from a text that spells a date or time to its bin's code; a fraction of a
+    second counts as the second it lies in."""
     (low, high), other, null = ends(column), other_code(column), null_code(column)
     day, tz = dtypes.family(column.dtype) == "date", getattr(dtypes.arrow(column.dtype), "tz", None)
 

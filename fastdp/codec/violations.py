@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def broken_codes(schema: Schema, codes: Mapping[str, np.ndarray]) -> list[int]:
-    """Numbers (from 0) of the constraints that some row of codes breaks, as far as its columns are there.
-    Whether values within bins are in order is decided when they are drawn."""
+    """Numbers (from 0) of the constraints that some row of codes breaks, among those whose columns are all in
+    `codes`. Order of values within bins is not checked here: it is decided when values are drawn."""
     return [n for n, count in count_broken_codes(schema, codes).items() if count]
 
 
 def count_broken_codes(schema: Schema, codes: Mapping[str, np.ndarray]) -> dict[int, int]:
-    """How many rows of codes break each constraint (by number, from 0) whose columns are there."""
+    """How many rows of codes break each constraint (by number, from 0) whose columns are all in `codes`."""
     if not schema.constraints:
         return {}
     return {n: int(np.count_nonzero(rows)) for n, rows in sorted(_breaking(schema, codes).items())}
@@ -64,7 +64,7 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
 
 
 def _breaking(schema: Schema, codes: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
-    """Rows that break each constraint by their codes alone."""
+    """bool per row, by constraint number: whether the row breaks the constraint by its codes alone."""
     facts = known(schema)
     rows = len(next(iter(codes.values()))) if codes else 0
     out: dict[int, np.ndarray] = {}
@@ -87,7 +87,7 @@ def _breaking(schema: Schema, codes: Mapping[str, np.ndarray]) -> dict[int, np.n
 
 
 def _numbers(schema: Schema, item: Item, codes: Mapping[str, np.ndarray], batch) -> np.ndarray:
-    """The numbers of an item in order, nan for nulls and values outside."""
+    """The numbers of one item of an `order` constraint, nan for nulls and values outside the domain."""
     low, _ = item.ends(codes)
     if item.fixed:
         return low
@@ -116,7 +116,7 @@ def _numbers(schema: Schema, item: Item, codes: Mapping[str, np.ndarray], batch)
 
 
 def _whole(column: Numeric) -> pa.DataType:
-    """The whole numbers that Arrow stores dates and times as."""
+    """The Arrow integer type in which the column's dates or times are stored."""
     import pyarrow as pa
 
     return pa.int32() if column.dtype == "date32" else pa.int64()

@@ -1,4 +1,4 @@
-"""What the codes of a column are written as, as far as constraints need to know it."""
+"""What is written for the codes of a column, as far as constraints depend on it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ def has_stand_in(column: Column) -> bool:
 
 
 def drawn_overflow(column: Column) -> int | None:
-    """The code of values outside the domain where these are written as known values, drawn evenly, since the
-    column has neither nulls nor a value that stands for them."""
+    """The code of values outside the domain, if it is written as a value of the domain drawn uniformly: where
+    the column has neither a null code nor a value written in their place. Else None."""
     overflow = column.overflow_code
     return None if column.null_code is not None or has_stand_in(column) else overflow
 
 
 def read_back(column: Column) -> np.ndarray:
-    """Code -> the code that what is written for it reads as. Others than itself: the overflow code of a
-    column whose `other` is one of its values, and bins beyond `min` or `max`, which are written as these."""
+    """Array code -> the code that the written value is encoded as. It is another code in two cases: for the
+    overflow code of a column whose `other` is one of its own values, and for bins beyond `min` or `max`,
+    which are written as `min` or `max`."""
     out = np.arange(column.size)
     if isinstance(column, Categorical) and column.overflow_code is not None and column.other is not None:
         code = column.code_of(column.other)
@@ -40,7 +41,7 @@ def read_back(column: Column) -> np.ndarray:
 
 
 def stored_per_number(column: Numeric) -> float:
-    """How many of the numbers that Arrow stores make 1; of dates and times, one second."""
+    """How many units of the stored Arrow number make 1; for dates and times, one second."""
     if column.timely:
         return per_unit(column.dtype) / (86_400 if dtypes.family(column.dtype) == "date" else 1)
     return 10.0 ** dtypes.decimal_scale(column.dtype)
