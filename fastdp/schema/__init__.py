@@ -1,6 +1,7 @@
-"""The public schema: columns, derived columns, named transforms and types; TOML and JSON in and out
-(`document`), numbers of codes and drafts (`importers`), and what ships about particular data (`builtin/`). It
-is never learnt from private data: everything here may be released. Imports `domain` and `errors`.
+"""The public schema: columns, derived columns, named transforms and types; reading and writing TOML and JSON
+(`document`), schemas from other descriptions (`importers`), and built-in schemas of particular data sets
+(`builtin/`). A schema is never learnt from private data: everything in it may be released. Imports `domain`
+and `errors`.
 """
 
 from .schema import Schema

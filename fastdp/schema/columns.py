@@ -32,8 +32,8 @@ def fail(column: str, where: str, why: str) -> SchemaError:
 class Policy:
     """What happens to a null or to a value outside the domain.
 
-    `code`: a code of its own; `drop`: the row is left out; `clamp`: the nearest value (overflow of
-    numbers only); `value`: counted as the named value of the domain.
+    `code`: it gets a separate code; `drop`: its row is left out; `clamp`: it counts as the nearest value of
+    the domain (only for overflow of numbers); `value`: it counts as the named value of the domain.
     """
 
     action: str = "code"
@@ -48,10 +48,11 @@ OWN_CODE = Policy()
 
 @dataclass(frozen=True)
 class Tail:
-    """Public law of the distance of a value beyond the inner edge of an open bin.
+    """Public distribution from which decoding draws values in an open bin: the distance of the value from the
+    bin's finite edge.
 
-    `exponential`: with the given mean (geometric on whole numbers), cut off at the column's min or max;
-    `uniform`: evenly over a distance of `width`.
+    `exponential`: exponential with the given mean (geometric for whole numbers), cut off at the column's min
+    or max; `uniform`: uniform over distances from 0 to `width`.
     """
 
     law: str = "exponential"
@@ -104,7 +105,7 @@ class Column:
 
     @property
     def size(self) -> int:
-        """Number of codes, with those for overflow and null."""
+        """Number of codes, including those for overflow and null if the column has them."""
         return self.base + (self.overflow_code is not None) + (self.null_code is not None)
 
     @property
@@ -125,7 +126,7 @@ class Column:
         return labels
 
     def code_of(self, value: Any) -> int | None:
-        """The code of one value of the domain by the column's own rule, None where it has none."""
+        """The code of one value of the domain; None if the value has no code. Policies are not applied."""
         raise NotImplementedError
 
     @property
@@ -135,7 +136,7 @@ class Column:
 
     @property
     def overflow_target(self) -> int | None:
-        """The code values outside the domain are counted under, None where dropped or clamped."""
+        """The code that values outside the domain are counted under; None if they are dropped or clamped."""
         if self.overflow.action == "value":
             return self.code_of(self.overflow.value)
         return self.overflow_code
@@ -152,7 +153,7 @@ class Column:
 
 
 def plain_field(field: Any) -> dict[str, Any]:
-    """What every field's TOML table begins with: kind, source, dtype, what is the kind's own, policies."""
+    """The first keys of every field's TOML table: kind, source, dtype, the keys of its kind, policies."""
     plain: dict[str, Any] = {"kind": field.kind}
     if field.source != field.name:
         plain["source"] = field.source
@@ -164,12 +165,13 @@ def plain_field(field: Any) -> dict[str, Any]:
 
 
 def plain_notes(field: Any) -> dict[str, Any]:
-    """What it ends with: role and note, where there are any."""
+    """The last keys of every field's TOML table: role and note, if it has them."""
     return {key: value for key in ("role", "note") if (value := getattr(field, key)) is not None}
 
 
 def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:
-    """A listed value in the type's own form: int, float, str or bool; dates and decimals as text."""
+    """A listed value in the canonical form of its type: int, float, str or bool; dates and decimals as
+    str."""
     kind = dtypes.family(dtype)
     if kind == "string":
         if isinstance(value, bool) or not isinstance(value, str):
@@ -314,15 +316,15 @@ def edge_text(edge: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Numeric(Column):
-    """Numbers in bins `[edges[i], edges[i+1])` of public edges, the outermost of which may be infinite.
+    """Numbers in bins `[edges[i], edges[i+1])` with public edges; the first and last edge may be infinite.
 
-    Of dates and times (`dtype`) edges are whole days or seconds since 1970, in UTC where the type has a zone.
+    For dates and times (`dtype`), edges are whole days or seconds since 1970, in UTC if the type has a zone.
 
-    Decoded values are even over their bin; in an open bin they follow `tail` (`lower_tail` on the
-    left), whose default is exponential with the mean of the neighbouring bin's width. `min` and `max`
-    bound what is ever written; whole numbers where `whole` (always for integer types), else rounded to
-    `digits` after the point where given.
-    An overflow code, where edges are finite, is decoded by `tail` if one is stated, else as null.
+    A decoded value is uniform over its bin; in an open bin it follows `tail` (`lower_tail` in the lowest
+    bin), by default exponential with the width of the neighbouring bin as mean. All decoded values lie within
+    `min` and `max`. They are whole numbers if `whole` is set (always for integer types), else rounded to
+    `digits` decimals if `digits` is set. If the edges are finite and overflow has a code, that code is
+    decoded by `tail` if one is stated, else as null.
     """
 
     kind: ClassVar[str] = "numeric"
@@ -371,7 +373,7 @@ class Numeric(Column):
 
     @property
     def timely(self) -> bool:
-        """Whether its values are dates or times."""
+        """Whether the column's values are dates or times."""
         return dtypes.family(self.dtype) in ("date", "timestamp")
 
     @property
@@ -396,7 +398,7 @@ class Numeric(Column):
         return sum(value >= e for e in self.edges[1:])
 
     def _plain(self, edge: float) -> int | float | str:
-        """An edge as documents write it."""
+        """An edge in the form in which schema documents write it."""
         if self.timely and math.isfinite(edge):
             return epoch.text_of(int(edge), self.dtype)
         return int(edge) if edge % 1 == 0 else edge

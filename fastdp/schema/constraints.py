@@ -1,7 +1,7 @@
-"""Public knowledge about which rows can occur: what a schema (or a recipe) says of it, and whether that makes
-sense.
+"""Constraints: public knowledge about which rows can occur, as written in a schema (or a recipe), and checks
+that they agree with the schema.
 
-Nothing here looks at data. What a constraint means in codes is in `codec.possible`; docs/constraints.md.
+Nothing here reads rows. `codec.possible` translates constraints into codes; see docs/constraints.md.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ class Constraint(
 ):
     """One of
 
-    - `columns` with `allowed` (the only combinations of values), or `forbidden` (all but these); a list of
-      values in place of one stands for each of them;
-    - `columns` (general, detailed) with `divide`: general = floor(detailed / divide), where the code book has
-      that general value;
+    - `columns` with `allowed` (only these combinations of values occur), or `forbidden` (these do not occur);
+      a list in place of a value stands for each value of the list;
+    - `columns` (general, detailed) with `divide`: general = floor(detailed / divide), if that is a value of
+      the general column;
     - `require`: an expression that is true of every row;
-    - `order`: columns of which an earlier one is never above a later one (`strict`: always below);
-    - `column` with `follows`, an expression, or with `from` and `table`, rows of the values of those columns
-      and the column's own: a column that follows from others. `model`: whether it is modelled nevertheless
-      (None: where that is cheap and it is coarser than what it follows from).
+    - `order`: columns whose values never decrease from one to the next (`strict`: always increase);
+    - `column`, whose value follows from other columns: by the expression `follows`, or by `table`, whose rows
+      list values of the columns `from` and then the value of `column`. `model`: whether `column` is part of
+      the model nevertheless (None: if that is cheap and it is coarser than the columns it follows from).
 
-    Nulls and the code of values outside the domain combine with everything; a column that follows from a null
-    is null.
+    Nulls and overflow codes can occur together with every value; a column that follows from a null is null.
     """
 
     columns: tuple[str, ...] = ()
@@ -93,7 +92,7 @@ class Constraint(
 
     @property
     def text(self) -> str:
-        """For people: what it says, in short."""
+        """A short readable text of the constraint."""
         if self.require is not None:
             return self.require
         if self.order:
@@ -113,7 +112,7 @@ class Constraint(
 
 
 def parse(plain: Any) -> tuple[Constraint, ...]:
-    """The constraints of a document; SchemaError names the number (from 1) and the field."""
+    """The constraints of a document; SchemaError names the constraint's number (from 1) and the field."""
     if not isinstance(plain, Sequence) or isinstance(plain, str):
         raise SchemaError("schema, field 'constraints': must be a list of tables ([[constraints]])")
     out = []
@@ -129,7 +128,7 @@ def parse(plain: Any) -> tuple[Constraint, ...]:
 
 
 def _plain(item: Any) -> Any:
-    """The same with dates as texts."""
+    """The same nested data with dates as ISO texts."""
     if isinstance(item, Mapping):
         return {k: _plain(v) for k, v in item.items()}
     if isinstance(item, list | tuple):
@@ -138,7 +137,7 @@ def _plain(item: Any) -> Any:
 
 
 def columns_of(schema: Schema, constraint: Constraint) -> tuple[str, ...]:
-    """The code columns that a constraint is about, its own `column` last."""
+    """The code columns that a constraint names; its `column`, if it has one, is the last."""
     if constraint.require is not None:
         return Expression(schema, constraint.require).columns
     if constraint.order:
@@ -149,12 +148,13 @@ def columns_of(schema: Schema, constraint: Constraint) -> tuple[str, ...]:
 
 
 def sources_of(schema: Schema, constraint: Constraint) -> tuple[str, ...]:
-    """The code columns that a column follows from."""
+    """The code columns that the constraint's `column` follows from."""
     return Expression(schema, constraint.follows).columns if constraint.follows else constraint.sources
 
 
 def ordered_columns(schema: Schema, name: str) -> tuple[str, ...]:
-    """The code columns behind a name of `order`: a column, or the parts of a timestamp that is written."""
+    """The code columns that a name in `order` stands for: a single column, or the parts of a timestamp field
+    that is written as one value."""
     field = schema.fields.get(name)
     if isinstance(field, Timestamp) and field.output == "value":
         return tuple(field.names.values())
@@ -171,7 +171,8 @@ def code_of(column: Column, value: Any) -> int:
 
 
 def check(schema: Schema) -> None:
-    """SchemaError where a constraint names what the schema has not, or columns follow from themselves."""
+    """SchemaError if a constraint names a column or value that the schema does not have, or if columns follow
+    from each other in a circle."""
     following: dict[str, tuple[str, ...]] = {}
     for number, constraint in enumerate(schema.constraints, 1):
         try:
@@ -203,7 +204,7 @@ def check(schema: Schema) -> None:
 
 
 def in_turn(following: Mapping[str, Sequence[str]], what: str = "follow from each other") -> list[str]:
-    """The columns that follow, each after those that it follows from."""
+    """The keys of `following`, sorted so that each column comes after the columns that it follows from."""
     out: list[str] = []
     left = dict(following)
     while left:
@@ -217,11 +218,12 @@ def in_turn(following: Mapping[str, Sequence[str]], what: str = "follow from eac
 
 
 def not_modelled(schema: Schema) -> tuple[str, ...]:
-    """The columns that are derived from others when rows are written, and are no part of the model.
+    """The columns that are not part of the model, but computed from others when rows are written.
 
-    One that another constraint names is modelled, for its zeros to be exact; of the others those that are
-    coarser than what they follow from, which makes them the cheap way to measure that, within
-    `FOLLOW_CELLS`."""
+    A column that follows from others is modelled if a constraint of another kind names it, so that the zeros
+    of that constraint are exact, or if its own constraint says so (`model`). Where `model` is None, it is
+    modelled if it has at most half as many codes as the columns it follows from have cells (then measuring it
+    is a cheap way to learn about them) and both together have at most `FOLLOW_CELLS` cells."""
     named = {c for k in schema.constraints if k.column is None for c in columns_of(schema, k)}
     out = []
     for constraint in schema.constraints:

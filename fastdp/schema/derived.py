@@ -1,9 +1,9 @@
-"""Derived fields: one source column becomes one or more code columns, and back.
+"""Derived fields: one source column is encoded as one or more code columns, and decoded from them.
 
-A derived field is a pair of plain functions on arrays. `split` takes source values and gives one array
-of whole numbers per part, and which values lie in its domain. `join` takes the parts and a source of
-uniform numbers in [0, 1), one draw per row and purpose, and gives back source values that `split` maps
-to the same parts.
+A derived field is a pair of functions on arrays. `split` takes source values and returns one array of whole
+numbers per part, and a mask of the values that lie in its domain. `join` takes the parts and a source of
+uniform numbers in [0, 1), one draw per row and purpose, and returns source values that `split` maps to the
+same parts.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Derived:
 
 
 def shifts_per_day(codes: int) -> int | None:
-    """How many shifts of whole hours a day has if `codes` are all equal shifts of a week; None where they
-    cannot be."""
+    """The number of shifts per day if a week is divided into `codes` equal shifts of whole hours; None if
+    that is impossible."""
     per_day, rest = divmod(codes, 7)
     return per_day if per_day and not rest and 24 % per_day == 0 else None
 
@@ -85,8 +85,8 @@ def shifts_per_day(codes: int) -> int | None:
 def shift_parts(
     shift: np.ndarray, part: str, u: np.ndarray | None = None, per_day: int = SHIFTS_PER_DAY
 ) -> np.ndarray:
-    """Day of the week (0..6) or hour of the day (0..23, drawn evenly within the shift) of a week's shifts,
-    `per_day` of which make a day."""
+    """Day of the week (0..6) or hour of the day (0..23, drawn uniformly within the shift by `u`) of shifts
+    numbered through the week, `per_day` of them per day."""
     if part == "day_of_week":
         return shift // per_day
     if u is None:
@@ -97,7 +97,7 @@ def shift_parts(
 
 @dataclass(frozen=True, kw_only=True)
 class Timestamp(Derived):
-    """A point in time by its parts in local time; values are seconds since 1970 on the local clock.
+    """A point in time, encoded as parts of its local time; values are seconds since 1970 on the local clock.
 
     `shift` is the 8-hour shift of the week, 3 * day_of_week + hour // 8, in 0..20. Days count from
     Monday, or from Sunday with `week_start = "sunday"`. `min` and `max` (dates, inclusive) are the public
@@ -183,8 +183,9 @@ class Timestamp(Derived):
         return out, good
 
     def _days(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Days of the span sorted by (year, month, weekday) key, and where each key's days start and
-        end. A key without a day in the span borrows the days of its weekday, or else all of them."""
+        """The days of the span sorted by the key (year, month, weekday), of which only the parts in use
+        count, and where the days of each key start and end. A key without a day in the span gets all days of
+        its weekday, or all days of the span if there are none."""
         first, last = self.span
         day = np.arange(first, last + 1)
         month = day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
@@ -252,7 +253,8 @@ class Timestamp(Derived):
 class Transform(Derived):
     """A whole number split by a transform of the table `transforms.TRANSFORMS`.
 
-    `top` is written for a code that stands for all values above; `by` and `max` are options of `divmod`.
+    `top` is the decoded value of the code that stands for all values above a limit; `by` and `max` are
+    options of `divmod`.
     """
 
     kind: ClassVar[str] = "derived"
@@ -280,7 +282,7 @@ class Transform(Derived):
 
     @property
     def range(self) -> tuple[int, int]:
-        """Largest value and divisor of `divmod`."""
+        """(largest value, divisor) of `divmod`."""
         return self.max or 0, self.by or 1
 
     def split(self, values: np.ndarray) -> Split:

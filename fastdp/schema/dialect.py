@@ -1,7 +1,7 @@
-"""Dialects of text files: what divides a line into fields, and what bytes and texts mean.
+"""Dialects of text files: how a line is divided into fields, and how bytes and texts are interpreted.
 
-A dialect is public, like the schema it belongs to. What it leaves open is decided by a file's name: commas
-and double quotes, or in .tsv tabs and no quotes.
+A dialect is public, like the schema it belongs to. Options that it does not set follow from the file's name:
+tabs and no quotes in .tsv files, commas and double quotes in others.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _MALFORMED = ("drop", "null")
 class Dialect:
     """How the lines of a text file are read.
 
-    delimiter, quote, escape: one ASCII character each; "" for no quote, no escape; None: by the file's name.
-    encoding: of the bytes; in it the byte 0x0A must always end a line, except for UTF-16 and UTF-32.
-    null: texts that mean null where they are not quoted.
-    header: True where the first line holds the names, else the names of all fields in order.
-    newlines: whether a line may end inside quotes. The privacy promise then assumes that the file was written
-    correctly. malformed: what becomes of a line of the wrong shape: it is dropped, or a row of nulls.
+    delimiter, quote, escape: one ASCII character each; "" means no quote or escape; None: by the file's name.
+    encoding: character encoding of the file. In it the byte 0x0A must always end a line, except in UTF-16 and
+    UTF-32. null: texts that mean null if they are not quoted. header: True if the first line holds the names
+    of the fields, else the names of all fields in order. newlines: whether quoted values may contain line
+    ends. If so, the privacy promise assumes that the file was written correctly. malformed: whether a line of
+    the wrong shape is dropped or becomes a row of nulls.
     """
 
     delimiter: str | None = None
@@ -83,7 +83,7 @@ class Dialect:
         object.__setattr__(self, "encoding", _encoding(self.encoding))
 
     def named(self, name: str) -> Dialect:
-        """The dialect of a file of this name (without an ending of its compression): nothing is left open."""
+        """The dialect with all options set, for a file of this name (without the suffix of a compression)."""
         tabs = name.lower().endswith(".tsv")
         delimiter = ("\t" if tabs else ",") if self.delimiter is None else self.delimiter
         quote = ("" if tabs or delimiter == '"' else '"') if self.quote is None else self.quote
@@ -92,18 +92,18 @@ class Dialect:
 
     @property
     def trusts_writer(self) -> bool:
-        """Whether one line's reading can depend on another's, so that the promise rests on how the file was
-        written."""
+        """Whether the result of reading one line can depend on other lines; if so, the privacy promise holds
+        only if the file was written correctly."""
         return self.newlines or self.encoding in WHOLE_ENCODINGS
 
     def to_plain(self) -> dict[str, Any]:
-        """What differs from the defaults."""
+        """The options that differ from the defaults."""
         out = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in out.items()}
 
     @classmethod
     def from_plain(cls, plain: Any) -> Dialect:
-        """From a table with these keys; a Dialect as it is."""
+        """From a mapping of options by name; a Dialect is returned unchanged."""
         if isinstance(plain, Dialect):
             return plain
         if not isinstance(plain, Mapping):
@@ -142,7 +142,7 @@ def _texts(field: str, value: Any) -> tuple[str, ...]:
 
 
 def _encoding(name: Any) -> str:
-    """The encoding's own name; SchemaError where it is unknown or lines cannot be told apart in it."""
+    """The canonical name of an encoding; SchemaError if it is unknown or its lines cannot be separated."""
     try:
         encoding = codecs.lookup(name).name
     except (LookupError, TypeError):
@@ -155,8 +155,8 @@ def _encoding(name: Any) -> str:
 
 
 def byte_table(encoding: str) -> str | None:
-    """The 256 characters of an encoding of single bytes that extends ASCII, U+DCFF for bytes that mean
-    nothing; None for any other."""
+    """The characters of the 256 bytes in a single-byte encoding that extends ASCII, U+DCFF for undefined
+    bytes; None for any other encoding."""
     table = ""
     try:
         for byte in range(256):

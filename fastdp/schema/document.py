@@ -1,4 +1,4 @@
-"""Schemas in and out of TOML and JSON. Every complaint names the column and the field."""
+"""Reads and writes schemas as TOML and JSON. Every error names the column and the field."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _NUMBER = (int, float)
 
 @dataclass(frozen=True)
 class Output:
-    """A column that is only written: a part of the shift in column `of`, drawn where it is not fixed."""
+    """A column of the output that is not modelled: day or hour of the shift in column `of`; the hour is drawn
+    within the shift."""
 
     name: str
     of: str
@@ -52,7 +53,7 @@ class Output:
 
 
 class _Entry:
-    """One column's table while it is read: typed access, and every key accounted for."""
+    """One column's table while it is parsed: checks the types of values, and that every key was used."""
 
     def __init__(self, name: str, plain: Any):
         if not isinstance(name, str) or not name:
@@ -214,7 +215,7 @@ def _timely(dtype: str) -> bool:
 
 
 def _moment(column: str, where: str, value: Any, dtype: str) -> float:
-    """Whole days or seconds since 1970 of a date or time as documents write it; infinities as they are."""
+    """Whole days or seconds since 1970 of a date or time in a document; infinities are returned unchanged."""
     if isinstance(value, float) and math.isinf(value):
         return value
     try:
@@ -268,7 +269,8 @@ _PENDING_TYPES = {"string": "string", "integer": "int64", "numeric": "float64", 
 
 
 def _pending(entry: _Entry, common: dict[str, Any]) -> Column:
-    """A column with `domain = "private"`; a boolean one is finished: both its values are public."""
+    """A column with `domain = "private"`. A boolean column is returned finished, as its two values are
+    public."""
     if entry.kind == "categorical" and entry.text("dtype") is None:
         raise fail(entry.name, "dtype", "missing; say whether the values are texts or whole numbers")
     dtype = entry.dtype(_PENDING_TYPES.get(entry.kind, "string"))
@@ -287,7 +289,7 @@ def _pending(entry: _Entry, common: dict[str, Any]) -> Column:
         high=_limit(entry, "max", dtype),
         stated=stated,
     )
-    parse_field(entry.name, column.stand_in())  # what it says of its finished form must make sense
+    parse_field(entry.name, column.stand_in())  # raises if options of its finished form are wrong
     return column
 
 
@@ -317,7 +319,7 @@ def _timestamp(entry: _Entry, common: dict[str, Any]) -> Timestamp:
 
 
 def parse_field(name: str, plain: Any) -> Field:
-    """One entry of [columns]."""
+    """The field that one entry of [columns] describes."""
     entry = _Entry(name, plain)
     common: dict[str, Any] = {
         "name": name,
@@ -330,7 +332,7 @@ def parse_field(name: str, plain: Any) -> Field:
     item: Field
     if entry.private:
         return _pending(entry, common)
-    if entry.kind == Places.kind:  # nobody writes it: it is how a run's own schema reaches other processes
+    if entry.kind == Places.kind:  # not for users: a run sends its schema to other processes in this form
         return Places(**common, dtype=entry.dtype("float64"))
     if entry.kind == "timestamp":
         item = _timestamp(entry, common)
@@ -364,7 +366,7 @@ def _output(name: str, plain: Any) -> Output:
 
 
 def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `Schema`, as keyword arguments, of a whole document."""
+    """The keyword arguments of `Schema` that a whole document describes."""
     if not isinstance(plain, Mapping):
         raise SchemaError(f"a schema is a table with [columns], got {_kind(plain)}")
     keys = ("fastdp", "name", "provenance", "user", "dialect", "columns", "outputs", "constraints")
@@ -416,7 +418,7 @@ def builtin_names() -> list[str]:
 
 
 def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
-    """A file's path and its document, read by its ending; or a built-in schema's, by its bare name."""
+    """(path, document) of a .toml or .json file, or of a built-in schema given by its bare name."""
     path = as_path(source, "a schema file")
     if not path.suffix and not path.exists():
         path = BUILTIN / f"{source}.toml"
@@ -441,7 +443,7 @@ def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
 
 
 def save(plain: dict[str, Any], json_plain: dict[str, Any], path: str | Path) -> None:
-    """Writes the document as TOML, or its JSON form as JSON, by the path's ending."""
+    """Writes `plain` as TOML or `json_plain` as JSON, as the suffix of the path says."""
     path = Path(path)
     if path.suffix == ".toml":
         text = document(plain)

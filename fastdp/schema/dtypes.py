@@ -42,7 +42,7 @@ _PLAIN = {
 
 
 def canonical(text: str) -> str | None:
-    """The one spelling of a type's name, or None where it is no type that fastdp can write."""
+    """The canonical spelling of a type's name; None if fastdp cannot write such a type."""
     text = _ALIASES.get(text.strip(), text.strip())
     if text in _PLAIN or _INT.match(text):
         return text
@@ -81,7 +81,7 @@ def decimal_scale(text: str) -> int:
 
 
 def decimal_precision(text: str) -> int:
-    """Digits in all of a decimal type."""
+    """Total number of digits of a decimal type."""
     parts = _DECIMAL.match(text)
     return int(parts[1]) if parts else 0
 

@@ -1,4 +1,4 @@
-"""Listed dates and times as the whole numbers that Arrow stores."""
+"""Converts dates and times in schema documents to the whole numbers that Arrow stores, and back."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ EPOCH = datetime(1970, 1, 1)
 
 
 def since_1970(text: str, unit: str, tz: str | None) -> int:
-    """Units since 1970 of an ISO time: in UTC for a column with a zone (a time without one is local to it,
-    the earlier where the clock shows it twice), on the local clock for a column without."""
+    """An ISO time as a number of units since 1970. For a column with a zone: since 1970 in UTC, where a text
+    without a zone is a local time of that zone (of two equal local times, the earlier). For a column without
+    a zone: on the local clock."""
     moment = datetime.fromisoformat(text)
     if tz is not None and moment.tzinfo is None:
         moment = moment.replace(tzinfo=ZoneInfo(tz))
@@ -25,8 +26,8 @@ def since_1970(text: str, unit: str, tz: str | None) -> int:
 
 
 def coarse(text: str, dtype: str) -> int:
-    """Whole days (dates) or seconds (timestamps) since 1970 of an ISO date or time; ValueError where it is
-    none, or not whole."""
+    """Whole days (dates) or seconds (timestamps) since 1970 of an ISO date or time; ValueError if the text is
+    no date or time, or has fractions of a second."""
     if dtypes.family(dtype) == "date":
         return since_1970(datetime.fromisoformat(text).date().isoformat(), "s", None) // 86_400
     micro = since_1970(text, "us", getattr(dtypes.arrow(dtype), "tz", None))
@@ -36,7 +37,7 @@ def coarse(text: str, dtype: str) -> int:
 
 
 def text_of(passed: int, dtype: str) -> str:
-    """The ISO date or time that `coarse` reads as so many days or seconds."""
+    """The inverse of `coarse`: the ISO date or time of a number of days or seconds since 1970."""
     if dtypes.family(dtype) == "date":
         return (EPOCH + timedelta(days=passed)).date().isoformat()
     zone = "+00:00" if getattr(dtypes.arrow(dtype), "tz", None) is not None else ""
@@ -44,7 +45,7 @@ def text_of(passed: int, dtype: str) -> str:
 
 
 def per_unit(dtype: str) -> int:
-    """How many of the numbers that Arrow stores one day (dates) or second (timestamps) is."""
+    """How many of Arrow's units of the type make one day (dates) or one second (timestamps)."""
     if dtypes.family(dtype) == "date":
         return 1 if dtype == "date32" else 86_400_000
     return UNITS[dtypes.arrow(dtype).unit]

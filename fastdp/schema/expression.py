@@ -1,8 +1,9 @@
 """Public expressions over columns: `month(time_hour)`, `age >= 15 or status == "single"`.
 
-A small part of Python's syntax, read by its own parser and never run as code: names of columns, numbers,
-texts, `+ - * // %`, comparisons, `in`, `and or not`, `a if c else b`, `min max abs`, and of dates and times
-`year month day hour day_of_week`. It is evaluated for all combinations of the columns' values at once.
+The syntax is a small part of Python's. An expression is parsed by Python's `ast` and evaluated here, never
+executed as code. It may use names of columns, numbers, texts, `+ - * // %`, comparisons, `in`, `and or not`,
+`a if c else b`, `min max abs`, and for dates and times `year month day hour day_of_week`. It is evaluated for
+all combinations of the columns' values at once.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
 
 
 class Expression:
-    """A text, parsed; `columns` are the code columns it reads, in the order of their first mention."""
+    """A parsed expression; `columns` are the code columns it uses, in the order of first occurrence."""
 
     def __init__(self, schema: Schema, text: str):
         self.text, self._schema = text, schema
@@ -64,7 +65,8 @@ class Expression:
             raise SchemaError(f"{text!r} names no column")
 
     def _names(self, node: ast.AST) -> list[str]:
-        """The code columns below a node; fills `_places`: which column a node stands for, and its part."""
+        """The code columns used in the subtree of a node. Also fills `_places`: for each node that stands for
+        a column, the column and its part."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _PARTS:
             if len(node.args) != 1 or not isinstance(node.args[0], ast.Name) or node.keywords:
                 raise SchemaError(f"{self.text!r}: {node.func.id}() takes one column of dates or times")
@@ -82,7 +84,8 @@ class Expression:
         return [name for child in ast.iter_child_nodes(node) for name in self._names(child)]
 
     def _part(self, part: str, name: str) -> tuple[str, str]:
-        """(code column, what to take of it): of a timestamp field the column of that part, or of its date."""
+        """(code column, part to compute from its values; "" for the values themselves). For a timestamp
+        field: the code column of that part if there is one, else the part of its code column `date`."""
         field = self._schema.fields.get(name)
         if isinstance(field, Timestamp):
             if part in field.names:
@@ -97,8 +100,8 @@ class Expression:
         return name, part
 
     def values(self) -> Any:
-        """The expression over all combinations of the columns' own values: an array with one axis for each
-        of `columns`, over its codes without those of nulls and of values outside."""
+        """The value of the expression for all combinations of values: an array with one axis per column of
+        `columns`, indexed by its codes without the null and overflow codes."""
         sizes = tuple(self._schema.columns[c].base for c in self.columns)
         try:
             with np.errstate(all="raise"):
@@ -161,7 +164,7 @@ class Expression:
 
 
 def _same(left: Any, right: Any) -> Any:
-    """Elementwise equality; a text and a number are a mistake, not merely different."""
+    """Elementwise equality; comparing a text with a number is an error, not False."""
     kinds = {np.asarray(x).dtype.kind in "US" for x in (left, right)}
     if len(kinds) > 1:
         raise TypeError("text against number")
@@ -169,7 +172,7 @@ def _same(left: Any, right: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Truth values count as 0 and 1; texts are no numbers."""
+    """The value as a number: booleans become 0 and 1; a text is an error."""
     kind = np.asarray(value).dtype.kind
     if kind in "USM":
         raise TypeError("no number")
@@ -177,8 +180,8 @@ def _number(value: Any) -> Any:
 
 
 def column_values(schema: Schema, name: str) -> np.ndarray:
-    """The value behind each of a column's own codes (int64, float64, text, bool, datetime64); SchemaError
-    where a code stands for many."""
+    """The value of each code of a column, without null and overflow codes (int64, float64, text, bool or
+    datetime64); SchemaError if a code stands for several values."""
     column = schema.columns[name]
     if isinstance(column, Integer):
         return np.arange(column.min, column.max + 1, dtype=np.int64)

@@ -1,6 +1,6 @@
 """Schema documents from numbers of codes (mbi's domain.json), and where drafts from data come from.
 
-Everything here returns a plain document, as TOML would give it; `Schema.from_dict` makes the schema.
+Each function returns a plain document, as parsed from TOML; `Schema.from_dict` makes the schema of it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None) -> dict[str, Any]:
-    """For data already coded 0..n-1, a mapping of sizes or a file that holds one (mbi's domain.json).
-    Rows with nulls or codes outside are dropped."""
+    """The document for data that is already coded 0..n-1. `domain`: the number of codes n by column, or the
+    path of a JSON file with such a mapping (mbi's domain.json). Rows with nulls or codes outside 0..n-1 are
+    dropped."""
     name, origin = "", "numbers of codes"
     if isinstance(domain, str | Path):
         name, origin = Path(domain).stem, f"numbers of codes in {Path(domain).name}"

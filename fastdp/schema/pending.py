@@ -1,8 +1,8 @@
-"""Columns whose values or bounds nobody wrote down: `domain = "private"`.
+"""Columns whose values or bounds are not in the schema: `domain = "private"`.
 
-A schema with such columns says what is asked for. It has no codes yet: `Schema.domain` is an error, nothing
-can be read by it, and `Schema.finished` gives the schema in which the column is an ordinary one, with values,
-edges or bounds that a run found privately (docs/domains.md).
+Such a column has no codes yet: `Schema.domain` raises an error, and no source can be read with the schema. A
+run finds values, edges or bounds with differential privacy, and `Schema.finished` returns the schema in which
+the column is an ordinary one (docs/domains.md).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "note")
 
 @dataclass(frozen=True, kw_only=True)
 class Pending(Column):
-    """A column to be finished. `wanted`: its kind; `low`, `high`: public bounds, in days or seconds of times;
-    `stated`: what the document says of it."""
+    """A column with a private domain. `wanted`: the kind of the finished column; `low`, `high`: public bounds
+    (for dates and times in days or seconds since 1970); `stated`: the options in its document."""
 
     kind: ClassVar[str] = "pending"
     wanted: str
@@ -88,17 +88,17 @@ class Pending(Column):
 
     @property
     def keyed(self) -> bool:
-        """Whether a list of values is to be found; else bounds and edges are."""
+        """Whether the run has to find a list of values; otherwise it finds bounds and edges."""
         return self.wanted in ("categorical", "string")
 
     @property
     def day(self) -> int:
-        """A day in the unit of its edges."""
+        """The length of a day in the unit of the column's edges (days or seconds)."""
         return 1 if dtypes.family(self.dtype) == "date" else 86_400
 
     @property
     def whole(self) -> bool:
-        """Whether its values are whole numbers by declaration."""
+        """Whether the document declares that the column's values are whole numbers."""
         return self.wanted == "integer" or self.stated.get("whole") is True
 
     @property
@@ -111,15 +111,16 @@ class Pending(Column):
     def to_plain(self) -> dict[str, Any]:
         return {**self.stated, "dtype": self.dtype, "domain": PRIVATE}
 
-    def _finished(self, kind: str, null: Any, overflow: Any, **found: Any) -> dict[str, Any]:
+    def _finished(self, kind: str, null: Any, overflow: Any, **domain: Any) -> dict[str, Any]:
         common = {k: v for k, v in self.stated.items() if k in COMMON and k not in ("kind", "dtype")}
         own = {k: v for k, v in self.stated.items() if k in KEPT[self.wanted]}
         policies = {"null": null, "overflow": overflow}
-        return {"kind": kind, "dtype": self.dtype, **policies, **common, **own, **found}
+        return {"kind": kind, "dtype": self.dtype, **policies, **common, **own, **domain}
 
     def with_values(self, values: Sequence[int | str]) -> dict[str, Any]:
-        """The finished column's document: these values, and one that all others count as; of whole numbers
-        others overflow, unless there are none."""
+        """The document of the finished column with these values. For texts, one further value stands for all
+        other texts, unless the document states an overflow policy; other whole numbers get the overflow code,
+        unless the list is empty."""
         text = dtypes.family(self.dtype) == "string"
         rest: int | str = self.stated.get("other") or (OTHER if text else 0)
         if "overflow" in self.stated or (values and not text):
@@ -130,8 +131,9 @@ class Pending(Column):
         return {k: v for k, v in entry.items() if k != "other"}
 
     def with_edges(self, edges: Sequence[float], nulls: bool, digits: int | None = None) -> dict[str, Any]:
-        """The finished column's document: bins, whole numbers or a span of time. `nulls`: whether enough were
-        seen for a code of their own; `digits`: after the point, of floats, where that was found too."""
+        """The document of the finished column: bins, a range of whole numbers, or a span of time. `nulls`:
+        whether the run saw enough nulls for a null code (else rows with a null are dropped); `digits`: number
+        of decimals of floats, if the run found it."""
         null = "code" if nulls else "drop"
         if self.wanted == "timestamp":
             return self._with_span(edges, null)
@@ -158,7 +160,8 @@ class Pending(Column):
         return self._finished("timestamp", null, "drop", parts=parts, **span)
 
     def stand_in(self) -> dict[str, Any]:
-        """A finished form of likely size, by which a run is planned before anything is found."""
+        """A document of the finished column with a likely number of codes, for planning a run before the
+        domain is found."""
         if self.keyed:
             text = dtypes.family(self.dtype) == "string"
             return self.with_values([str(i) if text else i for i in range(EXPECTED_VALUES)])

@@ -1,4 +1,4 @@
-"""How many digits after the point numbers are written with, as codes: a column that only ever is counted."""
+"""A column whose codes are the number of decimals of a float. It is only counted, never written."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ MOST_PLACES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Places(Column):
-    """Code d: the number is the float nearest to one with d digits after the point, and to none with fewer;
-    the last code: to none up to MOST_PLACES. What is no finite number is null."""
+    """Code d (0..MOST_PLACES): d is the smallest number of decimals such that the float is nearest to a
+    decimal number with d decimals. The last code: more than MOST_PLACES decimals. Values that are not finite
+    are null."""
 
     kind: ClassVar[str] = "places"
     null_places: ClassVar[int] = MOST_PLACES + 2
@@ -38,7 +39,7 @@ class Places(Column):
 
 
 def places(values: np.ndarray) -> np.ndarray:
-    """Codes of floats (float32 or float64), each by itself; `Places.null_places` for what is not finite."""
+    """uint8 code of each float (float32 or float64); `Places.null_places` for values that are not finite."""
     out = np.full(len(values), MOST_PLACES + 1, np.uint8)
     with np.errstate(all="ignore"):
         for digits in range(MOST_PLACES, -1, -1):

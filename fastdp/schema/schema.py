@@ -1,4 +1,4 @@
-"""The public schema: which columns there are, what their codes mean, whose rows they are.
+"""The public schema: the columns of a table, what their codes mean, and which column holds the user ids.
 
 A schema is written by people (TOML or JSON, see docs/schema.md) or drafted from public data. It is never
 learnt from private data: everything in it may be released.
@@ -31,14 +31,14 @@ from .pending import Pending
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schema:
-    """Public description of a table; frozen. Equal where `digest()` is equal; the dialect, which says how
-    files are written and not what codes mean, does not count.
+    """Public description of a table; frozen. Two schemas are equal if their `digest()` is equal. The dialect
+    is not part of the digest, since it says how files are written and not what codes mean.
 
-    `fields` are the source columns by name, as in the file; `columns` the code columns they become
-    (a derived field has several), and `domain` their numbers of codes. `null_user` says what a null user
-    id means: `drop` the row, or `own`: each such row is a user of its own. `dialect` is that of text files.
-    `constraints` say which rows can occur (docs/constraints.md); `modelled` is the domain without those
-    columns that follow from others and are derived when rows are written.
+    `fields` are the source columns by name, in the order of the document; `columns` are the code columns that
+    they are encoded as (several for a derived field), and `domain` the numbers of codes of these. `null_user`
+    says what happens to a row whose user id is null: `drop` leaves it out, `own` makes it a separate user.
+    `dialect` is the dialect of text files. `constraints` say which rows can occur (docs/constraints.md);
+    `modelled` is the domain without the columns that are computed from others when rows are written.
     """
 
     fields: Mapping[str, Field]
@@ -89,14 +89,14 @@ class Schema:
 
     @cached_property
     def pending(self) -> dict[str, Pending]:
-        """The columns with `domain = "private"`: with any, the schema is one to be finished."""
+        """The columns with `domain = "private"`. While there are any, the schema has no domain."""
         return {name: item for name, item in self.fields.items() if isinstance(item, Pending)}
 
     def finished(
         self, entries: Mapping[str, Mapping[str, Any]], provenance: str = "", max_rows: int | None = None
     ) -> Schema:
-        """The schema with these documents in place of its private columns; max_rows: of a user, where that
-        was found too."""
+        """The schema with these documents in place of its private columns; max_rows: the bound on rows per
+        user, if the run found it too."""
         plain = self.to_plain()
         if max_rows is not None:
             plain["user"] = {**plain["user"], "max_rows": max_rows}
@@ -106,17 +106,19 @@ class Schema:
         return Schema.from_dict(plain)
 
     def stand_in(self) -> Schema:
-        """The schema as it may come out, by sizes alone: what a run with private domains is planned by."""
+        """The schema with private columns replaced by stand-ins of a likely number of codes. A run with
+        private domains is planned with it."""
         return self.finished({n: c.stand_in() for n, c in self.pending.items()}) if self.pending else self
 
     @cached_property
     def domain(self) -> Domain:
-        """Number of codes of every column, with null and overflow codes where the policy has them."""
+        """Number of codes of every column, including its null and overflow codes if it has them."""
         return Domain({name: column.size for name, column in self.columns.items()})
 
     @cached_property
     def modelled(self) -> Domain:
-        """The domain of a model: all columns but those that are derived from others when rows are written."""
+        """The domain of a model: all columns except those that are computed from others when rows are
+        written."""
         derived = public_knowledge.not_modelled(self)
         return Domain({name: size for name, size in self.domain.items() if name not in derived})
 
@@ -127,7 +129,7 @@ class Schema:
         return hash(self.digest())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and other processes get the document, without what encoding has cached here."""
+        """Pickling and copying pass on the document only, not what encoding has cached in this object."""
         return Schema.from_dict, (self.to_plain(),)
 
     def __repr__(self) -> str:
@@ -139,8 +141,8 @@ class Schema:
         return f"Schema({self.name!r}, {len(self.columns)} columns, {whose})"
 
     def select(self, names: Iterable[str]) -> Schema:
-        """The schema of these code columns only (the fields they come from), in the schema's order, with the
-        constraints that are about them alone."""
+        """The schema with only the fields of these code columns, in the schema's order, and with the
+        constraints that name no other columns."""
         wanted = set(self.domain.check(tuple(names)))
         owners = {getattr(self.columns[n], "of", None) or n for n in wanted}
         fields = {k: f for k, f in self.fields.items() if k in owners}
@@ -150,11 +152,12 @@ class Schema:
         return replace(self, fields=fields, outputs=outputs, constraints=tuple(held))
 
     def with_constraints(self, constraints: Iterable[Constraint | Mapping[str, Any]]) -> Schema:
-        """The same schema with these constraints, in place of any it has; each as in the file."""
+        """The same schema with these constraints in place of its own; a mapping has the keys of the
+        document."""
         return replace(self, constraints=public_knowledge.parse(list(constraints)))
 
     def with_dialect(self, dialect: Dialect | Mapping[str, Any] | None) -> Schema:
-        """The same schema with another dialect of text files; None: this one."""
+        """The same schema with another dialect of text files; None leaves the dialect unchanged."""
         return self if dialect is None else replace(self, dialect=Dialect.from_plain(dialect))
 
     def areas(self) -> list[str]:
@@ -162,7 +165,7 @@ class Schema:
         return [name for name, column in self.columns.items() if column.role == "area"]
 
     def describe(self) -> str:
-        """A table of the columns for people: name, kind, codes, source type, policies."""
+        """A readable table of the columns: name, kind, number of codes, source type, policies."""
         lines = [repr(self)]
         width = max(len(n) for n in self.columns)
         for name, c in self.columns.items():
@@ -199,7 +202,8 @@ class Schema:
         return plain
 
     def digest(self) -> str:
-        """SHA-256 (hex) of the canonical JSON without the dialect; the order of columns and notes count."""
+        """SHA-256 (hex) of the canonical JSON without the dialect; it depends on the order of columns and on
+        notes."""
         return self._digest
 
     @cached_property
@@ -214,7 +218,7 @@ class Schema:
     def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
         """The schema that a TOML or JSON document describes; SchemaError names column and field."""
         schema = cls(**document.parse(plain))
-        schema.columns  # noqa: B018  a name used twice is found here
+        schema.columns  # noqa: B018  raises if two columns have the same name
         return schema
 
     def _repr_html_(self) -> str:
@@ -223,7 +227,7 @@ class Schema:
 
     @classmethod
     def of(cls, source: Schema | str | os.PathLike[str]) -> Schema:
-        """A schema as it is, or loaded from a path or a built-in name."""
+        """A Schema unchanged, or one loaded from a path or by a built-in name."""
         if isinstance(source, Schema):
             return source
         if isinstance(source, str | os.PathLike):
@@ -252,7 +256,7 @@ class Schema:
 
     @classmethod
     def from_domain(cls, domain: Mapping[str, int] | str | Path, user: str | None = None) -> Schema:
-        """From numbers of codes, for data already coded 0..n-1; a mapping or mbi's domain.json."""
+        """For data that is already coded 0..n-1: from a mapping of columns to n, or mbi's domain.json."""
         return cls.from_dict(importers.from_domain(domain, user=user))
 
     @classmethod
@@ -266,9 +270,10 @@ class Schema:
     ) -> Schema:
         """From SDV's metadata: its object, a mapping or a .json file. See docs/porting.md.
 
-        table: which one, where there are several. user: the id column whose values are the people to protect;
-        default: the metadata's sequence key. columns: documents of columns that public knowledge says more
-        about than the metadata; the others' values and bounds are left to the run (`domain = "private"`).
+        table: the name of the table, if the metadata has several. user: the column of ids of the people to
+        protect; default: the metadata's sequence key. columns: documents of columns about which more is
+        public than the metadata says; the values and bounds of other columns are left to the run (`domain =
+        "private"`).
         """
         return cls.from_dict(sdv.from_sdv(metadata, table=table, user=user, columns=columns or {}))
 
@@ -289,8 +294,9 @@ class Schema:
         drop: Iterable[str] = (),
         dialect: Dialect | Mapping[str, Any] | None = None,
     ) -> Schema:
-        """A first schema from data, whose values end up in it: the `schema` of `fastdp.draft`, which says
-        more. Of private data every value and range must be replaced by public knowledge."""
+        """A first schema from data, which contains values of that data: the attribute `schema` of
+        `fastdp.draft`, which see. If the data is private, every value and range must be replaced by public
+        knowledge."""
         if importers.drafter is None:
             raise UsageError("drafts need the readers of tables: use fastdp.Schema, or fastdp.draft")
         return importers.drafter(source, user=user, bins=bins, drop=tuple(drop), dialect=dialect)
@@ -301,7 +307,7 @@ def _policy(policy: Any) -> str:
 
 
 def _json_safe(value: Any) -> Any:
-    """Infinities as text: JSON has none."""
+    """The value with infinities as text, since JSON has no infinities."""
     if isinstance(value, dict):
         return {k: _json_safe(v) for k, v in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 """Schema documents from SDV's metadata (single table, sequential, or one table of several).
 
-The metadata says what kind of values a column has and not which: lists and bounds are left to the run
-(`domain = "private"`), or to what the caller knows.
+The metadata gives the kind of a column's values, but no lists or bounds: these are found by the run
+(`domain = "private"`), or given by the caller.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _TIME_OF_DAY = ("%H", "%I", "%M", "%S", "%p", "%f", "%T", "%X", "%c")
 def from_sdv(
     metadata: Any, *, table: str | None, user: str | None, columns: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The document of one table. Ids and personal texts (names, addresses) get no column; the provenance
-    names them."""
+    """The document of one table. Ids and personal texts (names, addresses) are left out; `provenance` in the
+    document lists them."""
     plain, name = _one_table(_plain(metadata), table)
     listed = plain.get("columns")
     if not isinstance(listed, Mapping) or not listed:
@@ -83,7 +83,7 @@ def _one_table(plain: Mapping[str, Any], table: str | None) -> tuple[Mapping[str
 
 
 def _column(about: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The document of a column, None for what a synthetic table should not hold."""
+    """The document of a column; None if a synthetic table should not contain the column."""
     kind = about.get("sdtype")
     if kind == "boolean":
         return {"kind": "categorical", "dtype": "bool", "values": [False, True]}

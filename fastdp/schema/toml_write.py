@@ -1,7 +1,7 @@
-"""Writes a schema's document as TOML that people can read: lists in filled lines, one table a column.
+"""Writes a schema's document as readable TOML: several items of a list per line, one table per column.
 
-The libraries that write TOML put every item of a long list on a line of its own; a column of 500 values would
-be 500 lines.
+The libraries that write TOML put every item of a long list on a separate line; a column of 500 values would
+take 500 lines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _key(name: str) -> str:
 
 
 def quoted(value: str) -> str:
-    """A basic string: JSON's escapes are TOML's, but for DEL, which TOML wants escaped."""
+    """A TOML basic string. Its escapes are those of JSON, except that DEL must be escaped too."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -58,7 +58,7 @@ LEARNT_KEYS = {
     "numeric": ("edges", "min", "max"),
     "timestamp": ("min", "max"),
 }
-"""What of a column a draft takes from the data, by the column's kind."""
+"""By kind of column: the keys of its table that a draft takes from the data."""
 
 
 def document(
@@ -69,7 +69,8 @@ def document(
     before_columns: Sequence[str] = (),
 ) -> str:
     """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*], [outputs.*],
-    [[constraints]]. `head`, `before_columns`: comments; `learnt`: marks what a draft took from data."""
+    [[constraints]]. `head`, `before_columns`: comments; `learnt`: mark the keys that a draft took from
+    data."""
     out = [f"# {line}" for line in head]
     scalars = {k: v for k, v in plain.items() if not isinstance(v, Mapping) and k != "constraints"}
     out += [f"{_key(k)} = {_value(v)}" for k, v in scalars.items()]
@@ -90,5 +91,5 @@ def document(
 
 
 def _marked(line: str) -> list[str]:
-    """A line that was learnt from data; of several lines, the mark comes before them."""
+    """A line with the mark that it was learnt from data; if it has several lines, the mark precedes them."""
     return [f"{line}  # LEARNT"] if "\n" not in line else ["# LEARNT", line]

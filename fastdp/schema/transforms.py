@@ -1,7 +1,7 @@
-"""Named transforms of whole numbers: the table that a schema's `transform = "NAME"` is looked up in.
+"""Named transforms of whole numbers: the table in which `transform = "NAME"` of a schema is looked up.
 
-A transform is a pair of plain functions on arrays (`split`, `join`) and the sizes of its parts. `divmod` is
-general; those of particular data are in `builtin`.
+A transform is a pair of functions on arrays (`split`, `join`) and the numbers of codes of its parts. `divmod`
+is general; transforms for particular data sets are in `builtin`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NamedTransform(Protocol):
         """Number of codes of each part; SchemaError where the entry's options make no sense."""
 
     def split(self, field: Transform, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-        """(int64 codes by part, which values lie in the domain) of int64 values."""
+        """(int64 codes of each part, mask of the values that lie in the domain) of int64 values."""
 
     def join(
         self, field: Transform, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
@@ -38,7 +38,7 @@ class NamedTransform(Protocol):
 
 
 class Divmod:
-    """Quotient and remainder by `by`, of 0..max."""
+    """Values 0..max as two codes: quotient and remainder of division by `by`."""
 
     least_top = 0
 

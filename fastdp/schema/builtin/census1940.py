@@ -16,7 +16,8 @@ _VALUE_TOP, _VALUE_MISSING, _VALUE_LAST = 25_000, 9_999_998, 9_999_999
 
 
 def _wage_class(cents: np.ndarray) -> np.ndarray:
-    """The first of 100, 20, 50, 25, 10, 5, 2 that divides; 7 where none does."""
+    """Position (0..6) of the first number in (100, 20, 50, 25, 10, 5, 2) that divides the value; 7 if none
+    does."""
     out = np.full(len(cents), 7, dtype=np.int64)
     for code in reversed(range(len(_CLASS_STEPS))):
         out[cents % _CLASS_STEPS[code] == 0] = code
@@ -24,8 +25,9 @@ def _wage_class(cents: np.ndarray) -> np.ndarray:
 
 
 class Wage:
-    """A = hundreds under 5000, 50 from there on, 51 where missing. B = the value modulo 100, or with
-    `classes` its class of divisibility (8); from 5000 on B is 0. Code 50 is written as `top`."""
+    """A wage as two codes. A is wage // 100 for wages under 5000, 50 for wages of 5000 and more, 51 where the
+    wage is missing. B is wage % 100, or with `classes` the class of divisibility (0..7, see `_wage_class`);
+    for wages of 5000 and more B is 0. A = 50 is decoded as `top`."""
 
     least_top = _WAGE_TOP
 
@@ -57,7 +59,8 @@ class Wage:
 
 
 class HouseValue:
-    """Fives under 25000, 5000 above (written as `top`), 5001 and 5002 for the two missing codes."""
+    """A house value as one code: value // 5 under 25000, code 5000 for larger values (decoded as `top`), and
+    codes 5001 and 5002 for the two values that mean missing."""
 
     least_top = _VALUE_TOP
 

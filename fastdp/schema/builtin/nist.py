@@ -1,7 +1,7 @@
 """Schema documents from the files of the NIST challenges: 2018 (1940 census) and 2020-21 (DeID2, three
 sprints).
 
-Everything here returns a plain document, as TOML would give it; `Schema.from_dict` makes the schema.
+Each function returns a plain document, as parsed from TOML; `Schema.from_dict` makes the schema of it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..importers import read_json
 # The scorer of sprint 3 bins money and miles by 10 and seconds by 200, with open ends.
 _TAXI_STEP = {"fare": 10, "tips": 10, "trip_total": 10, "trip_miles": 10, "trip_seconds": 200}
 # Mean distance beyond the last edge, from the City of Chicago's public trips of March and April 2022
-# (for tips and miles, where those hold hardly any, the width of a bin).
+# (for tips and miles, which hardly ever lie beyond it in these trips, the width of a bin).
 _TAXI_TAIL = {"fare": 40, "tips": 10, "trip_total": 60, "trip_miles": 10, "trip_seconds": 1000}
-# The scorer of sprint 2, for the columns whose range its parameters leave open.
+# Bins of the scorer of sprint 2, for the columns whose range is not in its parameters.
 _INCOME = ["-inf", *range(0, 105_000, 5_000), "inf"]
 _WEIGHT = ["-inf", *range(0, 520, 20), "inf"]
 _ACS_EDGES = {
@@ -41,8 +41,9 @@ def open_bins(step: float, count: int) -> list[Any]:
 def from_deid2(path: str | Path) -> dict[str, Any]:
     """From a parameters.json of the DeID2 challenge, sprint 1, 2 or 3.
 
-    The bound on rows per user is `max_records_per_individual`. Columns get exactly the codes of the file:
-    a null or a value outside it counts as -1 (unknown) where the list has that, else the row is dropped.
+    The bound on rows per user is `max_records_per_individual`. A column has exactly the values that the file
+    lists: a null or a value outside the list counts as -1 (unknown) if the list has -1, else the row is
+    dropped.
     """
     plain = read_json(path)
     columns, runs = plain.get("schema"), plain.get("runs")
@@ -143,8 +144,8 @@ def from_census2018(
 ) -> dict[str, Any]:
     """From the specs of the 2018 challenge's 1940 census (a maximum per column) and its value lists.
 
-    A column without a list takes all whole numbers up to its maximum. INCWAGE becomes INCWAGE_A and
-    INCWAGE_B (`wage`: incwage-classes or incwage-mod), VALUEH its 5003 classes.
+    A column without a value list has all whole numbers from 0 to its maximum. INCWAGE becomes two columns,
+    INCWAGE_A and INCWAGE_B, by the transform `wage` (incwage-classes or incwage-mod); VALUEH has 5003 codes.
     """
     limits = read_json(specs)
     lists = {} if values is None else read_json(values)
