@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 LINES_NAMED = 20
 WORDS_KEPT = 1000
-"""Distinct unknown texts of a list that are compared with it after blanks and case are put aside."""
+"""Of one column, at most this many distinct unknown texts are compared with its list ignoring blanks and
+case."""
 WANTS = {
     "int": "whole numbers",
     "float": "numbers",

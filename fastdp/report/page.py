@@ -28,7 +28,7 @@ from .scores import by_group, normalise
 from .svg import big, text
 
 ReportData = dict[str, Any]
-"""Plain data of a page, fit for `json.dumps`; see `collect` for its keys."""
+"""Plain data of a page, which `json.dumps` accepts; see `collect` for its keys."""
 
 VERSION = 1
 

@@ -17,7 +17,7 @@ from .svg import num, percent, text
 
 DENSE_CELLS = 1 << 26
 SHOWN = 12
-"""Sets shown before the rest is folded."""
+"""Sets that are shown at once; the others are shown when the reader opens the list."""
 
 
 def collect(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Value = int | float | str | bool
 FOLLOW_CELLS = 1 << 17
-"""A column that follows from others is modelled only where it and they have at most so many combinations."""
+"""A column that follows from others is modelled only if it and they together have at most this many cells."""
 
 
 class Constraint(

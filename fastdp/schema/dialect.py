@@ -14,8 +14,8 @@ from typing import Any
 from ..errors import SchemaError
 
 WHOLE_ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
-"""Encodings in which the byte 0x0A need not end a line: such a file is transcoded as a whole, where that is
-declared."""
+"""Encodings in which the byte 0x0A need not end a line. A file is transcoded as a whole if its dialect
+declares one of them."""
 
 LINE_ENCODINGS = (
     *(
@@ -32,7 +32,7 @@ LINE_ENCODINGS = (
     ),
     *("shift_jisx0213", "euc_jp", "euc_jis_2004", "euc_jisx0213", "euc_kr", "johab"),
 )
-"""Encodings of several bytes in which 0x0A always ends a line: transcoded line by line."""
+"""Multi-byte encodings in which 0x0A always ends a line: files are transcoded line by line."""
 
 _MALFORMED = ("drop", "null")
 

@@ -53,5 +53,5 @@ def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None)
 
 
 drafter: Callable[..., Any] | None = None
-"""What drafts a schema from data. Reading data is the business of `fastdp.tables`, which puts its own here
-(`tables.drafting`); `fastdp.Schema` brings it along."""
+"""The function that drafts a schema from data. `schema` may not import `tables`, so `tables.drafting` assigns
+its function here when it is imported, which importing `fastdp.Schema` causes."""

@@ -17,17 +17,18 @@ from .columns import Column, fail
 
 PRIVATE = "private"
 BINS = 32
-"""Bins of a numeric column that does not say how many."""
+"""Number of bins of a numeric column whose document has no `bins`."""
 MOST_BINS = 1024
 MOST_KEYS_PER_USER = 1 << 10
 MOST_WHOLE = 1024
-"""Whole numbers between private bounds that become codes each, in a column of kind `integer`."""
+"""If the private bounds of an `integer` column contain at most this many numbers, each becomes a code."""
 EXPECTED_VALUES = 32
-"""Values that a plan assumes of a column whose values are unknown."""
+"""The number of values that a plan assumes for a column whose values are still to be found."""
 DAYS_LISTED = 370
-"""A span up to this many days is modelled by its days; a longer one by year, month and day of the week."""
+"""A span of fewer days than this is modelled by its dates, a longer one by year, month and day of the
+week."""
 OTHER = "(other)"
-"""What texts are written as that were not found."""
+"""The value that stands for all texts which are not in the list that the run found."""
 KEPT = {
     "categorical": ("other", "nan"),
     "string": ("other", "nan"),
@@ -35,7 +36,8 @@ KEPT = {
     "numeric": ("whole", "digits", "nan"),
     "timestamp": ("parts", "step", "week_start", "output"),
 }
-"""What a private column may say about its finished form, besides what every column may."""
+"""By kind: options of the finished column that the document of a private column may set, besides those of
+every column."""
 ASKED = {
     "categorical": ("keys_per_user",),
     "string": ("keys_per_user",),

@@ -10,7 +10,7 @@ import numpy as np
 from .columns import Column
 
 MOST_PLACES = 4
-"""Numbers with more digits after the point than this have one code together."""
+"""All numbers with more decimals than this share one code."""
 
 
 @dataclass(frozen=True, kw_only=True)

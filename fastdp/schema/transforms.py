@@ -22,7 +22,7 @@ class NamedTransform(Protocol):
     """`field` is the schema's entry: its name, `top`, `by` and `max`."""
 
     least_top: int
-    """The least value that may be written for a code that stands for all above."""
+    """The smallest value allowed for `top`, the decoded value of the code for all larger values."""
 
     def sizes(self, field: Transform) -> tuple[int, ...]:
         """Number of codes of each part; SchemaError where the entry's options make no sense."""

@@ -1,7 +1,7 @@
-"""Bounding what one user can contribute: integer weights, or at most k rows.
+"""Bounds the contribution of one user: by integer weights of rows, or by keeping at most k rows.
 
-Everything here is a function of one user's own rows and id value, so that adding or removing another user
-changes nothing. Weights are whole numbers of 1/SCALE rows.
+The weights and the kept rows of a user are a function of that user's rows and id value alone, so that adding
+or removing another user does not change them. Weights are integers in units of 1/SCALE rows.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ def check_clip(clip: int) -> int:
 def weights(rows_per_user: np.ndarray, clip: int) -> np.ndarray:
     """uint32 weight of each row of a user with R rows: min(SCALE, floor(clip * SCALE / R)).
 
-    R times that weight is at most clip * SCALE, exactly: the L1 sensitivity of every marginal to one user.
+    R times that weight is at most clip * SCALE, in exact integer arithmetic. This is the L1 sensitivity of
+    every marginal, in units of 1/SCALE rows, to adding or removing one user.
     """
     clip = check_clip(clip)
     rows = np.maximum(np.asarray(rows_per_user), 1)
     most = int(rows.max(initial=1))
     if most + 1 < rows.size:
-        # There are fewer distinct numbers of rows than users: one division for each, since divisions take
-        # most of the time.
+        # Divisions take most of the time, so they are done once per distinct number of rows, not per user.
         return weights(np.arange(most + 1), clip)[rows]
     return np.minimum(SCALE, (clip * SCALE) // rows.astype(np.int64)).astype(np.uint32)
 
 
 def user_weights(table: Table, clip: int | None) -> np.ndarray | None:
-    """uint32[users] row weights of each user; None where all rows weigh the same (no clip, or no user
-    column)."""
+    """uint32[users]: the weight of each row of a user; None if all rows have the same weight (no clip, or no
+    user column)."""
     if clip is None:
         return None
     check_clip(clip)
@@ -51,9 +51,9 @@ def user_weights(table: Table, clip: int | None) -> np.ndarray | None:
 
 
 def cap_rows(table: Table, k: int, threads: int | None = None) -> Table:
-    """The table with at most k rows of each user, chosen by a hash of id value, row content and its number
-    among the user's equal rows. The multiset of rows kept depends neither on their order nor on any other
-    user."""
+    """The table with at most k rows of each user. They are chosen by a hash of the id value, the content of
+    the row and, among equal rows of the user, their number. The multiset of kept rows depends neither on the
+    order of rows nor on other users."""
     from .._core import bound as core
     from .._util import threads as _threads
 

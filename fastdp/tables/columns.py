@@ -1,5 +1,5 @@
-"""The columns of a source as a schema that is to be finished: names and types, which are public, and nothing
-else. No row is read."""
+"""A schema with private domains from the columns of a source. It uses their names and types, which are
+public, and reads no row."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> Schema:
-    """Every column of the source with `domain = "private"`, of the kind that its type suggests; booleans,
-    whose values everybody knows, as they are. UsageError names a column whose type says too little."""
+    """The schema in which every column of the source has `domain = "private"` and the kind that its type
+    suggests; a boolean column is complete, since its values are public. UsageError names a column whose type
+    suggests no kind."""
     parts = sources.open_parts(source, dialect)
     first = parts[0]
     columns: dict[str, Any] = {}
@@ -48,7 +49,8 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
 
 
 def _untyped(source: Any) -> set[str]:
-    """Columns of a pandas frame whose type is that of whatever objects they hold: they are read as texts."""
+    """Columns of a pandas frame with dtype `object`. Their Arrow type would depend on the values, so they are
+    read as texts."""
     if type(source).__module__.split(".")[0] != "pandas":
         return set()
     return {str(name) for name, kind in zip(source.columns, source.dtypes, strict=True) if kind.kind == "O"}

@@ -1,8 +1,8 @@
-"""A first schema from data, to be edited by hand: what each column looks like, whose rows they may be, and
-which lines were learnt from the data.
+"""Drafts a first schema from data, to be edited by hand: a guess of each column's kind, of the columns that
+may hold user ids, and marks on the lines that were learnt from the data.
 
-A schema is public. What is drafted from private data is not: every line marked `LEARNT` (lists, ranges, bins)
-tells of rows, and is to be replaced by what everyone may know before anything is released.
+A schema must be public. A draft from private data is not private: every line marked `LEARNT` (lists, ranges,
+bins) depends on the rows, and must be replaced by public knowledge before anything is released.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from ..schema.dialect import Dialect
 
 MOST_VALUES = 1000
-"""Distinct values of the longest list that is drafted; a text column with more is taken for a name of
-something, unless each of its values occurs often."""
+"""The longest list of values that is drafted. A text column with more distinct values is taken for an
+identifier or free text, unless its values occur often on average."""
 OFTEN = 20
 RANGE = 1000
-"""Whole numbers within a range of so many are drafted as that range."""
+"""A column of whole numbers whose range contains at most this many numbers is drafted as that range."""
 FEW = 50
-"""Whole numbers of at most so many distinct values over a wider range are drafted as a list."""
+"""A column of whole numbers with a wider range, but at most this many distinct values, is drafted as a
+list."""
 MANY_DATES = 60
 _ID = re.compile(
     r"(^|[_\s.-])(id|ids|key|uuid|guid|hash|token|nr|no|num|number|ssn|email|phone|name)$|[a-z]I[dD]$", re.I
@@ -45,8 +46,8 @@ _WHO = re.compile(
 
 @dataclass(frozen=True)
 class Candidate:
-    """A column that may say whose row it is: its distinct values, and rows of one value (99 % have at most
-    so many)."""
+    """A column that may hold user ids: `values` is its number of distinct values, `rows` the number of rows,
+    and 99 % of the values occur in at most `usual` rows."""
 
     name: str
     values: int
@@ -60,7 +61,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Draft:
-    """A drafted schema; `save` writes it with marks on what was learnt, `notes` say what else to do."""
+    """A drafted schema; `save` writes it with marks on the lines that were learnt from the data, `notes` list
+    what else the user has to do."""
 
     schema: Schema
     notes: tuple[str, ...] = ()
@@ -107,24 +109,24 @@ def draft(
     drop: Sequence[str] = (),
     dialect: Dialect | Mapping[str, Any] | None = None,
 ) -> Draft:
-    """A first schema for data, to be edited by hand: its values and ranges end up in it.
+    """Drafts a first schema for data, to be edited by hand. It contains values and ranges of the data.
 
-    Texts of few values and booleans become lists; whole numbers a range, a list or about `bins` round bins
-    with open ends; other numbers bins, with digits after the point where all have few; dates and times their
-    parts. Columns that name something (identifiers, free text) are left out.
+    Texts with few distinct values and booleans become lists; whole numbers become a range, a list or about
+    `bins` bins with round edges and open ends; other numbers become bins, with `digits` if all values have
+    few decimals; dates and times become their parts. Identifiers and free text are left out.
 
     Parameters
     ----------
     source : any source that `fastdp.read` takes
         Public data; or private data, where every line marked LEARNT is replaced before anything is released.
     user : str, optional
-        The column that says whose row it is.
+        The column of user ids.
     bins : int
         About how many bins numeric columns get.
     drop : sequence of str
         Columns to leave out.
     dialect : Dialect or mapping, optional
-        Of text files; it goes into the schema.
+        The dialect of text files; it becomes part of the schema.
     """
     table = read_whole(source, dialect)
     names = table.column_names
@@ -184,7 +186,7 @@ def _finished(
 
 
 class _Look:
-    """One column, and what it looks like."""
+    """One column of the data, and what its values suggest for the schema."""
 
     def __init__(self, name: str, column: pa.ChunkedArray, bins: int):
         import polars as pl
@@ -227,7 +229,7 @@ class _Look:
             self._check_words()
 
     def _why(self) -> str:
-        """Why the column is taken for a name of something, or ""."""
+        """Why the column is taken for an identifier or free text; "" if it is not."""
         rows = len(self.values)
         if rows < 50 or self.family not in ("string", "int") or self.category:
             return ""
@@ -286,7 +288,7 @@ class _Look:
         return _bins(self.values.cast(pl.Float64), self.family == "int", self.bins) | self._digits()
 
     def _digits(self) -> dict[str, Any]:
-        """Digits after the point, where all values have at most four."""
+        """The option `digits` (number of decimals) if all values have at most four decimals, else nothing."""
         if self.family == "decimal":
             return {"digits": dtypes.decimal_scale(self.dtype or "")}
         if self.family != "float":
@@ -320,7 +322,7 @@ def _plain(value: Any) -> Any:
 
 
 def _bins(values: Any, whole: bool, bins: int) -> dict[str, Any]:
-    """About `bins` round bins over the middle 98 % of the values, with open ends."""
+    """About `bins` bins with round edges over the middle 98 % of the values, and open ends."""
     low, high = float(values.min()), float(values.max())
     inner = [float(values.quantile(q, "linear")) for q in (0.01, 0.99)]
     step = _round_step((inner[1] - inner[0]) / bins)
@@ -339,7 +341,8 @@ def _bins(values: Any, whole: bool, bins: int) -> dict[str, Any]:
 
 
 def _round_step(step: float) -> float:
-    """The nearest of 1, 2, 5 times a power of ten, from above; 1 for a constant column."""
+    """The smallest number of the form 1, 2 or 5 times a power of ten that is at least `step`; 1 for a
+    constant column."""
     if step <= 0:
         return 1
     power = 10.0 ** math.floor(math.log10(step))

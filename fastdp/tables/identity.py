@@ -1,5 +1,4 @@
-"""Whether two sources are, or hold, the same rows: the same files (by device and inode), or frames that share
-memory."""
+"""Whether two sources share rows: the same files (by device and inode), or frames that share memory."""
 
 from __future__ import annotations
 
@@ -14,10 +13,11 @@ from . import sources
 
 
 def overlap(one: Any, other: Any) -> bool:
-    """Whether a file is part of both sources (also through a folder, a glob, a link), or rows in memory are.
+    """Whether both sources contain the same file (also through a folder, a glob or a link) or the same rows
+    in memory.
 
-    Looks at names and addresses, never at values: a copy is not recognised, nor what a query (a LazyFrame, a
-    relation) will read.
+    Compares files and memory addresses, never values: it does not recognise a copy, nor the rows that a query
+    (a LazyFrame, a relation) will read.
     """
     if one is other:
         return True
@@ -34,7 +34,7 @@ def _files(source: Any) -> set[tuple[int, int]]:
     if isinstance(source, str | os.PathLike):
         try:
             names = [path for path, _ in sources.files(os.fspath(source))]
-        except DataError:  # no such file: opening it will raise the error
+        except DataError:  # there is no such file: opening the source will raise this error again
             return set()
     elif type(source).__module__.startswith("pyarrow") and isinstance(getattr(source, "files", None), list):
         names = source.files
@@ -49,7 +49,7 @@ def _files(source: Any) -> set[tuple[int, int]]:
 
 
 def _rows(source: Any) -> Iterator[tuple[int, int]]:
-    """[start, end) in memory of the values that the rows of a frame occupy, column by column."""
+    """Address ranges [start, end) in memory of the values of a frame's rows, column by column."""
     import pyarrow as pa
 
     module = type(source).__module__.split(".")[0]
@@ -73,8 +73,8 @@ def _rows(source: Any) -> Iterator[tuple[int, int]]:
 
 
 def _column(column: Any) -> Iterator[tuple[int, int]]:
-    """The same of one column: an Arrow array, a series of Polars or pandas, a numpy array; nothing for
-    anything else."""
+    """Address ranges of one column: an Arrow array, a series of Polars or pandas, or a numpy array; none for
+    any other object."""
     import pyarrow as pa
 
     module = type(column).__module__.split(".")[0]
@@ -97,7 +97,7 @@ def _column(column: Any) -> Iterator[tuple[int, int]]:
 
 
 def _plain(held: Any) -> np.ndarray | None:
-    """The numpy array behind a column of pandas, where there is one."""
+    """The numpy array that stores a pandas column, or None."""
     inner = getattr(held, "_ndarray", getattr(held, "_data", None))
     return inner if isinstance(inner, np.ndarray) else None
 

@@ -1,8 +1,8 @@
-"""Reading: units of Arrow batches are encoded by threads and joined, in order, into a `Table`.
+"""Reads sources: threads encode units of Arrow batches, which are joined in order into a `Table`.
 
-At most `threads + 2` units are in flight. Codes stay in memory up to SPOOL_ROWS rows; beyond that (or with
-`spool=`) they go to unnamed temporary files, mapped into memory when all is read: the kernel then decides
-what is resident.
+At most `threads + 2` units are in memory at once. Codes stay in memory up to SPOOL_ROWS rows; beyond that (or
+with `spool=`) they are written to unnamed temporary files, which are mapped into memory after reading, so
+that the operating system decides which pages stay in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ SPOOL_ROWS = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """One encoded batch: codes and prepared user ids of the rows that stay, and how many were dropped."""
+    """One encoded batch: codes and prepared user ids of the rows that are kept, and the number of dropped
+    rows."""
 
     codes: dict[str, np.ndarray]
     user: Prepared | None
@@ -49,7 +50,7 @@ class Encoded:
 
 
 class _Column:
-    """A column that grows: chunks in memory; after `spill`, one file."""
+    """A growing column of codes: a list of chunks in memory or, after `spill`, one file."""
 
     def __init__(self, dtype: np.dtype):
         self.dtype = dtype
@@ -105,12 +106,12 @@ def read(
     schema : Schema, path or built-in name
         What the codes mean; public.
     public : bool
-        The rows may be shown: errors tell of them, and choices may be made from them.
+        True if the rows are public: then error texts may quote them, and choices may be made from them.
     columns : sequence of str, optional
-        Only these of the schema's columns.
+        Read only these columns of the schema.
     dialect : Dialect or mapping, optional
-        Of text files, in place of the schema's. Every line of a text file is read by itself; one that does
-        not parse has the wrong shape and changes no other.
+        The dialect of text files, in place of the schema's. Every line of a text file is read independently;
+        a line that cannot be parsed is malformed and does not affect other lines.
     spool : path, optional
         A folder for memory-mapped code columns; None keeps codes in memory up to `SPOOL_ROWS` rows and uses
         the system's temporary folder (TMPDIR) beyond. Spooled files have no name once open on POSIX, or are
@@ -118,7 +119,7 @@ def read(
     threads : int, optional
         None: all cores the process may use.
     progress : callable, optional
-        Called as progress(rows_read_so_far); it sees private numbers, so it is for the data's owner.
+        Called as progress(rows_read_so_far). This number is private, so only the data's owner may see it.
 
     Returns
     -------
@@ -132,7 +133,8 @@ def read(
 
 
 def guarded(call: Callable[[], Any]) -> Any:
-    """Runs code that reads private rows, whose errors must not tell of them."""
+    """Calls a function that reads private rows; texts of its errors are replaced if they could contain
+    rows."""
     return redact_errors(
         call,
         "not enough memory for the private data",
@@ -164,7 +166,7 @@ def read_parts(
     threads: int | None = None,
     progress: Any = None,
 ) -> Table:
-    """`read` of parts that are open. Errors can tell of rows: see `guarded`."""
+    """`read` of opened parts. Error texts may contain private values, so the caller must use `guarded`."""
     wanted = checked_columns(parts, schema)
     users = None if schema.user is None else UserIndex(schema.user)
     gathering = Gathering(schema, users, spool)
@@ -176,7 +178,7 @@ def read_parts(
 
 
 class Gathering:
-    """Encoded batches joined into a table, users numbered in the order in which they come."""
+    """Joins encoded batches into a table; users are numbered in the order of their first row."""
 
     def __init__(self, schema: Schema, users: UserIndex | None, spool: Any = None):
         self.schema, self.users = schema, users
@@ -218,8 +220,8 @@ class Gathering:
 
 
 def checked_columns(parts: Sequence[Part], schema: Schema) -> list[str]:
-    """Names of the columns to read, the user's last; DataError where a part has not got them in a type that
-    can be read."""
+    """Names of the columns to read, the user column last; DataError if a part lacks one of them or has it in
+    a type that cannot be read."""
     from ..codec import encode
 
     needed = list(dict.fromkeys(encode.source_columns(schema)))
@@ -230,7 +232,7 @@ def checked_columns(parts: Sequence[Part], schema: Schema) -> list[str]:
 
 
 def _check_part(part: Part, schema: Schema, wanted: Sequence[str]) -> None:
-    """Names and types, before any row is read; all that is wrong with them at once."""
+    """Checks names and types of a part's columns before any row is read; one error lists all problems."""
     import pyarrow as pa
 
     from ..codec import encode
@@ -269,7 +271,7 @@ def encoded(
     users: UserIndex | None,
     threads: int,
 ) -> Iterator[Encoded]:
-    """Encoded batches in the order of the source, whatever thread made them."""
+    """Encoded batches in the order of the source, for any number of threads."""
     types = source_types(schema)
 
     def work(part: Part, unit: Unit) -> list[Encoded]:
@@ -284,7 +286,8 @@ def encoded(
 
 
 def in_order(jobs: Iterator[Callable[[], list[Made]]], threads: int) -> Iterator[Made]:
-    """What the jobs make, in their order, by threads; at most `threads + 2` are in flight."""
+    """Runs the jobs in threads and yields their results in the order of the jobs; at most `threads + 2` jobs
+    are started and not yet consumed."""
     if threads == 1:
         for job in jobs:
             yield from job()
@@ -347,7 +350,8 @@ def _encode(
 def column_of(
     batch: pa.RecordBatch, name: str, part: Part, schema: Schema, types: Mapping[str, str]
 ) -> pa.Array:
-    """A column's values, text parsed by the schema's type of it (`types`: of `source_types`)."""
+    """The values of a column; text is parsed by the column's type in the schema (`types` is the result of
+    `source_types`)."""
     array = batch.column(name)
     if not part.is_text(name):
         return array
@@ -357,7 +361,8 @@ def column_of(
 
 
 def plain_ids(ids: pa.Array) -> pa.Array:
-    """Ids without an extension type; as a dictionary only where that is of text without nulls."""
+    """Ids without an extension type. A dictionary array stays one only if its values are texts without
+    null."""
     import pyarrow as pa
 
     if isinstance(ids, pa.ExtensionArray):
@@ -367,7 +372,7 @@ def plain_ids(ids: pa.Array) -> pa.Array:
         text = pa.types.is_string(value) or pa.types.is_large_string(value)
         if not text or ids.dictionary.null_count:
             ids = ids.dictionary_decode()
-    # Arrow cannot filter views.
+    # Arrow cannot filter arrays of view types.
     if pa.types.is_string_view(ids.type):
         ids = ids.cast(pa.large_string())
     elif pa.types.is_binary_view(ids.type):
@@ -376,7 +381,7 @@ def plain_ids(ids: pa.Array) -> pa.Array:
 
 
 def with_id(ids: pa.Array) -> np.ndarray | None:
-    """Which ids are neither null nor NaN; None: all of them."""
+    """Mask of the ids that are neither null nor NaN; None if all ids are such."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

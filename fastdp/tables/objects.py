@@ -1,4 +1,5 @@
-"""Frames, streams and relations as parts: Arrow, Polars, pandas, DuckDB, what has `__arrow_c_stream__`."""
+"""Frames, streams and relations as parts: Arrow, Polars, pandas, DuckDB, any object with
+`__arrow_c_stream__`."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def open_object(source: Any) -> Part:
-    """The part of an object that is no path. What Arrow holds is checked for offsets that lead out of its
-    buffers, batch by batch: it may come from a file or from another process."""
+    """The part of an object that is not a path. Each Arrow batch is checked for offsets outside its buffers,
+    since it may come from a file or from another process."""
     import pyarrow as pa
 
     module = type(source).__module__.split(".")[0]
@@ -70,7 +71,7 @@ def open_object(source: Any) -> Part:
         try:
             reader = pa.RecordBatchReader.from_stream(source)
         except AssertionError:
-            # PySpark 4.3 cannot make a stream of times with a zone; as a table it can.
+            # PySpark 4.3 cannot stream timestamps with a zone, but it can return them as a table.
             if module != "pyspark":
                 raise
             return of_table(source.toArrow())
@@ -87,7 +88,7 @@ def open_object(source: Any) -> Part:
 
 
 def read_once(source: Any) -> bool:
-    """Whether an object may give its rows only once: a stream, or a list with one in it."""
+    """Whether an object can possibly be read only once: a stream, or a list that contains one."""
     import pyarrow as pa
 
     if isinstance(source, list | tuple):
@@ -158,7 +159,7 @@ def _from_polars(piece: Any) -> list[pa.RecordBatch]:
 
 
 def _lazy(frame: Any, where: str) -> Part:
-    """A polars LazyFrame, run by its streaming engine with the projection pushed down."""
+    """The part of a polars LazyFrame, run by its streaming engine; only the needed columns are computed."""
     import polars as pl
     import pyarrow as pa
 
@@ -180,10 +181,10 @@ def _lazy(frame: Any, where: str) -> Part:
 
 
 def _stream(frame: Any) -> Iterator[Any]:
-    """The rows of a LazyFrame in order, a few batches ahead.
+    """The rows of a LazyFrame in order; the engine runs a few batches ahead of the consumer.
 
-    By `sink_batches`, which raises if a thread of the engine panics; `collect_batches` would end as if there
-    were no more rows, so that one bad row would remove others.
+    Uses `sink_batches`, which raises if a thread of the engine panics. `collect_batches` would end without an
+    error, so that one bad row would remove other rows.
     """
     waiting: queue.Queue[Any] = queue.Queue(2)
     stopped = threading.Event()
@@ -217,7 +218,8 @@ def _stream(frame: Any) -> Iterator[Any]:
 
 
 def of_duckdb(relation: Any, where: str) -> Part:
-    """A DuckDB relation; names and types from an empty result, only the columns needed are computed."""
+    """The part of a DuckDB relation. Names and types come from an empty result; only the needed columns are
+    computed."""
     names = list(relation.columns)
     quoted = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names]
     schema = relation.limit(0).to_arrow_table().schema

@@ -1,5 +1,5 @@
-"""What a source consists of: parts (a file, a frame, a stream), each of units that threads turn into record
-batches."""
+"""A source consists of parts (a file, a frame or a stream), and a part of units; a unit is a function that a
+thread calls to get record batches."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 1 << 17
-"""Rows of one record batch; rows in flight are at most this times (threads + 2), and one row group of
-Parquet, or one block of text, per thread."""
+"""Rows of one record batch. In memory at once are at most (threads + 2) times this many rows, and one row
+group of Parquet, or one block of text, per thread."""
 
 Unit = Callable[[], Iterable["pa.RecordBatch"]]
 
 
 class Tally:
-    """How many lines of the wrong shape were read: PRIVATE, for the data's owner only. Threads may add at
-    once."""
+    """The number of malformed lines that were read: PRIVATE, for the data's owner only. Several threads may
+    add at the same time."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -35,9 +35,9 @@ class Tally:
 class Part:
     """One file, or one frame or stream: where it is (for errors), its Arrow schema, and its rows.
 
-    text: columns whose values are text as written in a file or a folder's name, to be parsed by the schema's
-    types. any_name: every name can be asked for and is text; it is null in rows that do not have it (JSON
-    lines). hint: what may be wrong where its columns are not those expected, for errors.
+    text: columns whose values are text from a file or from the name of a folder, to be parsed by the schema's
+    types. any_name: a column of any name can be read, as text; it is null in rows that do not have it (JSON
+    lines). hint: added to the error if columns are missing; says what may be the reason.
     """
 
     where: str
@@ -64,15 +64,15 @@ def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """`cut`, of a batch whose buffers somebody else filled: ArrowInvalid where offsets or indices lead out of
-    them. Text need not be UTF-8: decoding deals with each such value by itself."""
+    """`cut` of a batch from an untrusted producer: ArrowInvalid if offsets or indices point outside its
+    buffers. Text need not be UTF-8: decoding handles each such value separately."""
     for column in batch.columns:
         _as_bytes(column).validate(full=True)
     yield from cut(batch)
 
 
 def _as_bytes(array: pa.Array) -> pa.Array:
-    """The same buffers, text as binary."""
+    """The array on the same buffers, with text types replaced by binary types."""
     import pyarrow as pa
 
     if isinstance(array, pa.ExtensionArray):

@@ -1,8 +1,7 @@
-"""Sources: anything with rows, as parts whose units become Arrow record batches with only the columns asked
-for.
+"""Opens sources as parts, whose units give Arrow record batches with only the requested columns.
 
-Opening a source looks at names and types only, so that what is wrong with them is said before any work. Texts
-of Arrow's own errors can quote rows, so they are never passed on.
+Opening a source reads names and types only, so that errors in them are raised before any row is read. The
+texts of Arrow's errors can quote rows, so they are never passed on.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def open_parts(source: Any, dialect: Dialect | None = None) -> list[Part]:
-    """The parts of a source in a fixed order (files by name). DataError where one cannot be opened. dialect:
-    of text files."""
+    """The parts of a source in a fixed order (files by name). DataError if one cannot be opened. dialect: the
+    dialect of text files."""
     dialect = Dialect() if dialect is None else dialect
     if isinstance(source, str | os.PathLike):
         return [_open_file(path, partition, dialect) for path, partition in files(os.fspath(source))]
@@ -109,7 +108,8 @@ def _broken(where: str, error: BaseException) -> DataError:
 
 
 def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; an error while reading them becomes a DataError that names the source, no row."""
+    """Yields the batches; an error while reading them becomes a DataError that names the source but no
+    row."""
     import pyarrow as pa
 
     try:
@@ -125,7 +125,7 @@ def _parquet(path: str) -> Part:
         schema, groups = file.schema_arrow, file.num_row_groups
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
-        # Ids that are strings come as dictionaries: each distinct one is hashed once per batch.
+        # String ids are read as dictionary arrays, so that each distinct id is hashed once per batch.
         encoded = [user] if user in columns and _is_text(schema.field(user).type) else None
 
         def group(number: int) -> Iterator[pa.RecordBatch]:
@@ -177,7 +177,7 @@ def _ipc(path: str) -> Part:
 
 
 def _with_partition(part: Part, partition: dict[str, str]) -> Part:
-    """Adds the constants of the Hive folders as columns of text."""
+    """The part with the values in the names of its Hive folders as constant columns of text."""
     import pyarrow as pa
 
     extra = {k: v for k, v in partition.items() if k not in part.schema.names}

@@ -1,11 +1,12 @@
-"""Rows dealt to partitions that hold whole users.
+"""Deals rows to partitions, so that all rows of a user are in one partition.
 
-The partition of a row is a function of its user's id value (the hash of `userids`: of the canonical bytes,
-no collation), so that all rows of a user meet in one partition wherever they stand in the source. A row
-without an id is a user of its own (or is dropped, where the schema says so, by the code that encodes), and so
-is every row where the schema has no user column: those go by blocks of rows.
+The partition of a row is a function of its user's id value (the hash in `userids` of the canonical bytes,
+without collation), and does not depend on where the row is in the source. A row without an id is a separate
+user (or, if the schema says so, is dropped when it is encoded), and so is every row if the schema has no user
+column: such rows are dealt in blocks of BLOCK_ROWS.
 
-Rows are dealt as they are in the source, only the columns needed; each partition encodes its own.
+Rows are dealt with their source values, not codes, and only the needed columns; each partition encodes its
+own rows.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 BLOCK_ROWS = 1 << 10
-"""Rows without a user go to one partition this many at a time."""
+"""Rows that have no user id are dealt to partitions in blocks of this many rows."""
 
 MAX_PARTITIONS = 512
 """Each partition has a file open while rows are dealt."""
@@ -40,7 +41,8 @@ MAX_PARTITIONS = 512
 
 @dataclass(frozen=True)
 class Stream:
-    """A file of rows of one partition (an Arrow stream), and which of its columns are text to be parsed."""
+    """A file with rows of one partition (an Arrow stream), and the names of its columns that are text to be
+    parsed."""
 
     path: str
     text: frozenset[str]
@@ -67,7 +69,7 @@ def by_user(hashes: np.ndarray, partitions: int) -> np.ndarray:
 
 
 def by_block(start: int, rows: int, partitions: int) -> np.ndarray:
-    """int64 partition of the rows start .. start + rows - 1 of those that are users of their own."""
+    """int64 partition of rows without a user id; start .. start + rows - 1 are their numbers."""
     return np.arange(start, start + rows, dtype=np.int64) // BLOCK_ROWS % partitions
 
 
@@ -80,8 +82,8 @@ def deal(
     threads: int | None = None,
     only: Collection[int] | None = None,
 ) -> Dealt:
-    """Writes the rows of any source of `read` to files in `folder`, those of partition p in `folder`/p; of
-    all partitions, or of those in `only`. In memory are `threads + 2` units of the source at a time."""
+    """Writes the rows of any source that `read` takes to files, those of partition p in `folder`/p, for all
+    partitions or only those in `only`. At most `threads + 2` units of the source are in memory at once."""
     partitions = check_partitions(partitions)
     return ingest.guarded(lambda: _deal(source, schema, Path(folder), partitions, threads, only))
 
@@ -113,8 +115,8 @@ def _deal(
     def jobs() -> Iterator[Callable[[], list[_Pieces]]]:
         number = 0
         for part in parts:
-            # The user column is not named here, so ids do not come as dictionaries: those would be written in
-            # full once per partition.
+            # The user column is not passed (None), so ids are not read as dictionary arrays: a dictionary
+            # would be written in full to every partition.
             for unit in sources.guarded(part.where, part.units(wanted, None)):
                 yield partial(cut_unit, number, part, unit)
                 number += 1
@@ -134,7 +136,7 @@ def _deal(
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Rows of one batch by partition. kind: of the user ids."""
+    """The rows of one batch by partition. text: columns that are text; kind: the kind of the user ids."""
 
     text: frozenset[str]
     kind: str | None
@@ -142,7 +144,8 @@ class _Pieces:
 
 
 def _partitions(users: UserIndex, ids: pa.Array, blocks: np.ndarray, count: int) -> tuple[str, np.ndarray]:
-    """(kind of the ids, partition of each row): by the user's hash, by `blocks` where there is no id."""
+    """(kind of the ids, int64 partition of each row): by the hash of the user's id, or `blocks` if the row
+    has no id."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(ids.type):
@@ -185,8 +188,8 @@ def _writable(array: pa.Array) -> pa.Array:
 
 
 class _Writers:
-    """One open file a partition; a new one where the columns' types change from one part of the source to
-    the next."""
+    """One open file per partition; a new file is begun when the types of columns change from one part of the
+    source to the next."""
 
     def __init__(self, folder: Path, partitions: int):
         self.folder = folder
@@ -236,7 +239,7 @@ def _part(stream: Stream) -> Part:
 
 
 def units_of(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[Unit]:
-    """Many small batches as units of about BATCH_ROWS rows."""
+    """Groups many small batches into units of about BATCH_ROWS rows."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -250,7 +253,7 @@ def units_of(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Itera
 
 
 def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Joins small pieces into larger ones, since encoding has a cost per batch."""
+    """Joins the batches into one, since encoding has a fixed cost per batch."""
     import pyarrow as pa
 
     for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():

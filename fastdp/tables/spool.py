@@ -1,6 +1,6 @@
 """A table's code columns in a folder of plain files, mapped into memory when they are needed.
 
-The folder is private: whoever makes it gives it mode 0700 and removes it. It appears whole or not at all.
+The folder holds private codes: its creator must give it mode 0700 and remove it. It is written atomically.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MANIFEST = "table.json"
 
 
 class SpoolLost(DataError):
-    """A spool is not there, or not whole; it can be made again from its source."""
+    """A spool folder is missing or incomplete; it can be made again from its source."""
 
 
 def save(table: Table, folder: str | os.PathLike[str]) -> str:
-    """Writes a table; returns the SHA-256 of its content (private). What stood at `folder` is replaced."""
+    """Writes a table to `folder`, replacing what is there; returns the SHA-256 of its content (private)."""
     folder = Path(folder)
     aside = folder.with_name(folder.name + ".part")
     shutil.rmtree(aside, ignore_errors=True)
@@ -59,7 +59,7 @@ def save(table: Table, folder: str | os.PathLike[str]) -> str:
 
 
 def load(folder: str | os.PathLike[str], schema: Schema) -> Table:
-    """The table, its columns mapped into memory. SpoolLost where a file is missing or of another length."""
+    """The saved table with memory-mapped columns. SpoolLost if a file is missing or has the wrong length."""
     folder = Path(folder)
     try:
         manifest = json.loads((folder / MANIFEST).read_text("utf-8"))

@@ -1,9 +1,9 @@
 """Queries as sources: the rows of a `select` on a connection of DuckDB, ADBC or any DB-API driver.
 
-Rows are streamed, a few batches in memory at a time. DuckDB and ADBC hand over Arrow with the database's
-types. A plain DB-API driver hands over Python objects, whose types may change from row to row: each is
-written as text and read by the schema's type of its column, as in a text file, so that what one row reads as
-never depends on another.
+Rows are streamed, a few batches in memory at a time. DuckDB and ADBC return Arrow data with the database's
+types. A plain DB-API driver returns Python objects, whose types may change from row to row: each object is
+written as text and parsed by its column's type in the schema, as in a text file, so that the values read from
+one row never depend on another row.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 URI = "FASTDP_SQL_URI"
-"""The environment's variable that names the database for the command line: it may hold a password."""
+"""The environment variable with the database's URI for the command line; the URI may contain a password."""
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Rows of a query; a source for `fastdp.read` and `fastdp.synthesize`. It runs when it is read."""
+    """The rows of a query; a source for `fastdp.read` and `fastdp.synthesize`, which run the query."""
 
     connection: Any = field(repr=False)
     query: str
@@ -42,16 +42,15 @@ def sql(connection: Any, query: str) -> Query:
     Parameters
     ----------
     connection : DuckDB, ADBC (`adbc_driver_...dbapi`) or DB-API connection, or a DB-API cursor
-        An open connection; it stays open and is used from the thread that reads. A cursor where the driver
-        keeps whole results of ordinary ones in memory: a server-side cursor streams.
+        An open connection; it stays open and is used from the thread that reads. Pass a server-side cursor,
+        which streams, if ordinary cursors of the driver load the whole result into memory.
     query : str
-        A `select`. Columns that the schema does not name are left out by DuckDB before they are computed, by
-        others after.
+        A `select`. Columns that are not in the schema are left out; DuckDB does not compute them, others do.
 
     Returns
     -------
     Query
-        It runs when it is read, and again when it is read again.
+        A source; the query runs each time the source is read.
     """
     if not isinstance(query, str) or not query.strip():
         raise UsageError("sql: the query is a text, such as 'select * from trips'")
@@ -69,7 +68,7 @@ def relation(source: Query) -> Any:
 
 
 def open_query(source: Query) -> Part:
-    """The query as a part; it is run to learn the names and types of its columns."""
+    """The query as a part. The query is run here, to get the names and types of its columns."""
     own = not hasattr(source.connection, "fetchmany")
     cursor = source.connection.cursor() if own else source.connection
     cursor.execute(source.query)
@@ -79,7 +78,7 @@ def open_query(source: Query) -> Part:
 
 
 def _arrow(cursor: Any, own: bool) -> Part:
-    """A cursor of ADBC."""
+    """The part of an ADBC cursor."""
     reader = cursor.fetch_record_batch()
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
@@ -95,8 +94,8 @@ def _arrow(cursor: Any, own: bool) -> Part:
 
 
 def _rows(cursor: Any, own: bool) -> Part:
-    """A cursor of any DB-API driver: all columns are text. Rows are fetched by the thread that asks for
-    units, which is the one that opened the connection; they become Arrow in any thread."""
+    """The part of a cursor of any DB-API driver; all columns are text. The thread that iterates over units
+    fetches the rows, which is the thread that opened the connection; any thread may convert them to Arrow."""
     import pyarrow as pa
 
     if cursor.description is None:
@@ -124,7 +123,7 @@ def _texts(rows: Sequence[Sequence[Any]], at: list[int], names: list[str]) -> It
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
-    """`text` of each value; where all are texts, or all whole numbers of 64 bits, by Arrow at once."""
+    """`text` of each value; if all are strings, or all integers of 64 bits, Arrow converts them at once."""
     import pyarrow as pa
 
     kinds = set(map(type, values)) - {type(None)}
@@ -158,9 +157,10 @@ def text(value: Any) -> bytes | None:
 
 
 def connect(uri: str | None = None) -> Any:
-    """A connection to the database that a URI (None: of the environment's FASTDP_SQL_URI) names:
-    `sqlite:///FILE` or `duckdb:///FILE` (a fourth slash: from the root), both opened for reading alone, or
-    `postgresql://...` by the package `adbc-driver-postgresql`. Error texts do not repeat the URI."""
+    """A connection to the database with this URI (None: the environment variable FASTDP_SQL_URI):
+    `sqlite:///FILE` or `duckdb:///FILE` (with a fourth slash for an absolute path), both opened read-only, or
+    `postgresql://...`, which needs the package `adbc-driver-postgresql`. Error texts do not contain the
+    URI."""
     uri = os.environ.get(URI) if uri is None else uri
     if not uri:
         raise UsageError(f"--sql: name the database in the environment, {URI}=sqlite:///trips.db for one")

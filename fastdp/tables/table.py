@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 MAX_ROWS = (1 << 42) - 1
-"""Up to this many rows no int64 sum of weights in units of 2^-20 rows can overflow, nor its distance to an
-estimate."""
+"""With at most this many rows, neither an int64 sum of weights in units of 2^-20 rows can overflow, nor the
+difference of such a sum from an estimate."""
 
 
 def code_dtype(size: int) -> np.dtype:
@@ -37,7 +37,7 @@ class Table:
 
     codes: 1-D contiguous arrays of u8/u16/u32 by name (may be memory-mapped);
     user: uint32 user number of each row (0..users-1), None where each row is its own user;
-    user_hash: uint64 hash of each user's id value, the key of all choices made within a user.
+    user_hash: uint64 hash of each user's id value; every choice among the rows of a user is keyed by it.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Table:
         user: np.ndarray | None = None,
         public: bool = False,
     ) -> Table:
-        """A table of arrays that are already coded 0..n-1, and any integer or string array of user ids.
+        """A table from arrays that are already coded 0..n-1, and any integer or string array of user ids.
 
-        Raises DataError where a column is missing, of another length or kind, or has a code outside its
-        domain.
+        Raises DataError if a column is missing, has another length or is not of integers, or has a code
+        outside its domain.
         """
         schema = as_schema(schema, user=None if user is None else "user")
         checked: dict[str, np.ndarray] = {}
@@ -120,8 +120,8 @@ class Table:
         return self.schema.domain
 
     def as_truth(self) -> Table:
-        """The same rows, declared public by the caller: everything computed from it may be shown, and none of
-        it is private."""
+        """The same rows, declared public by the caller: results computed from this table may be shown, and
+        have no privacy guarantee."""
         twin = self._with(self.codes, self.rows, self.user, public=True)
         twin._rows_per_user = self._rows_per_user
         return twin
@@ -138,7 +138,8 @@ class Table:
         return self._rows_per_user
 
     def take(self, keep: np.ndarray) -> Table:
-        """The rows where `keep` is true, in memory. User numbers stay; users may be left without rows."""
+        """A table in memory of the rows where `keep` is true. User numbers do not change, so some users may
+        have no rows."""
         codes = {name: column[keep] for name, column in self.codes.items()}
         user = None if self.user is None else self.user[keep]
         return self._with(codes, int(np.count_nonzero(keep)), user, public=self.public)
@@ -179,8 +180,8 @@ class Table:
 def as_schema(
     schema: Schema | Domain | Mapping[str, int] | str | os.PathLike[str], user: str | None = None
 ) -> Schema:
-    """A schema as it is, or by path or built-in name; a domain (name -> number of codes) as the schema of
-    columns already coded."""
+    """A Schema unchanged, or one loaded by path or built-in name; for a domain (name -> number of codes), the
+    schema of columns that are already coded."""
     from ..schema import Schema
 
     if not isinstance(schema, Mapping):

@@ -1,8 +1,8 @@
 """The bytes of a text file as UTF-8, in blocks of whole lines.
 
-Lines end at LF (0x0A). Transcoding acts on each line by itself, but for UTF-16 and UTF-32, in which 0x0A need
-not end a line: such a file is transcoded as a whole, where the dialect declares it. A line that does not
-decode becomes one that is no UTF-8 either.
+Lines end at LF (0x0A). Each line is transcoded independently, except in UTF-16 and UTF-32, in which 0x0A need
+not end a line: a file is transcoded as a whole if its dialect declares one of these encodings. A line that
+cannot be decoded becomes a line that is not valid UTF-8, so that it is malformed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..schema.dialect import LINE_ENCODINGS, WHOLE_ENCODINGS, Dialect, byte_table
 
 MAX_LINE = 1 << 22
-"""Bytes of a line; a longer one has the wrong shape."""
+"""Largest number of bytes of a line; a longer line is malformed."""
 
 BLOCK = 1 << 22
 """Bytes read at a time."""
@@ -26,7 +26,7 @@ _BAD = b"\xff"
 
 
 def stem(path: str) -> str:
-    """A path in lower case without the ending of its compression."""
+    """The path in lower case without the suffix of a compression."""
     path = path.lower()
     return next((path.removesuffix(ending) for ending in COMPRESSED if path.endswith(ending)), path)
 
@@ -41,7 +41,7 @@ codecs.register_error("fastdp-mark", _mark)
 
 
 class _Transcoded:
-    """A stream of UTF-16 or UTF-32 as UTF-8."""
+    """A stream of UTF-16 or UTF-32, read as UTF-8."""
 
     def __init__(self, stream: Any, encoding: str):
         self.stream, self.ended = stream, False
@@ -63,7 +63,8 @@ class _Transcoded:
 
 
 def open_bytes(path: str, dialect: Dialect) -> Any:
-    """The bytes of a file, decompressed by its name's ending; UTF-8 where the file is of UTF-16 or UTF-32."""
+    """A stream of the file's bytes, decompressed as the suffix of its name says; UTF-16 and UTF-32 are
+    transcoded to UTF-8."""
     import pyarrow as pa
 
     codec = next((codec for ending, codec in COMPRESSED.items() if path.lower().endswith(ending)), None)
@@ -74,7 +75,7 @@ def open_bytes(path: str, dialect: Dialect) -> Any:
 
 
 def transcoder(encoding: str) -> Callable[[bytes], bytes]:
-    """From whole lines of this encoding to UTF-8, each line by itself."""
+    """A function that transcodes whole lines from this encoding to UTF-8, each line independently."""
     if encoding in ("utf-8", *WHOLE_ENCODINGS):
         return lambda block: block
     if encoding not in LINE_ENCODINGS:
@@ -93,8 +94,8 @@ def transcoder(encoding: str) -> Callable[[bytes], bytes]:
 
 
 def blocks(stream: Any, size: int, limit: int) -> Iterator[tuple[bytes, int]]:
-    """(bytes of whole lines, lines left out since they are longer than `limit`), in the order of the stream;
-    the last block may end without LF."""
+    """Yields (bytes of whole lines, number of lines that were left out because they are longer than `limit`),
+    in the order of the stream; the last block may end without LF."""
     carry, left_out, skipping = b"", 0, False
     while chunk := stream.read(size):
         start = 0
@@ -115,7 +116,7 @@ def blocks(stream: Any, size: int, limit: int) -> Iterator[tuple[bytes, int]]:
 
 
 def body(path: str, dialect: Dialect, header: bool) -> Iterator[tuple[bytes, int]]:
-    """`blocks` of a file after its header, not yet transcoded."""
+    """`blocks` of a file without its header line, not yet transcoded."""
     with open_bytes(path, dialect) as stream:
         for block, left_out in blocks(stream, BLOCK, MAX_LINE):
             if header:

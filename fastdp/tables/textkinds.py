@@ -1,5 +1,5 @@
-"""What kind of thing a text is: a whole number, a date, money. For people who look for what is wrong with a
-column, or draft a schema: kinds are told, values are not."""
+"""The kind of a text: a whole number, a date, money. Used to report problems of a column and to draft a
+schema; kinds are reported, values are not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS = {
     "truth value": r"(?i)^\s*(true|false|yes|no|t|f|y|n)\s*$",
     "word with blanks around it": r"^\s+\S.*$|^.*\S\s+$",
 }
-"""Kinds by the first pattern that matches, in this order; what none matches is a `WORD`."""
+"""The kind of a text is the first whose pattern matches, in this order; if none does, it is `WORD`."""
 WORD = "word"
 READABLE = {
     "int": {"whole number"},
@@ -40,7 +40,7 @@ READABLE = {
     "timestamp": {"ISO date", "ISO time", "ISO time with a zone"},
     "string": {*KINDS, WORD},
 }
-"""Kinds that a column of a family of types (`schema.dtypes.family`) reads as values."""
+"""By family of types (`schema.dtypes.family`): the kinds of text that are read as values of that family."""
 
 
 def series(texts: pa.Array | pa.ChunkedArray) -> pl.Series:

@@ -1,8 +1,9 @@
-"""Text files as parts: every physical line is read by itself, by the compiled automaton of `_core.lines`.
+"""Text files as parts: every physical line is read independently, by the compiled automaton of `_core.lines`.
 
-Law. What a line becomes (a row, no row, one row of the wrong shape) is a function of that line, the dialect
-and MAX_LINE; where the file is cut into blocks, and which thread reads which, does not matter. Two dialects
-are outside this law and must be declared (`Dialect.trusts_writer`): newlines in values, and UTF-16 or UTF-32.
+Law. The result of a line (a row, no row, or a malformed row) is a function of that line, the dialect and
+MAX_LINE alone. It does not depend on where the file is cut into blocks, nor on the thread that reads it. Two
+kinds of dialect do not obey this law and must be declared (`Dialect.trusts_writer`): newlines in values, and
+UTF-16 or UTF-32.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def kind_of(path: str) -> Callable[[str, Dialect], Part] | None:
-    """What opens a text file, by its name; None where the name is of no text file."""
+    """The function that opens a text file of this name; None if the name is not that of a text file."""
     name = textblocks.stem(path)
     return (
         delimited
@@ -54,8 +55,8 @@ def names_of(path: str, dialect: Dialect) -> list[str]:
 
 
 def delimited(path: str, dialect: Dialect) -> Part:
-    """A delimited file. Every column as binary: what a value means is the schema's business, and no value can
-    fail to parse."""
+    """The part of a delimited file. Every column is binary: values are parsed later by the schema's types, so
+    no value can fail to parse here."""
     import pyarrow as pa
 
     dialect = dialect.named(textblocks.stem(path))
@@ -85,8 +86,8 @@ def delimited(path: str, dialect: Dialect) -> Part:
 
 
 def _other_delimiter(names: Sequence[str], delimiter: str) -> str:
-    """A guess from the line of names, which is public, where it looks as if it were cut at the wrong
-    character."""
+    """A hint for error texts if the names in the header, which are public, look as if the file had another
+    delimiter; else an empty text."""
     marks = {mark: sum(name.count(mark) for name in names) for mark in ";\t|,:" if mark != delimiter}
     best = max(marks, key=lambda mark: marks[mark])
     if marks[best] < len(names):
@@ -106,9 +107,10 @@ def _rule(dialect: Dialect) -> core.Dialect:
 
 
 def damaged_lines(path: str, dialect: Dialect, columns: Sequence[str], most: int) -> list[int]:
-    """Numbers (from 1, the header counts) of the first lines of the wrong shape, `most` at most; PRIVATE, for
-    the data's owner. Empty where lines do not stand by themselves (newlines in values, UTF-16, UTF-32), or
-    where the file is no text. Lines left out for their length are counted, but not named."""
+    """Line numbers (from 1, including the header) of the first malformed lines, at most `most`; PRIVATE, for
+    the data's owner. Empty if lines are not read independently (newlines in values, UTF-16, UTF-32), or if
+    the file is not a text file. Lines that are left out because of their length count in the numbering, but
+    their own numbers are not returned."""
     kind = kind_of(path) or (delimited if dialect.delimiter is not None else None)
     dialect = dialect.named(textblocks.stem(path)) if kind is delimited else dialect
     if kind is None or dialect.trusts_writer:
@@ -150,8 +152,8 @@ def damaged_lines(path: str, dialect: Dialect, columns: Sequence[str], most: int
 
 
 def json_lines(path: str, dialect: Dialect) -> Part:
-    """One JSON object a line. Any key may be asked for: which of them occur is not looked at, since that
-    depends on the rows."""
+    """The part of a file with one JSON object per line. Any key can be read as a column: which keys occur is
+    not checked, since that depends on the rows."""
     import pyarrow as pa
 
     tally, keep, transcode = Tally(), dialect.malformed == "null", textblocks.transcoder(dialect.encoding)
@@ -171,7 +173,8 @@ def json_lines(path: str, dialect: Dialect) -> Part:
 
 
 def _with_left_out(blocks: Iterator[tuple[bytes, int]], tally: Tally, keep: bool) -> Iterator[bytes]:
-    """The blocks; a line that was left out for its length is counted, or stands as one that is no UTF-8."""
+    """The blocks. For each line that was left out because of its length, `keep` puts a malformed line (not
+    valid UTF-8) in its place; otherwise it is added to the tally."""
     for block, left_out in blocks:
         if keep:
             yield b"\xff\n" * left_out + block
@@ -187,9 +190,9 @@ def _cut_one(read: Callable[[bytes], pa.RecordBatch], block: bytes) -> Iterator[
 def _records(
     texts: Iterator[bytes], split: Callable[..., tuple[pa.RecordBatch, int]], tally: Tally, keep: bool
 ) -> Iterator[Unit]:
-    """Units of a file whose values may hold newlines. Where a record ends is known only when all before it
-    was read, so they are made in order. A record longer than MAX_LINE is one of the wrong shape and ends at
-    the first LF from there."""
+    """Units of a file whose values may contain newlines. The end of a record is known only after all records
+    before it were read, so units are made in order. A record longer than MAX_LINE is malformed and ends at
+    the first LF after MAX_LINE bytes."""
     carry, skipping = b"", False
     for text in texts:
         if skipping:
@@ -208,7 +211,7 @@ def _records(
 
 
 def _batch(made: list[core.Column], columns: Sequence[str], rows: int) -> pa.RecordBatch:
-    """A record batch over the kernel's buffers."""
+    """A record batch that uses the buffers filled by the kernel, without a copy."""
     import pyarrow as pa
 
     arrays = []

@@ -1,8 +1,8 @@
-"""Text to values, for sources that have only text (CSV, Hive folders): by the schema's types, never by
-guessing.
+"""Parses text as values, for sources that have only text (CSV, Hive folders), by the schema's types; types
+are never guessed.
 
-Text that is no value of its column's type reads as null and follows the column's null policy; whole numbers
-too large for 64 bits end up outside the domain. What one text reads as never depends on the others.
+Text that is not a value of its column's type becomes null and follows the column's null policy; whole numbers
+too large for 64 bits are outside the domain. The value of one text never depends on other texts.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def to_text(raw: pa.Array) -> pa.Array:
         return pa.array(mended, pa.large_string())
 
 
-# Spellings of one whole number: signs, leading zeros, blanks, a point without digits that count.
+# A whole number in any spelling: optional sign, leading zeros, blanks around it, a point with zeros only.
 _WHOLE = r"^[ \t]*(?:\+|(-))?0*([0-9]+)(?:\.0*)?[ \t]*$"
 
 
 def ids(raw: pa.Array, dtype: str | None) -> pa.Array:
-    """User ids as bytes, which need not be UTF-8: ids that differ stay apart. Where the schema says that ids
-    are integers, all spellings of one integer are one id; any other text is an id as it is written."""
+    """User ids as bytes, which need not be UTF-8: different texts are different ids. If the schema says that
+    ids are integers, all spellings of one integer are the same id; a text that is no integer is unchanged."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -62,11 +62,11 @@ def ids(raw: pa.Array, dtype: str | None) -> pa.Array:
 
 
 def parse(raw: pa.Array, dtype: str) -> pa.Array:
-    """The values of a column of the given type (`dtypes`), leniently; each by itself, whatever else is in the
-    array.
+    """Parses texts as values of a type (`dtypes`); each value depends on its text alone. A text that is not a
+    value of the type does not raise an error.
 
-    Integer columns come back as text where a value is not an integer: as floats, other values beyond 2^53
-    would change.
+    If a text in an integer column is not an integer, the column is returned as text: as floats, integers
+    beyond 2^53 would change.
     """
     import polars as pl
 
@@ -140,7 +140,8 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
         offset = text.str.strptime(
             pl.Datetime("us", "UTC"), "%Y-%m-%dT%H:%M:%S%.f%#z", strict=False
         ).dt.convert_time_zone(name)
-        # Further from 1970 than Polars can place on a clock; such times are outside every domain either way.
+        # Polars cannot convert times further from 1970 than _FARTHEST. Such times are outside every domain,
+        # and so is the limit.
         times = times.to_physical().clip(-_FARTHEST, _FARTHEST).cast(pl.Datetime("us"))
         local = times.dt.replace_time_zone(name, ambiguous="earliest", non_existent="null")
         return offset.zip_with(offset.is_not_null(), local)

@@ -1,9 +1,9 @@
-"""User ids of any type to dense numbers, as the batches arrive.
+"""Maps user ids of any type to dense numbers, batch by batch.
 
 Whole numbers, dates, times and floats are compared exactly as 64-bit words; strings, binaries and decimals by
-a 128-bit keyed hash (csrc/bound_ids.c says why that is safe). Along with each number goes a public hash of
-the id's *value*: whatever is chosen at random within one user is keyed by it, so no choice depends on who
-else is in the table.
+a 128-bit keyed hash (csrc/bound_ids.c says why that is safe). Each user also has a public hash of the *value*
+of the id: every random choice among the rows of one user is keyed by this hash, so that no choice depends on
+other users in the table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Ids of one batch, hashed, not yet numbered. codes: positions in the distinct values of a dictionary."""
+    """Ids of one batch, hashed but not yet numbered. codes: for a dictionary array, the position of each
+    row's id among the distinct values."""
 
     kind: str
     key: np.ndarray
@@ -35,8 +36,8 @@ class UserIndex:
     """Numbers ids, batch after batch. `prepare` may run in any thread; `add` in one."""
 
     def __init__(self, column: str = "user", secret: bytes | None = None):
-        """secret: 16 bytes that key the hashes of texts, the same where batches of one table are prepared in
-        several processes; None: drawn here."""
+        """secret: the key (16 bytes) of the hashes of texts, which must be equal in all processes that
+        prepare batches of one table; None: a random key."""
         self.column = column
         self.kind: str | None = None
         self._secret = np.frombuffer(secrets.token_bytes(16) if secret is None else secret, np.uint64)
@@ -73,8 +74,8 @@ class UserIndex:
             view = ids.view(pa.int32()).cast(pa.int64()) if small else ids.view(pa.int64())
             return self._words(f"{kind}", _values(view, np.uint64), valid)
         if pa.types.is_decimal(kind):
-            # 7.0 and 7.00 are one number and two texts: decimals of another scale, and texts, are another
-            # kind.
+            # 7.0 and 7.00 are the same number but different texts, so decimals of each scale are a kind of
+            # their own, different from texts.
             return self._strings(ids.cast(pa.large_string()), valid, f"decimal with {kind.scale} places")
         if pa.types.is_string_view(kind):
             ids = ids.cast(pa.large_string())
@@ -114,7 +115,7 @@ class UserIndex:
         return Prepared(kind, *bound.hash_strings(offset, content, self._secret), valid)
 
     def _prepare_dictionary(self, ids: pa.DictionaryArray) -> Prepared:
-        """Hashes each dictionary value that occurs in the batch, once; values that do not occur are not
+        """Hashes each dictionary value that occurs in the batch once; values that do not occur in it are not
         users."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -133,7 +134,7 @@ class UserIndex:
         return Prepared(distinct.kind, distinct.key, distinct.hash, distinct.valid, codes)
 
     def agree(self, kind: str) -> None:
-        """DataError unless all ids so far are of this kind: values of two kinds cannot be compared."""
+        """DataError unless all ids so far are of this kind, since ids of two kinds cannot be compared."""
         if self.kind is None:
             self.kind = kind
         elif kind != self.kind:

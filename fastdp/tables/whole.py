@@ -1,7 +1,7 @@
-"""A whole source as one Arrow table, all its columns, text by the types it looks like.
+"""Reads a whole source with all its columns as one Arrow table; the types of text columns are guessed.
 
-For data that is public or that its owner looks at (drafts of schemas, scores): types are guessed from all of
-the values, so what one row reads as can depend on others. Runs never read this way.
+Only for public data, or for results that only the data's owner sees (drafts of schemas, scores): types are
+guessed from all values, so the value of one row can depend on other rows. Runs never read this way.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 MISSING = ("blank text", "word for missing (NA, null, ...)")
 WHOLE_DIGITS = 18
-"""Digits of the longest texts that are taken for whole numbers."""
+"""Texts with more digits than this are not taken for whole numbers."""
 
 
 def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) -> pa.Table:
-    """All columns and rows of any source that `fastdp.read` takes; text files by lines, as runs read them."""
+    """All columns and rows of any source that `fastdp.read` takes; text files are read line by line, as in
+    runs."""
     import pyarrow as pa
 
     style = Dialect() if dialect is None else Dialect.from_plain(dialect)
@@ -63,7 +64,8 @@ def _keys(path: str) -> list[str]:
 
 
 def typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of text as the type that all its texts look like; as text where they look like several."""
+    """A column of text as values of the type that all its texts have; unchanged if they have several
+    types."""
     import pyarrow as pa
 
     texts = textkinds.series(column)
@@ -74,7 +76,7 @@ def typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def parsed(texts: pl.Series, dtype: str) -> pa.Array:
-    """Texts as values of the type that they look like."""
+    """Texts parsed as values of `dtype`, which is a result of `look_of`."""
     import pyarrow as pa
 
     raw = texts.to_arrow().cast(pa.large_binary()).cast(pa.binary())
@@ -82,8 +84,8 @@ def parsed(texts: pl.Series, dtype: str) -> pa.Array:
 
 
 def look_of(texts: pl.Series) -> str:
-    """The type (`schema.dtypes`) that texts look like. Whole numbers with leading zeros, or too long to be
-    any, are names of something and stay text."""
+    """The type (`schema.dtypes`) that all texts have. Whole numbers with leading zeros or too many digits are
+    taken for identifiers, whose type is text."""
     counts = textkinds.count_kinds(texts)
     kinds = {kind for kind in counts if kind not in MISSING}
     if not kinds:
