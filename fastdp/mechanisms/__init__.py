@@ -1,5 +1,5 @@
-"""One file or folder per mechanism; here the registry: a name, and the class that is its config and its
-`run()`.
+"""One file or folder per mechanism. This file is the registry: each name with the config class whose `run()`
+is the mechanism.
 
 A mechanism sees private data through the session it is handed, and nowhere else: it imports neither `tables`
 nor `engines` nor what opens sessions. `base` says what a mechanism is, `parts/` holds what several share.

@@ -1,4 +1,4 @@
-"""AdaGrid (Minutemen, DeID2 sprint 3): marginals measured finely only where there is something to see.
+"""AdaGrid (Minutemen, DeID2 sprint 3): marginals measured cell by cell only where counts stand out of noise.
 
 Round k measures the k-way sets of the downward closure of the outer marginals. A cell is *plausible* if every
 (k-1)-way cell it projects to was itself measured finely and came out above `threshold` standard deviations.
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 WAYS, MAX_OUTER_CELLS = 3, 200_000
-"""Of outer marginals that are chosen with public data."""
+"""The most columns and cells of an outer marginal that is chosen with public data."""
 RARE = 3.0
-"""Values below so many standard errors are one value where pairs are judged."""
+"""Values with noisy counts below this many standard errors are merged into one where pairs are compared."""
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,12 +53,12 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`outer`: the marginals whose downward closure is measured. Without them they are chosen with
-    `selection` of mu^2: a spanning tree of pairs, and with public data marginals of up to three columns,
-    grown of those pairs of which a look says that public data has them right. `trust_public`: chosen from
-    public data alone, at no cost, whether or not it is right (as published). `rounds`: shares of what
-    remains, by round, split evenly inside a round; without it every measurement has the same share, as
-    published."""
+    """`outer`: the marginals whose downward closure is measured. Without `outer` they are chosen, for a share
+    `selection` of mu^2: a spanning tree of pairs; with public data also marginals of up to three columns,
+    grown from the pairs for which noisy distances say that the public data is close to the private data.
+    `trust_public`: they are chosen from public data alone, at no cost, whether or not it is close (as
+    published). `rounds`: how the rest of mu^2 is divided among the rounds; inside a round all measurements
+    have the same share. Without `rounds` all measurements of all rounds have the same share, as published."""
 
     name: ClassVar[str] = "adagrid"
     ones_first: ClassVar[bool] = True
@@ -125,8 +125,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def outer_beforehand(self, public: Public | None) -> Sequence[Clique] | None:
-        """Outer marginals that are there before anything is asked: of the recipe, or of trusted public
-        data."""
+        """Outer marginals that are fixed before anything is measured: by the recipe, or by trusted public
+        data; None where they are chosen in the run."""
         if self.outer is None and public is not None and self.trust_public:
             return public.choose_outer()
         return self.outer
@@ -134,8 +134,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def choose(
         self, session: Session, job: Job, outer_given: Sequence[Clique] | None, left: float
     ) -> tuple[Sequence[Clique], list[Measurement], float, dict]:
-        """(outer marginals, 1-ways measured to choose them by, share of mu^2 that is left, what public data
-        had to do with it)."""
+        """(outer marginals, 1-ways that were measured for the choice, share of mu^2 that is left, how public
+        data was used, for the statement)."""
         if outer_given is not None:
             return outer_given, [], left, {}
         selection, rest = self.split(left, private=True)
@@ -155,7 +155,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return outer, ones, rest + for_choice - seen.spent, {"public": about}
 
     def split(self, left: float, *, private: bool) -> tuple[float, float]:
-        """(choice of the outer marginals, their measurement) of `left` of mu^2; `private`: chosen so."""
+        """`left` of mu^2 as (share for choosing the outer marginals, share for measuring). `private`: whether
+        they are chosen privately; else the choice is free."""
         return (left * self.selection, left * (1 - self.selection)) if private else (0.0, left)
 
     def check(self, schema: Schema) -> None:
@@ -164,7 +165,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def ready(self, schema: Schema, public: Public | None) -> None:
         if self.outer is None and not self.trust_public:
-            PublicStart.of(public)  # an archetype model has no marginals, and says so
+            PublicStart.of(public)  # raises for an archetype model, which has no marginals
 
     def largest_model(
         self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
@@ -195,13 +196,13 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.rounds is None:
             return {s: (1 / sum(times.values()), n) for s, n in times.items()}
         depth = max(map(len, sets))
-        given = self.rounds if self.outer is not None else self.rounds[:depth]
-        if len(given) != depth:
+        weights = self.rounds if self.outer is not None else self.rounds[:depth]
+        if len(weights) != depth:
             raise UsageError(
                 f"adagrid, field 'rounds': {depth} rounds need {depth} shares, got {len(self.rounds)}"
             )
         in_round = {k: sum(n for s, n in times.items() if len(s) == k) for k in range(1, depth + 1)}
-        share = [r / sum(given) for r in given]
+        share = [r / sum(weights) for r in weights]
         return {s: (share[len(s) - 1] / in_round[len(s)], n) for s, n in times.items()}
 
     def habit_columns(self, outer: Sequence[Clique]) -> tuple[str, ...]:
@@ -218,8 +219,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         user: bool = True,
         outer: Sequence[Clique] | None = None,
     ) -> list[Planned]:
-        """Without outer marginals: every 1-way, and pairs of all sizes in place of the tree that is to be
-        chosen."""
+        """Without `outer`: every 1-way, and pairs of all sizes in place of the tree that the run will
+        choose."""
         left = 1 - users_share(self, public=public, user=user)
         outer = self.outer if outer is None else outer
         if outer is not None:
@@ -261,8 +262,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def closure(domain: Domain, outer: Sequence[Sequence[str]]) -> list[Clique]:
-    """Every set to measure, smallest first; also each attribute that no outer marginal names, so that none is
-    uniform."""
+    """Every set to measure, smallest first: the downward closure of the outer marginals, and each attribute
+    that none of them names, which the model would otherwise take as uniform."""
     outer = [domain.check(s) for s in outer]
     sets = downward_closure(outer)
     covered = {a for s in sets for a in s}
@@ -276,8 +277,9 @@ def grid_of(
     noisy: Mapping[frozenset, np.ndarray],
     impossible: Mapping[Clique, np.ndarray] | None = None,
 ) -> Grid:
-    """The grid of one set from its children's grids and the cells of theirs that passed (`plausible`). Cells
-    that are `impossible` are never fine: rows that are there nevertheless count in the remainder."""
+    """The grid of one set, from the grids of its children and their plausible cells (`plausible`). Cells that
+    are `impossible` are never measured one by one: rows that nevertheless lie there count in the
+    remainder."""
     shape = domain.shape(clique)
     if len(clique) == 1:
         return Grid(clique, shape, np.arange(shape[0]))

@@ -1,10 +1,11 @@
-"""AIM (McKenna, Mullins, Sheldon, Miklau 2022): marginals one by one, each where the model is wrong by most.
+"""AIM (McKenna, Mullins, Sheldon, Miklau 2022): marginals one by one, each where the model errs most.
 
 1-ways first. Then rounds: the exponential mechanism picks a marginal of the workload's downward closure by
 weight * (L1 distance from the model - expected noise), among those with which the junction tree stays within
-the spent share of `max_cells`; it is measured, and the model fitted anew. A round that taught less than its
-noise makes the next ones four times as expensive (half the noise). Here for comparison and for those who ask
-for it by name; `cliquetree` is faster and closer. Differs from the published program in the accounting
+`max_cells` times the share of the budget that is spent; it is measured, and the model is fitted again. A
+round that changed the model by less than its noise makes the next ones four times as expensive (half the
+noise). AIM is here for comparison and for those who ask for it by name; `cliquetree` is faster and more
+accurate. It differs from the published program in the accounting
 (Gaussian DP, bounded range), in merging rare values, and in a per-user clip.
 """
 
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
 
 
 class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`workload`: marginals that matter (default: all of `degree` columns). `rounds`: at most; the first ones
-    share the budget as if there were so many (default: 16 per column). `selection`: of a round's budget, for
-    the choice. `max_cells`: of the junction tree."""
+    """`workload`: the marginals that matter (default: all of `degree` columns). `rounds`: the most rounds;
+    the first rounds get the budget of one of so many (default: 16 per column). `selection`: share of a
+    round's budget that pays for the choice. `max_cells`: the most cells of the junction tree."""
 
     name: ClassVar[str] = "aim"
     ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
-    default_cells: ClassVar[int] = 1 << 20  # it fits after every round
+    default_cells: ClassVar[int] = 1 << 20  # smaller than elsewhere, since AIM fits a model in every round
 
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
     degree: int = 3
@@ -84,7 +85,7 @@ class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return {c: float(sum(column[place[a]] for a in c)) for c in sorted(sets, key=lambda c: (len(c), c))}
 
     def spent_first(self, columns: int) -> tuple[int, float]:
-        """(rounds planned, share of the 1-ways)."""
+        """(number of rounds planned, share of mu^2 for the 1-ways)."""
         rounds = self.rounds or 16 * columns
         return rounds, min(0.5, columns * (1 - self.selection) / rounds)
 
@@ -151,7 +152,7 @@ class _Rounds:
         }
 
     def round(self) -> bool:
-        """One marginal chosen, measured and fitted; False where none is small enough."""
+        """Chooses and measures one marginal and fits the model; False where no candidate is small enough."""
         if self.left < 2 * self.step:
             self.step = self.left
         session, merged, domain = self.session, self.merged, self.merged.domain

@@ -1,14 +1,14 @@
 """Archetypes (GooseDP, DeID2 sprint 3): public structure, private counts, synthetic users.
 
-Public data says which kinds of users there are (archetypes), what each kind does, and how the columns hang
-together. Two questions are put to the private data, each of which one user changes by 1: how many users are
-of each archetype (by the most common label of their rows), and how many have each value of the trait (a
-taxi's company). Users are made first, then their rows, then the remaining columns one after another from
-public conditionals.
+Public data says which kinds of users there are (archetypes), what rows each kind has, and how the columns
+depend on each other. Two histograms of the private users are measured, and one user changes each by 1: how
+many users are of each archetype (by the most common label of their rows), and how many have each value of the
+trait (a taxi's company). Synthetic users are made first, then their rows, then the remaining columns one
+after another from public conditional distributions.
 
 With `refine`, small private marginals correct the public distribution: it is the prior of a graphical model,
-moved towards the answers until the noise explains the rest. Rows of the result are dealt to users of the
-measured kinds who want such rows.
+which is fitted to the answers until noise explains the remaining misfit. Rows of the model are then dealt to
+users of the measured kinds whose habits suit them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 SLACK = 2.0
-"""Standard deviations by which the misfit of the refined model may exceed what noise alone explains: public
-data that already explains the answers is left as it is."""
+"""The fit stops where the misfit exceeds what noise alone explains by at most this many standard deviations,
+so that a public distribution that already explains the answers is left unchanged."""
 
 NEEDS_PUBLIC = (
     "archetypes need public data: give public= (--public), data or a folder made by `fastdp archetypes fit`"
@@ -61,10 +61,11 @@ class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`features`, `trait`, `archetypes`, `chain`, `habits`, `prior`: see `archetypes.options.Options`; what
-    is not given is taken from the saved model. `share`: of what the user counts get, for users per archetype
-    (the rest: per trait). `trips`: rows of a user drawn from its archetype's public users, or their "mean" as
-    published. `max_rows`: rows made at most where none are asked for."""
+    """`features`, `trait`, `archetypes`, `chain`, `habits`, `prior`: see `archetypes.options.Options`; a
+    field that is not set is taken from the saved model. `share`: the part of the user counts' budget for
+    users per archetype (the rest: users per trait). `trips`: the number of rows of a synthetic user is drawn
+    from the public users of its archetype, or is their "mean" as published. `max_rows`: the most rows made
+    where the run does not ask for a number."""
 
     name: ClassVar[str] = "archetypes"
     deals_ids: ClassVar[bool] = False
@@ -130,7 +131,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         model = job.fit(
             session.domain, ways, warm_start=prior, stop="noise", slack=SLACK, method="mirror-descent"
         )
-        # Rows beyond the clip were not counted; public users tell how many those are.
+        # Rows beyond the clip were not counted: the public users give the factor from counted to all rows.
         total = round(model.total * public.clip_factor(session.clip))
         rows: Rows = ModelRows(model, min(max(0, total), limit), job.seed)
         owners = None
@@ -167,7 +168,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [self.share * left, (1 - self.share) * left] if trait else [left]
 
     def users(self, answers: Sequence[Measurement], public: PublicModel) -> np.ndarray:
-        """Users by archetype and trait: the public table moved to the two noisy margins, negatives at 0."""
+        """Users by archetype and trait: the public table raked to the two noisy margins, whose negative
+        entries are set to 0."""
         from ..public.archetypes.users import cross_table
 
         total = estimate_total(answers)
@@ -195,8 +197,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def largest_model(
         self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
     ) -> LargestModel:
-        """Of the refined model: the public cliques, in the recipe or in a saved model, with what is
-        measured."""
+        """The size of the refined model: the public cliques of the recipe or of a saved model, together with
+        the measured marginals."""
         if self.refine is None:
             return LargestModel()
         prior = self.prior or (() if public is None else public.prior_cliques())

@@ -1,4 +1,5 @@
-"""What every mechanism is made of: a frozen config with `run()`, what it is handed, what it hands back.
+"""The interface of a mechanism: a frozen config with `run()`, its inputs (`Session`, `Job`) and its
+`Outcome`.
 
 A mechanism sees private data only through its `Session`. Everything else it is given (`Job`) is public or a
 service: public data, the size asked for, seeds of post-processing, threads, progress, and a `fit` that
@@ -57,8 +58,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     from a noisy histogram of rows per user, which costs `clip_share` of mu^2. None: "private" where the
     mechanism can choose (a bound on the data is not yet a clip), else the schema's bound.
     `outputs`: also write the schema's extra columns, such as the day of the week and an hour drawn within the
-    shift. `max_cells`: of the largest model that may come out, checked before anything is reserved (None:
-    `model.tree.DEFAULT_MAX_CELLS`); `memory`: the same in bytes, at `limits.CELL_BYTES` a cell.
+    shift. `max_cells`: the most cells of the model, checked before anything is reserved (None:
+    `model.tree.DEFAULT_MAX_CELLS`); `memory`: the same limit in bytes, at `limits.CELL_BYTES` per cell.
     `public_relabel`: columns of public data that are moved to the schema's values, such as the year
     (`run.publicread`)."""
 
@@ -67,10 +68,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pure: ClassVar[bool] = False  # only pure (Laplace) releases are made
     max_cells_steps: ClassVar[tuple[str, ...] | None] = ()
     """Labels of the steps whose questions depend on `max_cells`; None: any step's may."""
-    deals_ids: ClassVar[bool] = True  # its rows get their users after they were made
+    deals_ids: ClassVar[bool] = True  # rows are made first and user ids dealt to them afterwards
     may_choose_clip: ClassVar[bool] = False
-    ones_first: ClassVar[bool] = False  # columns are measured one by one first, and `Job.after_ones` is asked
-    puts_rows_back: ClassVar[bool] = False  # that a given clip left out; a clip chosen in the run always does
+    ones_first: ClassVar[bool] = False  # 1-ways are measured first, and `Job.after_ones` is called with them
+    puts_rows_back: ClassVar[bool] = False  # the total is corrected for rows that a fixed clip left out
     no_constraints: ClassVar[str] = ""
     """Why rows of this mechanism cannot keep a schema's constraints; empty where they do."""
 
@@ -127,7 +128,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return msgspec.structs.replace(self, clip=1 if schema.max_rows_per_user == 1 else PRIVATE)
 
     def check_names(self, schema: Schema) -> None:
-        """SchemaError where a field that every mechanism has names a column that the schema has not."""
+        """SchemaError where one of the fields that all mechanisms share names a column that is not in the
+        schema."""
         schema.domain.check(self.ids.columns or ())
         schema.domain.check(self.public_relabel)
 
@@ -135,8 +137,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """UsageError where fields do not fit the schema; called before anything is reserved or read."""
 
     def check_all(self, schema: Schema) -> Zeros:
-        """What constraints rule out; UsageError or SchemaError where fields or constraints do not fit the
-        schema, each other, or the mechanism."""
+        """The structural zeros of the schema's constraints. UsageError or SchemaError where fields or
+        constraints do not fit the schema, each other, or the mechanism."""
         check_kept(self.name, self.no_constraints, schema)
         zeros = Zeros.of(schema)
         try:
@@ -154,8 +156,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def largest_model(
         self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
     ) -> LargestModel:
-        """The largest model that may come out, from public facts alone. Nothing is built for it. `fixed`:
-        cliques that constraints put into it whatever is measured."""
+        """The largest model that the run may fit, from public facts alone; no model is built. `fixed`:
+        cliques of constraints, which are in the model whatever is measured."""
         from .parts.sizes import tree_size
 
         return tree_size(domain, [*self.outline(domain, public=public is not None).cliques, *fixed])
@@ -166,7 +168,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [p for p in self.outline(domain, public=public, user=user).measurements if p.cap is None]
 
     def ready(self, schema: Schema, public: Public | None) -> None:
-        """Raises what can be known to be wrong before anything is asked of the private data."""
+        """Raises every error that public data and schema show before the private data is read."""
 
     def run(self, session: Session, job: Job) -> Outcome:
         raise NotImplementedError
@@ -174,9 +176,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 @dataclass(frozen=True)
 class Planned:
-    """One line of a plan: `times` measurements of `clique`, each a `share` of mu^2 (of epsilon in a pure
-    run), `averaged` unless they are of different marginals. `cap`: it counts users, each in so many cells at
-    most, not rows."""
+    """One line of a plan: `times` measurements of `clique`, each for a `share` of mu^2 (of epsilon in a pure
+    run); `averaged` unless they are of different marginals. `cap`: where set, users are counted instead of
+    rows, each in at most `cap` cells."""
 
     clique: Clique
     share: float
@@ -188,7 +190,7 @@ class Planned:
 
     @property
     def weight(self) -> float:
-        """The share of mu^2 behind one answer: of all copies that are averaged."""
+        """The share of mu^2 behind one answer: the sum over all copies that are averaged."""
         return self.share * self.times if self.averaged else self.share
 
 
@@ -238,18 +240,18 @@ class Public(Protocol):
 
 
 def go_on(ones: Sequence[Measurement]) -> None:
-    """The `after_ones` of those who never stop."""
+    """The `after_ones` of a run that never stops early."""
 
 
 def no_progress(stage: str, done: float, total: float | None, text: str = "") -> None:
-    """The progress callback of those who did not ask for one."""
+    """A progress callback that does nothing."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a mechanism is handed besides the session. `after_ones`: to be called with the noisy 1-ways right
-    after the step that measured them, before anything else is asked; raises `StoppedEarly` where the run had
-    better end there (`parts.emptiness`)."""
+    """What a mechanism is given besides the session. `after_ones`: the mechanism calls it with the noisy
+    1-ways right after the step that measured them, before any further step; it raises `StoppedEarly` where
+    the run should end there (`parts.emptiness`)."""
 
     schema: Schema
     epsilon: float
@@ -281,7 +283,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a mechanism hands back. Everything in it may be released.
+    """What a mechanism returns. Everything in it may be released.
 
     `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram of rows
     per user, where ids were to come from one; `owners(i)` gives the user numbers of shard i for mechanisms

@@ -1,11 +1,12 @@
-"""A clique tree grown in a few looks: for any table.
+"""The cliquetree mechanism, for any table: a clique tree grown in a few looks.
 
-1-ways; rare values merged, and everything after that over merged codes. Then two or three looks. A look
-releases, as one Gaussian vector, how far every candidate's marginal is from the current model (L1, in rows);
-by that a batch of candidates is chosen and measured, and the model fitted anew. The first batch is a forest
-of pairs. Later ones are taken greedily by gain while the junction tree stays within a limit that grows
-tenfold from look to look; triples inside the model's own cliques, which cost no cells, are candidates too.
-`looks.py` has the arithmetic of a batch, docs/cliquetree.md where the constants come from.
+First the 1-ways are measured and rare values merged; everything after that is over merged codes. Then follow
+two or three looks. A look releases, as one Gaussian vector, how far every candidate's marginal is from the
+current model (L1, in rows); from these distances a batch of candidates is chosen and measured, and the model
+is fitted again. The first batch is a forest of pairs. Later batches are chosen greedily by gain, as long as
+the junction tree stays within a limit that grows tenfold from look to look; triples inside the model's own
+cliques, which cost no cells, are candidates too. The arithmetic of a batch is in `parts/looks.py`; where the
+constants come from is said in docs/cliquetree.md.
 """
 
 from __future__ import annotations
@@ -48,34 +49,36 @@ if TYPE_CHECKING:
 # Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/cliquetree.md).
 ONES_PER_COLUMN = 0.013
 LEAST_ONES, MOST_FIRST, MOST_ONES = 0.1, 0.55, 0.75
-"""Bounds of their share: the least, the most of the first measurement, the most of both."""
+"""The first measurement of the 1-ways gets a share ONES_PER_COLUMN of mu^2 per column, at least LEAST_ONES
+and at most MOST_FIRST; a second measurement of them may raise this to at most MOST_ONES in all."""
 CROWDED = 0.0033
-"""Mean total variation of 1-ways measured with the whole budget above which they get more of it: 0.2 at this
-point and 0.19 more for every doubling."""
+"""Crowding: the mean total variation that noise would cause in the 1-ways if they got the whole budget
+(`merged.crowding`). At this crowding the 1-ways get a share of 0.2, and 0.19 more with every doubling."""
 FEW_LOOKS = 0.008
-"""From this crowding on there are two looks, not three."""
+"""At this crowding or above there are two looks, below it three."""
 LOOKS_SHARE = 0.05
 LAST_LOOK_SHARE = 0.002
-"""Where there is a workload: of mu^2, for a last look at its items, which says how each came out."""
+"""Share of mu^2 that a run with a workload spends on a last look, which says how accurate each item is."""
 LOOK_CELLS = 1 << 23
-"""A look leaves out what needs a larger table, over merged codes (64 MB)."""
+"""A look leaves out candidates whose marginal would need a table of more cells than this over merged codes
+(64 MB)."""
 BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
 WORKLOAD_ONES = 0.2
-"""Least share of the 1-ways where there is a workload: they are all that tells rare values apart."""
+"""Least share of the 1-ways in a run with a workload: only they tell rare values apart."""
 WORKLOAD_BATCHES = BATCHES | {3: (0.2, 0.3, 0.5)}
-"""The larger sets that a workload asks for come late."""
+"""With a workload the last batch gets most, since the larger sets of a workload are measured late."""
 GROWTH = 10
 """The limit on cells grows by this factor from look to look."""
 FIRST_GAIN, LATER_GAIN = 1.0, 2.0
-"""A candidate's gain must be above so many standard deviations of the look."""
+"""Least gain of a candidate in the first and in later looks, in standard deviations of the look's noise."""
 MAX_CANDIDATES = 1 << 14
 MAX_TRIPLE_CELLS = 100_000
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of mu^2: of the 1-ways, of measuring them `again`, of each look, of the batch after each look,
-    and of telling how a workload came out."""
+    """Shares of mu^2: for the 1-ways, for measuring them `again`, for each look, for the batch after each
+    look, and for the `last_look`, which says how accurate a workload's items are."""
 
     ones: float
     again: float
@@ -87,8 +90,8 @@ class Shares:
 def shares(
     columns: int, rest: float, crowded: float = 0.0, looks: int | None = None, workload: bool = False
 ) -> Shares:
-    """How `rest` of mu^2 is divided. `crowded` (see `crowding`) is known only after the first 1-ways, whose
-    own share does not depend on it. `workload`: whether there is one."""
+    """How `rest` of mu^2 is divided. `crowded` (see `crowding`) is available only after the first 1-ways,
+    whose own share does not depend on it. `workload`: whether the run has a workload."""
     last = rest * LAST_LOOK_SHARE if workload else 0.0
     rest -= last
     first = min(MOST_FIRST, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns))
@@ -107,9 +110,9 @@ def shares(
 
 
 class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`max_cells`: of the model's junction tree. `looks`: how many; None: by the noisy 1-ways. `rare`: values
-    below so many standard errors are merged. `workload`, `target`: where accuracy is wanted (see `workload`).
-    `stop`: of the last fit."""
+    """`max_cells`: the most cells of the model's junction tree. `looks`: the number of looks; None: decided
+    by the noisy 1-ways. `rare`: values with noisy counts below this many standard errors are merged.
+    `workload`, `target`: where accuracy is wanted (see `parts.workload`). `stop`: when the last fit stops."""
 
     name: ClassVar[str] = "cliquetree"
     ones_first: ClassVar[bool] = True
@@ -132,13 +135,13 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         self.wanted(schema.modelled)
 
     def ready(self, schema: Schema, public: Public | None) -> None:
-        PublicStart.of(public)  # an archetype model has no marginals, and says so
+        PublicStart.of(public)  # raises for an archetype model, which has no marginals
 
     def wanted(self, domain: Domain) -> Workload:
         return Workload(domain, self.workload, self.target)
 
     def reported_items(self, domain: Domain) -> list[Clique]:
-        """The workload's items of two columns and more: what the last look is at."""
+        """The workload's items of two columns or more, whose distances the last look releases."""
         return [item for item in self.wanted(domain).items if len(item) > 1]
 
     def run(self, session: Session, job: Job) -> Outcome:
@@ -243,8 +246,8 @@ class _Growing:
         self.batches: list[list[list[str]]] = []
         self.model: Model | None = None
         self.held: dict[Clique, Candidate] = {}
-        self.precision: dict[Clique, float] = {}  # of each marginal measured, as a share of mu^2
-        self.kept = 0.0  # the share of batches that had nothing to measure
+        self.precision: dict[Clique, float] = {}  # share of mu^2 spent on each marginal so far
+        self.kept = 0.0  # share of mu^2 left over by batches that had nothing to measure
         self.queries: dict[Clique, Binned | None] = {}  # how each marginal was asked for, the first time
 
     def look(self, number: int) -> None:
@@ -270,7 +273,8 @@ class _Growing:
             self.model = self.fit("noise", self.model)
 
     def request(self, clique: Clique, mu: float) -> Request:
-        """This marginal; with a workload, values grouped that it could not tell apart (see `grouping`)."""
+        """The request for this marginal. With a workload, values that noise would make indistinguishable in
+        it are grouped (see `grouping`)."""
         if len(clique) < 2 or not self.wanted.items:
             return Request(clique, mu)
         if clique not in self.queries:
@@ -285,11 +289,11 @@ class _Growing:
         return Request(clique, mu, self.queries[clique])
 
     def chosen(self, number: int, share: float) -> tuple[list[Candidate], float]:
-        """(what to measure, what is left of the share); public starts that are believed and fit in are
-        taken."""
+        """(the candidates to measure, what is left of the share). Public starts that are believed, and whose
+        clique keeps the junction tree within the limit, are taken into the fit."""
         domain, merged, looks = self.merged.domain, self.merged, len(self.plan.batches)
         cliques = self.pairs if number == 0 else [*self.pairs, *self.larger()]
-        if self.model is None and merged.zeros:  # what 1-ways and constraints say together
+        if self.model is None and merged.zeros:  # a first model of 1-ways and constraints
             self.model = self.fit("noise", None)
         if self.model is None:
             estimates = merged.independent(cliques)
@@ -310,7 +314,7 @@ class _Growing:
         if self.starts is not None:
             label = f"look {number + 1}, public starts"
             share -= self.starts.look(estimates, weight, noise, self.plan.look, label)
-        unit = (part_mu(self.session, 1.0) / self.session.clip) ** 2  # of precision, for the whole of mu^2
+        unit = (part_mu(self.session, 1.0) / self.session.clip) ** 2  # 1 / sigma^2 bought by all of mu^2
         precision = share * unit
         sigma = math.sqrt(len(domain) / precision)
         scored = candidates(cliques, estimates, look.values.tolist(), sigma, merged.total, weight)
@@ -323,7 +327,7 @@ class _Growing:
             structure.add(clique)
         limit = self.config.limit // GROWTH ** (looks - 1 - number)
         orders = [(good, limit)]
-        if number == 0:  # a forest, which may use all of the limit, and what public data explains
+        if number == 0:  # a forest of pairs, within the whole limit, then what public data explains
             free = [c for c in good if c.explained > 0]
             orders = [(forest(good, domain), self.config.limit), (free, limit)]
         batch: dict[Clique, Candidate] = {}
@@ -339,7 +343,7 @@ class _Growing:
         return chosen, share
 
     def larger(self) -> list[Clique]:
-        """Triples inside the model's cliques, and what a workload asks for."""
+        """Candidates of three columns or more: triples inside the model's cliques, and sets of a workload."""
         domain, held = self.merged.domain, self.model.cliques if self.model is not None else []
         sets: set[Clique] = {t for q in held for t in combinations(q, 3)}
         sets |= set(self.wanted.larger(domain))
@@ -364,7 +368,8 @@ class _Growing:
         return self.fit(self.config.stop, None)
 
     def fared(self, model: Model) -> list[dict]:
-        """How the workload came out (see `Workload.fared`), by a look at the finished model."""
+        """How accurate the workload's items are (see `Workload.fared`), by a last look at the finished
+        model."""
         items = self.config.reported_items(self.session.domain)
         small = [c for c in items if self.merged.domain.cells(c) <= LOOK_CELLS]
         estimates = marginals(model, small, resolve(self.job.threads), LOOK_CELLS)

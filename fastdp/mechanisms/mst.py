@@ -1,8 +1,8 @@
 """MST (McKenna, Miklau, Sheldon 2021): 1-ways, rare values merged, a spanning tree of pairs. For any table.
 
 Values whose noisy count is below `rare` standard errors are merged into one, and pairs are chosen, measured
-and fitted over the merged codes: neither budget nor time goes into cells that hold nothing. Inside a merged
-value rows follow the 1-way.
+and fitted over the merged codes, so that neither budget nor time is spent on empty cells. Synthetic rows of a
+merged code get one of its values by the 1-way.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("rare must be >= 0 (in standard errors)")
 
     def ready(self, schema: Schema, public: Public | None) -> None:
-        PublicStart.of(public)  # an archetype model has no marginals, and says so
+        PublicStart.of(public)  # raises for an archetype model, which has no marginals
 
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(
@@ -103,7 +103,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def before_pairs(self, job: Job, merged: Merged, pairs: Sequence[Clique]) -> Mapping[Clique, np.ndarray]:
-        """What 1-ways and constraints alone say of pairs."""
+        """The marginals of the pairs in a model of the 1-ways and constraints alone."""
         total = max(merged.total, 1e-6)
         model = job.fit(merged.domain, list(merged.ones), total=total, stop="noise", zeros=merged.zeros)
         return marginals(model, pairs, resolve(job.threads))
@@ -138,13 +138,13 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def alike(clique: Clique) -> float:
-    """Every marginal matters the same."""
+    """The weight of a marginal where all matter equally: 1."""
     return 1.0
 
 
 def parts_by_size(merged: Merged, cliques: Sequence[Clique], sigma: float) -> dict[Clique, float]:
-    """What each pair (or 1-way) gets of their share, by the cells that noise can spoil if the columns are
-    independent; `sigma`: the noise of one with the whole share."""
+    """The portion that each pair (or 1-way) gets of their common share, by the cells that noise can spoil if
+    the columns are independent. `sigma`: the noise of a marginal measured with the whole share."""
     each = sigma * math.sqrt(max(1, len(cliques)))
     estimates = merged.independent([c for c in cliques if len(c) == 2])
     estimates |= {c: merged.ones_shape[c[0]] for c in cliques if len(c) == 1}

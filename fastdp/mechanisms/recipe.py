@@ -23,7 +23,7 @@ from . import get, names
 from .base import Config
 
 AUTO, AUTO_MECHANISM = "auto", "cliquetree"
-"""What a run uses that names no mechanism: good for any table, with nothing to set."""
+"""The mechanism of a run that names none: it suits any table and needs no settings."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _is_steps(value: Any) -> bool:
 
 
 def _at(value: Any, epsilon: float, where: str) -> Any:
-    """The value at this epsilon, however deep in the field the dependence sits."""
+    """The value at this epsilon; steps by epsilon are resolved at any depth of the field."""
     if _is_steps(value):
         last = -math.inf
         for step in value[:-1]:

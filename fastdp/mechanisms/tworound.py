@@ -71,7 +71,8 @@ class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 @dataclass(frozen=True)
 class Shares:
-    """Of mu^2: `first` by column of round 1, `choice` of the marginals of round 2, `second` for these."""
+    """Shares of mu^2: `first`, of each column's 1-way in round 1; `choice`, for choosing the marginals of
+    round 2; `second`, for measuring these."""
 
     first: Mapping[str, float]
     choice: float
@@ -129,8 +130,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def largest_model(
         self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
     ) -> LargestModel:
-        """Codes are only ever merged, so sizes before that are bounds. What is measured is left out where it
-        would make the model too large; 1-ways and the columns of constraints stay whatever their size."""
+        """Merging only makes domains smaller, so sizes before it are upper bounds. Marginals that would make
+        the model too large are left out; 1-ways and cliques of constraints stay whatever their size."""
         constraints = [*fixed, *(c.columns for c in self.constraints)]
         kept = tree_size(domain, [*((a,) for a in domain), *constraints])
         if kept.cells > self.limit:
@@ -162,8 +163,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         zeros = compression.zeros(masks)
         job.check()
 
-        known = Zeros(masks, job.zeros.settled)
-        wanted = self.choose(session, job, compression, merged, shares.choice, known)
+        full_zeros = Zeros(masks, job.zeros.settled)
+        wanted = self.choose(session, job, compression, merged, shares.choice, full_zeros)
         weight = {m.clique: m.weight for m in wanted}
         kept, dropped = affordable(
             compression.domain, list(weight), self.max_marginal, self.limit, list(zeros), weight
@@ -213,7 +214,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Compression(schema.modelled, codes), merged_masks(masks), inferred
 
     def split(self, domain: Domain, users: float, *, public: bool) -> Shares:
-        """What is left beside `users` of mu^2, divided among the rounds."""
+        """How the rest of mu^2, after the share `users`, is divided among the rounds."""
         first, second = divided(1 - users, self.shares)
         weights = normalised([self.weights.get(a, 1.0) for a in domain])
         ones = {a: first * w for a, w in zip(domain, weights)}
@@ -275,7 +276,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise UsageError(f"tworound, field 'constraints': {error}") from None
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
-        """With pairs of all sizes in place of those that round 2 is going to choose."""
+        """The planned marginals, with pairs of all sizes in place of those that round 2 will choose."""
         lines = list(self.outline(domain, public=public, user=user).measurements)
         if self.round2 is None and len(domain) > 1:
             shares = self.split(domain, users_share(self, public=public, user=user), public=public)

@@ -18,10 +18,10 @@ def affordable(
 ) -> tuple[list[Clique], dict[Clique, str]]:
     """(cliques that stay, why each of the others goes).
 
-    First go those of more than `max_marginal` cells. Then, while the junction tree of the rest (and of
-    `fixed`, which always stays) has more than `max_cells`, the one whose loss shrinks the tree most, per
-    squared weight. Only cliques that meet the tree's largest clique in two attributes or more can shrink it.
-    """
+    Cliques of more than `max_marginal` cells are dropped first. Then, while the junction tree of the rest
+    (and of `fixed`, which always stays) has more than `max_cells` cells, the clique whose removal saves the
+    most cells per squared weight is dropped. Only cliques that share two attributes or more with the tree's
+    largest clique can shrink the tree."""
     dropped = {
         c: f"{domain.cells(c):,} cells, more than {max_marginal:,}"
         for c in cliques
@@ -50,7 +50,7 @@ def strongest(
     domain: Domain, strength: Mapping[Clique, float], extra: int, max_cells: int, tries: int = 3
 ) -> list[Clique]:
     """A maximum spanning tree of pairs, then up to `extra` further pairs, strongest first, that keep the
-    junction tree within `max_cells` (looking at no more than `tries` times as many)."""
+    junction tree within `max_cells` (at most `tries` times `extra` pairs are tried)."""
     from scipy.cluster.hierarchy import DisjointSet
 
     order = sorted((p for p in strength if strength[p] > 0), key=lambda p: -strength[p])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LABEL = "rows per user"
 CLIP_SHARE = 0.02
-"""Of mu^2, for a histogram that only the clip is chosen from."""
+"""Share of mu^2 of the histogram of rows per user where only the clip is chosen from it."""
 
 
 def ids_share(ids: Ids, *, public: bool, user: bool) -> float:
@@ -50,9 +50,9 @@ def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Users:
-    """The noisy histogram of rows per user, None where nothing needs one; the share of mu^2 it took; and how
-    many rows there are, by it, for each row that counts at the clip chosen from it (1 where the clip was
-    given)."""
+    """The noisy histogram of rows per user, None where nothing needs one; the share of mu^2 that it cost; and
+    the factor from rows that count at the chosen clip to all rows, estimated from it (1 where the clip was
+    fixed by an argument)."""
 
     histogram: Measurement | None = None
     share: float = 0.0
@@ -66,9 +66,9 @@ class Users:
 def measure_users(
     config: Config, session: Session, job: Job, clip_criteria: Callable[[], Sequence[Planned]]
 ) -> Users:
-    """Measures rows per user, where ids or the clip are to come from that, and chooses the clip from it,
-    where the run is to choose one (by its effect on the marginals of `clip_criteria`). Must be the first call
-    on the session."""
+    """Measures the histogram of rows per user where ids or the clip depend on it, and chooses the clip where
+    the run is to choose one (by its effect on the marginals of `clip_criteria`). Must be the first call on
+    the session."""
     user = session.schema.user is not None
     share = users_share(config, public=job.public is not None, user=user)
     bound = session.schema.max_rows_per_user

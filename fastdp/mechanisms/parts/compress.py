@@ -1,5 +1,5 @@
-"""Rare values merged, and undone: what a column's codes become before pairs are measured, and what they come
-back as.
+"""Merging of rare values: a column's codes are compressed before pairs are measured, and synthetic rows are
+expanded again.
 
 `merge_rare` decides from noisy counts alone, so the code maps are public. `Compression` holds them;
 `Expansion` turns compressed synthetic rows into rows of the schema's codes: a merged code becomes one of the
@@ -23,7 +23,7 @@ from ...queries import Binned
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 MAX_TUPLES = 1 << 21
-"""Combinations of merged values looked at for one combination of codes; beyond it, a random part of them."""
+"""The most combinations of merged values tried for one combination of codes; of more, a random part is."""
 
 
 def merge_rare(measured: Measurement, rare: float) -> np.ndarray:
@@ -43,9 +43,9 @@ def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.nda
 
 
 def alike(impossible: Mapping[Clique, np.ndarray], name: str) -> np.ndarray | None:
-    """A number for each code of a column, equal where every constraint treats two codes alike; None where no
-    constraint names the column. Codes merged only with such as are alike commute with the zeros: a merged
-    combination is impossible if any combination behind it is, and then all are."""
+    """A number for each code of a column, equal for two codes that every constraint treats alike; None where
+    no constraint names the column. If codes are merged only with codes of the same number, the zeros are
+    exact: either all combinations behind a merged one are impossible, or none is."""
     masks = [(c, m) for c, m in impossible.items() if name in c]
     if not masks:
         return None
@@ -80,7 +80,8 @@ class Compression:
         return Measurement(m.clique, values, np.sqrt(np.bincount(codes, m.variances, size)), label=m.label)
 
     def zeros(self, impossible: Mapping[Clique, np.ndarray]) -> dict[Clique, np.ndarray]:
-        """Compressed combinations of which every full one is impossible (bool, by clique); none: left out."""
+        """bool by clique: the compressed combinations behind which every full combination is impossible.
+        Cliques without any are left out."""
         out = {}
         for clique, mask in impossible.items():
             binned = Binned(self.full.shape(clique), [self.codes.get(a) for a in clique])
@@ -110,11 +111,12 @@ class Expansion:
 
     frequencies: public weights (>= 0) of a column's full codes; a column without them, or a merged code whose
     values all weigh 0, expands uniformly. impossible: public constraints over full codes, True where ruled
-    out. Columns that constraints join are expanded together: among the combinations of merged values that no
+    out. Columns that constraints connect are expanded together, to a combination of merged values that no
     constraint rules out.
-    spread: of a column, others over whose values its merged values are spread evenly, the most important
-    first: rows in their order get values by a sequence of low discrepancy instead of each by itself, so that
-    among the rows of any of their values each merged value has its share but for a row or so.
+    spread: for a column, the other columns over whose values its merged values are spread evenly, the most
+    important first. Rows sorted by these columns get their values from a sequence of low discrepancy instead
+    of independent draws, so that among the rows of each of their values every merged value has its share up
+    to about one row.
     """
 
     def __init__(
@@ -176,7 +178,7 @@ class Expansion:
             else:
                 stuck.append(rows_alike)
         if stuck:
-            # The codes are possible constraint by constraint but not all together: take what another row has.
+            # Each constraint alone allows these codes, but all together do not: copy another row's values.
             lost = np.concatenate(stuck)
             good = np.setdiff1d(np.arange(len(order)), lost)
             pool = out[good] if len(good) else self._any(group, rng)

@@ -1,7 +1,7 @@
-"""Columns that by the noisy 1-ways hold next to nothing but nulls or values outside their domain.
+"""Finds columns that, by the noisy 1-ways, hold almost only nulls or values outside their domain.
 
-Such a column is almost always a schema that does not fit the data: another spelling, another unit, another
-file. The rest of the budget would be spent on a column of nulls. What is decided here depends on released
+Such a column almost always means that the schema does not fit the data: another spelling, another unit,
+another file. The rest of the budget would be spent on a column of nulls. The decision depends on released
 answers and public facts alone (docs/privacy-ledger.md, Stopping early).
 """
 
@@ -25,8 +25,9 @@ LEAST_KNOWN = 0.005
 at most `SURE` standard errors where that is more."""
 SURE = 3.0
 MOST_NOISE = {"null": 0.05, "outside": 0.35}
-"""Where `SURE` standard errors are more than this share of all rows, nothing is said of a column that is
-mostly null, or mostly outside. Many columns are almost empty and right; few are mostly outside and right."""
+"""A column that is mostly null (or mostly outside) is not reported where `SURE` standard errors are more than
+this share of all rows. The bound is stricter for nulls: many columns are rightly almost all null, few are
+rightly almost all outside."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class EmptyColumn:
 def empty_columns(
     schema: Schema, ones: Sequence[Measurement], leave_out: Collection[str] = ()
 ) -> list[EmptyColumn]:
-    """The columns, in the schema's order, that hold next to no known value. Columns whose nulls and overflow
-    have no code of their own cannot be told. `ones`: 1-ways of the schema's codes; several of one column are
-    averaged by their precision. `leave_out`: fields of which nothing is said."""
+    """The columns, in the schema's order, that hold next to no value of their domain. Columns without a code
+    for nulls or overflow cannot be judged. `ones`: 1-ways over the schema's codes; several of one column are
+    averaged by their precision. `leave_out`: fields that are never reported."""
     total, spread = average([(float(np.sum(m.values)), float(np.sum(m.variances))) for m in ones])
     if total <= 0:
         return []
@@ -62,14 +63,15 @@ def empty_columns(
             continue
         precision = np.sum([1 / m.variances for m in answers], axis=0)
         values = np.sum([m.values / m.variances for m in answers], axis=0) / precision
-        # Total and codes rise and fall together, so that their difference varies by less than this.
+        # An upper bound: the total and the counts of the codes are positively correlated, so their difference
+        # varies by less.
         noise = SURE * math.sqrt(float(np.sum(1 / precision[codes])) + spread)
-        known = total - float(np.sum(values[codes]))
+        inside = total - float(np.sum(values[codes]))
         null, outside = (
             0.0 if code is None else min(1.0, max(0.0, float(values[code]) / total))
             for code in (column.null_code, column.overflow_code)
         )
         most = MOST_NOISE["outside" if outside > null else "null"]
-        if noise <= most * total and known <= max(LEAST_KNOWN * total, noise):
+        if noise <= most * total and inside <= max(LEAST_KNOWN * total, noise):
             empty.setdefault(field, EmptyColumn(field, null, outside))
     return list(empty.values())

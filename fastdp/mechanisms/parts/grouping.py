@@ -1,11 +1,12 @@
-"""Values that a set is too large to tell apart: measured together in that set, though apart elsewhere.
+"""Grouping: values that noise would make indistinguishable in one marginal share a code in that marginal.
 
-In a set measured with noise sigma, a value of one of its columns is kept apart if some cell of its row may
-hold at least `STANDS_OUT` sigma: if the model's marginals with one column less, each of which bounds the
-cell, are all that large somewhere in the row. The other values of the column share one code in this set.
-Which values those are follows the order of the 1-way, and their number is rounded up to one of few levels, so
-that the groupings of a column are nested in each other: the fit then has few distinct partitions to
-reconcile. A grouped marginal is a partition of the table like the plain one, of the same sensitivity.
+In a marginal measured with noise sigma, a value of one of its columns keeps a code of its own if some cell
+with that value may hold at least `STANDS_OUT` sigma rows: if the model's marginals with one column less, each
+of which bounds the cell from above, are all that large for some such cell. The other values of the column
+share one code in this marginal. Values keep their codes in the order of the 1-way's counts, and the number
+of those that do is rounded up to one of few levels, so that the groupings of a column are nested: the fit
+then has few distinct partitions to reconcile. A grouped marginal is a partition of the rows like the plain
+one and has the same sensitivity.
 Everything here is a function of released numbers.
 """
 
@@ -21,12 +22,12 @@ from ...queries import Binned
 
 STANDS_OUT = 5.0
 LEVEL = 1.5
-"""Numbers of values kept apart are those of the column divided by powers of this."""
+"""The number of values that keep a code of their own is the column's size divided by a power of LEVEL."""
 
 
 def row_bounds(clique: Clique, domain: Domain, children: Mapping[Clique, np.ndarray]) -> list[np.ndarray]:
-    """Of every column of the clique: the most that a cell in each value's row may hold, by the marginals of
-    the subsets with one column less."""
+    """For every column of the clique, an array over its values: the most rows that a cell with that value may
+    hold, by the marginals of the subsets with one column less."""
     shape = domain.shape(clique)
     bound = np.full(shape, np.inf)
     for child, estimate in children.items():
@@ -59,7 +60,7 @@ def grouped(
 
 
 def level(apart: int, size: int) -> int:
-    """The least of size, size / LEVEL, size / LEVEL^2, ... that keeps `apart` values, at least one."""
+    """The least of size, size / LEVEL, size / LEVEL^2, ... that is at least `apart` and at least 1."""
     levels, x = [size], float(size)
     while x > 1:
         x /= LEVEL

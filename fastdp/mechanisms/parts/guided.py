@@ -12,8 +12,8 @@ from .sizes import LargestModel, fixed_size
 
 
 class Guided(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`max_cells`: of the junction tree, given or from `memory` (bytes) and `deadline` (seconds), which are
-    public numbers: nothing is timed in the run."""
+    """`max_cells`: the most cells of the junction tree; where it is not set, derived from `memory` (bytes)
+    and `deadline` (seconds), which are public numbers: nothing is timed in the run."""
 
     max_cells_steps: ClassVar[tuple[str, ...] | None] = None
     default_cells: ClassVar[int] = limits.DEFAULT_CELLS
@@ -31,8 +31,8 @@ class Guided(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def fit_limit(self) -> int | None:
-        """None: `max_cells` limits what is chosen; what was chosen and charged is fitted whatever its
-        size."""
+        """None (no limit): `max_cells` already limits what is chosen, and what was chosen and charged is
+        fitted whatever its size."""
         return None
 
     def limits_used(self) -> dict[str, Any]:
@@ -41,8 +41,8 @@ class Guided(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def largest_model(
         self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
     ) -> LargestModel:
-        """What is chosen keeps within `max_cells`, or adds nothing to the 1-ways, which are always there.
-        Cliques of constraints are there as well, and must keep within it."""
+        """The larger of `max_cells`, within which marginals are chosen, and the 1-ways, which are always in
+        the model. Cliques of constraints are always in it too, and must stay within `max_cells`."""
         limit = max(self.limit, sum(domain.values()))
         too_large = fixed_size(domain, [(a,) for a in domain], fixed, limit)
         return LargestModel(limit, False) if too_large is None else too_large

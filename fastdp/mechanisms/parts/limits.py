@@ -9,23 +9,24 @@ from __future__ import annotations
 from ...errors import UsageError
 
 DEFAULT_CELLS = 3 << 20
-"""Of a mechanism that fits a few times; chosen on adult at epsilon 10, where it binds (docs/cliquetree.md).
-"""
+"""Default limit on junction tree cells of a mechanism that fits a few times. Chosen on adult at epsilon 10,
+where this limit is reached (docs/cliquetree.md)."""
 CELL_BYTES = 200
-"""Peak of a run per cell of its junction tree, beside the data: the fit's tables, their potentials and
-copies."""
+"""Peak memory of a run in bytes per cell of its junction tree, besides the data: the fit's tables, potentials
+and copies."""
 CELLS_PER_SECOND = 500_000
-"""Of the junction tree, for looks, fits and marginals on two cores; a slow machine needs twice the time.
-Adult at epsilon 10 takes 0.6 processor seconds per million cells beyond the first."""
+"""Junction tree cells allowed per second of `deadline`, which covers looks, fits and marginals on two cores;
+a slow machine needs twice the time. Adult at epsilon 10 takes 0.6 processor seconds per million cells beyond
+the first."""
 LEAST_CELLS = 10_000
 PAIR_BYTES = 48
-"""Per cell of all pairs together: estimates, their integers, counts and copies."""
+"""Bytes per cell of all pairs together: estimates, their integers, counts and copies."""
 PUBLIC_PAIR_BYTES = 32
-"""The same, for public starts: counts, the start and its integers."""
+"""Further bytes per such cell with public starts: counts, the start and its integers."""
 
 
 def check(memory: int | None, deadline: float | None) -> None:
-    """ValueError where a limit makes no sense."""
+    """ValueError where a limit is out of its range."""
     if memory is not None and memory < 1 << 24:
         raise ValueError("memory is a number of bytes, at least 16 MiB")
     if deadline is not None and not 0 < deadline < float("inf"):
@@ -35,7 +36,8 @@ def check(memory: int | None, deadline: float | None) -> None:
 def model_cells(
     max_cells: int | None, memory: int | None, deadline: float | None, default: int = DEFAULT_CELLS
 ) -> int:
-    """Cells of the junction tree: as given, else what memory and deadline allow, else a size for a laptop."""
+    """The most cells of the junction tree: `max_cells`, else what memory and deadline allow, else the
+    default."""
     if max_cells is not None:
         return max_cells
     limits = []
@@ -47,7 +49,7 @@ def model_cells(
 
 
 def pair_cells(memory: int | None, most: int, public: bool = False) -> int:
-    """Cells of all pairs together; `public`: with public starts beside them."""
+    """The most cells of all pairs together, within `memory`; `public`: with public starts besides."""
     cost = PAIR_BYTES + (PUBLIC_PAIR_BYTES if public else 0)
     return most if memory is None else max(LEAST_CELLS, min(most, memory // 2 // cost))
 

@@ -1,8 +1,8 @@
-"""What to measure next, from one noisy look at how far the model is from every candidate.
+"""Chooses what to measure next, from a look: noisy distances of the model from every candidate.
 
-Quantities are in rows. Measuring a candidate at noise sigma removes its distance d (L1) from the model and
-leaves the noise's own, NOISE * sigma * cells, where cells are *effective*: those the noise can spoil. With
-weights w the whole batch is worth
+Quantities are in rows. Measuring a candidate at noise sigma removes its L1 distance d from the model and adds
+the error of the noise, NOISE * sigma * cells, where cells are *effective* cells: those the noise can spoil.
+With weights w the whole batch is worth
 
     sum of w d  -  NOISE * sum of w cells sigma,      sum of 1 / sigma^2 = precision,
 
@@ -58,8 +58,9 @@ def candidates(
     total: float,
     weight: Mapping[Clique, float],
 ) -> list[Candidate]:
-    """The cliques as candidates, for noise of about `sigma`. A cell is spoilt where the model expects it to
-    be filled, and of those the share that truth and model have in common, 1 - distance / (2 total)."""
+    """The cliques as candidates, for noise of about `sigma`. Their effective cells are those that the model
+    expects to be filled, times the share of rows that truth and model have in common, 1 - distance / (2
+    total)."""
     out = []
     for clique, distance in zip(cliques, distances, strict=True):
         common = min(1.0, max(0.0, 1 - distance / max(2 * total, 1e-9)))
@@ -69,7 +70,7 @@ def candidates(
 
 
 class Structure:
-    """The model's graph as it grows: which marginals are in, and how many cells the junction tree has."""
+    """The model's graph while it grows: the marginals in it, and the number of cells of its junction tree."""
 
     def __init__(self, domain: Domain, cliques: Iterable[Clique] = ()):
         self._number = {name: i for i, name in enumerate(domain)}
@@ -114,9 +115,9 @@ def worthwhile(scored: Iterable[Candidate], sigma: float, least: float) -> list[
 def affordable_batch(
     chosen: Sequence[Candidate], held: Sequence[Candidate], before: float, precision: float
 ) -> list[Candidate]:
-    """The part of a batch whose worth (module's text) is largest, found greedily by distance per portion.
-    Marginals that are `held`, with precision `before` in all, share in the noise: what a newcomer gets is
-    missing there."""
+    """The part of a batch with the largest worth (see the module's text), found greedily by distance per
+    portion. Marginals that are `held` already, with a total precision of `before`, share the precision with
+    the new ones: each new marginal leaves less for them."""
     batch, removed, total = [], 0.0, math.fsum(c.portion for c in held)
     best = -(total**1.5) / math.sqrt(before + precision) if held else -math.inf
     for c in sorted(chosen, key=lambda c: -c.weight * c.distance / c.portion):
@@ -130,9 +131,9 @@ def affordable_batch(
 def divide(
     batch: Sequence[Candidate], before: Mapping[Clique, float], precision: float
 ) -> dict[Clique, float]:
-    """The part of `precision` (the sum of 1 / sigma^2) that each marginal of the batch gets, where `before`
-    is what it has already: totals in proportion to the portions, and nothing for marginals that already have
-    more than theirs."""
+    """The part of `precision` (the sum of 1 / sigma^2) that each marginal of the batch gets. `before`: the
+    precision that it has already. Totals are in proportion to the portions; a marginal that already has more
+    than its total gets nothing."""
     order = sorted(batch, key=lambda c: before.get(c.clique, 0.0) / c.portion)
     level, filled, portions = 0.0, 0.0, 0.0
     for i, c in enumerate(order):

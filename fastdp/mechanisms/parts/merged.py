@@ -1,9 +1,9 @@
-"""1-ways, and the codes that everything after them is over: rare values merged, here and in the model alike.
+"""Merged codes: rare values, by the noisy 1-ways, share a code in all later measurements and in the model.
 
 A value whose noisy count is below `rare` standard errors shares one code with the other such values of its
-column. Pairs are judged, measured and fitted over the merged codes, so that neither budget nor time goes into
-cells that hold nothing; inside a merged code synthetic rows follow the 1-way. The code maps are functions of
-released answers, hence public.
+column. Pairs are compared, measured and fitted over the merged codes, so that neither budget nor time is
+spent on empty cells; synthetic rows of a merged code get one of its values by the 1-way. The code maps are
+functions of released answers, hence public.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ NOISE = math.sqrt(2 / math.pi)
 """Mean of |N(0, 1)|."""
 
 PAIR_CELLS = 1 << 24
-"""All pairs together, over merged codes, have at most so many cells: columns keep as many of their largest
-values as that allows."""
+"""The most cells of all pairs together over merged codes. Where needed, more than the rare values of a column
+are merged, and only its most frequent ones keep codes of their own."""
 
 
 @dataclass(frozen=True, eq=False)
 class Merged:
     """`ones`: the 1-ways over merged codes; `shape`: over all codes, rows >= 0 that add up to `total`;
     `given_up`: values of each column that were merged, though not rare, to keep all pairs within
-    `PAIR_CELLS`; `zeros`: impossible combinations of merged codes. Values are merged only with such as
-    constraints treat alike, so that the zeros are exact and each column expands by itself."""
+    `PAIR_CELLS`; `zeros`: impossible combinations of merged codes. Values are merged only with values that
+    all constraints treat alike, so that the zeros are exact and each column can be expanded by itself."""
 
     compression: Compression
     ones: tuple[Measurement, ...]
@@ -60,7 +60,7 @@ class Merged:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was given up, for the statement."""
+        """Notes for the statement on values that were merged though not rare."""
         return tuple(
             f"{name}: {count} values were merged with its rare ones, or all pairs together would be too large"
             for name, count in self.given_up.items()
@@ -130,9 +130,10 @@ def merge(
 
 
 def shape_of(one: Measurement, rare: np.ndarray, total: float) -> np.ndarray:
-    """A 1-way as rows >= 0 that add up to `total`, the nearest to the answers. Where most rows are in rare
-    values, these are first drawn towards their mean as far as noise explains how they differ (James and
-    Stein): else the largest noise would take the rows of the others."""
+    """A 1-way as row counts >= 0 that add up to `total`: the projection of the answers. Where most rows have
+    rare values, the counts of these are first shrunk towards their mean, as far as noise explains their
+    differences (James and Stein); otherwise the values with the largest noise would get the rows of the
+    others."""
     drawn, count = np.array(one.values, np.float64), int(rare.sum())
     if count > 3 and 2 * drawn[~rare].sum() < total:
         noise = float(np.broadcast_to(one.variances, drawn.shape)[rare].mean())
@@ -171,7 +172,7 @@ def averaged(first: Sequence[Measurement], second: Sequence[Measurement]) -> lis
 
 
 def all_pairs(domain: Domain, most: int, largest: int) -> list[Clique]:
-    """Pairs of columns that have more than one code, up to `largest` cells each. Of more than `most` those
+    """Pairs of columns that have more than one code, up to `largest` cells each. At most `most` pairs: those
     with the most codes in their smaller column, which bounds how far a pair can be from independence."""
     columns = [a for a in domain if domain[a] > 1]
     pairs: list[Clique] = [p for p in combinations(columns, 2) if domain.cells(p) <= largest]
@@ -182,8 +183,8 @@ def all_pairs(domain: Domain, most: int, largest: int) -> list[Clique]:
 
 
 def crowding(ones: Sequence[Measurement], total: float, scale: float) -> float:
-    """The mean total variation by which noise of `scale` standard errors spoils the 1-ways: 0.4 scale sigma /
-    N for each value that stands out of it, less for values that do not."""
+    """The mean over the 1-ways of the total variation distance that noise of `scale` times their standard
+    errors causes: 0.4 scale sigma / N for each value whose count is above that noise, less for others."""
     if not total > 0:
         return 1.0
     spoilt = []
@@ -194,6 +195,6 @@ def crowding(ones: Sequence[Measurement], total: float, scale: float) -> float:
 
 
 def effective_cells(estimate: np.ndarray, sigma: float) -> float:
-    """How many cells a noise of `sigma` can spoil: a cell that is expected to be empty comes out as 0
-    whatever the noise."""
+    """How many cells noise of `sigma` can spoil. A cell counts as min(1, expected rows / sigma): one that is
+    expected to be empty comes out of the fit as 0 whatever the noise."""
     return float(np.minimum(1.0, estimate / max(sigma, 1e-12)).sum())

@@ -1,4 +1,4 @@
-"""How a budget is best divided among marginals: by the power 2/3 of what noise does to each.
+"""Division of a budget among marginals that minimises the total harm of noise.
 
 If noise of standard deviation sigma costs `harm * sigma` (harm: weight times cells that noise can spoil), the
 sum over marginals is least, at a fixed sum of 1 / sigma^2, with 1 / sigma^2 in proportion to harm^(2/3)
@@ -14,7 +14,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def portion(harm: float) -> float:
-    """What a marginal gets, up to a factor that is the same for all."""
+    """The portion of a marginal, up to a factor that is the same for all: harm^(2/3)."""
     return harm ** (2 / 3)
 
 

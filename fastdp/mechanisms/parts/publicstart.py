@@ -1,7 +1,8 @@
-"""Public data as a start: what it explains is not paid for, and where it misleads it is not believed.
+"""Public data as a start of the model: marginals that it explains need no budget; where noisy distances say
+that it misleads, it is not used.
 
-What is computed here depends on public counts and released answers alone; the one thing asked of the session
-is a vector of distances (docs/privacy-distances.md).
+What is computed here depends on public counts and released answers alone; the only release that is asked of
+the session is a vector of distances (docs/privacy-distances.md).
 
 *Beside an answer.* A public table p of k cells, scaled to the noisy total, stands beside a noisy answer y of
 the same marginal as a measurement whose variance per cell is what |y - p|^2 / (k - 2) leaves above the noise,
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
 
 # Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/public.md).
 BELIEF = 1.0
-"""A start is believed where what it explains is above so many standard deviations."""
+"""A start is believed if the part of its distance from the model that it explains (f in `judged`) is above
+this many standard errors,"""
 LEAST_EXPLAINED = 0.2
-"""... and at least this part of how far it is from the model."""
+"""and this part itself is above this value."""
 LEAST_APART, LEAST_PART = 1.0, 0.02
-"""The distance from a start is asked for where start and model are apart by so many standard deviations of
-the look, and by this part of all rows; nearer ones, down to `LEAST_USED`, are judged by how the others
-fare."""
+"""The distance of the private marginal from a start is released only if start and model are apart by at least
+LEAST_APART standard deviations of the look and by at least a share LEAST_PART of all rows. Starts nearer to
+the model, down to `LEAST_USED`, are judged by the results of the others."""
 LEAST_USED = 0.2
 SWEEPS = 12
 LABEL = "public"
@@ -53,8 +55,8 @@ LABEL = "public"
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A public `table` of `clique` (rows, in the codes of the model), and `per_row`, the rows that one public
-    row stands for."""
+    """A public `table` of `clique` (in rows, over the codes of the model), and `per_row`, the number of
+    private rows that one public row stands for."""
 
     clique: Clique
     table: np.ndarray
@@ -65,8 +67,9 @@ class Start:
         return float(np.abs(self.table - estimate.reshape(self.table.shape)).sum())
 
     def measurement(self, distance: float, answers: Sequence[Measurement] = ()) -> Measurement:
-        """As a measurement: beside the clique's own answers, where there are any, else with an error of this
-        L1 distance (rows), at least that of a draw from one population."""
+        """The start as a measurement. Where the clique has `answers`, its error is estimated from them
+        (`beside`); else it is that of this L1 `distance` (rows), but at least the error of drawing both
+        tables from one population."""
         flat = self.table.reshape(-1)
         if answers and answers[0].values.size > 2:
             answer = reduce(lambda a, b: averaged([a], [b])[0], answers)
@@ -145,8 +148,9 @@ class Starts:
         share: float,
         label: str,
     ) -> float:
-        """Releases, beside a look that cost `share` of mu^2, how far the marginals are from their starts,
-        with the same `noise` (of weight times distance, rows). What it took of mu^2, at most `share`.
+        """Releases, after a look that cost `share` of mu^2, how far the private marginals are from their
+        starts, with the same `noise` (standard deviation of weight times distance, in rows). Returns the
+        share of mu^2 that this cost, at most `share`.
 
         The first call asks for pairs, later ones for larger marginals all of whose pairs are taken."""
         fresh = {
@@ -183,8 +187,8 @@ class Starts:
         sigma: float,
         total: float,
     ) -> list[Candidate]:
-        """The candidates, those whose start is believed with their distance from it, and what it
-        explains."""
+        """The candidates; one whose start is believed has its distance from that start in place of the
+        distance from the model, and the distance that the start explains."""
         offered = []
         for c in scored:
             if c.clique in self._asked and c.clique not in self.taken:
@@ -210,16 +214,16 @@ class Starts:
         return list(out.values())
 
     def believes(self, clique: Clique) -> bool:
-        """Whether its start was believed when `improved` was called last."""
+        """Whether the clique's start was believed in the last call of `improved`."""
         return clique in self._believed
 
     def take(self, cliques: Sequence[Clique]) -> None:
-        """Those of the cliques that are believed enter the fit."""
+        """Takes into the fit the starts of those of the cliques whose start is believed."""
         self.taken |= {c: self._believed[c] for c in cliques if c in self._believed}
         self.refused -= set(self.taken)
 
     def measurements(self, measured: Sequence[Measurement]) -> list[Measurement]:
-        """What was taken, as measurements beside those made."""
+        """The starts that were taken, as measurements for the fit, to be added to `measured`."""
         answers: dict[Clique, list[Measurement]] = {}
         for m in measured:
             answers.setdefault(m.clique, []).append(m)
@@ -236,7 +240,7 @@ class Starts:
         }
 
     def notes(self, measured: Sequence[Measurement]) -> tuple[str, ...]:
-        """The same in words."""
+        """The content of `describe` as a sentence."""
         used = self.describe(measured)
         alone, both, wrong = len(used["rested"]), len(used["beside"]), used["refused"]
         return (
@@ -247,7 +251,7 @@ class Starts:
 
 def beside(answer: Measurement, public: np.ndarray, per_row: float, query: Any = None) -> Measurement:
     """A public table as a measurement beside an answer of more than 2 values (see the module's text).
-    `query`: what was asked, where values were grouped; a cell is then given the error of its group."""
+    `query`: the query of the answer, where values were grouped; each cell then has the error of its group."""
     seen = public if query is None else query.product(public)
     gap = float(np.square(answer.values - seen).sum()) / (seen.size - 2)
     error = max(0.0, gap - float(np.mean(answer.variances)))
@@ -285,12 +289,13 @@ def judged(
     apart: Sequence[float],
     noise: Sequence[float],
 ) -> list[Judgement | None]:
-    """Which starts are closer to the truth than the model, from noisy distances of both (each with standard
-    deviation `noise`; None: not asked for) and how far start and model are `apart`; None: not believed.
+    """For each start a `Judgement` if it is believed to be closer to the truth than the model, else None;
+    from noisy distances of the truth to both (each with standard deviation `noise`; None: not released) and
+    from how far start and model are `apart`.
 
-    A start explains f_i = (to_model_i - to_start_i) / apart_i, which lies in [-1, 1] but for the noise. The
-    f_i are taken to be draws around a common mean, whose spread is estimated from them (DerSimonian and
-    Laird): weak starts are judged by how all of them fare, strong ones by themselves."""
+    Start i explains f_i = (to_model_i - to_start_i) / apart_i, which without noise lies in [-1, 1]. The f_i
+    are modelled as draws around a common mean, with a spread estimated from them (DerSimonian and Laird), so
+    that starts with noisy f_i are judged mostly by the mean of all, others by their own f_i."""
     gap, far = np.asarray(apart, np.float64), np.asarray(to_model, np.float64)
     asked = np.array([d is not None for d in to_start], bool)
     near = np.array([m if d is None else d for m, d in zip(to_model, to_start, strict=True)], np.float64)

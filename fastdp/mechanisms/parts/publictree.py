@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 MAX_CANDIDATES = 1 << 14
 LOOK = 0.5
-"""Of what the choice may cost, for distances from independence; at most as much again for those from
-starts."""
+"""Part of the choice's share of mu^2 that pays for distances from independence; distances from starts cost at
+most the same again."""
 
 
 @dataclass(frozen=True)
 class PairsSeen:
-    """All pairs as candidates, their starts, and what was `spent` of mu^2."""
+    """All pairs as candidates, their starts, and the share of mu^2 that was `spent`."""
 
     pairs: list[Candidate]
     starts: Starts
@@ -37,7 +37,7 @@ class PairsSeen:
         return c.explained + c.distance
 
     def tree(self, domain: Domain, zeros: Zeros | None = None) -> list[Candidate]:
-        """A maximum spanning forest; of pairs beside constraints as `tree.Joining` has it."""
+        """A maximum spanning forest; with constraints, of the pairs that `tree.Joining` allows."""
         ordered = sorted(self.pairs, key=lambda c: -self.strength(c))
         if zeros is None or not zeros.cliques:
             return forest(ordered, domain)
@@ -45,9 +45,9 @@ class PairsSeen:
         return [c for c in ordered if joining.take(c.clique)]
 
     def outer(self, domain: Domain, ways: int, max_cells: int, zeros: Zeros | None = None) -> list[Clique]:
-        """Marginals of up to `ways` columns grown of the pairs whose start is believed, and joined by the
-        strongest of the other pairs; columns that no pair joins by themselves. Beside constraints pairs
-        alone, so that no loop comes about through these."""
+        """Marginals of up to `ways` columns, grown from the pairs whose start is believed, and the strongest
+        of the other pairs that connect them; a column in no pair is a marginal by itself. With constraints
+        only pairs, so that no cycle arises through the constraints."""
         from scipy.cluster.hierarchy import DisjointSet
 
         if zeros is not None and zeros.cliques:
@@ -68,8 +68,8 @@ class PairsSeen:
 def look_at_pairs(
     session: Session, merged: Merged, start: PublicStart, share: float, sigma: float
 ) -> PairsSeen:
-    """Judges all pairs over merged codes with at most `share` of mu^2. `sigma`: of their measurement, should
-    they be measured."""
+    """Judges all pairs over merged codes, for at most `share` of mu^2. `sigma`: the noise that a pair would
+    have if it were measured."""
     cliques = all_pairs(merged.domain, MAX_CANDIDATES, MAX_PAIR_CELLS)
     starts = Starts(start, session, merged.codes)
     if not cliques:

@@ -1,5 +1,5 @@
-"""Public groups of a column's values of which the table holds one, in the words of a recipe: all cities of a
-state. Which group is inferred from noisy counts."""
+"""Regions of a recipe: public groups of a column's values (such as the cities of each state), of which the
+table holds only one. Which one is inferred from noisy counts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 
 class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A column whose values lie in one of several public groups, the table being about one group only: which
-    one is inferred from the noisy counts. `groups`: name -> values; `always`: values that occur in any group
-    (and nulls always may)."""
+    """A column whose values in this table all lie in one of several public groups, which is inferred from
+    noisy counts. `groups`: name -> values; `always`: values that may occur with any group (as nulls may)."""
 
     column: str
     groups: dict[str, tuple[Value, ...]]
@@ -31,8 +30,8 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("groups: at least one, each with values")
 
     def infer(self, schema: Schema, measured: Measurement) -> tuple[str, np.ndarray]:
-        """(the group whose noisy total stands out most, in its standard errors; bool per code: outside of
-        it)."""
+        """(name of the group whose noisy total is the most standard errors above 0, bool per code: whether it
+        lies outside that group)."""
         column = column_of(schema, self.column, "regions")
         codes = {name: [code_of(column, v) for v in values] for name, values in self.groups.items()}
 

@@ -15,8 +15,8 @@ from ...model.tree import DEFAULT_MAX_CELLS, NO_LIMIT, junction_tree
 @dataclass(frozen=True)
 class LargestModel:
     """An upper bound on the `cells` of a run's largest table (the junction tree of its model, or its
-    histogram of users; 0: it has neither), `exact` where the structure is known beforehand, and the `cliques`
-    behind it. `limit`: a limit of its own that it must keep within."""
+    histogram of users; 0: it has neither). `exact`: the structure is fixed before the run, so the bound is
+    the size itself. `cliques`: those of that structure. `limit`: the mechanism's own limit on these cells."""
 
     cells: int = 0
     exact: bool = True
@@ -38,8 +38,8 @@ def tree_size(domain: Domain, cliques: Sequence[Sequence[str]]) -> LargestModel:
 
 def largest_forest(domain: Domain, max_pair: int, fixed: Sequence[Clique] = ()) -> LargestModel:
     """The largest model of a spanning forest of pairs of at most `max_pair` cells each, whichever are chosen,
-    beside the cliques that are `fixed`; pairs join columns that neither these nor other pairs join, or lie
-    within a fixed clique and cost nothing.
+    together with the cliques that are `fixed`. A pair either joins two columns that neither fixed cliques nor
+    other pairs connect, or lies within a fixed clique and costs nothing.
 
     A forest of pairs is its own junction tree, so its model has the sum of the pairs' cells (and of the
     attributes no pair names). Forests are the independent sets of the graphic matroid, where Kruskal's greedy

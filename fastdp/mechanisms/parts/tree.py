@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .zeros import Zeros
 
 SPLIT = 0.5
-"""Of what a private choice of pairs may cost, this share of mu^2 goes to the 1-ways it judges by."""
+"""Part of the share of mu^2 of a private choice of pairs that goes to the 1-ways it is based on."""
 
 MAX_PAIR_CELLS = 1_000_000
 
@@ -43,7 +43,7 @@ def part_mu(session: Session, share: float) -> float:
 def ones_shares(
     domain: Domain, share: float, weight: Callable[[Clique], float] | None = None
 ) -> dict[str, float]:
-    """What each 1-way gets of `share`: all the same, or where weights are given by weight and size."""
+    """What each 1-way gets of `share`: all the same, or, with weights, by weight and size."""
     if weight is None:
         return {a: share / len(domain) for a in domain}
     return {
@@ -81,9 +81,11 @@ def private_pairs(
 
 
 class Joining:
-    """Columns as pairs join them. Those that constraints join count as joined, so that no loop comes about
-    through them; a pair within one of their cliques may be taken as long as no pairs join its columns, since
-    it makes the model no larger, unless one of its columns follows from the other."""
+    """Which pairs may be taken so that pairs and constraints form no cycle.
+
+    Columns that constraints connect count as connected. A pair within a clique of the constraints makes the
+    model no larger: it may be taken as long as pairs do not connect its columns yet, unless one of its
+    columns follows from the other."""
 
     def __init__(self, domain: Domain, zeros: Zeros | None):
         from scipy.cluster.hierarchy import DisjointSet
@@ -102,9 +104,10 @@ class Joining:
         return any(clique.issuperset(pair) for clique in self._fixed)
 
     def rounds(self, pairs: Sequence[Clique]) -> int:
-        """How many of the pairs can be taken one after another, whichever they are."""
-        known = [*self._links, *self._settled]
-        between = components(self._domain, known) - components(self._domain, [*pairs, *known])
+        """How many of the pairs can be taken in all; the number is the same for any order of taking them."""
+        fixed_links = [*self._links, *self._settled]
+        between = components(self._domain, fixed_links)
+        between -= components(self._domain, [*pairs, *fixed_links])
         inside = [p for p in pairs if self._inside(p)]
         within = components(self._domain, self._settled)
         return between + within - components(self._domain, [*inside, *self._settled])
@@ -133,11 +136,11 @@ def spanning_tree(
     zeros: Zeros | None = None,
     model: Callable[[Sequence[Clique]], Mapping[Clique, np.ndarray]] | None = None,
 ) -> list[Clique]:
-    """Pairs that join the attributes, chosen with `share` of mu^2. A forest where the joining pairs are too
-    large. With `recode` pairs and 1-ways are over the recoded columns.
+    """Pairs that connect the attributes, chosen with `share` of mu^2. A forest where the pairs that would
+    connect it are too large. With `recode`, pairs and 1-ways are over the recoded columns.
 
-    Beside constraints (`zeros`) as `Joining` has it. `model`: what a model knows of pairs without measuring
-    them; None: independence."""
+    With constraints (`zeros`), only pairs that `Joining` allows. `model`: marginals of the pairs that scores
+    are distances from; None: those of independent columns."""
     domain = session.domain.recoded(recode) if recode else session.domain
     total = estimate_total(ones)
     shape_of = {m.clique[0]: onto_simplex(m.values, total) for m in ones}
@@ -171,7 +174,7 @@ def estimate_total(measurements: Sequence[Measurement]) -> float:
 
 
 def components(domain: Domain, pairs: Sequence[Clique]) -> int:
-    """Into how many groups the pairs join the attributes."""
+    """The number of connected components of the attributes under these pairs."""
     from scipy.cluster.hierarchy import DisjointSet
 
     joined = DisjointSet(domain)

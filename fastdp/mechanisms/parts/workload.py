@@ -1,11 +1,11 @@
-"""Where accuracy is wanted: marginals a user names, or a column that the others are to explain.
+"""The workload: marginals for which accuracy is wanted, or a target column that the others are to explain.
 
-The workload decides what a candidate's distance from the model counts for. Candidate c has the weight
+The workload sets the weight of a candidate's distance from the model. Candidate c has the weight
 
     BASE + (1 - BASE) * (sum of the weights of the items that contain c) / (sum of all items' weights),
 
-since measuring c takes its distance out of every item that contains it; without a workload every candidate
-weighs 1. Subsets of the items with three columns and more become candidates too.
+since measuring c removes its distance from every item that contains it; without a workload every candidate
+has weight 1. Subsets of the items with three columns or more become candidates too.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ...model import Model
 
 BASE = 0.1
-"""What a marginal counts for that the workload does not name: the rest of the table must stay right too."""
+"""Weight of a marginal that the workload does not name: the rest of the table must stay accurate too."""
 
 MAX_LARGER = 2000
 SPREAD = 3
-"""Columns over which the values behind a merged one are spread evenly."""
+"""The most columns over whose values the values behind a merged code are spread evenly."""
 
 
 class WorkloadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,7 +72,7 @@ class Workload:
         self.items[clique] = self.items.get(clique, 0.0) + weight
 
     def weight(self, clique: Clique) -> float:
-        """What the candidate's distance counts for, at most 1."""
+        """The weight of the candidate's distance, at most 1."""
         if not self.items:
             return 1.0
         names = frozenset(clique)
@@ -82,7 +82,8 @@ class Workload:
         return self._weights[names]
 
     def spread(self) -> dict[str, Clique]:
-        """Of every column in an item: those it shares items with, by the pair's weight, at most `SPREAD`."""
+        """For every column in an item, the columns that it shares items with, largest weight of the pair
+        first, at most `SPREAD`."""
         names = sorted({a for item in self.items for a in item})
         out = {}
         for a in names:
@@ -93,7 +94,7 @@ class Workload:
     def fared(
         self, model: Model, total: float, distances: Mapping[Clique, tuple[float, float]] | None = None
     ) -> list[dict]:
-        """How each item came out, for the statement, as total variations; from released numbers alone.
+        """How accurate each item is, for the statement, as total variations; from released numbers alone.
 
         `expected_error`: what the noise of the best measured marginal that contains the item leads one to
         expect (None: none was measured, the item follows from smaller ones). `distance`, `distance_error`:

@@ -1,4 +1,4 @@
-"""Public constraints as mechanisms use them: structural zeros of the model, which leave some row possible."""
+"""Public constraints as structural zeros of the model, checked to leave at least one row possible."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Zeros:
-    """`impossible`: bool over the schema's codes, by clique. `settled`: pairs of which one column follows
-    from the other, so that there is nothing to measure."""
+    """`impossible`: by clique, bool over the schema's codes. `settled`: pairs of which one column follows
+    from the other, so that they need no measurement."""
 
     impossible: Mapping[Clique, np.ndarray] = field(default_factory=dict)
     settled: tuple[Clique, ...] = ()
@@ -37,7 +37,7 @@ class Zeros:
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """What the model's junction tree holds whatever is measured."""
+        """The cliques of constraints, which are in the model's junction tree whatever is measured."""
         return tuple(self.impossible)
 
 
@@ -52,7 +52,8 @@ def check_kept(name: str, reason: str, schema: Schema) -> None:
 
 
 def named_but_derived(schema: Schema, error: Exception) -> str:
-    """What to add to an error that misses a column: it follows from others and is not modelled."""
+    """Text to append to an error about a missing column, where that column follows from others and is not
+    modelled; else empty."""
     for item in known(schema).derived if schema.constraints else ():
         if repr(item.column) in str(error):
             return (
@@ -63,8 +64,8 @@ def named_but_derived(schema: Schema, error: Exception) -> str:
 
 
 def check_possible(schema: Schema) -> None:
-    """SchemaError, naming the constraints that contradict each other, where no row whose columns all have
-    values of their own satisfies them together."""
+    """SchemaError, naming constraints that contradict each other, where no row without nulls and values
+    outside the domain satisfies all of them."""
     if not schema.constraints:
         return
     masks = list(known(schema).masks)

@@ -1,4 +1,4 @@
-"""What a user-count config leaves open, settled for a schema, an epsilon and a delta: columns, cap, levels,
+"""Fills in what a user-count config leaves open, for a schema, an epsilon and a delta: columns, cap, levels,
 law of the noise."""
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
 
 
 def _law(config: UserCounts, epsilon: float, delta: float) -> str:
-    """As asked; else Laplace unless Gaussian noise has less variance in the groups' answers at this delta."""
+    """The law that the config sets; else Laplace, unless Gaussian noise has less variance in the groups'
+    answers at this delta."""
     if config.noise == "gaussian" and delta == 0:
         raise UsageError('usercounts: noise = "gaussian" needs a delta above 0')
     if config.noise != "auto":
@@ -86,7 +87,8 @@ def _columns(config: UserCounts, schema: Schema) -> tuple[str, ...]:
 
 
 def _totals(config: UserCounts, columns: tuple[str, ...]) -> tuple[Total, ...]:
-    """As given; else time by kind (many users in each total, so little of the budget) and place by kind."""
+    """The config's totals; else time by kind (many users in each total, so it gets little of the budget) and
+    place by kind."""
     if config.totals is not None:
         for total in config.totals:
             if not total.columns or not set(total.columns) < set(columns):

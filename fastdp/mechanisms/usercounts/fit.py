@@ -1,4 +1,4 @@
-"""From noisy numbers of users to counts: collapse over T, and what may be done about noise afterwards.
+"""From noisy numbers of users to counts: sums over T, and estimates that reduce the effect of noise.
 
 Everything here is post-processing of released answers and works on the cells asked about only.
 """
@@ -64,8 +64,8 @@ def collapse(values: np.ndarray, at: np.ndarray, t: np.ndarray, groups: int) -> 
 
 
 def above(values: np.ndarray, at: np.ndarray, noise: Noise, share: float, rate: float) -> np.ndarray:
-    """The answers that are too large to be noise alone, the others 0: an empty group shows with probability
-    at most `rate` (which the cells of one group share evenly)."""
+    """The answers with those set to 0 that may be noise alone: an empty group gets an answer above 0 with
+    probability at most `rate` (divided evenly among the cells of a group)."""
     limits = {n: noise.threshold(share, rate / n) for n in np.unique(np.bincount(at)).tolist() if n}
     cells = np.bincount(at)[at]
     limit = np.array([limits.get(n, 0.0) for n in range(int(cells.max(initial=0)) + 1)])
@@ -96,8 +96,8 @@ def shrink(
 
 
 def rates(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """What public counts say to expect: their Poisson noise is shrunk toward the prior means. Above 0 where
-    those are."""
+    """Expected counts by public data: the public counts, shrunk toward the prior means to reduce their
+    Poisson noise. Above 0 where the prior means are."""
     return shrink(counts, prior, prior, poisson=0.0)
 
 
@@ -150,9 +150,9 @@ def hierarchy(
 
     Each level is shrunk toward independence of its columns and made to agree with the levels before it; the
     product of the levels (raking from uniform) is the prior of the groups, toward which their answers are
-    shrunk; last, the groups are raked to the levels, so that places and months add up to what is known of
-    them. With people per group in `public` data (not none at all), both priors are raked from what these say
-    to expect instead of from uniform.
+    shrunk; last, the groups are raked to the levels, so that places and months add up to the levels'
+    estimates. With people per group in `public` data (not all 0), both priors are raked from the counts that
+    these let one expect, instead of from uniform.
     """
     margins: list[Margin] = []
     done: list[tuple[Level, np.ndarray]] = []
@@ -197,9 +197,9 @@ def _shared(level: Level, other: Level, estimate: np.ndarray) -> Margin | None:
 def hold_back(
     counts: np.ndarray, variance: np.ndarray, block: np.ndarray, share: float, rate: float
 ) -> np.ndarray:
-    """Counts of `share` of their block or more stay only where they truly are that large with probability 1 -
-    rate; else they are set just below. Normal approximation, with the variance given and that of a Poisson
-    count."""
+    """Counts that are at least `share` of their block stay only if the true count is that large with
+    probability at least 1 - rate; else they are set just below that share. By a normal approximation whose
+    variance is the one passed in plus that of a Poisson count."""
     total = np.bincount(block, weights=counts)[block]
     chance = ndtr((counts - share * total) / np.sqrt(variance + counts * (1 - share) + 1e-9))
     below = np.maximum(np.ceil(share * total) - 1, 0)

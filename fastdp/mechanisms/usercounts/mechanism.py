@@ -39,9 +39,9 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`columns`: what a group is (None: all of the schema); `kind`: the one that the wide layout spreads and
     shares are taken within (None: the last that is neither `year` nor `month`).
 
-    `cells`: "public" asks about the groups seen in public data and in the `months` before and after, with T
-    as seen and in `repeats`; "full" about the whole grid with T up to `t_max` (None: the largest of
-    `repeats`), which stands for "or more"; "auto" takes the first where public data is given. `cap`: groups
+    `cells`: "public" counts the groups seen in public data and those in the `months` before and after, with
+    T as seen and in `repeats`; "full" counts the whole grid with T up to `t_max` (None: the largest of
+    `repeats`), which stands for "or more"; "auto" is "public" where public data is given. `cap`: groups
     per user (None: the schema's bound on rows); `noise`: "auto" takes the law with less variance. `method`:
     "clip" (as published), "threshold", "nonneg", or "hierarchy"; see docs/usercounts.md. `false_presence`:
     for "threshold", how often an empty group may show; for "hierarchy", how often a kind shown with a share
