@@ -21,7 +21,7 @@ from .parts import Part
 from .quadratic import DirectTarget, Order, Quadratic, form
 
 MOSTLY = 0.75
-"""From this part of the plan's vector on all of it is active."""
+"""If at least this part of the plan's vector is measured, all of it is active."""
 
 
 def _direct_target(
@@ -76,39 +76,39 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
         place = plan.places[attrs]
         if not place.size:
             continue
-        mine_w, mine_wt = np.zeros(place.size), np.zeros(place.size)
+        set_w, set_wt = np.zeros(place.size), np.zeros(place.size)
         spots = [_where(plan.domain, place, part.block.plus, part.block.cells) for part in group]
         for part, where in zip(group, spots):
-            mine_w[where] += part.weight
-            mine_wt[where] += part.weight * part.y
+            set_w[where] += part.weight
+            set_wt[where] += part.weight * part.y
         span = slice(place.at, place.at + place.size)
-        w[span] += mine_w
-        wt[span] += mine_wt
-        some = mine_w > 0
-        t = np.divide(mine_wt, mine_w, out=np.zeros_like(mine_wt), where=some)
+        w[span] += set_w
+        wt[span] += set_wt
+        some = set_w > 0
+        t = np.divide(set_wt, set_w, out=np.zeros_like(set_wt), where=some)
         left = sum(form(part.y - t[where], part.weight) for part, where in zip(group, spots))
         constant += left
         orders[k].constant += left
         if some.all():
-            orders[k].cells.append((span, mine_w, t))
+            orders[k].cells.append((span, set_w, t))
         else:
             at = np.flatnonzero(some)
-            orders[k].cells.append((at + place.at, mine_w[at], t[at]))
+            orders[k].cells.append((at + place.at, set_w[at], t[at]))
     t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
-    for order in orders.values():  # what differs between the orders' own targets and the fused ones
+    for order in orders.values():  # the loss of each order's own targets against the fused targets
         constant += sum(form(target - t[where], weight) for where, weight, target in order.cells)
     matrix, v, b, extra = _functionals(plan, rows, orders)
     used = w > 0
     if matrix is not None:
         used[matrix.indices] = True
     active = np.flatnonzero(used)
-    if active.size >= MOSTLY * size:  # then carrying the rest along, with weight 0, is cheaper than picking
+    if active.size >= MOSTLY * size:  # keeping the other entries, with weight 0, is cheaper than a gather
         active = np.arange(size)
     if active.size < size:
         matrix = sp.csr_array(matrix[:, active]) if matrix is not None else None
         position = np.cumsum(used) - 1
         for order in orders.values():
-            order.cells = [(_shift(where, position), mine_w, mine_t) for where, mine_w, mine_t in order.cells]
+            order.cells = [(_shift(where, position), weight, target) for where, weight, target in order.cells]
     transpose = matrix.T.tocsr() if matrix is not None else None
     total_rows = sum(order.rows for order in orders.values())
     by_order = list(orders.values())

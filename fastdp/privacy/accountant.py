@@ -10,8 +10,8 @@ costs at delta is the smaller of two bounds:
   mu = -2 Phi^-1(1/(1+e^epsilon)) and an epsilon-bounded range with mu = -2 Phi^-1(1/(1+e^(epsilon/2))).
 
 Deltas of thresholds are taken off delta first. Sums are rounded up. docs/privacy-accounting.md has the
-proofs. Budgets that later runs may spend as earlier answers suggest are kept by `budget`, not by comparing
-with this figure.
+proofs. Where later runs may be chosen by earlier answers, the budget is kept by the rules of `budget`, not by
+comparing it with this epsilon.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Threshold:
 
 Event = Gaussian | Pure | BoundedRange | Threshold
 GAUSSIAN = (Gaussian, Threshold)
-"""Events whose loss is that of Gaussian noise (a threshold's but for its delta)."""
+"""Events whose privacy loss is that of Gaussian noise (for a threshold, apart from its delta)."""
 _LAWS: dict[str, tuple[type, tuple[str, ...]]] = {
     Gaussian.law: (Gaussian, ("mu",)),
     Pure.law: (Pure, ("epsilon",)),
@@ -211,7 +211,8 @@ def _norm_up(values: list[float]) -> float:
         return present[0] if present else 0.0
     scale = max(present)
     squares = math.fsum((x / scale) ** 2 for x in present)
-    # quotient, square, sum, root and product each err by at most one rounding, the first three twice in x^2
+    # Quotient, square, sum, root and product each have at most one rounding error; those of the quotient
+    # count twice in its square. 16 units cover them all.
     return scale * math.sqrt(squares) * (1.0 + 16.0 * _U)
 
 

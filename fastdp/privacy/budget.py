@@ -5,15 +5,15 @@ earlier ones released, so "the composed epsilon is still small enough" is not a 
 three rules are, and an event is admitted if one of them holds (proofs in docs/privacy-ledger.md):
 
 * all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's
-mu^2; * pure: every event is pure and their epsilons add up to at most the budget's epsilon; * split: where
-the budget set a part `pure` aside when it was opened, the pure events fit in that part and the
-  Gaussian ones in the mu of what is left.
+  mu^2;
+* pure: every event is pure, and their epsilons add up to at most the budget's epsilon;
+* split: the budget set a part `pure` of epsilon aside when it was opened; the pure events fit in that part,
+  and the Gaussian events in the mu of the rest.
 
-Whether an event counts as pure or as Gaussian is fixed when its run reserves: what a Gaussian part pays for
-is Gaussian for ever. A `Threshold` event counts with its mu among the Gaussian ones; its delta must fit in
-the part `keys` of delta that the budget set aside when it was opened, and mu is that of the delta left. All
-sums are exact, so no rounding can let an event in.
-"""
+Whether an event counts as pure or as Gaussian is fixed when its run reserves: an event that a Gaussian part
+pays for counts as Gaussian for ever. A `Threshold` event counts with its mu among the Gaussian ones; its
+delta must fit in the part `keys` of delta that the budget set aside when it was opened, and the budget's mu
+is that of the remaining delta. All sums are exact, so no rounding error can admit an event."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ def root_down(square: Fraction) -> float:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a filter needs to know of events: exact sums, so that a long history need not be added up again.
+    """Exact sums over events, which are all that a filter needs; a long history is not added up again.
 
     `mu2` is over all events (pure ones at their Gaussian equivalent), `gaussian2` over the Gaussian ones,
-    `pure` the epsilons of the others, `delta` of thresholds.
+    `pure` the sum of the epsilons of the others, `delta` the sum of the thresholds' deltas.
     """
 
     mu2: Fraction = Fraction(0)
@@ -170,7 +170,7 @@ class Budget:
 
     @classmethod
     def of(cls, epsilon=None, delta=None, mu=None, pure=0.0, keys=0.0) -> Budget:
-        """A budget from what the user gave; the mu of (epsilon - pure, delta - keys) is worked out here,
+        """A budget from the user's numbers; the mu of (epsilon - pure, delta - keys) is computed here,
         once."""
         if (epsilon is None) == (mu is None):
             raise UsageError("give a budget as epsilon and delta, or as mu, not both")

@@ -1,4 +1,4 @@
-"""How much noise an (epsilon, delta) asks for, and back.
+"""The noise that an (epsilon, delta) requires, and the reverse.
 
 `calibrate` gives the standard deviation (or Laplace scale) for `count` measurements of the same sensitivity.
 Sigma is rounded up: mu comes rounded down from `gdp.mu_from`, and the division is checked in exact rational
@@ -60,10 +60,9 @@ def calibrate(
     - "gdp": tight, sigma = sensitivity sqrt(count) / mu(epsilon, delta).
     - "classic-rdp": epsilon = rho + 2 sqrt(rho log(1/delta)), rho = count sensitivity^2 / (2 sigma^2).
     - "classic-gaussian": each measurement gets epsilon/count and delta/count, with epsilon capped below 1,
-    and
-      sigma = sensitivity sqrt(2 log(1.25 count/delta)) count/epsilon.
-    - "laplace" (also "pure"): the scale count sensitivity / epsilon of (discrete) Laplace noise; delta
-    unused.
+      and sigma = sensitivity sqrt(2 log(1.25 count/delta)) count/epsilon.
+    - "laplace" (also "pure"): the scale count sensitivity / epsilon of (discrete) Laplace noise; delta is
+      not used.
     """
     _method(method)
     sensitivity = _positive("sensitivity", sensitivity)

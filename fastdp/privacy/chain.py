@@ -1,18 +1,18 @@
-"""The ledger's memory as a chain of records, and what it adds up to.
+"""The ledger as a chain of records, and the state that the records add up to.
 
 A record is (seq, kind, body); its hash is sha256(previous hash, canonical JSON of the three), so a record
-cannot be changed, dropped or moved without every later hash changing. Every body holds a random `nonce`, so a
-published hash commits to nothing that could be guessed, such as the time at which a run began. `State.append`
-is the only place that says what records mean; it refuses records that break the rules, so a replay of the
-chain is also its audit.
+cannot be changed, dropped or moved without every later hash changing. Every body holds a random `nonce`, so
+that nothing about a run (such as the time at which it began) can be guessed and confirmed from a published
+hash. `State.append` is the only place that gives records their meaning; it refuses records that break the
+rules, so a replay of the chain is also its audit.
 
 Kinds: `open` (a data set, its budget and perhaps its unit), `reserve` (a run's unit and parts: upper bounds
 on what each may spend, fixed before data is read), `step` (one call of the session: the events it spends and
 the numbers it draws, charged from then on), `answer` (hashes of the noisy answers of a step), `finish` (the
-run is over: what no step ever charged goes back to the data set; hashes of the statements it published).
+run is over: budget that no step charged is returned to the data set; hashes of the statements it published).
 
-Records without a nonce were written by versions that knew neither units nor draws; they are replayed by the
-rules of their time (`Totals.of`), and count like all others for what comes after them.
+Records without a nonce were written by versions that recorded neither units nor draws; they are replayed by
+the rules of those versions (`Totals.of`), and count like all others for later records.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class State:
         self._totals_by_law: dict[str, Totals] = {}
 
     def append(self, seq: int, kind: str, body: str, stored_hash: str) -> None:
-        """Check one record against the chain and the rules, and take it in."""
+        """Check one record against the chain and the rules, then update the state by it."""
         if seq != self.seq + 1:
             raise LedgerError(f"the ledger's chain breaks: record {self.seq + 1} is missing")
         if record_hash(self.hash, seq, kind, body) != stored_hash:

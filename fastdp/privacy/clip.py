@@ -1,4 +1,4 @@
-"""Which clip to take: rows lost against noise, from public rows per user or from a noisy histogram of them.
+"""The choice of a clip, which trades rows lost against noise, from public or noisy numbers of rows per user.
 
 At clip C the rows of a user with R rows weigh min(1, C / R): of N rows S(C) = sum of min(R, C) are kept, and
 every answer's noise is proportional to C. For a marginal of m cells whose noise at clip 1 has standard
@@ -6,11 +6,12 @@ deviation s per cell, let
 
     lost = 1 - S(C) / N,      x = C s m sqrt(2 / pi) / (2 S(C)),      error = (d lost + x) / (1 + x).
 
-x is the expected total variation distance that the noise makes, relative to the rows that are kept. A model
-trusts a marginal as far as it stands out of its noise, by 1 / (1 + x); to the rest it says nothing, an error
-of 1. `d` is how much of the weight lost is missing from the shape: 1 where lost rows stay lost; `SHIFTED`
-where the total is put back. The clip chosen has the least mean error over all planned marginals, so that
-those which are noise at any clip do not decide.
+x is the expected total variation distance that the noise causes, relative to the rows that are kept. The
+error is an average: with weight 1 / (1 + x) a model follows the marginal, whose error is then d lost; with
+the remaining weight x / (1 + x) it has no information, an error of 1. `d` is the total variation distance
+per share of rows lost: 1 where lost rows are missing from the output; `SHIFTED` where the total is corrected.
+The clip of least mean error over all planned marginals is chosen; marginals that are noise at any clip have
+an error near 1 at all of them, and so do not decide.
 
 Nothing here sees private data: sizes are public or were released with noise. All sums are exactly rounded, so
 that `fastdp verify` finds the same clip on any machine.
@@ -37,15 +38,15 @@ MAX_CHOSEN = 1 << 14
 """The largest clip a run may choose where the schema states no bound."""
 
 SHIFTED = 0.2
-"""Total variation distance of kept to all rows, per share of rows lost. Chicago taxis of 2022: 0.13 to 0.19
-on the mean of all pairs of columns; simulated ones, whose habits hardly depend on how much they drive: 0.02
-to 0.04."""
+"""Total variation distance between the kept rows and all rows, divided by the share of rows lost. Measured as
+the mean over all pairs of columns: Chicago taxis of 2022, 0.13 to 0.19; simulated taxis, whose habits hardly
+depend on how much they drive, 0.02 to 0.04."""
 
 DOMAIN_KINDS = ("grid", "keys", "schema")
-"""Releases by which a run found its schema's private columns, before all others."""
+"""Kinds of releases by which a run finds its schema's private columns; they precede all others."""
 
 SPREAD = 8
-"""A bin's users are spread evenly over this many of its sizes."""
+"""The users of a bin are divided evenly among this many sizes (rows per user) in it."""
 
 
 def resolve(clip: int | str | None, schema: Schema) -> int:
@@ -66,7 +67,7 @@ def resolve(clip: int | str | None, schema: Schema) -> int:
 
 def choice_bound(schema: Schema) -> int:
     """The largest clip a run may choose: the schema's bound, else `MAX_CHOSEN`. Users with more rows are in
-    the histogram's last bin, and count as its end."""
+    the histogram's last bin, and count as users of that many rows."""
     return MAX_CHOSEN if schema.max_rows_per_user is None else schema.max_rows_per_user
 
 
@@ -82,8 +83,8 @@ class ClipLine:
 
 @dataclass(frozen=True)
 class ClipChoice:
-    """The clip of least error, and what every candidate costs. `rows`: their number, as far as the sizes
-    tell."""
+    """The clip of least error, and the costs of every candidate. `rows`: the number of rows of the table, by
+    the sizes that the choice was made from."""
 
     clip: int
     lines: tuple[ClipLine, ...]
@@ -95,7 +96,7 @@ class ClipChoice:
 
     @property
     def put_back(self) -> float:
-        """Rows of the table per row that is kept."""
+        """The factor from rows kept at the clip to all rows of the table."""
         return 1 / (1 - self.line.lost)
 
 
@@ -159,14 +160,15 @@ def _line(sizes, users, rows: float, noise: Sequence[float], clip: int, displace
 
 
 def outstanding(cells: int) -> float:
-    """Standard errors that hardly any of so many empty cells reaches."""
+    """A bound in standard errors that the noise of none of `cells` empty cells exceeds, with high
+    probability."""
     return math.sqrt(2 * math.log(20 * max(cells, 2)))
 
 
 def seen(values: Sequence[float], sigma: float) -> list[float]:
-    """A noisy histogram of rows per user, with zeros after the last bin from which on users stand out of the
-    noise (of standard deviation `sigma` a bin). Noise alone in the bins of thousands of rows would else count
-    as many more rows than the table has."""
+    """A noisy histogram of rows per user, with 0 in all bins after bin k, where k is the last bin such that
+    the sum of the bins k, k + 1, ... stands out of its noise (standard deviation `sigma` per bin). Otherwise
+    noise alone in the bins of thousands of rows would count as many more rows than the table has."""
     kept, above, bar = 0, 0.0, sigma * outstanding(len(values))
     for k in reversed(range(len(values))):
         above += float(values[k])
@@ -180,9 +182,9 @@ def from_histogram(
     values: Sequence[float], bound: int, sigma: float | None = None
 ) -> tuple[list[int], list[float]]:
     """(sizes, users) of a noisy histogram over `size_edges(bound)`: the nearest numbers >= 0 with the same
-    sum (so that fewer users have more rows than a larger number), spread evenly inside each bin. The last bin
-    ends at the bound. sigma: of the noise, by which bins of many rows are left out where no user is `seen`
-    (None: as statements of earlier versions chose)."""
+    sum, divided evenly among sizes inside each bin. The last bin ends at the bound. sigma: standard deviation
+    of the noise, by which the last bins are set to 0 where no user is `seen` (None: they are not, as in
+    statements of earlier versions)."""
     edges = size_edges(bound)
     if len(values) != len(edges):
         raise UsageError(f"a histogram up to {bound} rows has {len(edges)} bins, got {len(values)}")
@@ -221,7 +223,7 @@ def described(
 
 
 def problems(entry: dict[str, Any], clip: int, releases: Sequence[Any]) -> Iterable[str]:
-    """What is wrong with a choice as the statement tells it."""
+    """What is wrong with the statement's entry on the choice of a clip."""
     first: Any = next((r for r in releases if r.get("kind") not in DOMAIN_KINDS), {})
     stated = [first.get(k) for k in ("label", "kind", "attributes", "cap", "count")]
     if stated != [entry["release"], "user_histogram", ["RowsPerUser"], 1, len(entry["users"])]:

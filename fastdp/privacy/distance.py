@@ -19,11 +19,11 @@ from ..errors import PrivacyError
 from . import noise
 
 SHARE = 2.0**-10
-"""The part of delta that the samplers may add without it being stated."""
+"""The samplers' distance may add at most this part of delta; the stated delta does not include it."""
 PURE = 2.0**-60
-"""What the samplers may add where delta is stated as 0."""
+"""The most that the samplers' distance may add where delta is stated as 0."""
 FEWEST = 1 << 24
-"""Draws that every run is granted: as many numbers as a run of a few hundred large marginals releases."""
+"""A run must be able to make at least this many draws: as many as a few hundred large marginals need."""
 MOST = 1 << 62
 _SAFE = 1.0 - 1e-9  # more than the roundings of the few operations here
 

@@ -1,7 +1,7 @@
-"""A statement in the forms that others ask for: sentences, an entry of the Differential Privacy Deployments
-Registry, and answers to the questions of NIST SP 800-226.
+"""A statement in other forms: sentences, an entry of the Differential Privacy Deployments Registry, and
+answers to the questions of NIST SP 800-226.
 
-Pure functions of `privacy.json`: they promise what it promises and add nothing. What a statement cannot know
+They are pure functions of `privacy.json` and promise exactly what it promises. What a statement does not hold
 (who publishes, what for, who may see the raw data) is `OWNER` or an open question, for a person to fill in.
 """
 
@@ -188,7 +188,7 @@ def _counts(statement: Mapping[str, Any]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for part in statement["parts"]:
         for release in part["releases"]:
-            if release["law"] == "none":  # made of other releases, and listed for its hash
+            if release["law"] == "none":  # post-processing of other releases, listed only for its hash
                 continue
             counts[release["law"]] = counts.get(release["law"], 0) + 1
     return counts

@@ -144,7 +144,7 @@ class Ledger:
 
     def remaining(self, dataset: str) -> dict:
         """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, epsilon at the data
-        set's delta; None where the budget knows no limit."""
+        set's delta; None where the budget has no limit."""
         with self._store.transaction() as work:
             work.state.require_dataset(dataset)
             return work.state.budgets[dataset].left(work.state.totals[dataset])
@@ -186,7 +186,7 @@ class Ledger:
         draws: int | None = None,
         about: Mapping | None = None,
     ) -> Reservation:
-        """One joint reservation of all the run's parts, or the one it made before it died.
+        """One joint reservation of all the run's parts, or the one it made before it was interrupted.
 
         BudgetError if the data set's budget does not cover the parts, LedgerError if it protects another
         unit; nothing is charged then. A run that comes back must ask for the same parts by the same plan (a
@@ -254,8 +254,8 @@ class Reservation:
     ) -> list[np.ndarray] | None:
         """Charge step `number` of a part, before anything is counted.
 
-        Returns None if its answers are to be drawn, or the stored answers if it has been through before. A
-        step that was entered with another digest fails closed: its charge was for another question. draws:
+        Returns None if its answers are to be drawn, or the stored answers if they were drawn before. A step
+        that was entered with another digest is refused: its charge was for another question. draws:
         how many random numbers it takes. group: for events of users, the columns whose groups are counted.
         """
         with self.ledger._store.transaction() as work:
@@ -287,8 +287,8 @@ class Reservation:
     def store(self, part: int, number: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Store a step's noisy answers; returns the answers that count.
 
-        If another process resumed the same run and stored first, its answers count and these are forgotten
-        unseen.
+        If another process resumed the same run and stored first, its answers count, and these are discarded
+        without having been shown to anybody.
         """
         with self.ledger._store.transaction() as work:
             step = work.state.run(self.run).steps.get((part, number))
@@ -301,7 +301,8 @@ class Reservation:
         return list(arrays)
 
     def finish(self, published: Sequence[str] = ()) -> None:
-        """End the run: stored answers are dropped, and what no step entered goes back to the data set."""
+        """End the run: stored answers are dropped, and budget that no step charged is returned to the data
+        set."""
         self.ledger.release(self.run, published)
 
     def left(self, part: int) -> dict:

@@ -149,7 +149,7 @@ def _key(seed: int | None) -> NDArray[np.uint32] | None:
 
 @contextmanager
 def _drawing() -> Iterator[None]:
-    """What the sampler raises, as a `PrivacyError`: whoever asked for noise has none."""
+    """A context that turns errors of the sampler into a `PrivacyError`: no noise was drawn."""
     try:
         yield
     except OSError:

@@ -1,4 +1,4 @@
-"""How much noise an answer needs: scales rounded up, and the check, in exact arithmetic, that they suffice.
+"""The noise that an answer needs: scales rounded up, and a check in exact arithmetic that they suffice.
 
 A user's contribution has L2 norm at most D (in grid units) on the *scaled* query rows. Noise of standard
 deviation sigma there is mu-GDP if sigma * mu >= D. A row is measured without its scalar c, with noise sigma /

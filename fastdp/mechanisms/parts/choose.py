@@ -21,7 +21,8 @@ def affordable(
     Cliques of more than `max_marginal` cells are dropped first. Then, while the junction tree of the rest
     (and of `fixed`, which always stays) has more than `max_cells` cells, the clique whose removal saves the
     most cells per squared weight is dropped. Only cliques that share two attributes or more with the tree's
-    largest clique can shrink the tree."""
+    largest clique can shrink the tree.
+    """
     dropped = {
         c: f"{domain.cells(c):,} cells, more than {max_marginal:,}"
         for c in cliques

@@ -85,7 +85,8 @@ class Joining:
 
     Columns that constraints connect count as connected. A pair within a clique of the constraints makes the
     model no larger: it may be taken as long as pairs do not connect its columns yet, unless one of its
-    columns follows from the other."""
+    columns follows from the other.
+    """
 
     def __init__(self, domain: Domain, zeros: Zeros | None):
         from scipy.cluster.hierarchy import DisjointSet
