@@ -1,5 +1,5 @@
-"""Choices made from a public table alone: how strongly columns go together, and which outer marginals follow
-from it."""
+"""Choices made from a public table alone: the association of pairs of columns, and the outer marginals that
+are chosen by it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def associations(
     table: Table, recode: Mapping[str, np.ndarray] | None = None, max_cells: int = 1_000_000
 ) -> dict[Clique, float]:
-    """Mutual information in nats of every pair of columns with at most `max_cells` cells, less what
-    independent columns would show by chance, (r - 1)(c - 1) / 2n for r and c values that occur; `recode`: of
-    recoded columns."""
+    """Mutual information in nats of every pair of columns with at most `max_cells` cells, minus its
+    expectation (r - 1)(c - 1) / 2n for independent columns with n rows and r and c values that occur; never
+    below 0. `recode`: maps from old to new codes that are applied first."""
     from ..engines.truth import marginals
 
     domain = table.schema.modelled.recoded(recode or {})
@@ -47,7 +47,7 @@ def choose_outer(table: Table, ways: int = 3, max_cells: int = 200_000) -> list[
 
 
 def mutual_information(counts: np.ndarray) -> float:
-    """Of the two attributes of a table of counts, in nats; 0 for a table without rows."""
+    """Mutual information, in nats, of the two columns of a 2-way marginal; 0 if it has no rows."""
     total = counts.sum()
     if total <= 0:
         return 0.0

@@ -1,7 +1,6 @@
-"""A public table as mechanisms may use it. What is learnt from it costs no budget.
+"""The interface through which mechanisms use a public table. Using it costs no budget.
 
-Only tables read with `public=True` are taken; what is learnt from them is written into the run's statement as
-public data used.
+Only tables read with `public=True` are accepted; the run's statement names the public data that was used.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PublicTable:
-    """A public table as mechanisms may use it; see `mechanisms.base.Public`."""
+    """A public table with the interface `mechanisms.base.Public`."""
 
     def __init__(self, table: Table):
         if not table.public:
@@ -38,7 +37,7 @@ class PublicTable:
     def marginals(
         self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray] | None = None
     ) -> dict[Clique, np.ndarray]:
-        """Counts of rows, int64; of recoded columns where `recode` names them."""
+        """int64 counts of rows; columns in `recode` are recoded first."""
         from ..engines.truth import marginals
 
         return marginals(self.table, list(cliques), clip=None, recode=recode)
@@ -59,12 +58,12 @@ class PublicTable:
         return self.table.user
 
     def habits(self, columns: Sequence[str]) -> Habits:
-        """What each public user does, over these columns."""
+        """The number of rows of each public user in each cell of these columns."""
         users, columns = self._users(), self.schema.domain.check(columns)
         return Habits.from_rows(columns, self.schema.domain.shape(columns), users, self.table.codes)
 
     def prior_cliques(self) -> list[Clique]:
-        """What `archetypes` takes for the cliques of its prior where the recipe names none."""
+        """The cliques of the prior of `archetypes` if the recipe names none."""
         return self.choose_outer()
 
     def choose_outer(self, ways: int = 3, max_cells: int = 200_000) -> list[Clique]:
@@ -99,9 +98,9 @@ def choose_clip(
     displaced: float = 1.0,
     also: Sequence[int] = (),
 ) -> ClipChoice:
-    """The clip of least error by `privacy.clip.choose`, for `rows` rows (default: as many as there are) whose
-    users have as many rows each as these public ones. `also`: clips to be told about that need not be
-    candidates."""
+    """The clip of least error by `privacy.clip.choose`, for `rows` rows (None: as many as the public table
+    has) whose distribution of rows per user is that of the public users. `also`: further clips whose error is
+    reported."""
     sizes = np.asarray(rows_per_user, np.int64)
     sizes, users = np.unique(sizes[sizes > 0], return_counts=True)
     if sizes.size == 0:

@@ -1,12 +1,12 @@
-"""User ids for synthetic rows, from public habits or from a noisy histogram of rows per user: post-processing
-only.
+"""Assigns user ids to synthetic rows, by the habits of public users or by a noisy histogram of rows per user.
+This is post-processing only.
 
-Each synthetic user is modelled on a public one and asks for as many rows, in the same cells of the habit
-columns (for taxis: company, pickup area, shift), as that user had; all public users are taken equally often.
-Then rows are dealt in rounds: first to users who asked for exactly that cell, then to those who asked for it
-up to the first column, and so on, the last round to anyone with room. No user ever gets more rows than were
-asked for, so nobody exceeds the bound. (Taking public users more often where the synthetic rows ask for them
-was tried: it bends the distribution of rows per user and scores lower.)
+Each synthetic user is modelled on a public user: it asks for as many rows, in the same cells of the habit
+columns (for taxis: company, pickup area, shift), as that user has. All public users are used equally often.
+Rows are assigned in rounds: first to users who asked for exactly that cell, then to users who asked for a
+cell that agrees in all columns but the first, and so on; in the last round to any user with rows left to get.
+No user gets more rows than it asked for, so no user exceeds the bound. (Using public users in proportion to
+the synthetic rows in their cells was tried: it distorts the distribution of rows per user and scores lower.)
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ MAX_ROWS = 2**32 - 2
 class Habits:
     """How many rows each public user has in each cell of `columns` (flat cell numbers, last column fastest).
 
-    Compressed rows: user u's cells are `cells[indptr[u]:indptr[u + 1]]`, `counts` alongside.
+    Compressed sparse rows: the cells of user u are `cells[indptr[u]:indptr[u + 1]]`, with `counts` at the
+    same positions.
     """
 
     columns: tuple[str, ...]
@@ -91,8 +92,8 @@ def deal(
     seed: int,
     threads: int = 1,
 ) -> tuple[np.ndarray, int]:
-    """(user number of every row as uint32, number of user numbers). At most `bound` rows a user. The same
-    for any number of threads."""
+    """(uint32 user number of every row, number of user numbers). A user has at most `bound` rows. The result
+    is the same for any number of threads."""
     if rows > MAX_ROWS:
         raise UsageError(f"ids are dealt to at most {MAX_ROWS} rows at once, got {rows}")
     if rows == 0:
@@ -109,10 +110,11 @@ def deal(
 
 
 def deal_by_size(rows: int, sizes: np.ndarray, users: np.ndarray, *, seed: int) -> tuple[np.ndarray, int]:
-    """Owners when only the number of users (`users[i]`, noisy) of each size (`sizes[i]` rows) is known.
+    """The result of `deal` from a histogram of rows per user: `users[i]` (noisy) users have `sizes[i]` rows
+    each.
 
-    Users are taken in proportion to max(0, users) until their sizes add up to `rows`; rows are dealt at
-    random.
+    Sizes of synthetic users are drawn in proportion to max(0, users) until they add up to `rows`; rows are
+    assigned at random.
     """
     if rows == 0:
         return np.empty(0, np.uint32), 0
@@ -129,8 +131,8 @@ def deal_by_size(rows: int, sizes: np.ndarray, users: np.ndarray, *, seed: int) 
 
 
 def _bounded(habits: Habits, bound: int | None, rng: np.random.Generator) -> np.ndarray:
-    """The habits' counts with every user's total at most `bound`: a random subset of the user's rows is
-    kept."""
+    """The counts of the habits after every user is reduced to at most `bound` rows, a random subset of the
+    user's rows."""
     counts = habits.counts.astype(np.int64)
     if bound is None:
         return counts
@@ -141,8 +143,8 @@ def _bounded(habits: Habits, bound: int | None, rng: np.random.Generator) -> np.
 
 
 def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Which public user each synthetic one is modelled on: systematic sampling by weight, then more until
-    there is room for every row. Sizes need not be positive, but some must be."""
+    """The number of the public user that each synthetic user is modelled on: systematic sampling by weight,
+    then further draws until the sizes add up to at least `rows`. At least one size must be positive."""
     edges = np.cumsum(weight) + rng.random()
     times = np.diff(np.floor(np.concatenate([[edges[0] - weight[0]], edges])).astype(np.int64))
     times[sizes <= 0] = 0
@@ -161,7 +163,7 @@ def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Gener
 
 
 def _units(habits: Habits, counts: np.ndarray, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One entry per row asked for: the synthetic user (uint32) and the cell (uint32)."""
+    """Two uint32 arrays with one entry per row that a synthetic user asks for: the user and the cell."""
     lengths = np.diff(habits.indptr)[taken]
     inside = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     entry = np.repeat(habits.indptr[:-1][taken], lengths) + inside
@@ -171,10 +173,10 @@ def _units(habits: Habits, counts: np.ndarray, taken: np.ndarray) -> tuple[np.nd
 
 
 def _rounds(columns: int) -> list[tuple[int, ...]]:
-    """Which columns must agree, round by round: all, then without the first, ...; single columns last, then
-    none.
+    """For each round, the positions of the columns in which row and user must agree: all columns, then
+    without the first, without the first two, ...; then each of the last two columns alone; then none.
 
-    With (company, pickup, shift): all three; pickup and shift; pickup; shift; any.
+    With (company, pickup, shift): all three; (pickup, shift); pickup; shift; none.
     """
     out = [tuple(range(i, columns)) for i in range(max(columns - 1, 0))]
     out += [(i,) for i in range(max(columns - 2, 0), columns)]
@@ -182,11 +184,12 @@ def _rounds(columns: int) -> list[tuple[int, ...]]:
 
 
 def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.ndarray:
-    """The user of every row. The rows' side and the users' side of a round are grouped at the same time."""
+    """The user number of every row. In each round, rows and requests of users are grouped by cell in two
+    threads."""
     from .._core import ids as core
 
     def grouped(cells: np.ndarray, chosen: np.ndarray, key_of: np.ndarray, keys: int, seed: int):
-        every = chosen.shape[0] == cells.shape[0]  # then `chosen` is in order
+        every = chosen.shape[0] == cells.shape[0]  # if so, `chosen` is 0, 1, 2, ... and need not be applied
         return core.group(key_of[cells if every else cells[chosen]], keys, seed)
 
     owner = np.zeros(cell.shape[0], np.uint32)

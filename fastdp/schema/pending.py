@@ -25,8 +25,7 @@ MOST_WHOLE = 1024
 EXPECTED_VALUES = 32
 """The number of values that a plan assumes for a column whose values are still to be found."""
 DAYS_LISTED = 370
-"""A span of fewer days than this is modelled by its dates, a longer one by year, month and day of the
-week."""
+"""A span of at most this many days is modelled by its dates, a longer one by year, month, day of the week."""
 OTHER = "(other)"
 """The value that stands for all texts which are not in the list that the run found."""
 KEPT = {

@@ -1,5 +1,5 @@
-"""Public conditionals: p(column | some columns) as counts of what public data saw, with coarser ones to fall
-back on."""
+"""Public conditional distributions p(column | other columns), as counts of public rows. For combinations that
+do not occur in the public data, conditionals on fewer columns are used."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import numpy as np
 from ...domain import Clique
 
 DENSE = 1 << 24
-"""Conditions with up to this many cells get a table of places (4 bytes a cell); others a binary search."""
+"""For conditions with at most this many cells, groups are found by a lookup table (4 bytes per cell), for
+others by binary search."""
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Counted values by group. `keys` (int64, ascending) are the conditions seen; group g's entries are
-    start[g]:start[g + 1] of `values` (uint32) and `counts` (int64, > 0)."""
+    """Counts of values by group, one group per condition that occurs. `keys` (int64, ascending) are the cell
+    numbers of the conditions; the entries of group g are start[g]:start[g + 1] of `values` (uint32) and
+    `counts` (int64, > 0)."""
 
     keys: np.ndarray
     start: np.ndarray
@@ -42,7 +44,8 @@ class Groups:
         return total - np.repeat(before, np.diff(self.start))
 
     def draw(self, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One value of each group asked for (numbers of groups, not keys), in proportion to the counts."""
+        """One value for each entry of `group` (group numbers, not keys), drawn in proportion to the
+        counts."""
         from ..._core import draw
 
         wanted = np.ascontiguousarray(group, np.int64)
@@ -54,8 +57,8 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """One column of the chain. `levels` are the conditions tried in order, `tables` their counts; the last
-    condition is ()."""
+    """One column of the chain. `levels` are the sets of columns that it is conditioned on, tried in order,
+    and `tables` the counts for each; the last level is (), no condition."""
 
     target: str
     levels: tuple[Clique, ...]
@@ -64,7 +67,7 @@ class Link:
 
     @cached_property
     def joined(self) -> Groups:
-        """All levels' groups one after another, so that one draw serves rows at different levels."""
+        """The groups of all levels concatenated, so that one call can draw rows of different levels."""
         ends = np.cumsum([0, *(t.values.size for t in self.tables)])
         start = [t.start[:-1] + at for t, at in zip(self.tables, ends)]
         return Groups(
@@ -76,8 +79,8 @@ class Link:
 
     @cached_property
     def places(self) -> tuple[np.ndarray | None, ...]:
-        """By level: the number of the group of every cell, -1 where public data saw none; None where there
-        are too many cells for such a table."""
+        """For each level: the group number in `joined` of every cell, -1 if the cell does not occur in the
+        public data; None if the level has more than DENSE cells."""
         out: list[np.ndarray | None] = []
         at = 0
         for shape, table in zip(self.shapes, self.tables):
@@ -91,7 +94,7 @@ class Link:
         return tuple(out)
 
     def draw(self, codes: Mapping[str, np.ndarray], rows: int, rng: np.random.Generator) -> np.ndarray:
-        """The column's codes given those of the columns drawn before."""
+        """Draws the column's code for each row, given the codes of the columns that were drawn before."""
         group = np.full(rows, -1, np.int64)
         todo: np.ndarray | slice = slice(None)
         at = 0
@@ -113,7 +116,7 @@ class Link:
 def cells_of(
     codes: Mapping[str, np.ndarray], names: Sequence[str], shape: Sequence[int], rows, total: int
 ) -> np.ndarray:
-    """Cell numbers (int64) of some rows over these columns; 0 where there are no columns."""
+    """Cell number (int64) over these columns of each selected row; 0 if there are no columns."""
     size = total if isinstance(rows, slice) else rows.shape[0]
     cell = np.zeros(size, np.int64)
     for name, n in zip(names, shape):

@@ -1,5 +1,5 @@
-"""From a public table to a `PublicModel`. Counts rows exactly, so only tables read with `public=True` are
-taken."""
+"""Fits a `PublicModel` to a public table. It counts rows without noise, so it accepts only tables that were
+read with `public=True`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
 
 
 def label_cells(mixture: mixtures.Mixture, points: np.ndarray, block: int = 1 << 18) -> np.ndarray:
-    """The label of every cell of the features' product, block by block."""
+    """The label (archetype) of every cell over the features, computed `block` cells at a time."""
     parts = [mixture.labels(points[i : i + block]) for i in range(0, points.shape[0], block)]
     return np.concatenate(parts).astype(np.int64)
 
@@ -82,9 +82,9 @@ def label_cells(mixture: mixtures.Mixture, points: np.ndarray, block: int = 1 <<
 def choose(
     points, cell, user, users: int, seed: int, candidates=CANDIDATES
 ) -> tuple[int, list[dict[str, Any]]]:
-    """(number of archetypes, evidence): the fewest whose mean log likelihood on users held out is within one
-    standard error of the best. Half of the users are held out; standard errors are over users, whose rows are
-    not independent."""
+    """(number of archetypes, evidence). The number is the smallest candidate whose mean log likelihood on
+    held-out users is within one standard error of the best. Half of the users are held out; standard errors
+    are computed over users, since the rows of one user are not independent."""
     rng = np.random.Generator(np.random.Philox(key=seed + 1))
     held = (rng.permutation(users) % 2 == 0) if users > 1 else np.ones(1, bool)
     out_rows = held[user]
@@ -123,7 +123,7 @@ def most_common(user, value, width: int, users: int, rng: np.random.Generator) -
 
 
 def _dense(user: np.ndarray) -> tuple[np.ndarray, int]:
-    """Users renumbered without gaps: those whose rows were all dropped are gone."""
+    """(user numbers without gaps, number of users): users whose rows were all dropped get no number."""
     there = np.bincount(user) > 0
     number = np.cumsum(there) - 1
     return number[user], int(there.sum())

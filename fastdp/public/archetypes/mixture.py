@@ -1,8 +1,9 @@
-"""A Gaussian mixture on weighted points: expectation maximisation over distinct cells of public data.
+"""A Gaussian mixture on weighted points, fitted by expectation maximisation over the distinct cells of public
+data.
 
-A cell's log density under a component is linear in (1, x, x x'), so both steps of an iteration are one matrix
-product over the distinct cells, however many rows there are. The standardisation is part of the mixture: what
-was fitted on scaled features cannot be asked about unscaled ones.
+The log density of a cell under a component is linear in (1, x, x x'), so each of the two steps of an
+iteration is one matrix product over the distinct cells, whatever the number of rows. The mixture includes the
+standardisation of features, so that callers always pass unscaled points.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 from ...errors import DataError
 
 QUANTISATION = 1 / 12
-"""Variance of a uniform error of one code: added to every variance, so that no component collapses onto one
-code."""
+"""Variance of a uniform distribution of width 1 (one code). It is added to the variances, so that no
+component collapses onto a single code."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class Mixture:
         return self.weights.shape[0]
 
     def joint(self, points: np.ndarray) -> np.ndarray:
-        """log(weight of component j * its density at point i), [n, k]; density in units of the codes."""
+        """float64 [n, k]: log(weight of component j * its density at point i), density per unit of codes."""
         x = self.standardised(points)
         return (
             monomials(x) @ coefficients(self.weights, self.means, self.covariances)
@@ -62,12 +63,13 @@ def fit(
     iterations: int = 200,
     floor: float | None = None,
 ) -> Mixture:
-    """The mixture of `size` components with locally most likelihood for `points` [n, d], each seen `counts`
-    times.
+    """A mixture of `size` components that locally maximises the likelihood of `points` [n, d], where point i
+    occurs `counts[i]` times.
 
-    Starts from k-means (k-means++ seeds), `starts` times for a few iterations, and goes on with the best
-    until the mean log likelihood gains less than `tol`. `floor` is added to the variances of the standardised
-    features (None: that of rounding to whole codes). Components that no point belongs to stay, with weight 0.
+    Runs a few iterations from each of `starts` k-means solutions (k-means++ seeds), and continues the best of
+    them until the mean log likelihood increases by less than `tol`. `floor` is added to the variances of the
+    standardised features (None: the variance of rounding to whole codes). Components to which no point
+    belongs are kept with weight 0.
     """
     points, counts = np.asarray(points, np.float64), np.asarray(counts, np.float64)
     if counts.sum() <= 0:
@@ -91,7 +93,8 @@ def fit(
 
 
 def climb(phi, share, state, extra, tol: float, iterations: int):
-    """Iterates from `state`; (state, mean log likelihood of the last but one)."""
+    """Runs EM iterations from `state`; returns the last state, and the mean log likelihood of the state
+    before it."""
     last = -np.inf
     for _ in range(iterations):
         belongs = phi @ coefficients(*state)
@@ -105,7 +108,8 @@ def climb(phi, share, state, extra, tol: float, iterations: int):
 
 
 def maximise(phi, share, belongs, extra):
-    """weights, means and covariances from how much each point belongs to each component."""
+    """The M step: (weights, means, covariances) from `belongs` [n, k], the posterior probabilities of
+    components for each point."""
     d = extra.shape[0]
     moments = (belongs * share[:, None]).T @ phi
     weights = moments[:, 0].copy()
@@ -144,7 +148,7 @@ def coefficients(weights, means, covariances) -> np.ndarray:
 
 
 def log_sum(joint: np.ndarray) -> np.ndarray:
-    """log of the sum of exp over each row; `joint` itself becomes each entry's share of that sum."""
+    """log of the sum of exp over each row. Overwrites `joint`: each entry becomes exp(entry) / that sum."""
     top = joint.max(axis=1)
     joint -= top[:, None]
     np.exp(joint, out=joint)
@@ -154,7 +158,7 @@ def log_sum(joint: np.ndarray) -> np.ndarray:
 
 
 def kmeans(x, share, size: int, rng, iterations: int = 15) -> np.ndarray:
-    """Which of `size` weighted means each point is nearest to; seeds drawn far apart (k-means++)."""
+    """The number of the nearest of `size` weighted means for each point; k-means++ draws the first means."""
     centres = x[[rng.choice(x.shape[0], p=share)]]
     nearest = ((x - centres[0]) ** 2).sum(axis=1)
     while centres.shape[0] < size:

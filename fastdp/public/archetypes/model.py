@@ -1,5 +1,5 @@
-"""What was learnt from public data: archetypes of users, what each does, and the chain of conditionals. All
-of it public."""
+"""The model learnt from public data: archetypes of users, the rows of each, and the chain of conditionals.
+All of it is public."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .options import Options
 class PublicModel:
     """Archetypes 0..k-1 and their public users.
 
-    labels: int64, the archetype of a row in each cell of the features (C order), from `mixture` with its own
-    scaler; archetype, trait: int64 per public user (the most common label of its rows; its most common value
-    of the trait); habits: each public user's rows over the habit columns; places: by archetype, counts of the
-    features' cells (pooled over everyone where no public user is of that archetype); ways: by column, rows
-    [k, codes]; links: the chain; prior: cells and counts of the public marginals that `refine` starts from;
-    evidence: held-out likelihoods by k.
+    labels: int64, the archetype of a row in each cell of the features (C order), computed by `mixture`, which
+    includes its scaling; archetype, trait: int64 per public user (the most common label of its rows; its most
+    common value of the trait); habits: counts of each public user's rows over the habit columns; places: by
+    archetype, counts of the cells of the features (of all users, if no public user has that archetype); ways:
+    by column, counts of rows [k, codes]; links: the chain; prior: cells and counts of the public marginals
+    that `refine` starts from; evidence: held-out likelihoods by k.
     """
 
     options: Options
@@ -50,7 +50,7 @@ class PublicModel:
 
     @cached_property
     def members(self) -> np.ndarray:
-        """Public users of each archetype."""
+        """Number of public users of each archetype."""
         return np.bincount(self.archetype, minlength=self.size)
 
     @cached_property
@@ -59,7 +59,8 @@ class PublicModel:
 
     @cached_property
     def users(self) -> np.ndarray:
-        """Public users by archetype and trait, int64 [k, codes of the trait] ([k, 1] without one)."""
+        """int64 [k, codes of the trait]: number of public users by archetype and trait; [k, 1] without a
+        trait."""
         width = 1 if self.trait is None else self.domain[str(self.options.trait)]
         trait = 0 if self.trait is None else self.trait
         flat = np.bincount(self.archetype * width + trait, minlength=self.size * width)
@@ -67,14 +68,14 @@ class PublicModel:
 
     @cached_property
     def mean_rows(self) -> np.ndarray:
-        """Rows of an average user of each archetype (of everyone, where an archetype has no public user)."""
+        """Mean rows per user of each archetype (mean over all users, if an archetype has no public user)."""
         rows = np.bincount(self.archetype, self.rows_per_user, minlength=self.size)
         overall = rows.sum() / max(1, self.members.sum())
         return np.where(self.members > 0, rows / np.maximum(self.members, 1), overall)
 
     @cached_property
     def sizes(self) -> Groups:
-        """By archetype, how many public users have how many rows."""
+        """For each archetype, the number of public users with each number of rows."""
         width = int(self.rows_per_user.max(initial=0)) + 1
         table = np.bincount(self.archetype * width + self.rows_per_user, minlength=self.size * width)
         table = table.reshape(self.size, width)
@@ -82,17 +83,17 @@ class PublicModel:
         return Groups.of(np.arange(table.size), table.ravel(), width)
 
     def clip_factor(self, clip: int) -> float:
-        """Public rows by public rows that count when a user's count at most `clip`."""
+        """Public rows divided by the public rows that remain if each user counts with at most `clip` rows."""
         rows = self.rows_per_user
         return float(rows.sum() / np.minimum(rows, clip).sum())
 
     def expected(self, column: str) -> np.ndarray:
-        """Rows of an average user of each archetype by value of a column, [k, codes]; 0 where there is no
-        such user."""
+        """[k, codes]: mean rows per user of each archetype, by code of a column; 0 if the archetype has no
+        public user."""
         return self.ways[column] / np.maximum(self.members, 1)[:, None]
 
     def digest(self) -> str:
-        """SHA-256 of everything the model says, for statements."""
+        """SHA-256 of the model's whole content, for privacy statements."""
         state = hashlib.sha256(self.schema_digest.encode())
         for name, array in sorted(self.arrays().items()):
             state.update(name.encode() + str(array.dtype).encode() + np.ascontiguousarray(array).tobytes())
@@ -125,7 +126,7 @@ class PublicModel:
         return out
 
     def describe(self) -> list[dict[str, Any]]:
-        """One entry per archetype, for people: public users, rows per user, and the commonest value of each
+        """One readable entry per archetype: public users, rows per user, and the commonest value of each
         feature."""
         out = []
         for a in range(self.size):

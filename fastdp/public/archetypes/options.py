@@ -1,4 +1,4 @@
-"""What an archetype model is made of: its columns and their order, as recipes say it."""
+"""Options of an archetype model in a recipe: its columns and their order."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ...domain import Clique, Domain
 from ...errors import UsageError
 
 MAX_CELLS = 1 << 26
-"""Cells of the features' product at most: every one of them gets a label."""
+"""Largest number of cells over the features; each cell gets a label."""
 
 MAX_ARCHETYPES = 1000
 DEFAULT_ARCHETYPES = 10
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One column drawn given others. Where public data never saw the combination, each of `fallback` is tried
-    in order (None: the features, then fewer and fewer of them, the first going first), and at last the column
-    by itself."""
+    """The column `target` is drawn given the columns `given`. If their combination does not occur in the
+    public data, the sets of columns in `fallback` are tried in order, and finally no condition. None: the
+    fallback is all features, then the features without the first, without the first two, and so on."""
 
     target: str
     given: tuple[str, ...]
@@ -32,12 +32,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`features`: columns whose codes, standardised, the mixture is fitted on; a user's archetype is the most
-    common label of its rows. `trait`: a column with one value per user. `archetypes`: how many, or "auto" (by
-    the likelihood of public users held out). `chain`: the other columns in the order they are drawn (None:
-    each given the features). `habits`: columns that make a user's rows a user's (None: the features).
-    `prior`: cliques of the public distribution that `refine` starts from (None: by the associations in the
-    public data)."""
+    """`features`: columns whose standardised codes the mixture is fitted to; a user's archetype is the most
+    common label of its rows. `trait`: a column with one value per user. `archetypes`: their number, or "auto"
+    (chosen by the likelihood of held-out public users). `chain`: the other columns in the order in which they
+    are drawn (None: each given the features). `habits`: the columns whose values are typical of a user (None:
+    the features). `prior`: cliques of the public distribution that `refine` starts from (None: chosen by the
+    associations in the public data)."""
 
     features: tuple[str, ...]
     trait: str | None = None
@@ -54,7 +54,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError(f"archetypes must lie in 1..{MAX_ARCHETYPES}, or be 'auto'")
 
     def resolve(self, domain: Domain) -> Resolved:
-        """Every column accounted for, in the order of drawing; UsageError names the column that is not."""
+        """The options with every column of the domain assigned, in the order of drawing; UsageError names a
+        column that is not."""
         features = domain.check(self.features)
         if domain.cells(features) > MAX_CELLS:
             raise UsageError(

@@ -1,9 +1,9 @@
 """The public distribution as a graphical model: what `refine` starts from.
 
-Each node of a junction tree over the public cliques is p(res | sep) by public counts, smoothed after Witten
-and Bell: a condition seen n times with t different outcomes gives t / (n + t) to the same node with one
-condition less, the one that tells least about the outcome. So nothing the schema allows is impossible, and
-rare conditions speak softly.
+Each node of a junction tree over the public cliques is p(residual | separator) from public counts, with
+Witten-Bell smoothing: for a condition that occurs n times with t different outcomes, weight t / (n + t) goes
+to the distribution with one condition column less, the one that is least informative about the outcome. So
+every combination of the domain has positive probability, and counts of rare conditions have little weight.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Counts = Mapping[Clique, tuple[np.ndarray, np.ndarray]]
 
 
 def prior_model(domain: Domain, counts: Counts, total: float = 1.0, threads: int | None = None) -> Model:
-    """The model of public marginals given as (cells, counts). Its cliques must contain those of their
-    junction tree, as `tree_cliques` makes sure of."""
+    """The model of public marginals, given as (cells, counts). The cliques of `counts` must contain all
+    cliques of the junction tree; `tree_cliques` returns such cliques."""
     tree = junction_tree(domain, list(counts))
     plan = make_plan(domain, tree, {frozenset(c): None for c in counts})
     nodes = []
@@ -42,7 +42,7 @@ def prior_model(domain: Domain, counts: Counts, total: float = 1.0, threads: int
 
 
 def tree_cliques(domain: Domain, cliques: Sequence[Clique], max_cells: int | None = None) -> list[Clique]:
-    """The cliques of a junction tree over these, which are what has to be counted."""
+    """The cliques of a junction tree over `cliques` and all other columns: these have to be counted."""
     covered = {a for c in cliques for a in c}
     wanted = [*cliques, *((a,) for a in domain if a not in covered)]
     plan = make_plan(domain, junction_tree(domain, wanted, max_cells), {frozenset(c): None for c in wanted})
@@ -50,7 +50,7 @@ def tree_cliques(domain: Domain, cliques: Sequence[Clique], max_cells: int | Non
 
 
 def smoothed(domain: Domain, joint: np.ndarray, sep: Clique, res: Clique) -> np.ndarray:
-    """p(res | sep), [cells of sep, cells of res], from counts of axes (*sep, *res)."""
+    """float64 [cells of sep, cells of res]: smoothed p(res | sep), from counts with axes (*sep, *res)."""
     width = domain.cells(res)
     if not sep:
         return _blend(joint.reshape(1, width), np.full((1, width), 1.0 / width))
@@ -70,7 +70,8 @@ def _blend(counts: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def _least(joint: np.ndarray, conditions: int) -> int:
-    """The condition whose loss costs the least likelihood: most of sum of n(res, rest) log p(res | rest)."""
+    """The condition column (an axis of `joint`) whose removal leaves the largest log likelihood, the sum of
+    n(res, rest) log p(res | rest)."""
     if conditions == 1:
         return 0
 
@@ -85,7 +86,7 @@ def _least(joint: np.ndarray, conditions: int) -> int:
 
 
 def _joint(domain: Domain, counts: Counts, axes: Clique) -> np.ndarray:
-    """Public counts over `axes`, summed from the smallest clique that has them all."""
+    """Public counts over `axes`, summed from the smallest counted clique that contains them."""
     holders = [c for c in counts if set(axes) <= set(c)]
     if not holders:
         raise UsageError(f"the public model has no counts over {', '.join(axes)}; fit it again")

@@ -1,8 +1,8 @@
-"""An archetype model in a folder: `archetypes.json` says what it is, every array is a `.npy` beside it. No
-pickle.
+"""Saves an archetype model in a folder: `archetypes.json` describes it, and every array is a `.npy` file.
+Pickle is not used.
 
-The JSON lists each array's SHA-256, so damage is found when the folder is read (not forgery: whoever can
-write the arrays can write the list too).
+The JSON file lists the SHA-256 of each array, so damage is detected when the folder is read. Forgery is not
+detected: whoever can write the arrays can write the list too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEAD, SCHEMA = "archetypes.json", "schema.json"
 
 
 def save(model: PublicModel, schema: Schema, out: str | os.PathLike) -> Path:
-    """Writes the folder, whole or not at all. RunError if it exists."""
+    """Writes the folder atomically. RunError if it exists."""
     out = Path(out)
     if out.exists():
         raise RunError(f"{out} exists already; remove it or choose another --out")
@@ -79,7 +79,7 @@ def is_folder(source: Any) -> bool:
 
 
 def schema_of(source: Any) -> Schema | None:
-    """The schema a saved model was fitted under; None for anything else."""
+    """The schema that a saved model was fitted with; None if `source` is not a saved model."""
     if not is_folder(source):
         return None
     from ...schema import Schema
@@ -155,7 +155,8 @@ def _model(head: dict, arrays: dict[str, np.ndarray]) -> PublicModel:
 
 
 class Saved:
-    """A saved model in the place of public data: `mechanisms.base.Public`, as far as a model can answer."""
+    """A saved model used in place of a public table: implements those methods of `mechanisms.base.Public`
+    that need only the model."""
 
     def __init__(self, folder: str | os.PathLike):
         self.folder = Path(folder)
@@ -169,7 +170,7 @@ class Saved:
         return load(self.folder)
 
     def check_archetypes(self, wanted: Mapping[str, Any]) -> None:
-        """UsageError where the model was fitted with other options than the recipe sets."""
+        """UsageError if the model was fitted with options other than those of the recipe."""
         fitted = msgspec.to_builtins(self.model.options)
         asked = msgspec.to_builtins(options_of({"features": self.model.options.features, **wanted}))
         wrong = [name for name in wanted if asked[name] != fitted[name]]

@@ -1,6 +1,8 @@
-"""Users first: how many of each kind, their rows, and rows of a model dealt to users like the public ones.
+"""Makes synthetic users: the number of each kind, their rows, and the assignment of a model's rows to users
+that resemble public ones.
 
-Everything here is post-processing of released numbers and public data, and depends on its seed alone.
+Everything here is post-processing of released numbers and public data; results are a function of the
+arguments and the seed.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ def generator(seed: int, stream: int) -> np.random.Generator:
 
 
 def cross_table(start: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int = 200) -> np.ndarray:
-    """The table nearest to `start` in relative entropy whose sums are `rows` and `columns` (which have one
-    total).
+    """The table nearest to `start` in relative entropy with row sums `rows` and column sums `columns` (both
+    have the same total).
 
-    One user's worth of independence is added to `start`, so that no combination is impossible because public
-    data lacks it.
+    Before, a table of independent rows and columns with total 1 is added to `start`, so that combinations
+    which do not occur in the public data remain possible.
     """
     total = float(rows.sum())
     if total <= 0:
@@ -40,15 +42,15 @@ def cross_table(start: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds
 
 
 def systematic_round(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Whole numbers within 1 of the weights, unbiased, their sum within 1 of the weights' sum (systematic
-    sampling)."""
+    """Random whole numbers by systematic sampling: each is within 1 of its weight, its expectation is the
+    weight, and the sum is within 1 of the sum of weights."""
     edges = np.floor(np.concatenate([[0.0], np.cumsum(weights)]) + rng.random()).astype(np.int64)
     return np.diff(edges)
 
 
 @dataclass(frozen=True, eq=False)
 class Cast:
-    """Synthetic users: kind, trait and rows of each; `ends` are running sums of the rows."""
+    """Synthetic users: archetype, trait and number of rows of each; `ends` are running sums of the rows."""
 
     archetype: np.ndarray
     trait: np.ndarray
@@ -58,11 +60,11 @@ class Cast:
 def cast(
     public: PublicModel, users: np.ndarray, limit: int, bound: int | None, mean: bool, seed: int
 ) -> Cast:
-    """Users in the numbers of `users` [archetype, trait], scaled down in proportion where their expected rows
-    exceed `limit`.
+    """Draws users, `users` [archetype, trait] of each kind; all numbers are scaled down by one factor if the
+    expected number of rows exceeds `limit`.
 
-    Each has as many rows as a random public user of its archetype, or with `mean` as the average one; in
-    random order, cut off at the limit.
+    Each user has as many rows as a random public user of its archetype or, with `mean`, the mean number of
+    rows. Users are in random order, and those beyond `limit` rows in total are cut off.
     """
     rng = generator(seed, 0)
     width = users.shape[1]
@@ -83,8 +85,8 @@ def cast(
 
 
 class CastRows:
-    """The users' rows: features from the archetype's public counts, the trait from the user, then the
-    chain."""
+    """The rows of drawn users: features are drawn from the archetype's public counts, the trait is that of
+    the user, and the other columns are drawn by the chain."""
 
     columns: tuple[str, ...] | None = None
 
@@ -116,9 +118,9 @@ class CastRows:
 
 
 class DealtRows:
-    """Rows of a model, shard by shard, each dealt to users modelled on public ones: a row goes to a user of
-    its own trait who wants a row in its cell of the habit columns, as far as there is one. Users never span
-    two shards."""
+    """Rows of a model, shard by shard, each assigned to a synthetic user that is modelled on a public user.
+    The user has the trait of the row and, if possible, asks for a row in its cell of the habit columns. All
+    rows of a user are in one shard."""
 
     columns: tuple[str, ...] | None = None
 
@@ -146,7 +148,7 @@ class DealtRows:
         traits = np.zeros(rows, np.int64) if trait is None else codes[trait]
         order = np.argsort(traits, kind="stable")
         edges = np.searchsorted(traits[order], np.arange(len(self._wanted) + 1))
-        # Each deal may take a user or two more than it has rows.
+        # First user number of the shard. A call of `deal` may use one or two more user numbers than rows.
         first = i * (self.shard_rows + 4 * len(self._wanted))
         for value, habits in enumerate(self._wanted):
             at = order[edges[value] : edges[value + 1]]
@@ -161,9 +163,9 @@ class DealtRows:
 
 
 def models(public: PublicModel, users: np.ndarray, rng: np.random.Generator) -> list[Habits]:
-    """By value of the trait, the public users that synthetic ones are modelled on, each as often as `users`
-    [archetype, trait] asks for its kind. Where no public user has the trait, all of them serve, by archetype.
-    """
+    """For each value of the trait, the habits of the public users that synthetic users are modelled on; a
+    public user is repeated in proportion to `users` [archetype, trait] of its kind. If no public user has the
+    trait, all public users are taken, in proportion to `users` of their archetype."""
     out = []
     for value in range(users.shape[1]):
         there = public.users[:, value]
@@ -174,7 +176,8 @@ def models(public: PublicModel, users: np.ndarray, rng: np.random.Generator) -> 
             weight = ratio(users.sum(axis=1), public.members.astype(float))[public.archetype]
         if not weight.sum() > 0:
             weight = _has(public, value).astype(float) if there.sum() > 0 else np.ones(weight.shape)
-        # At least a few hundred of them, so that a shard's few users are not all the same one.
+        # At least 300 entries, so that the users of a small shard are not all modelled on the same public
+        # user.
         weight = weight * max(1.0, 300.0 / weight.sum())
         out.append(_select(public.habits, np.repeat(np.arange(weight.size), systematic_round(weight, rng))))
     return out
@@ -187,7 +190,7 @@ def _has(public: PublicModel, value: int) -> np.ndarray:
 
 
 def _select(habits: Habits, chosen: np.ndarray) -> Habits:
-    """The habits of these users, in this order; a user may be named more than once."""
+    """The habits of the users numbered `chosen`, in this order; a number may occur more than once."""
     lengths = np.diff(habits.indptr)[chosen]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     entry = np.arange(indptr[-1]) + np.repeat(habits.indptr[:-1][chosen] - indptr[:-1], lengths)
