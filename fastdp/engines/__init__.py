@@ -1,5 +1,5 @@
-"""Engines count private tables for the sessions of `release`, and tables that are public or the truth
-(`truth`).
+"""Engines count private tables for the sessions of `release`; `truth` counts tables that are public, or that
+the caller hands over as the truth.
 
 `plan` says what to count, `local` counts it on this machine, `users` counts users. An engine never decides
 what is released; it returns exact integers, and all engines agree to the bit. Imports `tables` and the
@@ -30,8 +30,8 @@ class Counter(Protocol):
 
     @property
     def has_users(self) -> bool:
-        """Whether it knows which rows belong to one user; else each row counts as a user of its own. A run
-        that protects users is refused without."""
+        """Whether the engine has user numbers, which say which rows belong to one user; else each row counts
+        as a user of its own. A run that protects users is refused where this is False."""
         ...
 
     def marginals(

@@ -1,4 +1,4 @@
-"""Which fastdp this is: what counts elsewhere must be what asked for it."""
+"""Digests that identify this build of fastdp: a remote process that counts must have the driver's build."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def build() -> Mapping[str, str]:
 
 
 def check(asked: Mapping[str, str]) -> None:
-    """DataError unless the build that asks is this one. Kernels are compared where they are for one platform;
-    on others they give the same integers from the same sources."""
+    """DataError unless the build `asked`, the driver's, is this one. Kernels are compared only on the same
+    platform; on another platform the same sources give the same integers."""
     here = build()
     same = asked["sources"] == here["sources"]
     if same and asked["platform"] == here["platform"]:

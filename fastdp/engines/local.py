@@ -1,5 +1,5 @@
-"""The engine of one machine: compiled kernels over a table's code columns, threads that cannot change a
-bit."""
+"""The engine of one machine: compiled kernels over a table's code columns. Results are the same to the bit
+for any number of threads."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SPARSE_CELLS = 1 << 27
 """With sparse=None, a clique of more cells than this (1 GiB of int64) is counted sparsely."""
 
 CHUNK_ROWS = 1 << 18
-"""Rows of one unit of work: long enough for a table to settle in a cache, short enough to keep threads busy.
-"""
+"""Rows of one unit of work: enough for a clique's table to stay in a cache, few enough to keep threads
+busy."""
 
 PRIVATE_TABLE_BYTES = 1 << 29
-"""With fewer cliques than threads, several share one by copies of its table, up to this many bytes in all;
-beyond it they divide its cells instead."""
+"""With fewer cliques than threads, several threads count one clique, each into its own copy of the table, up
+to this many bytes of copies in all; beyond it they divide the cells of the table among them instead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class LocalCounter:
         return out
 
     def _recoded(self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray]) -> Table:
-        """The same rows and users under new codes: a function of each row by itself."""
+        """The same rows and users with recoded columns; a row's new codes depend on that row alone."""
         from ..tables.table import Table, as_schema, code_dtype
 
         table = self.table

@@ -24,8 +24,8 @@ _KEYS = (userkeys.RowsPerUser, userkeys.MostCommon, userkeys.Groups)
 
 
 def send(file: IO[bytes], value: Any) -> None:
-    """Writes lists, texts, numbers, 1-D arrays, and dictionaries whose names are of this package (a name of
-    the user's could be taken for the mark of an array)."""
+    """Writes lists, texts, numbers, 1-D arrays, and dictionaries whose keys are chosen by this package (a key
+    chosen by a user could be mistaken for the mark of an array)."""
     arrays: list[np.ndarray] = []
 
     def plain(item: Any) -> Any:
@@ -111,6 +111,6 @@ def to_answer(message: dict[str, Any]) -> Answer:
 
 
 def to_error(name: str, text: str) -> Exception:
-    """An error of fastdp's own that was raised beside a partition, by the name of its class."""
+    """The fastdp error of this class name and text, which was raised in the process of a partition."""
     kind = SpoolLost if name == SpoolLost.__name__ else getattr(errors, name, DataError)
     return kind(text) if isinstance(kind, type) and issubclass(kind, errors.FastdpError) else DataError(text)

@@ -1,11 +1,11 @@
-"""The engine over partitions that hold whole users: each is counted by the local engine, the integers are
-added.
+"""The engine over partitions that hold whole users: the local engine counts each partition, and the integers
+are added.
 
 Law: a marginal is a sum over rows, a histogram of users a sum over users, and a row's weight, a user's keys
-and every tie are decided by that user's rows and id value alone (`tables.bound`, `userkeys`). So over
-partitions none of which splits a user, the sums of the partitions' integers are the integers of the whole
-table, and one user's influence is what it is there. What a partition hands back is exact, not private, and
-for the session alone.
+and every tie are decided by that user's rows and id value alone (`tables.bound`, `userkeys`). So if no user
+is split between partitions, the sums of the partitions' integers are the integers of the whole table, and one
+user changes them by as much as there. What a partition returns is exact, not private, and only for the
+session.
 
 Answers are keyed by partition and by the digest of the request: one that comes twice is counted once, one
 that is missing is an error, never zeros.
@@ -87,16 +87,16 @@ class Partitions(Protocol):
     has_users: bool
 
     def answers(self, request: Request) -> Iterable[Answer]:
-        """The answer of every partition, in any order; an error where one cannot be had."""
+        """The answer of every partition, in any order; raises where a partition cannot answer."""
         ...
 
     def close(self) -> None:
-        """Lets go of the partitions and removes what is on disk."""
+        """Releases the partitions and removes their files."""
         ...
 
 
 def answer(table: Table, partition: int, request: Request, threads: int = 1) -> Answer:
-    """What a partition hands back. Runs beside the partition's rows."""
+    """Counts a request over one partition. Runs in the process that holds the partition's rows."""
     return Answer(partition, request.digest(), [sparse(one) for one in request.count(table, threads)])
 
 
@@ -109,9 +109,10 @@ class Sums:
         self._counted: set[int] = set()
 
     def add(self, one: Answer) -> None:
-        """DataError where the answer is none to this request; one that was counted is left alone."""
-        known = one.digest == self._digest and 0 <= one.partition < self._count
-        if not known or len(one.tables) != len(self._sums):
+        """Adds one answer; a partition that was added before is ignored. DataError where it is not an answer
+        to this request."""
+        expected = one.digest == self._digest and 0 <= one.partition < self._count
+        if not expected or len(one.tables) != len(self._sums):
             raise DataError("a partition answered another question than it was asked; nothing was counted")
         if one.partition in self._counted:
             return
@@ -143,7 +144,7 @@ def sparse(table: np.ndarray) -> CellSums:
 
 
 def _add(table: np.ndarray, cells: np.ndarray, sums: np.ndarray) -> None:
-    """Adds sums in place; a cell that is named twice would be added once, so it is refused."""
+    """Adds sums in place. Refuses a cell that occurs twice, which numpy would add only once."""
     whole = cells.dtype == np.int64 and sums.dtype == np.int64 and cells.shape == sums.shape
     if not whole or (np.diff(cells) <= 0).any():
         raise DataError("a partition's sums are not exact integers of cells in ascending order")
@@ -208,7 +209,7 @@ class PartitionedCounter:
 
 
 class Held:
-    """Partitions that are tables of this process: for tests, and for whoever has them already."""
+    """Partitions that are tables in this process: for tests, and for callers that have such tables."""
 
     def __init__(self, tables: Sequence[Table], threads: int = 1):
         self.tables, self.threads = list(tables), threads

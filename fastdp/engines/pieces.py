@@ -1,9 +1,8 @@
 """Encoded rows on their way between processes: small pieces, each for one partition, and whole tables as
 streams of bytes.
 
-Nothing here depends on the order of rows, which differs where work is done again: a row goes by the hash of
-its user's id, and one without an id by the hash of its codes.
-"""
+Nothing here depends on the order of rows, which may differ when a task is repeated: a row's partition is
+given by the hash of its user's id, or, where it has no id, by the hash of its codes."""
 
 from __future__ import annotations
 
@@ -27,16 +26,16 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 BLOB = 1 << 16
-"""Bytes that one row of a back end holds, about: some send thousands of rows at once."""
+"""Approximate bytes in one row of a back end (such as Spark), which may send thousands of rows at once."""
 
 DEAL_ROWS = 1 << 20
-"""Encoded rows that wait in memory to be dealt together."""
+"""Encoded rows that are collected in memory before they are dealt to partitions together."""
 
 _ALIGN = 64
 
 
 def dealt(encoded: Iterable[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]:
-    """(partition, piece) of all rows. Rows that were dropped are told in one piece of partition 0."""
+    """(partition, piece) for all rows. The number of dropped rows is in one piece of partition 0."""
     waiting: list[Encoded] = []
     rows = dropped = 0
     for piece in encoded:
@@ -109,7 +108,7 @@ def _users(users: Sequence[Prepared]) -> Prepared | None:
 
 
 class Joined:
-    """The pieces of one partition, made into its table."""
+    """Collects the pieces of one partition and makes its table."""
 
     def __init__(self, schema: Schema, secret: bytes):
         users = None if schema.user is None else UserIndex(schema.user, secret)
@@ -145,7 +144,8 @@ class Joined:
 
 
 def fingerprint(table: Table) -> str:
-    """Of a table's rows, whatever their order: the sum modulo 2^64 of a hash of each, its user's included."""
+    """A fingerprint of a table's rows that does not depend on their order: the sum modulo 2^64 of a hash of
+    each row and its user."""
     content = bound.hash_rows(list(table.codes.values()), table.rows)
     if table.user is not None and table.user_hash is not None:
         content = bound.hash_words(content ^ bound.hash_words(table.user_hash)[table.user])
@@ -173,7 +173,7 @@ def blobs(table: Table) -> Iterator[bytes]:
 
 
 class Tables:
-    """A table from its blobs, in their order."""
+    """Rebuilds a table from its blobs, which are added in order."""
 
     def __init__(self, schema: Schema, head: bytes):
         self.schema, self.head = schema, messages.unpacked(head)

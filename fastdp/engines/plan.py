@@ -1,5 +1,5 @@
-"""What to count: the maximal cliques in one pass as a prefix tree, the rest by projection. Touches no
-data."""
+"""Plans what to count: the maximal cliques in one pass over the rows, the other cliques by projection.
+Touches no data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ DENSE_CELLS = 1 << 32
 
 
 PENDING_CELLS = 1 << 22
-"""Tables between a marginal and its projection are kept up to this many cells (32 MiB), then worked off."""
+"""Tables between a marginal and its projection are held up to this many cells (32 MiB); then the pending
+projections are run."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class Plan:
 def fuse(domain: Domain, cliques: Iterable[Clique]) -> Plan:
     """The plan for cliques none of which contains another, each in its own order of columns.
 
-    Cliques share the pass and the row weights, not their cell numbers: those of one column more cost a tenth
-    of an addition to a table, and a clique by itself can be counted by any thread.
+    Cliques share the pass and the row weights, but each computes its own cell numbers: one column of a cell
+    number costs a tenth of an addition to a table, and so any thread can count any clique.
     """
     place = {name: i for i, name in enumerate(domain)}
     ordered = sorted(map(tuple, cliques), key=lambda c: [place[n] for n in c])
@@ -77,8 +78,8 @@ def fuse(domain: Domain, cliques: Iterable[Clique]) -> Plan:
 
 
 class Projections:
-    """Sums over axes of contiguous tables, noted down and then run together: a table can be projected further
-    before it is filled. Those that do not wait for each other run on several threads."""
+    """Sums over axes of contiguous tables, recorded first and then run together: a table can be projected
+    further before it is filled. Projections that do not depend on each other run on several threads."""
 
     def __init__(self, threads: int | Team = 1):
         self.threads = threads
@@ -109,8 +110,8 @@ class Projections:
         return table
 
     def run(self) -> None:
-        """Fills all tables promised so far. The largest of a level come first, so that threads end
-        together."""
+        """Fills all tables that `project` returned so far. Within a level the largest come first, so that
+        threads end at about the same time."""
         from .._core import count
 
         for level in self._levels:
@@ -119,7 +120,7 @@ class Projections:
         self._levels, self._level, self._pending = [], {}, 0
 
     def relieve(self) -> None:
-        """Runs what was noted down where tables that nobody asked for would take too much memory."""
+        """Runs the recorded projections where intermediate tables would take too much memory."""
         if self._pending > PENDING_CELLS:
             self.run()
 

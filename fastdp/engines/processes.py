@@ -3,10 +3,10 @@
 The driver deals rows to partitions (`tables.split`); a process encodes each partition once, by the code that
 `read` uses, into a spool of code columns; every later pass maps the spool. All of it is in one folder of mode
 0700 under the temporary folder (TMPDIR), removed at the end; rows as they were in the source stay in it only
-until they are encoded. A process that dies is replaced and its task done again. A spool that is lost is made
-anew from the source, and must come out the same.
+until they are encoded. A process that dies is replaced and its task repeated. A spool that is lost is made
+again from the source; it is an error if its content differs.
 
-Processes are started by their own command line, not by fork: a script needs no guard around its main part.
+Processes are started as new commands, not by fork: a script needs no `if __name__ == "__main__"` guard.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 ATTEMPTS = 3
-"""Times that a task is given to a process before its death counts as the task's fault."""
+"""How many processes may die of the same task before the run fails."""
 
 BOOT = "from fastdp.engines.worker import main; main()"
 
@@ -188,8 +188,8 @@ class Workers:
 class ProcessPartitions:
     """`Partitions` of a source (or of a `Table`) on this machine; to be closed.
 
-    partitions: None for two a thread, so that the last ones do not keep one process waiting for long.
-    rows, users, dropped, malformed: private facts of what was read, for the data's owner.
+    partitions: None means two per thread, so that processes are idle only shortly at the end of a pass.
+    rows, users, dropped, malformed: PRIVATE numbers of what was read, for the data's owner.
     """
 
     def __init__(
@@ -270,8 +270,7 @@ class ProcessPartitions:
                 yield messages.to_answer(result)
 
     def _rebuild(self, lost: list[int]) -> None:
-        """Makes lost spools anew; DataError unless they hold what they held: other rows would be other
-        data."""
+        """Makes lost spools again; DataError unless they hold the same rows as before."""
         for number, facts in self._encoded(lost):
             if facts["digest"] != self._digests[number]:
                 raise DataError(
@@ -287,8 +286,8 @@ class ProcessPartitions:
 def _finished(
     numbers: Iterable[int], begin: Callable[[int], Future], kept: type[Exception] | tuple = ()
 ) -> Iterator[tuple[int, Any]]:
-    """(number, result) of each task as it ends; errors of the class `kept` in place of results, others
-    raised."""
+    """(number, result) of each task as it ends. An error of the class `kept` is given as the result; others
+    are raised."""
     futures = {begin(number): number for number in numbers}
     try:
         for future in as_completed(futures):
@@ -305,6 +304,6 @@ def _finished(
 def partitioned(
     source: Any, schema: Schema, partitions: int | None = None, threads: int | None = None
 ) -> PartitionedCounter:
-    """The engine over a source, in partitions on this machine's disk (None: two for each thread). Close
-    it."""
+    """The engine over a source, in partitions on this machine's disk (None: two per thread). The caller
+    closes it."""
     return PartitionedCounter(schema, ProcessPartitions(source, schema, partitions, threads))

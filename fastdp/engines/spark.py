@@ -5,10 +5,10 @@ Spark reads, shuffles and keeps; fastdp's own code encodes, deals, counts and ad
     rows -> encode -> (shuffle by partition) -> join -> kept on the executors' disks     once
     kept -> count -> (shuffle by slice of cells) -> add -> the driver                    for every request
 
-Rows are encoded before they are shuffled: what moves is codes, and ids as words or keyed hashes, in pieces of
-64 kB. The driver sees sums over all partitions, and of each partition how many rows and users it has and a
-fingerprint; no row and no id. What an executor kept is made again by Spark when it is lost, from the source,
-which must give the same rows again: fingerprints that differ are an error. Rows may come in any order.
+Rows are encoded before they are shuffled: only codes, and ids as words or keyed hashes, are moved, in pieces
+of 64 kB. The driver receives sums over all partitions, and for each partition the numbers of rows and users
+and a fingerprint; it receives no row and no id. If an executor loses a partition, Spark makes it again from
+the source, which must give the same rows: fingerprints that differ are an error. Rows may come in any order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MAX_PARTITIONS = 1 << 15
 MAX_ADDERS = 64
-"""Tasks that add up slices at a time."""
+"""The most tasks that add up slices at the same time."""
 
 
 def is_spark(source: Any) -> bool:
@@ -58,10 +58,11 @@ def check_partitions(partitions: int) -> int:
 
 
 class SparkPartitions:
-    """`Partitions` of a DataFrame, added up by the executors: to the engine they are one. To be closed.
+    """`Partitions` of a DataFrame. The executors add up the answers of all partitions, so the engine sees one
+    partition. The caller closes it.
 
-    partitions: None for two for each task that Spark runs at once.
-    rows, users, dropped: private facts of what was read, for the data's owner.
+    partitions: None means two per task that Spark runs at once.
+    rows, users, dropped: PRIVATE numbers of what was read, for the data's owner.
     """
 
     count = 1
@@ -83,7 +84,8 @@ class SparkPartitions:
             raise
 
     def _keep(self, frame: Any, positions: dict[str, int]) -> tuple[Any, Any]:
-        """(the encoded partitions, their facts): what Spark will make and keep when it is asked."""
+        """(the encoded partitions, their facts) as DataFrames, which Spark computes when they are first used
+        and then keeps."""
         import pyarrow as pa
 
         keys = shuffle_keys(self._spark, self.partitions)
@@ -93,7 +95,7 @@ class SparkPartitions:
             "columns": list(positions),
             "keys": keys,
         }
-        # By position: Spark's names do not differ by case, and may be there twice.
+        # Columns are taken by position: Spark's names ignore case and may occur twice.
         names = [f"c{i}" for i in range(len(frame.columns))]
         rows = frame.toDF(*names).select(*(names[i] for i in positions.values()))
         openers = self._spark.createDataFrame(
@@ -165,12 +167,12 @@ class SparkPartitions:
         if encoded is not None:
             try:
                 encoded.unpersist()
-            except Exception:  # a session that ended removed it
+            except Exception:  # the session has ended, and Spark has removed the data already
                 pass
 
 
 def unsliced(parts: dict[int, Answer], digest: str, sizes: list[int]) -> Answer:
-    """The answer that slices 0, 1, ... of cells are of."""
+    """The whole answer, put together from its slices 0, 1, ... of cells."""
     cells = np.concatenate([parts[i].tables[0][0] + i * tasks.SLICE for i in range(len(parts))])
     sums = np.concatenate([parts[i].tables[0][1] for i in range(len(parts))])
     ends = np.cumsum(sizes)
@@ -196,7 +198,7 @@ def _mapped(frame: Any, task: Callable[..., Any], arguments: dict[str, Any]) -> 
 
 
 def collected(frame: Any) -> Iterator[tuple[int, int, bytes]]:
-    """(key, partition, blob) of few rows; an error that a task told of is raised here."""
+    """(key, partition, blob) of the few rows of a frame; an error that a task reported is raised here."""
     for row in guarded(lambda: frame.toArrow()).to_pylist():
         if row["failed"] is not None:
             name, text = json.loads(row["failed"])
@@ -207,7 +209,7 @@ def collected(frame: Any) -> Iterator[tuple[int, int, bytes]]:
 
 
 def guarded(call: Callable[[], Any]) -> Any:
-    """Runs what asks Spark, whose errors can quote rows: only their kind is told."""
+    """Runs a call of Spark. Errors of Spark can quote rows, so only their class is reported."""
 
     def without_fastdp() -> Any:
         try:
@@ -227,7 +229,7 @@ def guarded(call: Callable[[], Any]) -> Any:
 
 
 def parallel(spark: Any) -> int:
-    """How many tasks Spark means to run at once: the partitions that it gives a range."""
+    """How many tasks Spark runs at once: its default number of partitions of a range."""
     from pyspark.sql import functions
 
     last = spark.range(1 << 20).agg(functions.max(functions.spark_partition_id())).collect()[0][0]
@@ -235,8 +237,8 @@ def parallel(spark: Any) -> int:
 
 
 def shuffle_keys(spark: Any, partitions: int) -> np.ndarray:
-    """int32 key of each partition, such that Spark's hash sends it to a task of its own. Where there is none
-    two partitions may share a task; they stay apart, by their numbers."""
+    """int32 key of each partition, chosen so that Spark's hash sends every partition to a task of its own.
+    Where no such key is found, two partitions share a task and are told apart by their numbers."""
     from pyspark.sql import functions
 
     tried = spark.range(24 * partitions).select(
@@ -250,7 +252,7 @@ def shuffle_keys(spark: Any, partitions: int) -> np.ndarray:
 
 
 def _columns(frame: Any, schema: Schema) -> dict[str, int]:
-    """Where the columns needed are; DataError where one is missing, there twice, or of a wrong type."""
+    """Positions of the needed columns; DataError where one is missing, occurs twice or has a wrong type."""
     import pyarrow as pa
 
     names = list(frame.columns)
@@ -268,7 +270,8 @@ def _columns(frame: Any, schema: Schema) -> dict[str, int]:
 
 
 def spark(frame: Any, schema: Schema, partitions: int | None = None) -> PartitionedCounter:
-    """The engine over a Spark DataFrame (partitions None: two for each task that runs at once). Close it."""
+    """The engine over a Spark DataFrame (partitions None: two per task that Spark runs at once). The caller
+    closes it."""
     if not is_spark(frame):
         raise UsageError(f"the Spark engine counts a Spark DataFrame, not a {type(frame).__name__}")
     return PartitionedCounter(schema, SparkPartitions(frame, schema, partitions))

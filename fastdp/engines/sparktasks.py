@@ -1,9 +1,9 @@
-"""What Spark's executors run, as functions for `mapInArrow`: encode, join, tell facts, count, add.
+"""Functions that Spark's executors run by `mapInArrow`: encode, join, facts, count, add.
 
-Rows between them have the form `ROW`. A task raises nothing of its own, since Spark logs what is raised: an
-error becomes a row with `failed` filled (the class and text of fastdp's own, of others the class alone),
-which later tasks hand on to the driver. Where Spark's own rows break off, the task fails, and Spark runs it
-again.
+Rows between them have the form `ROW`. A task raises no error of its own, since Spark logs what is raised:
+an error becomes a row with `failed` filled (class and text of fastdp's errors, only the class of others),
+which later tasks pass on to the driver. Where reading Spark's input fails, the task raises that error, and
+Spark runs the task again.
 """
 
 from __future__ import annotations
@@ -28,31 +28,33 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW = "key int, partition int, blob binary, failed string"
-"""key: of the shuffle, then a blob's number, then a slice's. failed: JSON of (class, text)."""
+"""key: the shuffle's key, after `join` a blob's number, after `count` a slice's. failed: JSON of (class,
+text)."""
 
 SLICE = 1 << 16
-"""Cells of all tables of a request, one after the other, that are added up together."""
+"""Cells per slice, where the cells of all tables of a request are numbered one after the other. One task adds
+up a slice over all partitions."""
 
 SEND = 8 << 20
-"""Bytes of one batch that a task hands over, about."""
+"""Approximate bytes of one batch that a task returns."""
 
 Row = tuple[int, int, bytes | None, str | None]
 Item = TypeVar("Item")
 
 
 class BrokenOff(RuntimeError):
-    """Spark's rows ended with an error of Spark's."""
+    """Reading the task's input ended with an error of Spark."""
 
 
 class _Failed(Exception):
-    """A row that tells of an error came in."""
+    """The input has a row that reports an error of an earlier task."""
 
     def __init__(self, failed: str):
         self.failed = failed
 
 
 class _Input:
-    """What Spark hands over; its errors are Spark's to deal with."""
+    """The task's input from Spark; its errors are passed back to Spark."""
 
     def __init__(self, batches: Iterable[Any]):
         self._batches = iter(batches)
@@ -74,7 +76,7 @@ class _Input:
 def _task(
     work: Callable[[dict[str, Any], Iterator[Any]], Iterator[Row]], message: bytes, batches: Any
 ) -> Any:
-    """Runs a task: its rows as Arrow batches, an error as a row."""
+    """Runs a task and gives its rows as Arrow batches; an error becomes a row."""
     source = _Input(batches)
 
     def rows() -> Iterator[Row]:
@@ -159,7 +161,7 @@ def encode(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _parts(batches: Iterator[pa.RecordBatch], names: list[str]) -> list[Part]:
-    """Spark's batches as a part, none where there are no rows."""
+    """Spark's batches as one part; an empty list where there are no rows."""
     first = next(batches, None)
     if first is None:
         return []
@@ -174,8 +176,8 @@ def _parts(batches: Iterator[pa.RecordBatch], names: list[str]) -> list[Part]:
 
 
 def plain(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
-    """A batch of Spark's with the source's names. Times of a zone are of UTC, as in files and on the driver:
-    Spark labels them with the zone of the session, which is about how they are shown."""
+    """A batch of Spark with the source's column names. Times with a zone are labelled UTC, as in files and on
+    the driver: Spark labels them with the session's zone, which concerns only how they are shown."""
     import pyarrow as pa
 
     columns = []

@@ -1,5 +1,5 @@
-"""Histograms of users on one machine: rows of one user are brought together, then each user picks its
-keys."""
+"""Histograms of users on one machine: rows are grouped by user, then the keys in which each user counts are
+chosen."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from ..tables.table import Table
 
 DENSE_HISTOGRAM = 1 << 31
-"""Keys of a histogram at most: it is returned as one dense array."""
+"""The most keys of a histogram, which is returned as one dense array."""
 
 POSITION_TABLE = 1 << 27
-"""A grid up to this size gets a table of places (4 bytes a cell); larger ones a binary search per group."""
+"""Groups of a grid of at most this many cells are looked up in a table (4 bytes per cell); groups of larger
+grids by binary search."""
 
 
 def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:

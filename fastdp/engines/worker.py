@@ -1,10 +1,9 @@
 """A process that works for the driver of `processes`: tasks in on standard input, results out on standard
 output.
 
-It writes nothing else anywhere but into the spool, and hands back no text of an error that is not fastdp's
-own. It ends when the driver closes its input; where the driver died without saying so, it removes the spool
-before it goes.
-"""
+Apart from results it writes only into the spool, and of errors that are not fastdp's own it returns no text.
+It ends at the message STOP; where the driver died without a closing message, it removes the
+spool before it ends."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ STOP = "stop"
 
 
 def encode(schema: Schema, streams: Sequence[Sequence], folder: str) -> dict[str, Any]:
-    """Encodes the rows of one partition into its spool; then they are removed. streams: (path, names of the
-    columns that are text) of each. Its facts are private."""
+    """Encodes the rows of one partition into its spool, then removes the files of rows. streams: (path, names
+    of the columns that are text) of each file. Returns PRIVATE facts of the partition."""
     files = [split.Stream(path, frozenset(text)) for path, text in streams]
     table = ingest.guarded(lambda: ingest.read_parts(split.parts_of(files), schema, threads=1))
     digest = spool.save(table, folder)
@@ -47,13 +46,13 @@ TASKS: dict[str, Callable[..., Any]] = {"encode": encode, "count": count}
 
 
 def perform(schema: Schema, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What came of a task of this driver."""
+    """Performs a task of the driver; its outcome as `attempt` gives it."""
     return attempt(lambda: TASKS[task](schema, **arguments))
 
 
 def attempt(work: Callable[[], Any]) -> dict[str, Any]:
-    """{"done": result}, or {"failed": (class, text)} of an error of fastdp's own; of another's only the name
-    of its class is told."""
+    """{"done": result}, or {"failed": (class, text)} of an error of fastdp's own; of other errors only the
+    name of the class is given."""
 
     def readable() -> Any:
         try:
@@ -71,14 +70,14 @@ def attempt(work: Callable[[], Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the driver hears it and decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver too, which decides
     tasks = sys.stdin.buffer
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints is not taken for a result
+    os.dup2(2, 1)  # standard output goes to standard error: what a library prints is not taken for a result
     first = messages.receive(tasks)
     schema = Schema.from_dict(json.loads(first["schema"]))
     try:
         while (message := messages.receive(tasks)) != STOP:
             messages.send(results, perform(schema, **message))
-    except (EOFError, OSError):  # the driver is gone
+    except (EOFError, OSError):  # the driver has died
         shutil.rmtree(first["root"], ignore_errors=True)

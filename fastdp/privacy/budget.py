@@ -13,7 +13,8 @@ three rules are, and an event is admitted if one of them holds (proofs in docs/p
 Whether an event counts as pure or as Gaussian is fixed when its run reserves: an event that a Gaussian part
 pays for counts as Gaussian for ever. A `Threshold` event counts with its mu among the Gaussian ones; its
 delta must fit in the part `keys` of delta that the budget set aside when it was opened, and the budget's mu
-is that of the remaining delta. All sums are exact, so no rounding error can admit an event."""
+is that of the remaining delta. All sums are exact, so no rounding error can admit an event.
+"""
 
 from __future__ import annotations
 
