@@ -131,7 +131,7 @@ test-wheel: dist
 docs: build
 	$(BIN)/python -m pip install -q --no-build-isolation -e ".[docs]"
 	rm -rf build/pages build/site && mkdir -p build/pages
-	cp -r docs README.md ARCHITECTURE.md SECURITY.md CHANGELOG.md CONTRIBUTING.md LICENSE build/pages
+	cp -r docs bench README.md ARCHITECTURE.md SECURITY.md CHANGELOG.md CONTRIBUTING.md LICENSE build/pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
 clean:

@@ -159,7 +159,8 @@ def measure(options) -> list[dict]:
         columns = TABLES[name]()
         score = Scorer(columns)
         for epsilon in options.epsilon:
-            for who in (*options.ours, *(options.who if options.peers else ())):
+            peers = options.who if options.peers and epsilon in options.peer_epsilon else ()
+            for who in (*options.ours, *peers):
                 runs, why = [], None
                 if len(columns) > MOST_COLUMNS.get(who, len(columns)):
                     continue
@@ -203,12 +204,14 @@ def show(line) -> None:
 
 def svg(lines, epsilon=1.0) -> str:
     """Error of pairs against seconds, both logarithmic, one panel a table."""
+    failed = [line for line in lines if line["failed"] and line["epsilon"] == epsilon]
     lines = [line for line in lines if line["runs"] and line["epsilon"] == epsilon]
     names = list(dict.fromkeys(line["table"] for line in lines))
     wide, high, gap = 250, 210, 46
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {len(names) * (wide + gap) + 10} {high + 70}" '
-        'font-family="sans-serif" font-size="11">'
+        'font-family="sans-serif" font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
     ]
     for i, name in enumerate(names):
         of_table = [line for line in lines if line["table"] == name]
@@ -226,6 +229,9 @@ def svg(lines, epsilon=1.0) -> str:
         for value in (min(ys), max(ys)):
             y = y0 + (top - math.log10(value)) / (top - low) * high
             parts.append(f'<text x="{x0 - 4}" y="{y:.0f}" text-anchor="end">{value:.3f}</text>')
+        for k, line in enumerate(line for line in failed if line["table"] == name):
+            text = f"{line['who']}: {line['failed']}"
+            parts.append(f'<text x="{x0 + 6}" y="{y0 + 16 + 14 * k}" fill="#34495e">{text}</text>')
         for line in of_table:
             x = x0 + (math.log10(line["seconds"]) - left) / (right - left) * wide
             y = y0 + (top - math.log10(line["two"])) / (top - low) * high
@@ -249,6 +255,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--first-seed", type=int, default=1000, help="seeds nothing was chosen by")
     parser.add_argument("--peers", default=os.environ.get("FASTDP_PEERS"), help="a Python that has the peers")
     parser.add_argument("--who", nargs="*", default=PEERS, help="which peers")
+    parser.add_argument("--peer-epsilon", nargs="+", type=float, default=[1.0], help="where peers run")
     parser.add_argument("--peer-seeds", type=int, default=1)
     parser.add_argument("--limit", type=float, default=600.0, help="seconds a run of a peer may take")
     parser.add_argument("--no-save", action="store_true")
