@@ -1,2 +1,2 @@
-"""The command line: `app` parses arguments and nothing else, `show` draws tables for the terminal. Imports
-the public functions; nothing imports it."""
+"""The command line: `app` only parses arguments and calls the library, `show` formats tables for the
+terminal. It imports the public functions; no other folder imports it."""

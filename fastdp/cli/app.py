@@ -1,4 +1,5 @@
-"""The command line: arguments in, calls of the library, tables out. Nothing is computed here."""
+"""The commands: each parses its arguments, calls the library and prints the result. Nothing is computed
+here."""
 
 from __future__ import annotations
 
@@ -227,14 +228,14 @@ def synth(
 
 
 def rows_of_spark(data: list[str] | None, master: str | None) -> AbstractContextManager[Any]:
-    """The rows that Spark reads, in a session of their own."""
+    """A context in which Spark reads the rows: it opens a new Spark session and closes it at the end."""
     from ..engines.sparksource import opened
 
     return opened(data or [], master)
 
 
 def source_of(data: list[str], query: str | None) -> Any:
-    """The files named, or the query's rows."""
+    """The source of a run: the named files, or the rows of the query."""
     if (query is None) == (not data):
         raise UsageError("synth needs the private data: DATA, or --sql with a select")
     if query is None:
@@ -355,7 +356,7 @@ def calibrate(
 
 @app.command(epilog="Example:\n\n\b\n  fastdp doctor")
 def doctor(as_json: Json = False) -> None:
-    """What this installation is made of: version, kernels, threads, packages.
+    """Show what is installed: version, kernels, threads, packages.
 
     Exit code 1 if something is wrong.
     """
@@ -393,7 +394,8 @@ def verify_run(
 
 
 def clip_of(text: str | None) -> int | str | None:
-    """`150` as a number; a word is for the recipe to understand."""
+    """The clip as a number if the text is one, such as `150`; any other text unchanged, for the recipe to
+    parse."""
     return int(text) if text is not None and text.isdecimal() else text
 
 
@@ -406,8 +408,8 @@ def epsilons(text: str) -> list[float]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The program: exit code 0, or that of the kind of error (see fastdp.errors); 130 after Ctrl-C, 143 when
-    terminated."""
+    """Runs the program. Exit code: 0, or the code of the error's class (see fastdp.errors); 130 after Ctrl-C,
+    143 after SIGTERM."""
     arguments = sys.argv[1:] if arguments is None else arguments
     interruption = interrupt.begin(arguments)
     try:

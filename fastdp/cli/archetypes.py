@@ -1,4 +1,4 @@
-"""`fastdp archetypes ...`: what is learnt from public data once, for many runs."""
+"""`fastdp archetypes ...`: fits a model to public data once, for use in many runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def archetypes_fit(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Archetypes, their habits and the chain of conditionals, from public data. Never fit on private data."""
+    """Fit archetypes of users, their habits and the chain of conditionals to public data, never to private
+    data."""
     from ..run.publicfit import fit_folder
     from .show import archetypes_table
 

@@ -1,4 +1,5 @@
-"""What several commands share: options, JSON on standard output, and the question about a weak promise."""
+"""Shared by several commands: options, JSON on standard output, and the refusal of a weak promise without
+--yes."""
 
 from __future__ import annotations
 
@@ -67,14 +68,15 @@ def emit(value: Any) -> None:
 
 
 def weak_promises(epsilons: Sequence[float | None], delta: float | None) -> list[str]:
-    """What is weak about these epsilons, each at this delta; nothing where they are reasonable."""
+    """Texts that say why the promise is weak at one of these epsilons with this delta; empty if it is not."""
     from ..privacy.statement import weak_promise
 
     return list(dict.fromkeys(text for e in epsilons for text in weak_promise(e or 0.0, delta or 0.0)))
 
 
 def refusals(epsilons: Sequence[float], delta: float) -> list[str]:
-    """Why runs at these epsilons would be refused for what the noise sampler adds to delta."""
+    """Texts that say why runs at these epsilons would be refused: the error of the noise sampler, which adds
+    to delta, would be too large."""
     from ..errors import PrivacyError
     from ..privacy.distance import check_sampler
 
@@ -88,7 +90,7 @@ def refusals(epsilons: Sequence[float], delta: float) -> list[str]:
 
 
 def ask_first(epsilons: Sequence[float | None], delta: float | None, yes: bool) -> None:
-    """UsageError where the promise would be weak and nobody said --yes; with it, a warning."""
+    """UsageError if the promise would be weak and --yes was not given; with --yes, a warning."""
     for text in weak_promises(epsilons, delta):
         if not yes:
             raise UsageError(f"{text}. Choose smaller numbers, or say --yes if this is meant")
@@ -96,14 +98,15 @@ def ask_first(epsilons: Sequence[float | None], delta: float | None, yes: bool) 
 
 
 def dialect_of(text: str | None) -> Dialect | None:
-    """What `--dialect` says, or None."""
+    """The dialect that the option `--dialect` describes; None if it was not given."""
     from ..schema.dialect import Dialect
 
     return None if text is None else Dialect.from_text(text)
 
 
 def beside(data: str, suffix: str) -> Path:
-    """A path beside the data (a file, folder or glob) with the data's name and another ending."""
+    """A path in the same folder as the data (a file, folder or glob), with the data's name and this
+    suffix."""
     path = Path(data)
     while any(c in path.name for c in "*?["):
         path = path.parent
@@ -113,5 +116,5 @@ def beside(data: str, suffix: str) -> Path:
 
 
 def schema_beside(data: str) -> str | None:
-    """The schema file that lies beside the data under the same name, if one does."""
+    """The schema file in the same folder as the data and with the same name; None if there is none."""
     return next((str(p) for p in (beside(data, ".toml"), beside(data, ".json")) if p.exists()), None)

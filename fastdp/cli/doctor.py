@@ -1,4 +1,4 @@
-"""What this installation is made of, for bug reports and for those who wonder why it is slow."""
+"""Facts about this installation, for bug reports and for finding out why it is slow."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def facts() -> dict[str, Any]:
 
 
 def text(report: dict[str, Any]) -> str:
-    """The facts for people."""
+    """The facts as readable text."""
     lines = [
         f"fastdp {report['fastdp']}, {report['python']} ({report['executable']})",
         f"{report['system']}, {report['machine']}; vector units: {', '.join(report['vectors']) or 'unknown'}",

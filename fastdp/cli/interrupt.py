@@ -1,9 +1,9 @@
-"""Ctrl-C and SIGTERM end any stage within two seconds, with one line that says where the run stands.
+"""Ctrl-C and SIGTERM end any stage within two seconds, with one line that says what state the run is in.
 
-Python runs signal handlers in the main thread between two instructions, which a long call into compiled
-code can delay. So a second thread hears of the signal too: it gives the main thread `GRACE` seconds to
-unwind, then tidies up in its place and ends the process. That is safe at any point: charges and answers are
-on disk before anybody sees them, as they must be for a process that is killed.
+Python runs signal handlers in the main thread between two instructions, so a long call into compiled code can
+delay them. Therefore a second thread is notified of the signal too: it gives the main thread `GRACE` seconds
+to unwind, then cleans up itself and ends the process. This is safe at any point, because charges and answers
+are on disk before they are used, as they must be for a process that can be killed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..run.standing import Standing
 
 GRACE = 1.0
-"""Seconds that the main thread has to unwind by itself."""
+"""Seconds that the main thread has to unwind before the second thread ends the process."""
 
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 STAGES = {
@@ -37,11 +37,12 @@ WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Stopped(BaseException):
-    """Raised in the main thread by the first signal; later ones change nothing."""
+    """Raised in the main thread by the first signal; later signals are ignored."""
 
 
 class Interruption:
-    """One program run: its command line, the signal that came, and where the run it interrupts stands."""
+    """Handles the signals of one program call: holds its command line, the signal received, and the state of
+    the run that it interrupts."""
 
     def __init__(self, arguments: Sequence[str]):
         self.arguments = list(arguments)
@@ -54,7 +55,8 @@ class Interruption:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Handlers and the second thread, while the block runs; only in the main thread."""
+        """Installs the signal handlers and starts the second thread while the block runs; call it in the main
+        thread only."""
         waker, wakened = socket.socketpair()
         waker.setblocking(False)
         before = {kind: signal.signal(kind, self._handle) for kind in EXIT_CODES}
@@ -87,7 +89,8 @@ class Interruption:
         wakened.close()
 
     def end(self) -> None:
-        """Says where the run stands and ends the process at once; from whichever thread comes first."""
+        """Prints the state of the run and ends the process at once. Both threads may call it; the first call
+        wins."""
         with self._lock:
             if self.received is None or self._ended:
                 return
@@ -104,7 +107,7 @@ class Interruption:
         return self._where(WORDS[self.received or signal.SIGINT])
 
     def out_of_memory(self) -> str:
-        """What to say where the machine had no memory left: as after a signal, and what would help."""
+        """The line to print when memory ran out: the state of the run, and which options reduce memory."""
         return f"{self._where('out of memory')} (--memory limits the model, --threads 1 needs least)"
 
     def _where(self, word: str) -> str:
@@ -119,7 +122,8 @@ class Interruption:
 
 
 CURRENT = Interruption([])
-"""Of this process: `main` puts its own here, and a command tells it which run it has begun."""
+"""The `Interruption` of this process: `begin` replaces it, and `watch_run` sets the run that it reports
+on."""
 
 
 def begin(arguments: Sequence[str]) -> Interruption:
@@ -129,7 +133,7 @@ def begin(arguments: Sequence[str]) -> Interruption:
 
 
 def watch_run() -> Standing:
-    """Where the run that is about to begin will say how it stands."""
+    """A new `Standing`, in which the run that is about to begin records its state."""
     from ..run.standing import Standing
 
     CURRENT.standing = Standing()

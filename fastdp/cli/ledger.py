@@ -85,10 +85,11 @@ def ledger_release(
     run: Annotated[str, typer.Argument(help="The run's name, or its first letters (see: ledger show).")],
     as_json: Json = False,
 ) -> None:
-    """End a run that will not come back: what no step of it entered goes back to its data set.
+    """End a run that will not be resumed: the part of its reserved budget that no step has charged is
+    returned to its data set.
 
-    What was entered stays charged, whether or not its answers were ever seen. The run cannot be resumed
-    afterwards; if it is still at work, its next step is refused.
+    What was charged stays charged, whether or not its answers were ever seen. The run cannot be resumed
+    afterwards; if it is still running, its next step is refused.
     """
     from ..privacy.ledger import Ledger
 
@@ -122,7 +123,7 @@ def ledger_verify(path: Annotated[str, typer.Argument(help="Ledger file.")], as_
 
 
 def dataset_lines(name: str, entry: Mapping) -> list[str]:
-    """A data set for people: budget, unit, what is spent and left and why, and each run."""
+    """Readable lines about a data set: budget, unit, what is spent and left and why, and each run."""
     nth = "next" if entry["runs"] else "first"
     lines = [
         f"{name}  budget: {_figures(entry['budget'])}",
@@ -147,7 +148,7 @@ def dataset_lines(name: str, entry: Mapping) -> list[str]:
 
 
 def composition_words(budget: Mapping, spent: Mapping, left: Mapping) -> list[str]:
-    """Why epsilon spent and epsilon left do not add up to the budget's."""
+    """Lines that explain why the epsilon spent and the epsilon left do not add up to the budget's epsilon."""
     total, used, rest = budget.get("epsilon"), spent.get("epsilon"), left.get("epsilon")
     if not (total and used and rest and budget.get("mu") and budget.get("delta")) or budget.get("pure"):
         return []

@@ -17,7 +17,7 @@ schema_app = typer.Typer(help="Schemas: show, import, check, draft.", no_args_is
 def schema_show(
     source: Annotated[str | None, typer.Argument(help="File or name.")] = None, as_json: Json = False
 ) -> None:
-    """A schema's columns; without an argument, the built-in schemas."""
+    """Show a schema's columns; without an argument, list the built-in schemas."""
     from ..schema import Schema
     from ..schema.document import builtin_names
 
@@ -42,7 +42,7 @@ def schema_import(
     user: Annotated[str | None, typer.Option(help="User column (domain).")] = None,
     as_json: Json = False,
 ) -> None:
-    """A schema from another project's description of a table."""
+    """Make a schema from another project's description of a table."""
     from ..schema import Schema
 
     makers = {
@@ -60,9 +60,9 @@ def schema_import(
 
 @schema_app.command("check", epilog="Example:\n\n\b\n  fastdp schema check trips.toml")
 def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], as_json: Json = False) -> None:
-    """Whether a schema is well-formed; the error names column and field.
+    """Check whether a schema is well-formed; the error names column and field.
 
-    Looks at the schema alone. Whether data fits it: fastdp check.
+    Reads the schema only. To check whether data fits it, use fastdp check.
     """
     from ..schema import Schema
 
@@ -88,7 +88,7 @@ def schema_draft(
     dialect: DialectOption = None,
     as_json: Json = False,
 ) -> None:
-    """A first schema, to be edited by hand. Lines marked LEARNT were taken from the data.
+    """Draft a first schema, to be edited by hand. Lines marked LEARNT were taken from the data.
 
     A schema is public. Draft from public data, or replace every LEARNT line by public knowledge.
     """

@@ -1,4 +1,4 @@
-"""How the command line shows things: progress on a terminal or in a log, tables, summaries."""
+"""Output of the command line: progress on a terminal or in a log, tables, summaries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .._util.progress import Progress
     from ..run.synthesize import Run
 
-# Lines are as long as they need to be; in a pipe, tables too.
+# Lines are never wrapped; if the output is not a terminal, tables are up to 160 characters wide.
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 WORDS = {
     "read": "reading and encoding",
@@ -85,13 +85,13 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
 
 
 def _from_here(path: Path | None) -> str:
-    """A path below the working folder without what leads to it."""
+    """The path as text, relative to the working folder if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path is not None and path.is_relative_to(here) else path)
 
 
 def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
-    """What was made and what it promises."""
+    """Prints the files that were made and the privacy promise of each run."""
     for run in runs:
         p = run.privacy
         part = p["parts"][p.get("part", 0)]
@@ -125,7 +125,7 @@ ASIDE = ("private", "rows", "columns", "baselines", "seconds")
 
 
 def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
-    """The scores of every metric, beside those of random samples of the truth where they were taken."""
+    """Prints the scores of every metric and, if they were computed, those of random samples of the truth."""
     samples = results.get("baselines") or {}
     table = Table(box=None, pad_edge=False)
     table.add_column("score")
@@ -149,8 +149,8 @@ def _score(value: Any) -> str:
 
 
 def archetypes_table(out: Path, fitted: Mapping[str, Any]) -> None:
-    """What `fastdp archetypes fit` found: each archetype, and the evidence for their number where it was
-    chosen."""
+    """Prints the result of `fastdp archetypes fit`: each archetype and, if their number was chosen by the
+    fit, the evidence for it."""
     table = Table(box=None, pad_edge=False)
     for name in ("archetype", "public users", "rows per user", "commonest codes"):
         table.add_column(name, justify="left" if name == "commonest codes" else "right")

@@ -1,4 +1,4 @@
-"""The privacy statement of a run, as people and registries want to read it."""
+"""The command that prints the privacy statement of a run in a form for readers, registries or reviewers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands for the data's owner: they see the truth, and nothing they print or write is for release."""
+"""Commands for the data's owner. They read the true rows, and nothing they print or write may be released."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """How private rows fit a schema: nulls, values it does not know, wrong kinds, damaged lines, users.
+    """Check how private rows fit a schema: nulls, values outside it, wrong kinds, damaged lines, users.
 
     For the data's owner: it sees the true rows, is charged to no budget, and nothing of it is for release.
     Writes nothing but what --out names.

@@ -1,5 +1,5 @@
-"""Seeded stand-ins for the public challenge tables; made up from stated rules, no real record inside. Imports
-nothing of the package but `errors`."""
+"""Simulated tables with the columns of the public challenge tables. Rows are drawn from stated rules with a
+seed and contain no real record. Of the package, only `errors` is imported."""
 
 from fastdp.simulate.census import census
 from fastdp.simulate.census_world import census_cities

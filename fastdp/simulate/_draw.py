@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 from fastdp.errors import UsageError
 
 BITS = 15
-CHUNK = 1 << 17  # rows of one chunk; the output depends on it, so it is a constant
+CHUNK = 1 << 17  # rows of one chunk; the output depends on this number, so it must not change
 
 
 def lookup(weights: ArrayLike) -> np.ndarray:
     """Tables that turn 15 random bits into a draw: [groups, 2**15] from weights [groups, n].
 
-    uint8, or uint16 where n > 256.
-    A value's share of a row is its probability rounded to 2**-15, so rarer values may never occur.
+    dtype uint8, or uint16 if n > 256. Each value fills a part of its table row that is its probability
+    rounded to a multiple of 2**-15, so values of smaller probability may never be drawn.
     """
     weights = np.atleast_2d(np.asarray(weights, dtype=np.float64))
     cumulative = np.cumsum(weights, axis=1)
@@ -40,7 +40,7 @@ def bits(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def pick(table: np.ndarray, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One draw per entry of `group` from that row of a `lookup` table."""
+    """One draw per entry of `group`, from the row of a `lookup` table with that number."""
     index = group.astype(np.int32)
     index <<= BITS
     index |= bits(rng, len(group))
@@ -53,7 +53,8 @@ def in_chunks(
     fill: Callable[[slice, np.random.Generator], None],
     threads: int | None = None,
 ) -> None:
-    """Calls `fill(rows of the chunk, its own generator)` for every chunk, the same whatever `threads` is."""
+    """Calls `fill(slice of rows, generator)` for every chunk; each chunk has a separate generator, so the
+    result does not depend on `threads`."""
     starts = range(0, rows, CHUNK)
     seeds = streams.spawn(len(starts))
 
@@ -82,8 +83,8 @@ def check_int(name: str, value: object, low: int, high: int) -> int:
 def owners(
     rows: int, rng: np.random.Generator, draw: Callable[[np.random.Generator, int], np.ndarray]
 ) -> np.ndarray:
-    """Rows per user, int64, summing to `rows`; `draw(rng, n)` gives n sizes >= 1, the last user is cut
-    short."""
+    """int64 rows per user, with sum `rows`. `draw(rng, n)` returns n sizes >= 1; the size of the last user is
+    reduced to reach the sum."""
     parts, total = [], 0
     while total < rows:
         part = draw(rng, max(64, (rows - total) // 16))
@@ -99,7 +100,7 @@ def owners(
 
 
 def distinct_ids(users: int, low: int, high: int, rng: np.random.Generator) -> np.ndarray:
-    """`users` different ids in [low, high], int64, in scattered order (an affine walk around the range)."""
+    """int64: `users` different ids in [low, high], in scattered order (start + i * step modulo the range)."""
     span = high - low + 1
     step = int(rng.integers(span // 3, span // 2)) | 1
     while np.gcd(step, span) != 1:
@@ -109,5 +110,5 @@ def distinct_ids(users: int, low: int, high: int, rng: np.random.Generator) -> n
 
 
 def drift(year: int, base: int) -> float:
-    """Years since `base`, saturating at ten either way, so that far years stay plausible."""
+    """Years since `base`, smoothly limited to -10..10, so that tables of distant years stay plausible."""
     return float(10.0 * np.tanh((year - base) / 10.0))

@@ -1,9 +1,9 @@
 """Simulated persons with the 98 columns of the 1940 census extract of the 2018 challenge (match 3).
 
-Pairs that the published two-round mechanism measures depend on each other here as they do there: detailed
-codes refine general ones, places nest, work follows age, sex and schooling, wages follow work, and the
-questions put to one person in twenty (SLREC = 2) are empty for everybody else. Persons are drawn one by one;
-there are no households.
+The pairs of columns that the published two-round mechanism measures depend on each other as in the real
+extract: detailed codes refine general ones, places are nested, work depends on age, sex and schooling, wages
+depend on work, and the questions asked of one person in twenty (SLREC = 2) are empty for all others. Persons
+are drawn independently; there are no households.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ COLUMNS = tuple(
 
 
 class _Person:
-    """One chunk under construction: `p["AGE"] = ...` sets a column, `p.draw` picks from weights per row."""
+    """The columns of one chunk while they are drawn: `p["AGE"] = ...` sets a column, `p.draw` draws
+    values."""
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self.size, self.rng = size, rng
@@ -45,7 +46,8 @@ class _Person:
         return self.columns[name]
 
     def draw(self, values, weights, group=None) -> np.ndarray:
-        """A value per row; weights [groups, values] and the row's group, or one list of weights."""
+        """Draws one of `values` for each row, by weights [groups, values] and the group of each row, or by
+        one list of weights for all rows."""
         group = np.zeros(self.size, np.int32) if group is None else group
         return np.asarray(values)[pick(lookup(weights), group, self.rng)]
 

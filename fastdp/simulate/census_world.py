@@ -1,6 +1,7 @@
-"""The fixed world of the simulated 1940 census: states, cities, counties, occupations, origins.
+"""The fixed tables of the simulated 1940 census: states, cities, counties, occupations, origins.
 
-Code values are those of the public code book; which of them occur, how often and together is made up.
+Code values are those of the public code book; which of them occur, how often, and in which combinations is
+made up.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _IND1950 = _steps(
 
 
 class World:
-    """What a state looks like: tables from code to code, and lookup tables of probabilities."""
+    """The fixed facts of one state: tables that map codes to codes, and lookup tables of probabilities."""
 
     def __init__(self, state: str) -> None:
         rng = np.random.default_rng((1940, STATES[state]))
@@ -83,7 +84,7 @@ class World:
         weight = np.sort(rng.pareto(0.9, COUNTIES) + 0.3)[::-1]
         self.county = lookup(weight)
         self.county_value = 10 + 20 * rng.permutation(COUNTIES)
-        # Six economic areas and four districts of supervision, both unions of counties.
+        # Six economic areas and four supervisor's districts; each is a union of counties.
         self.sea = 48 + (np.arange(COUNTIES) * 6 // COUNTIES)
         self.sea[:2] = (48, 53)
         self.supdist = 10 * (1 + (np.arange(COUNTIES) * 7 % 4))
@@ -103,13 +104,14 @@ class World:
         towns[:, 0] = 0  # rural
         self.town = towns
         self.wards = np.where(np.arange(places) % 3 == 1, 5, 0)
-        # Enumeration districts are numbered through, county by county, in proportion to people.
+        # Enumeration districts are numbered consecutively, county by county; a county has districts in
+        # proportion to its population.
         share = np.maximum(1, np.floor(weight / weight.sum() * 2900)).astype(np.int64)
         self.first_district = np.concatenate([[1], 1 + np.cumsum(share)])[:-1]
         self.districts = share
 
     def _work(self) -> None:
-        """Occupations, industries and scores are the same in every state."""
+        """Sets the tables of occupations, industries and scores, which are the same in every state."""
         fixed = np.random.default_rng(1950)
         jobs = len(OCC)
         pay = np.array([1500, 700, 1900, 1150, 1400, 950, 650, 600])[OCC_GROUP]

@@ -1,4 +1,4 @@
-"""A city of 77 areas: where they lie and how busy they are. Positions are miles east and north of the centre.
+"""A city of 77 areas: their positions and popularity. Positions are in miles east and north of the centre.
 
 The layout follows the published community areas of Chicago (numbers and rough centroids are public
 geography).
@@ -27,7 +27,7 @@ _NORTH = (
 )
 # fmt: on
 
-CENTRE = (8, 28, 32, 33)  # where offices and hotels are
+CENTRE = (8, 28, 32, 33)  # areas with offices and hotels
 AIRPORTS = (76, 56)
 NORTH_SIDE = (1, 2, 3, 4, 5, 6, 7, 14, 16, 21, 22, 24, 77)
 SOUTH_SIDE = tuple(range(34, 56)) + tuple(range(60, 76))
@@ -39,7 +39,8 @@ def positions() -> np.ndarray:
 
 
 def distances() -> np.ndarray:
-    """float64 [78, 78]: driven miles between area codes; code 0 lies seven miles from everything."""
+    """float64 [78, 78]: driving distance in miles between area codes; code 0 is seven miles from all
+    areas."""
     where = positions()
     straight = np.hypot(*(where[:, None] - where[None]).transpose(2, 0, 1))
     miles = np.full((AREAS, AREAS), 7.0)
@@ -50,7 +51,8 @@ def distances() -> np.ndarray:
 
 
 def busyness() -> np.ndarray:
-    """float64 [78]: the base popularity of each area code, a steep fall from the centre, summing to 1."""
+    """float64 [78]: the popularity of each area code, which decreases steeply from the centre; the sum is
+    1."""
     where = positions()
     noise = np.random.default_rng(77).normal(0.0, 0.7, AREAS)
     weight = np.empty(AREAS)

@@ -1,7 +1,7 @@
-"""Simulated departures from three airports, as an airline's table has them: users are aircraft.
+"""Simulated departures from three airports, with the columns of a flight table; users are aircraft.
 
-Aircraft belong to a carrier and fly its routes, some many times a day and some hardly ever; how late a flight
-leaves depends on the hour, the season and the carrier; cancelled flights have no delay.
+Each aircraft belongs to a carrier and flies its routes; aircraft differ strongly in their number of flights.
+The delay of a flight depends on the hour, the season and the carrier; cancelled flights have no delay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DESTINATIONS = {
     "MSP": 1017, "ORD": 729, "PBI": 1027, "PHX": 2143, "RDU": 427, "RSW": 1072, "SEA": 2412, "SFO": 2578,
     "SJU": 1600, "SLC": 1983, "TPA": 1003, "XNA": 1142,
 }  # fmt: skip
-"""Airports and miles to them."""
+"""Airport -> distance in miles."""
 _WORLD = 1903
 
 

@@ -1,7 +1,8 @@
 """Simulated emergency calls with the columns of the 2020 de-identification challenge (sprint 1).
 
-Residents call mostly from where they live, some of them about the same thing again and again; what is called
-in depends on the kind of neighbourhood and on the season; neighbourhoods and types are heavily skewed.
+Residents call mostly from the neighbourhood in which they live, and some call repeatedly about the same type
+of incident. The type depends on the kind of neighbourhood and on the season; the distributions of
+neighbourhoods and of types are heavily skewed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NEIGHBORHOODS, TYPES, MONTHS, MAX_CALLS = 278, 174, 12, 20
-KINDS = 8  # of neighbourhood
+KINDS = 8  # kinds of neighbourhoods
 _WORLD = 911
 
 
@@ -32,7 +33,8 @@ class World:
         size *= np.exp(t * fixed.normal(0.0, 0.02, NEIGHBORHOODS) + this_year.normal(0, 0.05, NEIGHBORHOODS))
         self.size = lookup(size)
         self.kind = fixed.integers(0, KINDS, NEIGHBORHOODS).astype(np.uint8)
-        # Neighbourhoods lie on a ring of streets; a resident's second place is a few steps from home.
+        # Neighbourhoods are arranged in a ring; a resident's second neighbourhood is a few steps from the
+        # first.
         self.order = fixed.permutation(NEIGHBORHOODS).astype(np.uint16)
         self.place = np.argsort(self.order).astype(np.int32)
         self.month = lookup(1.0 + 0.18 * np.sin((np.arange(MONTHS) - 3.0) * np.pi / 6.0))
@@ -40,7 +42,8 @@ class World:
 
     @staticmethod
     def _types(fixed: np.random.Generator, this_year: np.random.Generator, t: float) -> np.ndarray:
-        """[kind, month, type]: a Zipf-like base, tilted by kind, with a season of its own for every type."""
+        """[kind, month, type]: weights that are Zipf-like over types, times a random factor per kind and
+        type, times a seasonal factor per type."""
         rank = fixed.permutation(TYPES)
         base = 1.0 / (rank + 3.0) ** 1.3 + 2e-4
         base *= np.exp(t * fixed.normal(0.0, 0.04, TYPES) + this_year.normal(0.0, 0.06, TYPES))
@@ -51,7 +54,7 @@ class World:
 
 
 def _calls_per_resident(rng: np.random.Generator, count: int) -> np.ndarray:
-    """1 to 20, most residents once or twice, a few at the ceiling."""
+    """int64 numbers of calls, 1 to 20: most residents call once or twice, a few 20 times."""
     return np.clip(np.rint(np.exp(rng.normal(0.55, 0.95, count))), 1, MAX_CALLS).astype(np.int64)
 
 

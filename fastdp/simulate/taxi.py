@@ -1,8 +1,8 @@
 """Simulated taxi trips with the columns of the 2021 de-identification challenge (sprint 3).
 
-What a mechanism can find in them: taxis belong to one company and have habits of shift and area; where a trip
-ends depends on where and when it starts; miles follow the map, time follows miles and traffic, fare follows
-both, the way of paying follows taxi and fare, and tips follow the way of paying.
+Dependences in the data: a taxi belongs to one company and has habits of shift and area; the dropoff depends
+on pickup and shift; miles depend on the distance between the areas, seconds on miles and traffic, the fare on
+both, the payment type on taxi and fare, and tips on the payment type.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DTYPES = {
     "trip_seconds": np.int32,
     "trip_miles": np.int16,
 }
-_WORLD = 2020  # entropy of the fixed world; the caller's seed never touches it
+_WORLD = 2020  # seed of the fixed tables, which do not depend on the caller's seed
 
 
 class World:
@@ -66,7 +66,7 @@ class World:
 
     @staticmethod
     def _rosters(fixed: np.random.Generator, t: float) -> np.ndarray:
-        """Shift weights of each roster: all round, days, evenings, nights, weekends, office hours."""
+        """Shift weights of each roster: all shifts, days, evenings, nights, weekends, office hours."""
         day, block = np.divmod(np.arange(SHIFTS), 3)
         week = np.array([0.85, 0.9, 1.0, 1.0, 1.05, 1.1, 0.8])[day]
         base = week * np.array([0.62, 1.0, 0.5])[block]
@@ -91,7 +91,8 @@ class World:
 
     @staticmethod
     def _pickups(zones: np.ndarray, t: float) -> np.ndarray:
-        """[shift, zone, area]: offices by day, bars by night, airports early and on Sundays."""
+        """[shift, zone, area] weights of pickups: more at offices by day, at bars by night, and at airports
+        in the early shift and on Sundays."""
         day, block = np.divmod(np.arange(SHIFTS), 3)
         out = np.repeat(zones[None], SHIFTS, axis=0)
         weekend = np.isin(day, (0, 6))
@@ -108,7 +109,9 @@ class World:
         return out
 
     def _dropoffs(self, busy: np.ndarray) -> np.ndarray:
-        """[kind, pickup, dropoff]: gravity on the map; from an airport to the centre; unknown to unknown."""
+        """[kind of shift, pickup, dropoff] weights: they increase with the dropoff's popularity and decrease
+        with distance; trips from an airport go mostly to the centre, and from unknown areas to unknown
+        areas."""
         near = np.exp(-self.miles / 2.0).astype(np.float64)
         weight = busy[None] ** 0.9 * (near + 0.004)
         weight[list(city.AIRPORTS)] = busy[None] * (0.1 + near[list(city.AIRPORTS)])
@@ -125,8 +128,8 @@ class World:
         return out
 
     def _companies(self, fixed: np.random.Generator, this_year: np.random.Generator, t: float) -> None:
-        """Company weights (a few large fleets, many of one car), and each one's zones, rosters, card
-        readers."""
+        """Sets the company weights (a few large fleets, many of one car) and, for each company, the weights
+        of zones, rosters and card classes."""
         rank = fixed.permutation(COMPANIES)
         size = 1.0 / (rank + 1.6) ** 1.35 + 0.0008
         size[rank >= 1] *= np.exp(fixed.normal(0.0, 0.25, COMPANIES))[rank >= 1]
@@ -138,7 +141,8 @@ class World:
 
     @staticmethod
     def _payments(t: float) -> np.ndarray:
-        """[card class x fare level, payment code]: dearer trips and later years are paid by card."""
+        """[card class x fare level, payment code]: card payment is likelier for higher fares and later
+        years."""
         score = np.array([-1.3, -0.2, 0.5, 1.6])[:, None] + np.array([-0.25, 0.35, 0.9]) + 0.04 * t
         card = (1.0 / (1.0 + np.exp(-score))).ravel()
         out = np.tile([0.0075, 0.0, 0.0, 0.0, 0.011, 0.003, 0.0008, 0.0001, 0.0001], (card.size, 1))
@@ -150,7 +154,7 @@ class World:
 
 
 def _trips_per_taxi(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Heavy tail, 1 to 200: half the taxis have fewer than 25 trips, some hit the ceiling."""
+    """int64 trips per taxi, 1 to 200, heavy-tailed: half of the taxis have fewer than 25 trips, some 200."""
     trips = np.exp(rng.normal(3.2, 1.25, count))
     return np.clip(np.rint(trips), 1, MAX_TRIPS).astype(np.int64)
 
@@ -159,9 +163,9 @@ def taxi(rows: int, seed: int = 0, year: int = 2020, *, threads: int | None = No
     """`rows` taxi trips as a pyarrow.Table with the columns and dtypes of the sprint 3 parameters.
 
     Money is in whole dollars, distance in whole miles, -1 means missing. Equal arguments give equal tables,
-    for any number of threads. Years differ by a slow drift of areas, companies, fares and card use, so that
-    one year can stand for public data of another; give it another seed as well, or the taxis will be the same
-    ones.
+    for any number of threads. Areas, companies, fares and card use drift slowly from year to year, so that
+    one year can serve as public data for another; use another seed as well, or both tables have the same
+    taxis.
     """
     import pyarrow as pa
 
@@ -211,16 +215,17 @@ def taxi(rows: int, seed: int = 0, year: int = 2020, *, threads: int | None = No
 
 _AREA_VALUE = np.concatenate([[-1], np.arange(1, city.AREAS)]).astype(np.int8)
 _DAY, _BLOCK = np.divmod(np.arange(SHIFTS), 3)
-_KIND = (_BLOCK + 3 * np.isin(_DAY, (0, 6))).astype(np.uint8)  # block of the day, weekend apart
+_KIND = (_BLOCK + 3 * np.isin(_DAY, (0, 6))).astype(np.uint8)  # block of the day; plus 3 at weekends
 
 
 def _numbers(world, rng, pickup, dropoff, kind, card) -> dict[str, np.ndarray]:
-    """Miles, seconds, payment, fare, tips and total of one chunk, given where, when and whose card reader."""
+    """Miles, seconds, payment, fare, tips and total of the trips of one chunk, given pickup, dropoff, kind of
+    shift and card class."""
     size = len(pickup)
     noise = rng.standard_normal((3, size), dtype=np.float32)
     miles = world.miles.ravel().take(pickup.astype(np.int32) * city.AREAS + dropoff)
     miles *= np.exp((0.1 + 0.45 / (1.0 + 0.3 * miles)) * noise[0])
-    # Cars are slow at first and in the rush hours; traffic scatters more than distance does.
+    # Speed is lower on short trips and in rush hours; traffic varies more than distance.
     pace = (9.5 + 23.0 * (miles / (miles + 5.0))) * world.speed[kind]
     seconds = (60.0 + 3600.0 * miles / pace) * np.exp(0.35 * noise[1])
     fare = np.float32(world.flag) + np.float32(world.per_mile) * miles + seconds * np.float32(0.0008)
