@@ -95,7 +95,7 @@ int fdp_ids_add(fdp_ids *ids, int64_t n, const uint64_t *key, const uint64_t *ha
     for (int64_t first = 0; first < n; first += AHEAD) {
         int64_t last = FDP_MIN(n, first + AHEAD);
         uint64_t h[AHEAD];
-        /* At most 2/3 full, nulls (which have no slot) counted too: harmless. */
+        /* At most 2/3 full. Nulls have no slot but are counted, which only grows the table earlier. */
         while ((uint64_t)(ids->count + AHEAD) * 3 > ids->mask * 2)
             if ((status = grow(ids)) != FDP_OK) return status;
         for (int64_t i = first; i < last; i++) {

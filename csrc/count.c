@@ -35,7 +35,7 @@
 #define AHEAD 64      /* additions between fetching a cell and adding to it */
 #define COPY_SAVES \
     4 /* a copy of a table is cleared and added up: it must save so many times as many additions */
-#define CHUNKS_A_LANE 16 /* at least, so that the last chunk is a small part of the work */
+#define CHUNKS_A_LANE 16 /* fewest chunks per lane, so that the last chunk is a small part of the work */
 
 #define COLUMN(NAME, TYPE) \
     FDP_CLONES static void first_##NAME(const TYPE *restrict code, int n, uint32_t *restrict cell) { \
@@ -138,7 +138,7 @@ typedef struct {
     int64_t *tables, *more; /* more: split - 1 further copies of tables */
     uint32_t *weights;      /* RING rounds of lookers chunks */
     atomic_llong slice;
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* guards all fields below */
     pthread_cond_t turn;
     int64_t next, waiting;
     int64_t *done, *looked; /* rounds that each lane has behind it */

@@ -249,7 +249,7 @@ static double add_up(const double *parts, int64_t n) {
     return sum;
 }
 
-/* The step of a multiplier that no cell with any slope feels stays 0. */
+/* A multiplier all of whose cells have slope 0 gets a step of 0. */
 static inline double preconditioned(double r, double diagonal) {
     return diagonal > 0 ? r / diagonal : 0.0;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define NOTHING 1e-300 /* rows added to a sum that is divided by */
+#define NOTHING 1e-300 /* rows added to a divisor, so that it is never 0 */
 
 static inline void scale_row(const fdp_rake_view *view, const double *by, int64_t i, int64_t n, double *u) {
     const double *r = by + (view->base ? view->base[i] : 0);

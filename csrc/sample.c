@@ -148,7 +148,7 @@ static void global_runs(const fdp_sample_node *node, const fdp_sample_plan *plan
         for (uint32_t i = count[k]; i > 0; i--) *out++ = (uint32_t)k;
 }
 
-/* Columns of mixed widths. */
+/* Access to code columns of 1, 2 or 4 bytes per code. */
 
 #define FOR_WIDTH(width, BODY) \
     switch (width) { \

@@ -111,7 +111,7 @@ typedef struct {
     atomic_int status;
 } pairs_job;
 
-/* Distances of one group's pairs; `cells` comes and goes all zero. */
+/* Distances of one group's pairs; `cells` is all zero on entry and on return. */
 static void score_group(const pairs_job *job, int64_t g, int64_t *cells) {
     const int32_t *sizes = job->sizes, *offset = job->offset, columns = job->columns, pairs = job->pairs;
     const uint64_t *a = job->packed[0] + job->start[0][g], *b = job->packed[1] + job->start[1][g];

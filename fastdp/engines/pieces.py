@@ -2,7 +2,8 @@
 streams of bytes.
 
 Nothing here depends on the order of rows, which may differ when a task is repeated: a row's partition is
-given by the hash of its user's id, or, where it has no id, by the hash of its codes."""
+given by the hash of its user's id, or, where it has no id, by the hash of its codes.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 output.
 
 Apart from results it writes only into the spool, and of errors that are not fastdp's own it returns no text.
-It ends at the message STOP; where the driver died without a closing message, it removes the
-spool before it ends."""
+It ends at the message STOP; where the driver died without sending it, it removes the spool before it ends.
+"""
 
 from __future__ import annotations
 

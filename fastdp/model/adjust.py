@@ -1,4 +1,5 @@
-"""Tables moved to given sums: onto the simplex, by raking. Post-processing of released numbers."""
+"""Adjusts tables to prescribed sums: by projection onto the simplex, or by raking. Post-processing of
+released numbers."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """Sum of a b over flat arrays, by numpy's own loop. BLAS has threads of its own: they go on spinning
-    beside those of a fit after every product, and add up in an order that depends on how many they are."""
+    """Sum of a b over flat arrays, by numpy's own loop instead of BLAS. BLAS has threads of its own, which
+    after every product go on spinning beside those of a fit, and the order of its sums depends on their
+    number."""
     return float(np.einsum("i,i->", a, b))
 
 

@@ -1,8 +1,8 @@
-"""Where the regions' tables are drawn to: single attributes to their answers, others to what is known without
-them.
+"""Centres of the regions, towards which their tables are shrunk: for a single attribute its answers, for
+other regions a model of other regions.
 
-Stein's estimate of a region's risk asks that its centre does not depend on its own answers. So regions are
-dealt into groups (`dealt`), and the centre of each is a model of those in the other groups.
+Stein's estimate of a region's risk requires a centre that does not depend on the region's own answers. So
+regions are dealt into groups (`dealt`), and a region's centre comes from a model of the other groups.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import numpy as np
 from .regions import Region, Regions
 
 GROUPS = 4
-"""The strongest tree, and the other regions in three parts. With six and eight the tables of adult's pairs
-are 1 to 2 % better, with three as much worse; every group costs two tours of raking."""
+"""Number of groups: the strongest tree, and the other regions in three parts. With six or eight groups the
+tables of adult's pairs are 1 to 2 % better, with three as much worse; every group costs two tours of
+raking."""
 
 
 def first_centre(problem: Regions, r: Region) -> np.ndarray:
-    """Of a single attribute: the answer, at least half a sigma; codes that pairs see merged: the mean of
-    their answers, at least a tenth."""
+    """The centre of a single attribute: its answers, raised to at least half a sigma; for codes that pairs
+    have merged, the mean of their answers, raised to at least a tenth of a sigma."""
     sigma = np.broadcast_to(r.sigma, r.y.shape)
     centre = np.maximum(r.y, 0.5 * sigma)
     ((a, fine),) = r.names

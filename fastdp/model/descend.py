@@ -1,5 +1,5 @@
-"""Mirror descent as a strategy: order by order where the noise decides when to end, from a start or from
-independence."""
+"""Fits by mirror descent, from a start or from independence. Where the noise level ends the fit, marginals
+are fitted order by order (order: number of attributes)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .parts import check, direct
 from .task import Task, errors_of, single
 
 STAGED_CELLS = 1 << 25
-"""Up to this size a fit that stops at the noise level goes order by order; a start of its own costs memory.
-"""
+"""A fit goes order by order only if its junction tree has at most this many cells, since a start costs memory
+of its own."""
 
 STAGES = {"noise": None, "risk": 1}
-"""How many orders of marginals are fitted, to their noise level, before the next one joins them; None: all.
-"""
+"""By stopping rule: how many of the lowest orders of marginals are fitted in stages of their own, each to its
+noise level, before all measurements are fitted; None: all orders but the highest."""
 
 OPTIMISERS = {"auto": accelerated, "dual": accelerated, "accelerated": accelerated}
 OPTIMISERS["mirror-descent"] = mirror_descent
@@ -65,7 +65,7 @@ def descend_from(task: Task, options: Options, clock: Clock, tables: np.ndarray 
         answers = [perturb(m, i) for i, m in enumerate(task.measurements)]
         quick = Engine(
             plan, task.team, np.float32
-        )  # a probe needs no more, and shares the caches with the fit
+        )  # a probe needs no more precision, and shares the caches with the fit
         perturbed = lower(plan, check(task.domain, answers), dtype)
         probe = DescentState(quick, perturbed, single(tables), task.total, task.team, averages=False)
     descent = DescentState(engine, quadratic, tables, task.total, task.team, clock.calls, probe)

@@ -1,4 +1,4 @@
-"""The mirror flow in long implicit strides, for AdaGrid's rows.
+"""Fits AdaGrid's measurements by the mirror flow, in long implicit strides.
 
 Mirror descent is Euler's method for d theta / dt = - gradient of the loss. Where fine cells stand far above
 their noise and remainders do not, the flow is stiff: a plain step is bounded by the largest count / variance,
@@ -74,22 +74,22 @@ all rows stands at 0.90 to 0.98 of its own level there: most rows are repeated q
 nothing can lower."""
 
 PAIRS, LAST, HELD = 2, 0.04, 1e8
-"""The order of the functionals that make the last stride, its length, and what the variance of the others is
-multiplied by meanwhile."""
+"""The last stride: the highest order of the functionals that take part, its length, and the factor on the
+variance of the other functionals during it."""
 
 SMOOTH = 0.25
 """Time for which single attributes follow the flow, in closed form, from uniform to the start of a fit."""
 
 
 class Goal(NamedTuple):
-    """Where a flow ends: at this loss, under this name."""
+    """The loss at which a flow ends, and the name of this ending in the model."""
 
     loss: float
     name: str
 
 
 def goal_of(options: Options, quadratic: Quadratic, lines: Functionals) -> Goal:
-    """What "noise" and "refined" mean (see `Stop`, and SETTLED)."""
+    """The loss at which a fit with stop="noise" or "refined" ends (see `Stop`, and SETTLED)."""
     level = quadratic.rows / 2 + options.slack * math.sqrt(quadratic.rows / 2)
     if options.stop == "refined":
         return Goal(min(level, lines.constant + SETTLED * lines.size / 2), "noise level, settled")
@@ -97,7 +97,8 @@ def goal_of(options: Options, quadratic: Quadratic, lines: Functionals) -> Goal:
 
 
 def denoised(x: np.ndarray, centre: float, time: float) -> np.ndarray:
-    """The mirror flow of (u - x)^2 / 2 from `centre`, for this time: positive, monotone in x."""
+    """Where the mirror flow of the loss (u - x)^2 / 2 from u = `centre` is after `time`: positive, monotone
+    in x."""
     decay = np.exp(np.clip(-x * time, -700, 700))
     rate = np.where(
         np.abs(x) * time < 1e-8, time, -np.expm1(-np.clip(x * time, -700, 700)) / np.where(x == 0, 1, x)
@@ -106,7 +107,7 @@ def denoised(x: np.ndarray, centre: float, time: float) -> np.ndarray:
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """A sum in an order that no number of threads changes."""
+    """The inner product, added up in an order that does not depend on the number of threads."""
     return float(np.einsum("i,i->", a, b))
 
 
@@ -143,12 +144,12 @@ class Flow:
         return not far and math.isfinite(log_z)
 
     def _try(self, multipliers: np.ndarray) -> np.ndarray | None:
-        """The functionals there; the state is in `_spare`."""
+        """The functionals at these multipliers; the state there is in `_spare`."""
         self.lines.spread(multipliers, self._delta)
         return self.lines.answers(self._spare.m) if self._move(self._spare) else None
 
     def smooth_start(self) -> None:
-        """Moves the measured single attributes, in one call, to where SMOOTH leaves them."""
+        """Moves the measured single attributes, in one call, to where the flow is after the time SMOOTH."""
         self._delta[:] = 0
         for span, numbers in self.lines.singles():
             sd = np.sqrt(self.lines.variance[numbers])
@@ -168,8 +169,8 @@ class Flow:
         return min(2 * self._length, max(LONG, GROW * self.time))
 
     def stride(self, length: float, clock: Clock, only: np.ndarray | None = None) -> None:
-        """One implicit stride; z is where it leads, and where it began is remembered for `back`. `only`: of
-        these functionals, by a step of first order, while the others pull at nothing."""
+        """One implicit stride. Afterwards z is its end; its beginning is kept for `back`. `only`: a step of
+        first order that fits these functionals, while the others have no effect."""
         ratio = length / self._length if self._length and only is None else 0.0
         variance = self.lines.variance if only is None else np.where(only, 1.0, HELD) * self.lines.variance
         keep, share = ratio * ratio / (1 + 2 * ratio), (1 + ratio) / (1 + 2 * ratio)
@@ -202,7 +203,7 @@ class Flow:
         """One step of L-BFGS from the multipliers `at` with functionals f; the state there is in `_at`."""
         way = self._direction(slope, soft)
         descent = dot(slope, way)
-        if not descent < 0:  # rounding has spoilt the pairs: begin anew
+        if not descent < 0:  # no descent direction: rounding has spoilt the pairs, so they are dropped
             self._pairs.clear()
             way = -self._inverse.solve(slope)
             descent = dot(slope, way)
@@ -214,7 +215,7 @@ class Flow:
                 ahead = dot(self.lines.target - there + soft * (at + step * way - pull), way)
                 if ahead <= STEEP * abs(descent) or step < 1e-4 or self.calls >= self.most:
                     break
-                step *= max(0.1, descent / (descent - ahead))  # where a straight slope would vanish
+                step *= max(0.1, descent / (descent - ahead))  # the zero of the slope, taken as linear
             elif step < 1e-12:
                 raise MeasurementError(
                     "the fit diverged: potentials are no longer finite; check values and sigma"
@@ -269,7 +270,7 @@ class Flow:
         self.time -= (1 - fast[0]) * self._length
 
     def tables(self) -> np.ndarray:
-        """The tables where it stands; ends the flow."""
+        """The tables at the current point; ends the flow."""
         self.engine.normalise(self._z, self.total)
         return self._z.cells
 

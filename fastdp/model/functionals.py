@@ -2,9 +2,9 @@
 
 After `lower` the measured rows are cells of plain marginals and remainders: a cell t of a set T without the
 fine cells above it of a set S. Both count the rows that lie in some set of combinations. A remainder with no
-fine cell above it is the cell itself, so it is fused with it; one with all of them above it is empty, and its
-answer is noise alone; what is left are distinct functionals
-f = B m with targets y and variances s2, and
+fine cell above it is the cell itself, so the two are fused; one with all fine cells above it is empty, and
+its answer is noise alone. What is left are distinct functionals f = B m of the vector m of marginals, with
+targets y and variances s2, and
 
     loss = 1/2 sum (f - y)^2 / s2 + constant,
 
@@ -37,9 +37,9 @@ def adaptive(parts: Sequence[Part]) -> bool:
 class Functionals:
     """The distinct functionals of a quadratic: single cells first, then remainders.
 
-    `target`, `variance`, `order` (attributes of the set that asked): of each; `constant`: of the loss; `at`:
-    where the cells lie in the plan's vector; `rest`: the remainders as a matrix over its `active` entries.
-    """
+    Per functional: `target`, `variance`, `order` (attributes of the measured set). `constant`: of the loss;
+    `at`: where the cells lie in the plan's vector; `rest`: the remainders as a matrix over its `active`
+    entries."""
 
     def __init__(self, plan: Plan, quadratic: Quadratic):
         if quadratic.matrix is None or quadratic.targets:

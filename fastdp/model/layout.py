@@ -26,13 +26,13 @@ ROW_LIMIT = 4096
 LANE_CELLS = 32_768
 MAX_LANES = 32
 UNSHARED = 4
-"""Lanes that share nothing may be so many times smaller, and, by its square, more of them."""
+"""Lanes that share no cells may be smaller by this factor, and there may be more of them by its square."""
 
 HOSTED_CELLS = 1 << 31
 """A table inside another has fewer cells than this: places in it are 32-bit numbers in the kernel."""
 
 DIRECT_CELLS = 8
-"""A node is direct only where its rows are at least so long: three sums are kept per row."""
+"""A node is direct only if its rows have at least this many cells, since three sums are kept per row."""
 
 NONE, DENSE, SPARSE, DIRECT = 0, 1, 2, 3
 
@@ -309,9 +309,9 @@ def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
 
 
 def _lanes(domain: Domain, node: Node) -> None:
-    """Splits the rows for threads, along the first axis where it is long enough, and marks links lanes share.
-    Where no cell is written by two lanes they cost nothing and there are many; shared cells cost sums of
-    every lane's own."""
+    """Splits a node's rows into lanes for threads, along the first axis where it is long enough, and marks
+    the links that lanes share. Where no cell is written by two lanes, lanes cost nothing and there are many;
+    for shared cells every lane has its own sums, which must be added up."""
     unit = node.rows // domain[node.sep[0]] if node.sep and domain[node.sep[0]] >= 8 else 1
     cells = node.rows * node.cells
 

@@ -1,4 +1,4 @@
-"""The optimisers: the loss of `quadratic.py` minimised over the marginals of the tree.
+"""The optimisers, which minimise the loss of `quadratic.py` over the marginals of the tree.
 
 The iterate is a vector of potentials; one oracle call (belief propagation) turns it into marginals. Both
 methods are mirror descent with the entropy as the distance, D(a, b) = total * KL(a || b), whose proximal step
@@ -58,13 +58,13 @@ class Fitted:
 
 
 AGAIN = 10
-"""A stop by tolerance is final where less than so many tolerances were gained since momentum was last let go.
-"""
+"""A stop by tolerance is final if the loss fell by less than this many tolerances since momentum was last
+reset to 0; otherwise momentum is reset and the fit goes on."""
 
 
 class Clock:
-    """Keeps (oracle calls, loss, seconds) of a fit through all its stages, and tells the caller, who may
-    cancel by raising."""
+    """Records (oracle calls, loss, seconds) of a fit through all its stages, and calls the caller's callback,
+    which may cancel the fit by raising."""
 
     def __init__(self, callback: Callback | None = None):
         self.trace: list[tuple[int, float, float]] = []
@@ -80,13 +80,13 @@ class Clock:
 
 
 class DescentState:
-    """Where a descent stands: the mirror point z, the average x, and the vector's residuals at both.
+    """The state of a descent: the mirror point z, the average x, and the vector's residuals at both.
 
-    `attempt` tries a step from z, as often as need be; `accept` goes there. `tables` holds where it begins
-    (true tables) and becomes z's. A `probe` makes every accepted step too, with the same size, on
-    measurements of its own; it has residuals only (`averages` is False), not the tables of x. Calls of the
-    engine are counted, the probe's with them. `time` is how long the mirror flow has run at x, in rows: steps
-    add up at z, and x averages it like everything else.
+    `attempt` tries a step from z, and may be called again with another size; `accept` moves there. `tables`
+    holds the tables at the start (not their logarithms) and becomes those of z. A `probe` makes every
+    accepted step too, with the same size, on perturbed measurements; it has residuals only (`averages` is
+    False), not the tables of x. Calls of the engine are counted, also those of the probe. `time` is how long
+    the mirror flow has run at x, in rows: step sizes add up at z, and x averages them like everything else.
     """
 
     def __init__(
@@ -284,7 +284,8 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
         clock.tick(descent.calls, loss)
         ended = stop(loss, descent.x, descent.calls, descent.time)
         if ended == "tolerance" and stop.rule == "tol" and loss < restarted * (1 - AGAIN * stop.tol):
-            # momentum may only be turning: without it, once more, unless the last time gained nothing
+            # The loss may only stall because momentum overshot: go on without momentum, unless the last such
+            # restart gained nothing.
             loss = restarted = descent.restart()
             t, smooth, ended = 1.0, max(smooth, steady), ""
             stop.forget(loss)
@@ -302,9 +303,9 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
         if ended:
             break
         previous, loss = loss, descent.accept(t)
-        if distance <= 0 and not loss < previous:  # the step is lost in rounding, and may lead anywhere
+        if distance <= 0 and not loss < previous:  # the step is smaller than rounding errors
             loss, t, smooth = descent.restart(), 1.0, GROW * max(smooth, steady)
-            if not loss < restarted * (1 - stop.tol):  # since the last such step nothing was gained
+            if not loss < restarted * (1 - stop.tol):  # nothing was gained since the last restart
                 ended = "tolerance"
                 break
             restarted = loss

@@ -1,4 +1,5 @@
-"""Measurements as parts: checked, each query as blocks of rows over plain marginals."""
+"""Turns measurements into parts: measurements are checked, and each query becomes blocks of rows over plain
+marginals."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def _rows(domain: Domain, block: Block) -> int:
 
 
 def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarray] | None]:
-    """Which cells of which marginals the parts look at: None for all of them."""
+    """By set of attributes: the cells of its marginal that the parts refer to, as (axes, flat numbers); None
+    where they are all cells."""
     used: dict[frozenset[str], list[tuple[Clique, np.ndarray]] | None] = {}
 
     def look(clique: Clique, cells: np.ndarray | None) -> None:
@@ -106,8 +108,8 @@ def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarra
 
 
 def direct(parts: Sequence[Part]) -> set[frozenset[str]]:
-    """The sets that are looked at in every cell, one by one, by measurements of one order, and in no other
-    way."""
+    """The sets of attributes all of whose cells are measured one by one, by measurements of one order, and to
+    which no other row refers."""
     orders: dict[frozenset[str], set[int]] = {}
     other: set[frozenset[str]] = set()
     for part in parts:

@@ -20,7 +20,7 @@ from .._core.team import Team
 from .layout import Node
 
 LOOK = 1 << 18
-"""Cells looked at at a time."""
+"""Cells processed at a time."""
 
 
 @dataclass
@@ -37,9 +37,9 @@ class Order:
 
 @dataclass(frozen=True)
 class DirectTarget:
-    """A node whose cells are all measured one by one and nowhere else: its loss is 1/2 sum precision (cell -
-    target)^2. Targets in the order of the node's cells; one precision for all, or an array; both of the
-    tables' dtype."""
+    """A node whose cells are all measured one by one, and which no other measurement refers to: its loss is
+    1/2 sum precision (cell - target)^2. Targets are in the order of the node's cells; precision is one number
+    for all cells, or an array; both have the tables' dtype."""
 
     node: Node
     target: np.ndarray
@@ -48,9 +48,9 @@ class DirectTarget:
 
 @dataclass
 class Residual:
-    """Marginals minus targets: of the active cells, and of the rows that are not single cells. Affine in the
-    marginals, so averages of marginals are averages of residuals. Of direct nodes, whose residuals are never
-    written down, the loss."""
+    """Marginals minus targets: `cells` of the active cells, `rows` of the measured rows that are not single
+    cells. Both are affine in the marginals, so averages of marginals are averages of residuals. `direct`: the
+    loss of each direct node, whose residuals are never stored."""
 
     cells: np.ndarray
     rows: np.ndarray
@@ -88,7 +88,7 @@ class Quadratic:
         return Residual(m - self.t, rows, np.zeros(len(self.targets)))
 
     def look(self, tables: np.ndarray) -> tuple[np.ndarray, float]:
-        """Of the direct nodes: the loss of each, and the largest gradient, at the tables of all nodes."""
+        """(the loss of each direct node, the largest gradient in them), at the tables of all nodes."""
         losses, steepest = np.zeros(len(self.targets)), 0.0
         for k, aim in enumerate(self.targets):
             cells = tables[aim.node.table : aim.node.table + aim.target.size]
@@ -143,8 +143,8 @@ class Quadratic:
 
     def divergence(self, x: Residual, other: Residual, there: Quadratic) -> float:
         """Sum over measured rows of (y' - y) (Q m' - Q m) / sigma^2, for the same queries with answers y' in
-        `there` and marginals m' of `other`: how far the fit went along with a change of its answers. Without
-        direct nodes."""
+        `there` and marginals m' of `other`: how much the fit followed a change of its answers. Direct nodes
+        are not included."""
         moved = there.t - self.t
         along_cells = float(np.sum(self.w * moved * (other.cells - x.cells + moved)))
         moved = there.b - self.b

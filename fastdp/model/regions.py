@@ -1,4 +1,4 @@
-"""Measured marginals as regions, and what it takes for them to agree: the constraints of the dual
+"""Measured marginals as regions, and the constraints under which their tables agree, for the dual
 (`dual.py`).
 
 A *region* is a measured marginal: every cell of a clique by itself, or of its codes merged into bins,
@@ -27,8 +27,8 @@ Set = frozenset[tuple[str, int]]
 leave out."""
 
 MOST_SETS = 4000
-"""Beyond so many regions and meets their bookkeeping would outweigh the fit; such problems go to mirror
-descent."""
+"""With more regions and meets than this, their bookkeeping would cost more than the fit; such problems are
+fitted by mirror descent."""
 
 
 @dataclass

@@ -1,13 +1,13 @@
-"""A fit in two strokes: pairs where the expected error is least, everything finer where the noise explains
-the rest.
+"""A fit in two stages: pairs from a fit that stops at the least expected error, everything finer from a fit
+that stops at the noise level.
 
-One stop cannot serve both. The error of the marginals that were measured well, single attributes and pairs
-above all, is least somewhat below the noise level: the fit has to follow its answers closely, and Stein's
-estimate says how closely (`Stop`, "risk"). But on the way there it also follows the noise of thousands of
-small cells, and whatever was too small to be measured is bent along; that is best left as smooth as an early
-stop leaves it ("noise"). So both are fitted, and the smooth one is moved, by the least change that does it,
-to the pairs of the other. Those come from one model and contradict nothing, so there is no noise to fit on
-the way. What it brings: bench/stopping.py.
+No single stopping rule suits both. The error of the marginals that were measured well, mostly single
+attributes and pairs, is least somewhat below the noise level: the fit must follow their answers closely, and
+Stein's estimate says how closely (`Stop`, "risk"). But a fit that goes so far also follows the noise of
+thousands of small cells and distorts what was too small to be measured; there the smoother result of an early
+stop ("noise") is better. So both models are fitted, and the smooth one is moved, by the least change in
+relative entropy, to the pairs of the other. These pairs come from one model, so they are consistent and there
+is no noise to fit. The gain is measured by bench/stopping.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .task import Task
 
 PAIRS = 2
 STEPS = 140
-"""Calls that move the smooth fit to the other's pairs."""
+"""Oracle calls that move the smooth model to the pairs of the other model."""
 
 
 def two_stage(

@@ -20,15 +20,16 @@ from .total import estimate_total
 from .tree import JunctionTree, junction_tree
 
 IMPOSSIBLE = -1e30
-"""The potential of a structural zero: finite, so that differences of potentials stay zero."""
+"""The potential of a structural zero: finite, so that the difference of two such potentials is 0."""
 
 LEAST = np.float32(1e-30)
-"""The least float32 cell that is not zero (csrc/infer.c keeps it so)."""
+"""The least float32 value of a cell that is not zero (csrc/infer.c raises smaller ones to it)."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What every strategy starts from. `zeros`: flat masks in the order of their cliques."""
+    """The problem that every fitting strategy is given. `zeros`: flat masks, True where impossible, with axes
+    in the order of the clique."""
 
     domain: Domain
     measurements: Sequence[Any]
@@ -57,7 +58,7 @@ class Task:
         return cls(domain, measurements, parts, tree, rows, banned, warm_start, team)
 
     def with_only(self, measurements: Sequence[Any], warm_start: Model | None, max_cells: int | None) -> Task:
-        """The same rows, other measurements, from another model."""
+        """The same problem (total, zeros) with other measurements and another start."""
         cliques = [m.clique for m in measurements] + list(self.zeros)
         cliques += [node.axes for node in warm_start.nodes] if warm_start is not None else []
         return replace(
