@@ -39,7 +39,8 @@ class Functionals:
 
     Per functional: `target`, `variance`, `order` (attributes of the measured set). `constant`: of the loss;
     `at`: where the cells lie in the plan's vector; `rest`: the remainders as a matrix over its `active`
-    entries."""
+    entries.
+    """
 
     def __init__(self, plan: Plan, quadratic: Quadratic):
         if quadratic.matrix is None or quadratic.targets:

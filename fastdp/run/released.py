@@ -3,7 +3,8 @@
 The folder may hold anything, also files made to harm. JSON is read strictly (finite numbers, each name once,
 a limit of bytes); Parquet is read batch by batch, after its sizes were checked; models are read by
 `model.store`, which allocates no more than the file's length; links are not followed. Every problem is
-returned as a text, never raised."""
+returned as a text, never raised.
+"""
 
 from __future__ import annotations
 
