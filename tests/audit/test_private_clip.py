@@ -247,7 +247,8 @@ def test_the_statement_tells_the_choice_and_lies_are_found(tmp_path):
         change(spoilt["parts"][0])
         return statement.problems(spoilt)
 
-    assert lie(lambda p: p["clip_choice"].update(users=[900.0] + [0.0] * 14))
+    assert lie(lambda p: p["clip_choice"].update(users=[0.0] * 14 + [9e6]))
+    assert lie(lambda p: p["clip_choice"].update(sigma=p["clip_choice"]["sigma"] / 2))
     assert lie(lambda p: p["clip_choice"].update(lost=0.99))
     assert lie(lambda p: p["clip_choice"].update(release="another"))
     assert lie(lambda p: p["releases"].append(p["releases"].pop(0)))
