@@ -203,7 +203,7 @@ def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise fail(column, where, f"{value!r} is no number, but dtype is {dtype}")
     if kind == "int":
-        if value != math.floor(value):
+        if not math.isfinite(value) or value != math.floor(value):
             raise fail(column, where, f"{value!r} is no whole number, but dtype is {dtype}")
         low, high = dtypes.int_range(dtype)
         if not low <= value <= min(high, (1 << 63) - 1):

@@ -158,9 +158,9 @@ class _Entry:
         if not isinstance(value, Mapping) or not set(value) <= {"law", "mean", "width"}:
             raise fail(self.name, key, "must be a table with law, and mean or width")
         law = value.get("law", "exponential")
-        need = {"exponential": "mean", "uniform": "width"}.get(law)
+        need = {"exponential": "mean", "uniform": "width"}.get(law) if isinstance(law, str) else None
         if need is None:
-            raise fail(self.name, f"{key}.law", f"{law!r} is neither exponential nor uniform")
+            raise fail(self.name, f"{key}.law", f"{_shown(law)} is neither exponential nor uniform")
         size = value.get(need)
         if isinstance(size, bool) or not isinstance(size, _NUMBER) or not 0 < size < math.inf:
             raise fail(self.name, f"{key}.{need}", f"must be a number > 0, got {_shown(size)}")

@@ -172,6 +172,12 @@ def _with(column: dict) -> dict:
         (_with({"kind": "numeric", "edges": [0, 5, 5]}), "'edges[2]': edges must increase, 5 follows 5"),
         (_with({"kind": "numeric", "edges": [0, "a"]}), "'edges[1]': must be a number, got 'a'"),
         (_with({"kind": "numeric", "edges": [0, 1], "tail": {"mean": 0}}), "'tail.mean': must be a number"),
+        (_with({"kind": "numeric", "edges": [0, 1], "tail": {"law": []}}), "'tail.law': a list is neither"),
+        (_with({"kind": "categorical", "dtype": "int8", "values": [math.nan]}), "nan is no whole number"),
+        (
+            _with({"kind": "categorical", "dtype": "int8", "values": [0, -math.inf]}),
+            "-inf is no whole number",
+        ),
         (_with({"kind": "numeric", "edges": [0, 1], "dtype": "enum5"}), "'dtype': 'enum5' is no type"),
         (_with({"kind": "numeric", "edges": ["-inf", 0, 1], "min": 0}), "'min': leaves the lowest bin"),
         (_with({"kind": "timestamp", "parts": ["week"]}), "'parts': 'week' is none of shift"),
