@@ -24,7 +24,8 @@ from .folder import RunFolder
 from .plan import asked_schema, check_budget, resolve_schema
 from .result import Run
 from .standing import Standing
-from .steps import Work
+from .steps import already_done, go
+from .work import Work
 
 if TYPE_CHECKING:
     from ..mechanisms.base import Config
@@ -275,8 +276,8 @@ def synthesize(
         folder.open()
     try:
         if folder is not None and folder.finished:
-            return work.already_done(folder, public)
-        return work.go(table, public, folder)
+            return already_done(work, folder, public)
+        return go(work, table, public, folder)
     except BaseException as error:
         if folder is not None:
             folder.abandon(keep=work.entered)

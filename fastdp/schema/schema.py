@@ -25,7 +25,8 @@ from .columns import Column
 from .constraints import Constraint
 from .derived import Derived, shifts_per_day
 from .dialect import Dialect
-from .document import FORMAT, Field, Output
+from .document import FORMAT, Output
+from .fields import Field
 from .pending import Pending
 
 

@@ -150,7 +150,7 @@ def test_a_ledger_without_delta_for_keys_refuses_before_anything_is_read(tmp_pat
 def test_a_run_that_died_goes_on_with_its_domain(tmp_path, monkeypatch):
     options = {"seed": None, "domain": "private", "user": "id", "out": tmp_path / "run"}
     with monkeypatch.context() as patch:
-        patch.setattr("fastdp.run.steps.Work._measure_and_make", lambda *a: 1 / 0)
+        patch.setattr("fastdp.run.steps._measure_and_make", lambda *a: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             go(people(2000), **options)
     ledger = fastdp.Ledger.local(tmp_path / "run.private" / "ledger.db")

@@ -14,7 +14,7 @@ import pytest
 
 from fastdp.domain import maximal
 from fastdp.errors import SchemaError
-from fastdp.schema import Schema, derived, document
+from fastdp.schema import Schema, derived, entry
 from fastdp.schema.document import builtin_names
 
 EXAMPLE = {
@@ -253,7 +253,7 @@ def test_the_guide_shows_every_kind_and_its_examples_load():
         "timestamp",
         "derived",
     }
-    for kind, keys in document._OWN.items():
+    for kind, keys in entry.OPTIONS.items():
         assert f"**{kind}**" in text or f"`{kind}`" in text
         assert all(f"`{key}`" in text or f"{key} =" in text for key in keys), kind
 

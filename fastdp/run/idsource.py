@@ -1,0 +1,37 @@
+"""Where the rows of an outcome get their user ids from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..mechanisms.base import Config, Outcome
+from ..privacy.clip import PRIVATE, choice_bound, seen, size_edges
+from .output import IdSource
+
+if TYPE_CHECKING:
+    from ..public.archetypes.store import Saved
+    from ..public.data import PublicTable
+    from ..schema import Schema
+
+
+def id_source(
+    schema: Schema, outcome: Outcome, config: Config, public: PublicTable | Saved | None
+) -> IdSource | None:
+    """Where the rows' user ids come from; None: no id column."""
+    if schema.user is None or config.ids.source == "none" or outcome.owners is not None:
+        return None
+    if outcome.counts is not None:
+        return None
+    bound = schema.max_rows_per_user
+    if public is not None and config.ids.source != "private":
+        return IdSource(habits=public.habits(outcome.id_columns), bound=bound)
+    if bound is None and config.clip == PRIVATE:
+        bound = choice_bound(schema)  # of the histogram that the clip was chosen from
+    if outcome.users is None or bound is None:
+        return None
+    edges = np.array(size_edges(bound), np.int64)
+    middles = (edges + np.append(edges[1:] - 1, bound)) // 2
+    users = np.array(seen(outcome.users.values.tolist(), float(np.max(outcome.users.sigma))))
+    return IdSource(sizes=middles, users=users, bound=bound)

@@ -1,0 +1,157 @@
+"""One column's table of a schema document while it is parsed. Every error names the column and the field."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import Any
+
+from ..errors import SchemaError
+from . import dtypes
+from .columns import Policy, Tail, fail
+from .pending import ASKED, KEPT, PRIVATE
+from .places import Places
+
+_COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "note")
+OPTIONS = {
+    "categorical": ("values", "names", "other", "nan"),
+    "string": ("values", "names", "other", "nan"),
+    "integer": ("min", "max", "nan"),
+    "numeric": ("edges", "min", "max", "tail", "lower_tail", "whole", "digits", "nan"),
+    "timestamp": ("parts", "min", "max", "step", "week_start", "output"),
+    "derived": ("transform", "parts", "top", "by", "max"),
+}
+NUMBER = (int, float)
+"""Types of a number in a document; bool, which is an int in Python, is refused where this is used."""
+
+
+class Entry:
+    """One column's table while it is parsed: checks the types of values, and that every key was used."""
+
+    def __init__(self, name: str, plain: Any):
+        if not isinstance(name, str) or not name:
+            raise SchemaError(f"columns: names are non-empty strings, got {name!r}")
+        if not isinstance(plain, Mapping):
+            raise SchemaError(f"column {name!r}: must be a table with a 'kind', got {kind_of(plain)}")
+        self.name, self.plain = name, plain
+        kind = self.text("kind")
+        if kind is None:
+            raise fail(name, "kind", f"missing; one of {', '.join(OPTIONS)}")
+        if kind not in OPTIONS and kind != Places.kind:
+            raise fail(name, "kind", f"{kind!r} is none of {', '.join(OPTIONS)}")
+        self.kind = kind
+        self.private = self.text("domain") is not None
+        keys: tuple[str, ...] = (*_COMMON, *OPTIONS.get(kind, ()), "domain")
+        if self.private:
+            self.choice("domain", PRIVATE, (PRIVATE,))
+            keys = (*_COMMON, *KEPT.get(kind, ()), *ASKED.get(kind, ()), "domain")
+        for key in plain:
+            if key not in keys:
+                with_domain = " with a private domain" if self.private else ""
+                raise fail(name, str(key), f"unknown for kind {kind!r}{with_domain}{hint(str(key), keys)}")
+
+    def text(self, key: str) -> str | None:
+        value = self.plain.get(key)
+        if value is not None and not isinstance(value, str):
+            raise fail(self.name, key, f"must be text, got {kind_of(value)}")
+        return value
+
+    def choice(self, key: str, default: str, options: Iterable[str]) -> str:
+        value = self.text(key)
+        value = default if value is None else value
+        if value not in options:
+            raise fail(self.name, key, f"{value!r} is none of {', '.join(options)}")
+        return value
+
+    def whole(self, key: str, default: int | None = None) -> int | None:
+        value = self.plain.get(key, default)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, NUMBER) or value % 1 != 0:
+            raise fail(self.name, key, f"must be a whole number, got {shown(value)}")
+        return int(value)
+
+    def number(self, key: str) -> float | None:
+        value = self.plain.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, NUMBER) or not math.isfinite(value):
+            raise fail(self.name, key, f"must be a finite number, got {shown(value)}")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.plain.get(key, default)
+        if not isinstance(value, bool):
+            raise fail(self.name, key, f"must be true or false, got {kind_of(value)}")
+        return value
+
+    def list(self, key: str) -> list[Any] | None:
+        value = self.plain.get(key)
+        if value is not None and not isinstance(value, list | tuple):
+            raise fail(self.name, key, f"must be a list, got {kind_of(value)}")
+        return None if value is None else list(value)
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        value = self.list(key)
+        if value is not None and not all(isinstance(v, str) for v in value):
+            raise fail(self.name, key, "must be a list of texts")
+        return None if value is None else tuple(value)
+
+    def date(self, key: str) -> str | None:
+        value = self.plain.get(key)
+        if value is None:
+            return None
+        try:
+            return date.fromisoformat(str(value)[:10]).isoformat()
+        except ValueError:
+            raise fail(self.name, key, f"must be a date like 2022-01-31, got {value!r}") from None
+
+    def dtype(self, default: str) -> str:
+        value = self.text("dtype")
+        named = dtypes.canonical(default if value is None else value)
+        if named is None:
+            raise fail(self.name, "dtype", f"{value!r} is no type; e.g. int32, float64, string, bool")
+        return named
+
+    def policy(self, key: str, default: str = "code") -> Policy:
+        value = self.plain.get(key, default)
+        if isinstance(value, Mapping):
+            if set(value) != {"value"}:
+                raise fail(self.name, key, "as a table it holds exactly one key, 'value'")
+            shown = value["value"]
+            return Policy("value", shown.isoformat() if isinstance(shown, date) else shown)
+        if value not in ("code", "drop", "clamp"):
+            raise fail(self.name, key, f"{value!r} is none of code, drop, clamp, {{ value = ... }}")
+        return Policy(str(value))
+
+    def tail(self, key: str) -> Tail | None:
+        value = self.plain.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping) or not set(value) <= {"law", "mean", "width"}:
+            raise fail(self.name, key, "must be a table with law, and mean or width")
+        law = value.get("law", "exponential")
+        need = {"exponential": "mean", "uniform": "width"}.get(law) if isinstance(law, str) else None
+        if need is None:
+            raise fail(self.name, f"{key}.law", f"{shown(law)} is neither exponential nor uniform")
+        size = value.get(need)
+        if isinstance(size, bool) or not isinstance(size, NUMBER) or not 0 < size < math.inf:
+            raise fail(self.name, f"{key}.{need}", f"must be a number > 0, got {shown(size)}")
+        return Tail(law, **{need: size})
+
+
+def kind_of(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a table"
+    return "a list" if isinstance(value, list) else type(value).__name__
+
+
+def shown(value: Any) -> str:
+    return repr(value) if isinstance(value, int | float | str | None) else kind_of(value)
+
+
+def hint(key: str, options: Iterable[str]) -> str:
+    close = difflib.get_close_matches(key, list(options), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""

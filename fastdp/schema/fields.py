@@ -1,0 +1,189 @@
+"""Fields of a schema from the entries of [columns] in its document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from . import dtypes, epoch
+from .columns import MAX_CODES, Categorical, Column, Integer, Numeric, fail
+from .derived import Derived, Timestamp, Transform
+from .entry import NUMBER, Entry, shown
+from .pending import BINS, Pending
+from .places import Places
+
+Field = Column | Derived
+
+
+def _guess_dtype(values: list[Any]) -> str:
+    if all(isinstance(v, bool) for v in values):
+        return "bool"
+    if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+        return "int64"
+    if all(isinstance(v, NUMBER) and not isinstance(v, bool) for v in values):
+        return "float64"
+    if all(isinstance(v, date) for v in values):
+        return "timestamp[us]" if any(hasattr(v, "hour") for v in values) else "date32"
+    return "string"
+
+
+def _edges(entry: Entry, dtype: str) -> tuple[float, ...]:
+    listed = entry.list("edges")
+    if listed is None:
+        raise fail(entry.name, "edges", "missing; list the public bin edges")
+    out = []
+    for i, value in enumerate(listed):
+        if value in ("inf", "+inf", "-inf"):
+            value = float(value)
+        elif _timely(dtype):
+            value = _moment(entry.name, f"edges[{i}]", value, dtype)
+        if isinstance(value, bool) or not isinstance(value, NUMBER) or value != value:
+            raise fail(entry.name, f"edges[{i}]", f"must be a number, got {shown(value)}")
+        out.append(float(value))
+    return tuple(out)
+
+
+def _timely(dtype: str) -> bool:
+    return dtypes.family(dtype) in ("date", "timestamp")
+
+
+def _moment(column: str, where: str, value: Any, dtype: str) -> float:
+    """Whole days or seconds since 1970 of a date or time in a document; infinities are returned unchanged."""
+    if isinstance(value, float) and math.isinf(value):
+        return value
+    try:
+        return float(epoch.coarse(value.isoformat() if isinstance(value, date) else str(value), dtype))
+    except ValueError:
+        raise fail(column, where, f"{shown(value)} is no ISO date or time (whole seconds)") from None
+
+
+def _limit(entry: Entry, key: str, dtype: str) -> float | None:
+    """min or max of a numeric column."""
+    value = entry.plain.get(key)
+    return (
+        _moment(entry.name, key, value, dtype) if value is not None and _timely(dtype) else entry.number(key)
+    )
+
+
+def _column(entry: Entry, common: dict[str, Any]) -> Column:
+    common["nan"] = entry.choice("nan", "null", ("null", "overflow"))
+    if entry.kind in ("categorical", "string"):
+        values = entry.list("values")
+        if values is None:
+            raise fail(entry.name, "values", "missing; list every value the column may take")
+        default = "string" if entry.kind == "string" else _guess_dtype(values)
+        return Categorical(
+            **common,
+            dtype=entry.dtype(default),
+            values=tuple(values),
+            names=entry.texts("names"),
+            other=entry.plain.get("other"),
+        )
+    if entry.kind == "integer":
+        low, high = entry.whole("min", 0), entry.whole("max")
+        if high is None:
+            raise fail(entry.name, "max", "missing; give the largest value")
+        return Integer(**common, dtype=entry.dtype("int64"), min=low or 0, max=high)
+    dtype = entry.dtype("float64")
+    return Numeric(
+        **common,
+        dtype=dtype,
+        edges=_edges(entry, dtype),
+        min=_limit(entry, "min", dtype),
+        max=_limit(entry, "max", dtype),
+        tail=entry.tail("tail"),
+        lower_tail=entry.tail("lower_tail"),
+        whole=entry.flag("whole", dtypes.family(dtype) == "int"),
+        digits=entry.whole("digits"),
+    )
+
+
+_PENDING_TYPES = {"string": "string", "integer": "int64", "numeric": "float64", "timestamp": "timestamp[us]"}
+
+
+def _pending(entry: Entry, common: dict[str, Any]) -> Column:
+    """A column with `domain = "private"`. A boolean column is returned finished, as its two values are
+    public."""
+    if entry.kind == "categorical" and entry.text("dtype") is None:
+        raise fail(entry.name, "dtype", "missing; say whether the values are texts or whole numbers")
+    dtype = entry.dtype(_PENDING_TYPES.get(entry.kind, "string"))
+    if entry.kind in ("categorical", "string") and dtype == "bool":
+        rest = {k: v for k, v in entry.plain.items() if k not in ("domain", "keys_per_user")}
+        return _column(Entry(entry.name, {**rest, "values": [False, True]}), common)
+    stated = {k: _stated(v) for k, v in entry.plain.items() if k != "domain"}
+    column = Pending(
+        **common,
+        nan=entry.choice("nan", "null", ("null", "overflow")),
+        dtype=dtype,
+        wanted=entry.kind,
+        bins=entry.whole("bins", BINS) or 0,
+        keys_per_user=entry.whole("keys_per_user"),
+        low=_limit(entry, "min", dtype),
+        high=_limit(entry, "max", dtype),
+        stated=stated,
+    )
+    parse_field(entry.name, column.stand_in())  # raises if options of its finished form are wrong
+    return column
+
+
+def _stated(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _timestamp(entry: Entry, common: dict[str, Any]) -> Timestamp:
+    parts = entry.plain.get("parts")
+    if isinstance(parts, list | tuple):
+        parts = {str(p): f"{entry.name}_{p}" for p in parts}
+    if not isinstance(parts, Mapping) or not all(isinstance(v, str) for v in parts.values()):
+        raise fail(entry.name, "parts", "must be a list of parts or a table from part to name")
+    low, high = entry.date("min"), entry.date("max")
+    return Timestamp(
+        **common,
+        dtype=entry.dtype("timestamp[us]"),
+        names=dict(parts),
+        min=low,
+        max=high,
+        step=entry.whole("step", 1) or 0,
+        week_start=entry.choice("week_start", "monday", ("monday", "sunday")),
+        output=entry.choice(
+            "output", "parts" if low is None or high is None else "value", ("value", "parts")
+        ),
+    )
+
+
+def parse_field(name: str, plain: Any) -> Field:
+    """The field that one entry of [columns] describes."""
+    entry = Entry(name, plain)
+    common: dict[str, Any] = {
+        "name": name,
+        "source": entry.text("source") or name,
+        "null": entry.policy("null"),
+        "overflow": entry.policy("overflow"),
+        "role": entry.text("role"),
+        "note": entry.text("note"),
+    }
+    item: Field
+    if entry.private:
+        return _pending(entry, common)
+    if entry.kind == Places.kind:  # not for users: a run sends its schema to other processes in this form
+        return Places(**common, dtype=entry.dtype("float64"))
+    if entry.kind == "timestamp":
+        item = _timestamp(entry, common)
+    elif entry.kind == "derived":
+        item = Transform(
+            **common,
+            dtype=entry.dtype("int64"),
+            transform=entry.text("transform") or "",
+            names=entry.texts("parts") or (),
+            top=entry.whole("top"),
+            by=entry.whole("by"),
+            max=entry.whole("max"),
+        )
+    else:
+        item = _column(entry, common)
+    for column in item.parts if isinstance(item, Derived) else (item,):
+        if column.size > MAX_CODES:
+            raise fail(name, "max", f"{column.size} codes, more than the {MAX_CODES} possible; bin it")
+    return item
