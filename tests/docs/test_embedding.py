@@ -7,7 +7,7 @@ import pytest
 
 import fastdp
 
-TEXT = (Path(__file__).parents[1] / "docs" / "embedding.md").read_text("utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "embedding.md").read_text("utf-8")
 
 
 class Context:

@@ -1,0 +1,88 @@
+"""Every code block of README and docs/ runs, in its page's order, and prints what is shown under it."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.docs import tables
+from tests.docs.pages import PAGES, Runner, blocks
+
+WITH_BLOCKS = [page for page in PAGES if any(blocks(page))]
+NOT_RUN = 3
+"""At most so many blocks are not run, each with its reason in the page."""
+
+
+def tutorial():
+    assert Path("run.private/report.html").stat().st_size > 10_000
+    assert "LEARNT" in Path("draft.toml").read_text()
+    assert not Path("again").exists()
+
+
+AFTER = {"tutorial.md": tutorial}
+"""What must hold in the folder after a page."""
+
+
+@pytest.fixture(scope="session")
+def common(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    tables.make(folder)
+    return folder
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
+def test_blocks_run_in_their_order(page, common, tmp_path, monkeypatch):
+    def begin(folder):
+        shutil.copytree(common, folder, copy_function=os.link)
+        monkeypatch.chdir(folder)
+        return tables.BESIDE.get(page.name, lambda _: {})(folder)
+
+    runner = Runner(begin(tmp_path / "0"), tables.WORDS.get(page.name, {}), tables.FEWER)
+    for number, block in enumerate(blocks(page), 1):
+        if block.note("in a new folder") is not None:
+            runner.names.update(begin(tmp_path / str(number)))
+        if block.note("not run") is None:
+            try:
+                runner.run(block)
+            except Exception as error:
+                raise AssertionError(f"{page.name}, line {block.line}: {error}") from error
+    AFTER.get(page.name, lambda: None)()
+
+
+def test_few_blocks_are_not_run_and_each_says_why():
+    reasons = [block.note("not run") for page in PAGES for block in blocks(page)]
+    reasons = [reason for reason in reasons if reason is not None]
+    assert all(len(reason) > 10 for reason in reasons) and len(reasons) <= NOT_RUN
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_is_fenced_and_of_a_kind_that_is_run(page):
+    """Commands that are only indented, or a fence without a kind, would be looked at by nobody."""
+    kinds = {name for name in vars(Runner) if not name.startswith("_")} - {"run"}
+    assert {block.kind for block in blocks(page)} <= kinds
+    text = page.read_text("utf-8")
+    assert text.count("```") == 2 * len(list(blocks(page)))
+    outside = re.sub(r"```.*?```", "", text, flags=re.S)
+    assert re.findall(r"^    (?:fastdp|import|from) .*", outside, re.M) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("```python\nfastdp.no_such_name\n```\n", "no_such_name"),
+        ("```python\nprint('4 rows')\n```\n\n```text\n4 users\n```\n", "4 rows"),
+        ("```console\n$ fastdp doctor --no-such-option\n```\n", "no-such-option"),
+        ("```toml\n[columns.a]\nkind = 'integer'\n```\n", "max"),
+        ("```toml\nmechanism = 'mst'\nno_such = 1\n```\n", "no_such"),
+    ],
+)
+def test_a_wrong_block_is_noticed(text, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = Path("page.md")
+    page.write_text(text)
+    runner = Runner({}, tables.PEOPLE, {})
+    with pytest.raises(Exception, match=complaint):
+        for block in blocks(page):
+            runner.run(block)

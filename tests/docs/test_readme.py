@@ -1,0 +1,46 @@
+"""The README is true: its commands, targets and links exist, and it names everything that ships."""
+
+import re
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+import fastdp
+from fastdp.mechanisms import names
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_make_targets_exist():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"`?make ([a-z-]+)", TEXT))
+    assert {"demo", "test"} <= targets
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_links_lead_somewhere():
+    links = re.findall(r"\]\(([^)]+)\)", TEXT)
+    assert len(links) >= 4
+    for link in links:
+        if not link.startswith("http"):
+            assert (ROOT / link.split("#")[0]).exists(), link
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    pages = [p.name for p in (ROOT / "docs").glob("*.md") if p.name != "index.md"]
+    assert [name for name in pages if f"({name})" not in index] == []
+
+
+def test_mechanisms_and_recipes_are_all_named():
+    table = TEXT[TEXT.index("| mechanism") :]
+    recipes = [p.name.removesuffix(".toml") for p in (resources.files(fastdp) / "recipes").iterdir()]
+    for name in (*names(), *recipes):
+        assert f"`{name}`" in table, name
+
+
+def test_the_version_is_in_the_changelog():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert f"## [{project['version']}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
