@@ -5,7 +5,7 @@ BIN    := $(abspath $(VENV)/bin)
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-slow test-spark test-sql mutants bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs clean
+.PHONY: build demo test test-slow test-spark test-sql mutants bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
 
 build: $(VENV)/.built
 
@@ -130,9 +130,11 @@ test-wheel: dist
 # The documents as a site, in build/site; a link that leads nowhere is an error.
 docs: build
 	$(BIN)/python -m pip install -q --no-build-isolation -e ".[docs]"
-	rm -rf build/pages build/site && mkdir -p build/pages
-	cp -r docs bench README.md ARCHITECTURE.md SECURITY.md CHANGELOG.md CONTRIBUTING.md LICENSE build/pages
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
+	$(BIN)/python packaging/site.py --to build
+
+# Runs the notebooks of examples/ and keeps what they print and draw.
+notebooks: build
+	$(BIN)/python examples/notebooks.py
 
 clean:
 	rm -rf build dist *.egg-info $(VENV) .hypothesis .mypy_cache .ruff_cache fastdp/_core/*.so fastdp/_core/*.c demo-out bench/out
