@@ -59,9 +59,13 @@ mutants: build
 demo: build
 	$(BIN)/python -m bench.demo
 
+# What README quotes: the benches at full size with their peers (hours; kept in bench/results), processor times kept by date and
+# compared with earlier ones of this machine, then README's table and plot from those files. make bench QUICK=1: in small, minutes.
 bench: build
 	$(BIN)/python -m pip install -q --no-build-isolation -e ".[bench]"
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench --quoted $(if $(QUICK),,--full)
+	$(BIN)/python -m bench.history $(if $(QUICK),--quick)
+	$(BIN)/python -m bench.readme
 
 lint: build
 	$(BIN)/python -m pip install -q --no-build-isolation -e ".[lint]"

@@ -3,6 +3,7 @@
     python -m bench --list                 what there is
     python -m bench counting noise         these, in small: minutes, and nothing is kept
     python -m bench --full                 as quoted: hours with all peers, kept in bench/results/
+    python -m bench --quoted --full        only those whose figures README shows
 
 Each is a module with options of its own: `python -m bench.counting --help`.
 """
@@ -219,6 +220,9 @@ BENCHES = {
     ),
 }
 
+QUOTED = ("counting", "noise", "estimator", "job", "tables", "fits")
+"""Those whose figures README shows (`bench.readme`), and the fits behind them."""
+
 
 def run(name: str, arguments: tuple[str, ...]) -> int:
     """One benchmark in a process of its own; its exit code."""
@@ -236,6 +240,7 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="which ones; none: all")
     parser.add_argument("--list", action="store_true", help="only list them")
+    parser.add_argument("--quoted", action="store_true", help="those whose figures README shows")
     parser.add_argument("--full", action="store_true", help="full sizes, results kept")
     options = parser.parse_args()
     if unknown := [n for n in options.names if n not in BENCHES]:
@@ -244,7 +249,7 @@ def main() -> None:
     if options.list:
         return
     failed = []
-    for name in options.names or BENCHES:
+    for name in options.names or (QUOTED if options.quoted else BENCHES):
         bench = BENCHES[name]
         if bench.needs is not None and not (SHARED / bench.needs).is_dir():
             print(f"\n== {name}: skipped, its data is not at ../shared/data/{bench.needs}", flush=True)

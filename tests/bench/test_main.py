@@ -4,10 +4,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.__main__ import BENCHES
+from bench import readme
+from bench.__main__ import BENCHES, QUOTED
 
 ROOT = Path(__file__).parents[2]
-HELPERS = {"__main__", "__init__", "machine", "demo", "digests", "structure", "tables_mbi", "tables_peers"}
+HELPERS = {
+    "__main__",
+    "__init__",
+    "machine",
+    "demo",
+    "digests",
+    "history",
+    "readme",
+    "structure",
+    "tables_mbi",
+    "tables_peers",
+}
 
 
 def test_every_module_with_a_command_line_is_listed():
@@ -15,6 +27,11 @@ def test_every_module_with_a_command_line_is_listed():
         p.stem for p in (ROOT / "bench").glob("*.py") if 'if __name__ == "__main__"' in p.read_text("utf-8")
     }
     assert runnable - HELPERS == set(BENCHES)
+
+
+def test_what_readme_quotes_is_there():
+    made = {row()[3].split()[0] for row in readme.ROWS}
+    assert made <= set(QUOTED) <= set(BENCHES) and {"tables", "fits"} <= set(QUOTED)
 
 
 def test_options_exist():

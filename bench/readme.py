@@ -1,0 +1,139 @@
+"""README's table of measurements and the plot, made from the files in bench/results/.
+
+python -m bench.readme             writes both
+python -m bench.readme --check     fails if either is not what the files give
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import tables
+from .machine import RESULTS
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+PLOT = RESULTS / "tables.svg"
+BEGIN, END = "<!-- made by python -m bench.readme -->\n", "<!-- end -->\n"
+
+
+def kept(name: str) -> dict[str, Any]:
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def significant(value: float) -> str:
+    """Two digits of a number: 0.065, 6.6, 12."""
+    return f"{float(f'{value:.2g}'):,g}"
+
+
+def times(value: float) -> str:
+    """How many times as long: 43x, 1,130x."""
+    return f"{float(f'{value:.3g}') if value >= 1000 else round(value):,.0f}x"
+
+
+def counting() -> tuple[str, ...]:
+    results = {result["title"]: result for result in kept("counting")["results"]}
+    ways = results["10,000,000 simulated taxi rows"]["jobs"]["all 59"]
+    names = {"duckdb": "DuckDB", "numpy": "numpy", "mbi": "mbi", "polars": "Polars"}
+    slower = sorted((ways[key]["ratio"], name) for key, name in names.items())
+    peers = ", ".join(f"{name} {times(ratio)}" for ratio, name in slower)
+    return (
+        "59 weighted marginals",
+        f"{significant(ways['fastdp']['seconds'])} s",
+        f"{peers} slower",
+        "counting",
+    )
+
+
+def noise() -> tuple[str, ...]:
+    lines = [line for line in kept("noise")["results"] if line["law"] == "gaussian" and line["scale"] >= 0.1]
+    ratios = [line["ratio"] for line in lines]
+    own = f"{significant(max(line['fastdp_ns'] for line in lines))} ns a sample"
+    peers = f"OpenDP {times(min(ratios))} to {times(max(ratios))} slower"
+    return "exact Gaussian noise", own, peers, "noise"
+
+
+def estimator() -> tuple[str, ...]:
+    ways = kept("estimator")["adagrid-eps1"]["contestants"]
+    ours, mbi = ways["fastdp"], ways["mbi accelerated"]
+    slower, memory = mbi["per_call"] / ours["per_call"], mbi["peak_mb"] / ours["peak_mb"]
+    return (
+        "one call of the estimator, AdaGrid queries",
+        f"{significant(1000 * ours['per_call'])} ms",
+        f"mbi {times(slower)} slower, {times(memory)} the memory",
+        "estimator",
+    )
+
+
+def sampling() -> tuple[str, ...]:
+    ways = kept("estimator")["sampling"]["contestants"]
+    ours = ways["1000000 fastdp"]["seconds"]
+    ratios = sorted(ways[f"1000000 {name}"]["seconds"] / ours for name in ("mbi", "mbi extension"))
+    peers = f"mbi {times(ratios[0])} to {times(ratios[1])} slower"
+    return "1 million rows from a fitted model", f"{significant(ours)} s", peers, "estimator"
+
+
+def job() -> tuple[str, ...]:
+    record = kept("job-times")["found"]["10,000,000 rows, epsilon 1"]
+    own = f"{significant(record['seconds'])} s, {record['peak_gb']:.1f} GB"
+    return "whole job, Parquet to synthetic Parquet, epsilon 1", own, "none does it", "job times"
+
+
+def adult() -> tuple[str, ...]:
+    lines = {
+        line["who"]: line
+        for line in kept("tables")["lines"]
+        if line["table"] == "adult" and line["epsilon"] == 1.0 and line["runs"]
+    }
+    ours, mbi = lines["cliquetree"], lines["mbi MST"]
+    return (
+        "`cliquetree` on adult, epsilon 1 (delta 1e-9)",
+        f"error of pairs {ours['two']:.4f}, of triples {ours['three']:.4f}, {ours['seconds']:.1f} s",
+        f"MST over mbi {mbi['two']:.4f}, {mbi['three']:.4f} in {mbi['seconds']:.0f} s; "
+        "AIM elsewhere 0.0338, 0.0736 in 448 s",
+        "tables",
+    )
+
+
+ROWS = (counting, noise, estimator, sampling, job, adult)
+
+
+def table() -> str:
+    lines = ["| work | fastdp | peers, in the same run | `python -m` |", "|---|---|---|---|"]
+    lines += [
+        f"| {work} | {own} | {peers} | `bench.{name}` |" for work, own, peers, name in (f() for f in ROWS)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def written(text: str) -> str:
+    """README with the table of today's files between its marks."""
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"README has no {BEGIN.strip()} ... {END.strip()}")
+    return re.sub(
+        re.escape(BEGIN) + r".*?" + re.escape(END), lambda _: f"{BEGIN}\n{table()}\n{END}", text, flags=re.S
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args(arguments)
+    for path, text in (
+        (README, written(README.read_text("utf-8"))),
+        (PLOT, tables.svg(kept("tables")["lines"])),
+    ):
+        if not options.check:
+            path.write_text(text, "utf-8")
+        elif path.read_text("utf-8") != text:
+            sys.exit(f"{path.name} is not what bench/results gives; write it anew by: python -m bench.readme")
+
+
+if __name__ == "__main__":
+    main()
