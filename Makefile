@@ -5,7 +5,7 @@ BIN    := $(abspath $(VENV)/bin)
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-slow test-spark test-sql mutants bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
+.PHONY: build demo test test-slow test-spark test-sql mutants membership bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
 
 build: $(VENV)/.built
 
@@ -55,6 +55,12 @@ SEED  ?= 1
 COUNT ?= 100
 mutants: build
 	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --work build/mutants
+
+# Whether a user of 200 rows was in the data, from what runs release, every mechanism: make membership ATTACKS=20000 PIPELINES=300
+ATTACKS   ?= 20000
+PIPELINES ?= 300
+membership: build
+	$(BIN)/python -m tests.membership --runs $(ATTACKS) --pipelines $(PIPELINES)
 
 demo: build
 	$(BIN)/python -m bench.demo
