@@ -5,7 +5,7 @@ BIN    := $(abspath $(VENV)/bin)
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-slow test-spark test-sql mutants membership bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
+.PHONY: build demo test test-slow test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
 
 build: $(VENV)/.built
 
@@ -49,6 +49,19 @@ KILLS ?= 200
 RUNS  ?= 100
 soak: build
 	$(BIN)/python -m tests.soak --kills $(KILLS) --runs $(RUNS)
+
+# The kernels' vectors on ARM64, and on the processor that this machine is not, under qemu-user (tests/cross).
+OTHER := $(if $(filter aarch64,$(shell uname -m)),x86_64,aarch64)
+test-arm: build
+	test "$$(uname -m)" = aarch64 || $(MAKE) cross-tools
+	$(BIN)/python -m tests.cross aarch64
+test-cross: build cross-tools
+	$(BIN)/python -m tests.cross $(OTHER)
+cross-tools:
+	@{ command -v qemu-$(OTHER) && command -v $(OTHER)-linux-gnu-gcc; } > /dev/null || \
+	  apt-get install -y -q qemu-user gcc-$(subst _,-,$(OTHER))-linux-gnu || \
+	  { echo "no cross compiler or qemu, and they could not be installed (Debian: qemu-user," \
+	    "gcc-$(subst _,-,$(OTHER))-linux-gnu)"; exit 1; }
 
 # Small faults, one at a time, against the tests that concern them: make mutants SEED=7 COUNT=20
 SEED  ?= 1

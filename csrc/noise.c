@@ -199,6 +199,7 @@ static void work(fdp_team *team, int number, void *ctx) {
         }
     }
     fdp_wipe(&stream, sizeof stream);
+    fdp_wipe_stack();
 }
 
 static int run(uint32_t domain, const double *scale, int per_row, int64_t n, const uint32_t *key, int threads,
@@ -246,6 +247,7 @@ int fdp_noise_bytes(const uint32_t *key, int64_t n, uint8_t *out) {
             memcpy(out + i, &word, (size_t)FDP_MIN(n - i, 8));
         }
         fdp_wipe(&stream, sizeof stream);
+        fdp_wipe_stack();
     }
     fdp_wipe(fresh, sizeof fresh);
     return code;

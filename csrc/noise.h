@@ -31,6 +31,11 @@ void fdp_stream_open(fdp_stream *stream, const uint32_t key[8], uint32_t domain,
 void fdp_stream_refill(fdp_stream *stream);
 void fdp_wipe(void *memory, size_t bytes);
 
+/* Overwrites the stack below the caller's frame, where calls that have returned left state and words of the
+ * stream: fdp_chacha20_lanes keeps its own in registers as far as they reach, and does not wipe them. */
+#define FDP_WIPE_STACK 8192
+void fdp_wipe_stack(void);
+
 static inline uint64_t fdp_stream_next(fdp_stream *stream) {
     if (stream->used == FDP_STREAM_WORDS / 2) fdp_stream_refill(stream);
     return stream->words[stream->used++];

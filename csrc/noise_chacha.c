@@ -88,6 +88,11 @@ void fdp_wipe(void *memory, size_t bytes) {
     explicit_bzero(memory, bytes);
 }
 
+__attribute__((noinline)) void fdp_wipe_stack(void) {
+    unsigned char below[FDP_WIPE_STACK];
+    explicit_bzero(below, sizeof below);
+}
+
 void fdp_stream_open(fdp_stream *stream, const uint32_t key[8], uint32_t domain, uint64_t nonce) {
     memcpy(stream->key, key, 32);
     stream->nonce[0] = domain;
@@ -99,9 +104,7 @@ void fdp_stream_open(fdp_stream *stream, const uint32_t key[8], uint32_t domain,
 }
 
 void fdp_stream_refill(fdp_stream *stream) {
-    uint32_t words[FDP_STREAM_WORDS];
-    fdp_chacha20_lanes(stream->key, stream->counter, stream->nonce, words);
-    memcpy(stream->words, words, sizeof words);
+    fdp_chacha20_lanes(stream->key, stream->counter, stream->nonce, (uint32_t *)stream->words);
     stream->counter += FDP_LANES;
     stream->used = 0;
 }

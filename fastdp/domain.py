@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from .errors import SchemaError, did_you_mean
+from .errors import SchemaError, did_you_mean, is_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,7 @@ class Domain(Mapping[str, int]):
         for name, n in sizes.items():
             if not isinstance(name, str) or not name:
                 raise SchemaError(f"attribute names are non-empty strings, got {name!r}")
-            if isinstance(n, bool) or int(n) != n or n < 1:
+            if not is_whole(n, 1):
                 raise SchemaError(f"attribute {name!r}: its size must be a whole number >= 1, got {n!r}")
         self._sizes = {name: int(n) for name, n in sizes.items()}
 

@@ -6,6 +6,8 @@ value, a count or a name that came from private data.
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -104,6 +106,15 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return (
         f"; there are {', '.join(map(str, names[:30]))}{', ...' if len(names) > 30 else ''}" if names else ""
     )
+
+
+def is_whole(value: object, least: float = -math.inf, most: float = math.inf) -> bool:
+    """Whether a value is a whole number in [least, most]: an int or a float without a fraction, of Python or
+    numpy; a bool, a text, NaN or an infinity is none."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    whole = isinstance(value, numbers.Integral) or (math.isfinite(value) and value == math.floor(value))
+    return whole and bool(least <= value <= most)
 
 
 def redact_errors(call: Callable[[], Any], memory: str, other: Callable[[str], FastdpError]) -> Any:

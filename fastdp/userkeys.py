@@ -14,11 +14,11 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from .domain import Domain
-from .errors import UsageError
+from .errors import UsageError, is_whole
 
 
 def _whole(name: str, value) -> int:
-    if isinstance(value, bool) or int(value) != value or value < 1:
+    if not is_whole(value, 1):
         raise UsageError(f"{name} must be a whole number >= 1, got {value!r}")
     return int(value)
 

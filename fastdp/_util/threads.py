@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..errors import UsageError
+from ..errors import UsageError, is_whole
 
 
 def available() -> int:
@@ -27,6 +27,6 @@ def resolve(threads: int | None) -> int:
     """The number asked for, or all available cores for None."""
     if threads is None:
         return available()
-    if isinstance(threads, bool) or int(threads) != threads or threads < 1:
+    if not is_whole(threads, 1):
         raise UsageError(f"threads must be a whole number >= 1, got {threads!r}")
     return int(threads)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..codec.encode import source_columns
-from ..errors import DataError, UsageError, redact_errors
+from ..errors import DataError, UsageError, is_whole, redact_errors
 from ..tables import ingest
 from ..tables.parts import Part
 from ..tables.table import MAX_ROWS
@@ -49,8 +49,7 @@ def is_spark(source: Any) -> bool:
 
 def check_partitions(partitions: int) -> int:
     """The number as an int; UsageError unless it is a whole number in 1..MAX_PARTITIONS."""
-    whole = not isinstance(partitions, bool) and int(partitions) == partitions
-    if not whole or not 1 <= partitions <= MAX_PARTITIONS:
+    if not is_whole(partitions, 1, MAX_PARTITIONS):
         raise UsageError(
             f"partitions of Spark must be a whole number from 1 to {MAX_PARTITIONS}, got {partitions!r}"
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, is_whole
 from ..userkeys import Groups, MostCommon, RowsPerUser, UserKey
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:
 
 def checked(domain: Domain, key: UserKey, cap: int) -> UserKey:
     """The key bound to the domain; UsageError where it, or the cap, cannot be counted."""
-    if isinstance(cap, bool) or int(cap) != cap or cap < 1:
+    if not is_whole(cap, 1):
         raise UsageError(f"cap must be a whole number >= 1, got {cap!r}")
     key = key.bind(domain)
     if key.size > DENSE_HISTOGRAM:

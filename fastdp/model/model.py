@@ -18,7 +18,7 @@ from .._core.infer import Engine
 from .._util.files import as_path
 from .._util.html import facts_html
 from ..domain import Clique, Domain
-from ..errors import DataError, ModelTooLargeError, UsageError
+from ..errors import DataError, ModelTooLargeError, UsageError, is_whole
 from . import store
 from .layout import Plan, make_plan
 from .sample import SHARD_ROWS, Sampler
@@ -199,7 +199,7 @@ class Model:
         rows."""
         for name, code in where.items():
             self.domain.check((name,))
-            if isinstance(code, bool) or int(code) != code or not 0 <= code < self.domain[name]:
+            if not is_whole(code, 0, self.domain[name] - 1):
                 raise UsageError(f"where: {name!r} takes codes 0..{self.domain[name] - 1}, got {code!r}")
         share = float(self.marginal(tuple(where))[tuple(int(c) for c in where.values())])
         if not share > 0:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DataError, PrivacyError, UsageError, did_you_mean, redact_errors
+from ..errors import DataError, PrivacyError, UsageError, did_you_mean, is_whole, redact_errors
 from ..measurement import SCALE
 from ..privacy import crosscheck, gdp, noise, scale
 from ..privacy.accountant import Threshold
@@ -99,7 +99,7 @@ def select_keys(
     values (null) are no keys; they follow the schema's null policy.
     """
     _check_kind(schema, column)
-    if isinstance(keys_per_user, bool) or int(keys_per_user) != keys_per_user or keys_per_user < 1:
+    if not is_whole(keys_per_user, 1):
         raise UsageError(f"keys_per_user must be a whole number >= 1, got {keys_per_user!r}")
     if not 0 < threshold_share < 1:
         raise UsageError("threshold_share must lie strictly between 0 and 1")

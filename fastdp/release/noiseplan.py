@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..domain import Clique, Domain
-from ..errors import MeasurementError, PrivacyError, UsageError
+from ..errors import MeasurementError, PrivacyError, UsageError, is_whole
 from ..measurement import SCALE, Request
 from ..privacy import scale
 from ..privacy.accountant import Event, Gaussian, Pure
@@ -156,7 +156,7 @@ def plan_histogram(
     """
     if (mu is None) == (epsilon is None):
         raise UsageError(f"{label!r}: give mu (Gaussian noise) or epsilon (Laplace noise)")
-    if isinstance(cap, bool) or int(cap) != cap or cap < 1:
+    if not is_whole(cap, 1):
         raise UsageError(f"{label!r}: cap must be a whole number >= 1, got {cap!r}")
     if type(key) not in SESSION_KEYS:
         raise PrivacyError(f"{label!r}: the session takes the user keys of fastdp.userkeys only")

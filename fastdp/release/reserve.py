@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PrivacyError, UsageError
+from ..errors import PrivacyError, UsageError, is_whole
 from ..privacy import calibrate, crosscheck, statement
 from ..privacy.accountant import GAUSSIAN, Event, Gaussian, Pure, Threshold
 from ..privacy.budget import epsilon_at
@@ -134,7 +134,7 @@ def reserve(
         raise UsageError("seed= is for tests and cannot be used with a ledger: known noise protects nobody")
     clips = [clip_for(schema, a) for a in asks]
     caps = [a.cap() for a in asks]
-    if seed is not None and (isinstance(seed, bool) or int(seed) != seed):
+    if seed is not None and not is_whole(seed):
         raise UsageError("seed must be a whole number")
     delta = asks[0].delta
     joint = epsilon_at(caps, delta)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ov
 from .._util.notebook import shown_by
 from .._util.progress import Progress, Reporter
 from .._util.threads import resolve
-from ..errors import Cancelled, UsageError
+from ..errors import Cancelled, UsageError, is_whole
 from ..mechanisms import recipe as recipes
 from ..privacy.clip import resolve as resolve_clip
 from ..public.archetypes.store import schema_of
@@ -224,9 +224,7 @@ def synthesize(
         raise UsageError(
             "epsilon: give at least one, each once (in its first six digits, which name its folder)"
         )
-    if rows is not None and (
-        isinstance(rows, bool) or not isinstance(rows, int | float) or rows < 0 or int(rows) != rows
-    ):
+    if rows is not None and not is_whole(rows, 0):
         raise UsageError(f"rows must be a whole number >= 0, got {rows!r}")
     if (resume or report or diagnose) and out is None:
         raise UsageError("resume, report and diagnose need out=, the run's folder")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, is_whole
 from ..measurement import SCALE
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MAX_CLIP = (1 << 43) - 1
 
 def check_clip(clip: int) -> int:
     """The clip as an int; UsageError unless it is a whole number in 1..2^43-1."""
-    if isinstance(clip, bool) or int(clip) != clip or not 1 <= clip <= MAX_CLIP:
+    if not is_whole(clip, 1, MAX_CLIP):
         raise UsageError(f"clip must be a whole number of rows from 1 to 2^43-1, got {clip!r}")
     return int(clip)
 
@@ -57,7 +57,7 @@ def cap_rows(table: Table, k: int, threads: int | None = None) -> Table:
     from .._core import bound as core
     from .._util import threads as _threads
 
-    if isinstance(k, bool) or int(k) != k or k < 1:
+    if not is_whole(k, 1):
         raise UsageError(f"the cap must be a whole number of rows >= 1, got {k!r}")
     if table.user is None or table.user_hash is None:
         return table

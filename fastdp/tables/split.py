@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._util import threads as _threads
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, is_whole
 from . import ingest, sources
 from .parts import BATCH_ROWS, Part, Unit, checked
 from .table import Table
@@ -58,7 +58,7 @@ class Dealt:
 
 def check_partitions(partitions: int) -> int:
     """The number of partitions as an int; UsageError unless it is a whole number in 1..MAX_PARTITIONS."""
-    if isinstance(partitions, bool) or int(partitions) != partitions or not 1 <= partitions <= MAX_PARTITIONS:
+    if not is_whole(partitions, 1, MAX_PARTITIONS):
         raise UsageError(f"partitions must be a whole number from 1 to {MAX_PARTITIONS}, got {partitions!r}")
     return int(partitions)
 

@@ -300,3 +300,21 @@ def test_whole_numbers(items):
     parsed = lines.whole(offset, data, valid)
     assert (None if parsed is None else parsed.tolist()) == (None if None in want else want)
     assert lines.shortest(offset, data, valid) == all(t is None or slow.is_shortest(t) for t in items)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=texts, count=st.integers(1, 3), options=st.sampled_from(DIALECTS), newlines=st.booleans())
+def test_what_lies_behind_the_text_is_not_read(text, count, options, newlines):
+    """A text is a part of a larger buffer: whatever follows it, even a quote, an escape or half a character,
+    changes no value and no line."""
+    column, read = np.arange(count, dtype=np.int32), []
+    for behind in (b"\0", b'"', b"\\", b",", b"\n", b"\x80", b"}"):
+        whole = np.frombuffer(text + behind * 9, np.uint8)[: len(text)]
+        columns, rows, wrong, consumed = lines.split(
+            whole, dialect(**options, newlines=newlines), column, count, LIMIT, False, True
+        )
+        keyed, objects, odd = lines.json(whole, lines.Texts([b"a", b"b"]), LIMIT)
+        read.append(
+            ([values(c, rows) for c in columns], wrong, consumed, [values(c, objects) for c in keyed], odd)
+        )
+    assert all(one == read[0] for one in read)

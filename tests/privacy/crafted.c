@@ -89,6 +89,30 @@ int crafted_wipes(int kind, const uint32_t *key, int n, int threads, size_t *siz
     return wipes;
 }
 
+/* How many places of the stack below this frame hold two words of the key, or of the stream, one behind
+ * the other after a call. kind: 0 Gaussian, 1 Laplace, 2 bytes. */
+__attribute__((noinline)) static int left_behind(const uint32_t *key, const uint32_t *words, int count) {
+    const volatile unsigned char *top = __builtin_frame_address(0);
+    int places = 0;
+    for (const volatile unsigned char *at = top - 6000; at < top - 8; at++) {
+        uint32_t pair[2];
+        for (int i = 0; i < 8; i++) ((unsigned char *)pair)[i] = at[i];
+        for (int k = 0; k + 1 < 8; k++) places += pair[0] == key[k] && pair[1] == key[k + 1];
+        for (int k = 0; k + 1 < count; k++) places += pair[0] == words[k] && pair[1] == words[k + 1];
+    }
+    return places;
+}
+
+int crafted_left_behind(int kind, const uint32_t *key, const uint32_t *words, int count) {
+    static int64_t out[256];
+    double scale = 3.0;
+    if (kind == 2)
+        fdp_noise_bytes(key, 2048, (uint8_t *)out);
+    else
+        (kind ? fdp_noise_laplace : fdp_noise_gaussian)(&scale, 0, 40, key, 1, out);
+    return left_behind(key, words, count);
+}
+
 /* Whether memory is zero after it was wiped, and its neighbours are not. */
 int crafted_wipe(int bytes) {
     unsigned char memory[256];

@@ -16,6 +16,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from fastdp._core import noise as kernel
 from tests.reference import noise as twin
 from tests.reference import noise_table
 from tests.reference.noise_table import EXPO_STRIPS
@@ -168,6 +169,18 @@ def test_the_key_is_wiped_after_every_call(crafted):
         assert count == 1 + threads
         held = [heads.raw[32 * i : 32 * i + 32] == key.tobytes() for i in range(count)]
         assert held[-1] and any(held[:-1]) and (all(held) or threads > 1)  # a thread may find no work left
+
+
+def test_nothing_of_key_or_stream_is_left_on_the_stack(crafted):
+    """Below the frame of a caller, where the calls that drew kept their state and words."""
+    key = np.arange(1, 9, dtype=np.uint32) * 0x01230567
+    pointer = key.ctypes.data_as(ctypes.c_void_p)
+    nonce = np.array([1, 0, 0], np.uint32)
+    words = np.ascontiguousarray(kernel.chacha20_lanes(key, 0, nonce).reshape(-1))
+    for kind in (0, 1, 2):
+        held = words.copy() if kind == 0 else words[:0]
+        place = held.ctypes.data_as(ctypes.c_void_p)
+        assert crafted.crafted_left_behind(kind, pointer, place, len(held)) == 0
 
 
 def test_wiping_sets_all_and_nothing_else_to_zero(crafted):

@@ -1,0 +1,335 @@
+/* Kernels of the model: inference, the dual, raking, sampling, marginals of many cliques, ancestors, sizes
+ * of trees. */
+#include "ancestors.h"
+#include "cliques.h"
+#include "dual.h"
+#include "harness.h"
+#include "infer.h"
+#include "rake.h"
+#include "sample.h"
+#include "treesize.h"
+
+static void *zeros(int64_t count, size_t size) {
+    void *room = calloc((size_t)count + 8, size);
+    if (!room) exit(2);
+    return room;
+}
+
+/* A plan of inference in flat arrays: 0 sizes, 1 stages [, 16], 2 nodes [, 14], 3 links [, 6], 4 bases, 5
+ * dimensions, 6 hosted [, 6], 7 and 8 slices [, 4], 9 deliveries and 10 gathers [, 4], 11 folds [, 2]. */
+typedef struct {
+    fdp_tree tree;
+    fdp_stage *stages;
+    fdp_node *nodes;
+    fdp_link *links;
+    fdp_hosted *hosted;
+    fdp_fold *folds;
+    fdp_work work;
+} plan;
+
+static void open_plan(cross_case *c, plan *p, size_t real) {
+    const int64_t *sizes = AT(int64_t, 0), *s = AT(int64_t, 1), *n = AT(int64_t, 2), *l = AT(int64_t, 3);
+    int64_t rows = sizes[4], buffer = sizes[3], stages = COUNT(1) / 16, nodes = COUNT(2) / 14,
+            links = COUNT(3) / 6;
+    int64_t hosted = COUNT(6) / 6, folds = COUNT(11) / 2;
+    p->stages = zeros(stages, sizeof *p->stages);
+    p->nodes = zeros(nodes, sizeof *p->nodes);
+    p->links = zeros(links, sizeof *p->links);
+    p->hosted = zeros(hosted, sizeof *p->hosted);
+    p->folds = zeros(folds, sizeof *p->folds);
+    for (int64_t i = 0; i < links; i++, l += 6) {
+        fdp_link *link = &p->links[i];
+        link->at = l[0];
+        link->size = l[1];
+        link->base = l[2] < 0 ? NULL : AT(int32_t, 4) + l[2];
+        link->nd = (int32_t)l[3];
+        link->shared = (int32_t)l[4];
+        for (int d = 0; d < link->nd; d++) {
+            link->n[d] = AT(int64_t, 5)[l[5] + d];
+            link->ts[d] = AT(int64_t, 5)[l[5] + link->nd + d];
+        }
+    }
+    for (int64_t i = 0; i < stages; i++, s += 16) {
+        fdp_run *runs[] = {&p->stages[i].nodes,  &p->stages[i].hosted, &p->stages[i].up,
+                           &p->stages[i].down,   &p->stages[i].ratios, &p->stages[i].deliveries,
+                           &p->stages[i].gathers};
+        for (int k = 0; k < 7; k++) *runs[k] = (fdp_run){s[2 * k], s[2 * k + 1]};
+        p->stages[i].folds = (int32_t)s[14];
+        p->stages[i].large = (int32_t)s[15];
+    }
+    for (int64_t i = 0; i < nodes; i++, n += 14)
+        p->nodes[i] = (fdp_node){.rows = n[0],
+                                 .cells = n[1],
+                                 .table = n[2],
+                                 .row_at = n[3],
+                                 .separator = n[4],
+                                 .local = (int32_t)n[5],
+                                 .lanes = (int32_t)n[6],
+                                 .local_at = n[7],
+                                 .n_links = n[8],
+                                 .links = p->links + n[9],
+                                 .first_hosted = n[10],
+                                 .direct = n[11],
+                                 .lane_buffer = n[12],
+                                 .buffer_at = n[13]};
+    memcpy(p->hosted, AT(int64_t, 6), (size_t)hosted * sizeof *p->hosted);
+    for (int64_t i = 0; i < folds; i++) {
+        p->folds[i].host_at = AT(int64_t, 11)[2 * i];
+        p->folds[i].link = p->links[AT(int64_t, 11)[2 * i + 1]];
+    }
+    p->tree = (fdp_tree){.size = sizes[0],
+                         .shared = sizes[1],
+                         .large = (int32_t)sizes[2],
+                         .n_stages = stages,
+                         .n_up = COUNT(7) / 4,
+                         .n_down = COUNT(8) / 4,
+                         .stages = p->stages,
+                         .nodes = p->nodes,
+                         .hosted = p->hosted,
+                         .folds = p->folds,
+                         .up = (const fdp_slice *)c->a[7].data,
+                         .down = (const fdp_slice *)c->a[8].data,
+                         .deliveries = (const fdp_piece *)c->a[9].data,
+                         .gathers = (const fdp_piece *)c->a[10].data};
+    p->work = (fdp_work){.up = zeros(sizes[1], 8),
+                         .ratio = zeros(sizes[1], real),
+                         .message = zeros(rows, 8),
+                         .buffer = zeros(buffer, 8),
+                         .reach = zeros(hosted, 8),
+                         .rows = zeros(FDP_DIRECT_ROW, 8),
+                         .up_sums = zeros(p->tree.n_up * (FDP_DIRECT_SUM + 1), 8),
+                         .down_sums = zeros(p->tree.n_down * 2, 8),
+                         .parts = zeros(3, 8),
+                         .next = zeros(stages * FDP_STAGE_LOOPS + 1, sizeof(atomic_llong))};
+}
+
+static void close_plan(plan *p) {
+    void *all[] = {p->stages,    p->nodes,        p->links,          p->hosted,      p->folds,
+                   p->work.up,   p->work.ratio,   p->work.message,   p->work.buffer, p->work.reach,
+                   p->work.rows, p->work.up_sums, p->work.down_sums, p->work.parts,  p->work.next};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
+/* plan, 12 potentials, 13 total, 14 change -> 15 cells, 16 marginals, 17 log Z; 18 cells and 19 marginals
+ * after a step by the change */
+#define INFER(NAME, REAL, SUFFIX) \
+    static void NAME(cross_case *c) { \
+        plan p; \
+        int far = 0; \
+        double log_z = 0, moved = 0, total = REAL_AT(13); \
+        int64_t rows = AT(int64_t, 0)[4]; \
+        open_plan(c, &p, sizeof(REAL)); \
+        fdp_state z = {cross_room(c, 15), zeros(rows, 8), zeros(p.tree.size, 8)}; \
+        fdp_state next = {cross_room(c, 18), zeros(rows, 8), zeros(p.tree.size, 8)}; \
+        REAL *mean = cross_room(c, 15); \
+        cross_code(c, fdp_infer_##SUFFIX(&p.tree, AT(double, 12), total, &c->team, &p.work, &z, &log_z)); \
+        cross_code(c, fdp_normalise_##SUFFIX(&p.tree, total, &c->team, &p.work, &z)); \
+        cross_same(c, 15, z.cells); \
+        cross_same(c, 16, z.m); \
+        cross_same(c, 17, &log_z); \
+        cross_code(c, fdp_adopt_##SUFFIX(&p.tree, total, &c->team, &p.work, &z)); \
+        cross_same(c, 16, z.m); \
+        cross_code(c, fdp_move_##SUFFIX(&p.tree, NULL, 0, AT(double, 14), 1.0, 1.0, total, &c->team, \
+                                        &p.work, &z, 1.0, mean, &next, NULL, &far, &moved)); \
+        if (far) cross_code(c, FDP_ERR_ARGUMENT); \
+        cross_code(c, fdp_normalise_##SUFFIX(&p.tree, total, &c->team, &p.work, &next)); \
+        cross_same(c, 18, next.cells); \
+        cross_same(c, 19, next.m); \
+        void *all[] = {z.cells, z.rowsum, z.m, next.cells, next.rowsum, next.m, mean}; \
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]); \
+        close_plan(&p); \
+    }
+INFER(infer64, double, f64)
+INFER(infer32, float, f32)
+
+/* (a, b), dx, dz, w, m, t, delta -> step, arrival, (distance, curvature), blend, loss, average */
+static void vectors(cross_case *c) {
+    int64_t n = COUNT(1);
+    double a = AT(double, 0)[0], b = AT(double, 0)[1], facts[2], loss = 0;
+    double *out = zeros(n, 8);
+    cross_code(c, fdp_step(n, a, AT(double, 1), b, AT(double, 2), AT(double, 3), &c->team, out));
+    cross_same(c, 7, out);
+    cross_code(c, fdp_arrive(n, AT(double, 4), AT(double, 5), AT(double, 2), AT(double, 3), AT(double, 6),
+                             &c->team, out, &facts[0], &facts[1]));
+    cross_same(c, 8, out);
+    cross_same(c, 9, facts);
+    memcpy(out, AT(double, 1), (size_t)n * 8);
+    cross_code(c, fdp_blend(n, a, AT(double, 2), AT(double, 3), &c->team, out, &loss));
+    cross_same(c, 10, out);
+    cross_same(c, 11, &loss);
+    memcpy(out, AT(double, 1), (size_t)n * 8);
+    cross_code(c, fdp_average_f64(n, a, AT(double, 2), &c->team, out));
+    cross_same(c, 12, out);
+    free(out);
+}
+
+/* 0 regions [, 5]: rows, cols, cell, lanes, links; 1 sigmas; 2 links [, 6]: at, size, edge, base, kind,
+ * map; 3 signs; 4 bases and maps; 5 items [, 2]; 6 pieces [, 4]; 7 places and 8 signs of edges; 9 right
+ * sides; 10 y; 11 inverse; 12 x; 13 tau; 14 kappa; 15 b; 16 (tolerance); 17 (edges, most) -> 18 gradient,
+ * 19 diagonal, 20 sums, 21 cells, 22 solution */
+static void dual(cross_case *c) {
+    int64_t n = COUNT(0) / 5, links = COUNT(2) / 6, items = COUNT(5) / 2, at = 0, size = COUNT(9),
+            products = 0;
+    fdp_dual_region *regions = zeros(n, sizeof *regions);
+    fdp_dual_link *all = zeros(links, sizeof *all);
+    int64_t *region = zeros(items, 8), *lane = zeros(items, 8);
+    for (int64_t i = 0; i < links; i++) {
+        const int64_t *l = AT(int64_t, 2) + 6 * i;
+        all[i] = (fdp_dual_link){l[0],
+                                 l[1],
+                                 l[2],
+                                 l[3] < 0 ? NULL : AT(int32_t, 4) + l[3],
+                                 l[5] < 0 ? NULL : AT(int32_t, 4) + l[5],
+                                 (int32_t)l[4],
+                                 AT(double, 3)[i]};
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t *r = AT(int64_t, 0) + 5 * i;
+        regions[i] = (fdp_dual_region){r[0], r[1], r[2], r[3], 1.0, AT(double, 1) + r[2], r[4], all + at};
+        at += r[4];
+    }
+    for (int64_t i = 0; i < items; i++) {
+        region[i] = AT(int64_t, 5)[2 * i];
+        lane[i] = AT(int64_t, 5)[2 * i + 1];
+    }
+    int64_t edges = AT(int64_t, 17)[0], cells = COUNT(10), pieces = COUNT(6) / 4;
+    fdp_dual d = {size,           edges,         n,
+                  items,          pieces,        regions,
+                  region,         lane,          (const fdp_dual_piece *)c->a[6].data,
+                  AT(int64_t, 7), AT(double, 8), AT(double, 9),
+                  AT(double, 10), AT(double, 11)};
+    fdp_dual_work work = {zeros(cells, 8),     zeros(edges, 8),    zeros(edges, 8),
+                          zeros(2 * items, 8), zeros(4 * size, 8), zeros(2 * pieces, 8)};
+    double *g = cross_room(c, 18), *diagonal = cross_room(c, 19), *sums = cross_room(c, 20),
+           *u = cross_room(c, 21);
+    double *solution = cross_room(c, 22);
+    cross_code(c, fdp_dual_evaluate(&d, AT(double, 12), AT(double, 13), AT(double, 14), &c->team, &work, g,
+                                    diagonal, sums, u));
+    cross_code(c, fdp_dual_solve(&d, AT(double, 15), diagonal, REAL_AT(16), AT(int64_t, 17)[1], &c->team,
+                                 &work, solution, &products));
+    cross_same(c, 18, g);
+    cross_same(c, 19, diagonal);
+    cross_same(c, 20, sums);
+    cross_same(c, 21, u);
+    cross_same(c, 22, solution);
+    void *rooms[] = {regions,     all,       region,       lane,      work.slope, work.edge_u,
+                     work.edge_d, work.sums, work.vectors, work.dots, g,          diagonal,
+                     sums,        u,         solution};
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]);
+}
+
+/* cells [rows, cols], (rows, cols), base (by row), map (by column), target, (least, weight) -> cells raked
+ * to the target, the sum of squares */
+static void rake(cross_case *c) {
+    int64_t rows = AT(int64_t, 1)[0], cols = AT(int64_t, 1)[1], size = COUNT(4);
+    double *cells = cross_room(c, 6), *ratio = zeros(size, 8), *work = zeros(size, 8);
+    double squares[8] = {0}, sum = 0;
+    memcpy(cells, AT(double, 0), (size_t)COUNT(0) * 8);
+    fdp_rake_view view = {AT(int32_t, 2), AT(int32_t, 3), FDP_VIEW_MAP};
+    fdp_rake_step steps[2] = {{.cells = cells,
+                               .rows = rows,
+                               .cols = cols,
+                               .rule = FDP_RAKE_TARGET,
+                               .project = view,
+                               .size = size,
+                               .lanes = 1,
+                               .goal = AT(double, 4),
+                               .least = AT(double, 5)[0],
+                               .weight = AT(double, 5)[1],
+                               .ratio = ratio},
+                              {.cells = cells,
+                               .rows = rows,
+                               .cols = cols,
+                               .multiply = view,
+                               .by = ratio,
+                               .rule = FDP_RAKE_MULTIPLY,
+                               .lanes = 1}};
+    cross_code(c, fdp_rake_run(2, steps, &c->team, work, squares));
+    for (int i = 0; i < 8; i++) sum += squares[i];
+    cross_same(c, 6, cells);
+    cross_same(c, 7, &sum);
+    free(cells);
+    free(ratio);
+    free(work);
+}
+
+/* (seed, method, rows, rows of a shard), sizes, widths, then the nodes: 3 facts [, 6]: id, same_sep,
+ * sep_len, res_len, groups, cells; 4 attributes; 5 tables; 6 overall; 7 decode (as many entries as cells *
+ * res_len where res_len > 1) -> 8 all columns as u32 */
+static void sample(cross_case *c) {
+    int64_t *facts = AT(int64_t, 0), nodes = COUNT(3) / 6, attributes = COUNT(1), rows = facts[2];
+    fdp_sample_node *all = zeros(nodes, sizeof *all);
+    const int32_t *names = AT(int32_t, 4);
+    const double *table = AT(double, 5), *overall = AT(double, 6);
+    const uint32_t *decode = AT(uint32_t, 7);
+    for (int64_t i = 0; i < nodes; i++) {
+        const int64_t *f = AT(int64_t, 3) + 6 * i;
+        all[i] = (fdp_sample_node){
+            (uint64_t)f[0], i == 0, (int)f[1], (int)f[2], (int)f[3], f[2] ? names : NULL,
+            names + f[2],   f[4],   f[5],      table,     overall,   f[3] > 1 ? decode : NULL};
+        names += f[2] + f[3];
+        table += f[4] * f[5];
+        overall += f[5];
+        if (f[3] > 1) decode += f[5] * f[3];
+    }
+    fdp_sample_plan p = {(uint64_t)facts[0], (int)facts[1],  rows,       facts[3], (int)attributes,
+                         AT(uint32_t, 1),    AT(int32_t, 2), (int)nodes, all};
+    void **columns = zeros(attributes, sizeof *columns);
+    uint32_t *wide = cross_room(c, 8);
+    for (int64_t k = 0; k < attributes; k++) columns[k] = zeros(rows, 4);
+    cross_code(c, fdp_sample(&p, 0, (rows + facts[3] - 1) / facts[3], c->threads, columns));
+    for (int64_t k = 0; k < attributes; k++) {
+        for (int64_t i = 0; i < rows; i++) {
+            int width = AT(int32_t, 2)[k];
+            wide[k * rows + i] = width == 1   ? ((uint8_t *)columns[k])[i]
+                                 : width == 2 ? ((uint16_t *)columns[k])[i]
+                                              : ((uint32_t *)columns[k])[i];
+        }
+        free(columns[k]);
+    }
+    cross_same(c, 8, wide);
+    free(wide);
+    free(columns);
+    free(all);
+}
+
+/* table, n, stride, row -> sums; from, step, base, offset or nothing -> carried */
+static void cliques(cross_case *c) {
+    double *sums = cross_room(c, 8), *carried = cross_room(c, 9);
+    int64_t rows = COUNT(6), lines = COUNT(4) / rows, first[] = {0, 1};
+    fdp_sum_step s = {(int)COUNT(1), AT(int64_t, 1), AT(int64_t, 2), COUNT(8), WHOLE(3), AT(double, 0), sums};
+    fdp_carry_step carry = {
+        lines,         rows,          COUNT(5) / rows, COUNT(9) / lines, AT(int64_t, 6), MAYBE(int64_t, 7),
+        AT(double, 4), AT(double, 5), carried};
+    cross_code(c, fdp_cliques(1, &s, 1, first, &carry, c->threads));
+    cross_same(c, 8, sums);
+    cross_same(c, 9, carried);
+    free(sums);
+    free(carried);
+}
+
+/* first, column, mask, parts, place, m, f, variance, (time, total), x -> values, product */
+static void ancestors(cross_case *c) {
+    fdp_ancestors_shape shape = {COUNT(0) - 1,   AT(int64_t, 0), AT(int32_t, 1),
+                                 AT(uint8_t, 2), AT(int64_t, 3), AT(int64_t, 4)};
+    double *values = cross_room(c, 10), *product = cross_room(c, 11);
+    cross_code(c, fdp_ancestors_fill(&shape, AT(double, 5), AT(double, 6), AT(double, 7), AT(double, 8)[0],
+                                     AT(double, 8)[1], &c->team, values));
+    cross_code(c, fdp_ancestors_product(shape.rows, shape.first, shape.column, NULL, values, AT(double, 9),
+                                        &c->team, product));
+    cross_same(c, 10, values);
+    cross_same(c, 11, product);
+    free(values);
+    free(product);
+}
+
+/* sizes, graph -> cells */
+static void treesize(cross_case *c) {
+    ONE_OUTPUT(uint64_t, 2, fdp_treesize((int)COUNT(0), AT(uint64_t, 0), AT(uint64_t, 1), out));
+}
+
+const cross_kernel cross_model[] = {
+    {"infer64", infer64},   {"infer32", infer32}, {"vectors", vectors}, {"dual", dual},
+    {"rake", rake},         {"sample", sample},   {"cliques", cliques}, {"ancestors", ancestors},
+    {"treesize", treesize}, {NULL, NULL},
+};

@@ -1,0 +1,310 @@
+"""Cases of the model's kernels: plans that `model` makes, in flat arrays, and the native build's answers."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import fastdp
+from fastdp._core import cliques, infer, rake, treesize
+from fastdp._core import dual as dual_core
+from fastdp._core import sample as sample_core
+from fastdp.domain import Domain
+from fastdp.model import functionals, layout
+from fastdp.model.tree import junction_tree
+from tests.model.test_dual import made as made_dual
+from tests.model.test_dual import problem_of
+from tests.model.test_infer import random_case
+
+from .vectors import DOUBLE, SINGLE, File
+
+
+class Pool:
+    """Arrays one behind another; `add` says where each begins, -1 for None."""
+
+    def __init__(self, dtype: str):
+        self.parts: list[np.ndarray] = [np.zeros(0, dtype)]
+        self.size, self.dtype = 0, dtype
+
+    def add(self, array: Any) -> int:
+        if array is None:
+            return -1
+        at = self.size
+        self.parts.append(np.asarray(array, self.dtype).reshape(-1))
+        self.size += self.parts[-1].size
+        return at
+
+    def all(self) -> np.ndarray:
+        return np.concatenate(self.parts)
+
+
+def flat(rows: list, width: int) -> np.ndarray:
+    return np.array(rows, np.int64).reshape(-1, width)
+
+
+def flat_plan(plan: Any) -> list[np.ndarray]:
+    """The twelve arrays of a plan of inference, as cases_model.c reads them; sizes below what is cut into
+    pieces."""
+    bases, dims, links = Pool("i4"), Pool("i8"), []
+
+    def link_of(link: Any) -> int:
+        at = dims.add([*link.n, *link.ts])
+        links.append([link.at, link.size, bases.add(link.base), len(link.n), int(link.shared), at])
+        return len(links) - 1
+
+    stages, nodes, hosted, up, down, deliveries, gathers = [], [], [], [], [], [], []
+    most = 1
+    for stage in plan.stages:
+        stage = sorted(stage, key=lambda node: node.separator)
+        first = [len(x) for x in (nodes, hosted, up, down, [], deliveries, gathers)]
+        for common in {node.separator: node for node in stage if node.sep}.values():
+            alike = [len(nodes) + k for k, node in enumerate(stage) if node.separator == common.separator]
+            deliveries += infer.pieces(min(alike), max(alike) + 1, common.rows)
+        buffer, folds = 0, False
+        for node in stage:
+            number, lanes = len(nodes), len(node.lane_at) - 1
+            numbers = [link_of(link) for link in node.links]
+            lane_buffer = sum(link.size for link in node.links if link.shared and lanes > 1)
+            head = [node.rows, node.cells, node.table, node.row_at, node.separator, node.local, lanes]
+            head += [node.local_at, len(numbers), numbers[0] if numbers else 0, len(hosted), node.direct]
+            nodes.append([*head, lane_buffer, buffer])
+            buffer += lane_buffer * lanes
+            step = max(1, infer.SLICE_CELLS // max(1, node.cells))
+            slices = [(number, row, min(row + step, node.rows), 0) for row in range(0, node.rows, step)]
+            cuts = [int(x) for x in node.lane_at]
+            up += slices
+            if node.links:
+                down += [(number, cuts[k], cuts[k + 1], k) for k in range(lanes)]
+            else:
+                down += slices
+            for k, link in enumerate(node.links):
+                if link.shared and lanes > 1:
+                    gathers += infer.pieces(number, k, link.size)
+            for at, size, fold, folded in node.hosted:
+                hosted.append([at, size, fold, folded, 0, 0])
+                folds |= folded > 0
+        most = max(most, buffer)
+        last = [len(x) for x in (nodes, hosted, up, down, [], deliveries, gathers)]
+        runs = [n for a, b in zip(first, last) for n in (a, b - a)]
+        large = sum(node.rows * node.cells for node in stage) > infer.LARGE_STAGE
+        stages.append([*runs, int(folds), int(large)])
+    folds_made = [[host, link_of(link)] for host, link in plan.folds]
+    sizes = np.array(
+        [plan.size, plan.shared, int(any(s[15] for s in stages)), most, max(1, plan.rows)], np.int64
+    )
+    return [
+        *(sizes, flat(stages, 16), flat(nodes, 14), flat(links, 6), bases.all(), dims.all(), flat(hosted, 6)),
+        *(flat(x, 4) for x in (up, down, deliveries, gathers)),
+        flat(folds_made, 2),
+    ]
+
+
+def infer_cases(out: File, rng: np.random.Generator) -> None:
+    worlds = [random_case(seed)[1:] for seed in range(24)]
+    chain = Domain({f"c{i}": 40 for i in range(5)})
+    worlds.append((chain, {(f"c{i}", f"c{i + 1}"): rng.normal(size=(40, 40)) for i in range(4)}))
+    for domain, potentials in worlds:
+        if not potentials or max(np.abs(p).max() for p in potentials.values()) > 60:
+            continue
+        measured = {frozenset(c): None for c in potentials}
+        plan = layout.make_plan(domain, junction_tree(domain, potentials), measured)
+        theta = np.zeros(max(plan.size, 1))
+        for c, value in potentials.items():
+            place = plan.places[frozenset(c)]
+            theta[place.at + layout.permute_cells(domain, c, None, place.axes)] += np.ravel(value)
+        change = rng.normal(size=theta.size) * 0.1
+        for name, dtype, tolerance in (("infer64", "f8", DOUBLE), ("infer32", "f4", SINGLE)):
+            engine = infer.Engine(plan, 1, np.dtype(dtype))
+            z, after = engine.state(), engine.state()
+            log_z = engine.infer(theta, 1000.0, z.cells, z.m)
+            answers = [z.cells.copy(), z.m.copy(), np.array([log_z])]
+            engine.adopt(z, 1000.0)
+            engine.move(z, np.zeros_like(z.cells), 1.0, change, 1.0, 1.0, 1000.0, after, np.zeros((0, 3)))
+            engine.normalise(after, 1000.0)
+            inputs = [*flat_plan(plan), theta, np.array([1000.0]), change]
+            out.case(name, inputs, [*answers, after.cells, after.m], tolerance)
+    for n in (1, 1000, 70_000):
+        dx, dz, w, m, t, delta = rng.normal(size=(6, n))
+        w = np.abs(w)
+        stepped, arrived, blended, mean = np.zeros(n), np.zeros(n), dx.copy(), dx.copy()
+        infer.step(0.3, dx, 0.7, dz, w, stepped, 1)
+        facts = np.array(infer.arrive(m, t, dz, w, delta, arrived, 1))
+        loss = np.array([infer.blend(0.3, dz, w, blended, 1)])
+        infer.average(0.3, dz, mean, 1)
+        inputs = [np.array([0.3, 0.7]), dx, dz, w, m, t, delta]
+        out.case("vectors", inputs, [stepped, arrived, facts, blended, loss, mean], 1e-9)
+
+
+def dual_cases(out: File, rng: np.random.Generator) -> None:
+    real, seen = dual_core.Dual, {}
+
+    def noted(regions, rhs, threads):
+        seen["regions"], seen["rhs"] = regions, rhs
+        return real(regions, rhs, threads)
+
+    for seed in range(12):
+        _, problem, _ = problem_of(seed)
+        if problem is None:
+            continue
+        with patch("fastdp.model.dual.Core", noted):
+            solver, _ = made_dual(problem, 2000.0, rng)
+        core, n = solver.core, len(problem.regions)
+        tau, kappa = rng.choice([0.1, 1.0, 4.0], n), rng.choice([1.0, 0.01], n)
+        x = rng.normal(size=solver.x.size) * 0.01
+        cells = np.empty(core.cells)
+        gradient, sums = core.evaluate(x, tau, kappa, cells)
+        diagonal, b = core.diagonal[: x.size].copy(), gradient.copy()
+        solution = core.solve(b, 0.0, 4)
+        inputs = [*flat_dual(seen["regions"], seen["rhs"]), core.y, core.inverse, x, tau, kappa, b]
+        inputs += [np.array([0.0]), [dual_edges(seen["regions"]), 4]]
+        out.case("dual", inputs, [gradient, diagonal, sums, cells, solution], 1e-8)
+
+
+def dual_edges(regions: list) -> int:
+    return sum(size * lanes(rows, cols) for rows, cols, *_, links in regions for _, size, *_ in links)
+
+
+def lanes(rows: int, cols: int) -> int:
+    return max(1, min(rows, rows * cols // dual_core.LANE_CELLS))
+
+
+def flat_dual(regions: list, rhs: np.ndarray) -> list[np.ndarray]:
+    """Arrays 0 to 9 of a case of the dual."""
+    pool, shapes, sigmas, links, signs, items = Pool("i4"), [], [], [], [], []
+    feeds: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    cell = edge = 0
+    for k, (rows, cols, _, sigma, given) in enumerate(regions):
+        width = lanes(rows, cols)
+        shapes.append([rows, cols, cell, width, len(given)])
+        sigmas.append(np.broadcast_to(np.asarray(sigma, np.float64).reshape(-1), (rows * cols,)))
+        items += [(k, lane) for lane in range(width)]
+        for at, size, sign, base, along in given:
+            kind = {"row": 0, "cell": 1}[along] if isinstance(along, str) else 2
+            links.append([at, size, edge, pool.add(base), kind, pool.add(None if kind < 2 else along)])
+            signs.append(sign)
+            for lane in range(width):
+                feeds.setdefault((at, size), []).append((edge + lane * size, sign))
+            edge += size * width
+        cell += rows * cols
+    places, edge_signs, pieces = [], [], []
+    for (at, size), fed in feeds.items():
+        pieces.append((at, size, len(places), len(fed)))
+        places += [e for e, _ in fed]
+        edge_signs += [s for _, s in fed]
+    return [
+        *(flat(shapes, 5), np.concatenate(sigmas), flat(links, 6), np.array(signs, np.float64), pool.all()),
+        *(flat(items, 2), flat(pieces, 4), np.array(places, np.int64), np.array(edge_signs, np.float64)),
+        np.asarray(rhs, np.float64),
+    ]
+
+
+def rake_cases(out: File, rng: np.random.Generator) -> None:
+    for rows, cols in ((1, 1), (6, 20), (150, 40)):
+        cells = rng.gamma(0.5, size=rows * cols)
+        base = (rng.integers(0, 3, rows) * 10).astype(np.int32)
+        along = rng.integers(0, 10, cols).astype(np.int32)
+        goal, table = rng.gamma(2.0, 10.0, 30), cells.copy()
+        view = rake.View(rows, cols, 30, base, along, False)
+        tour = rake.Tour(
+            [(table, None, view, goal, None, 1e-3, 2.0), (table, view, None, None, None, 0, 0)], 1
+        )
+        squares = tour.run()
+        inputs = [cells, [rows, cols], base, along, goal, np.array([1e-3, 2.0])]
+        out.case("rake", inputs, [table, np.array([squares])], DOUBLE)
+
+
+def sample_cases(out: File, rng: np.random.Generator) -> None:
+    """Rows of a fitted model, by both methods."""
+    domain = Domain({"a": 5, "b": 300, "c": 4, "d": 6})
+    joint = rng.gamma(0.5, size=(5, 300)), rng.gamma(0.5, size=(4, 6))
+    answers = [
+        fastdp.Measurement(("a", "b"), joint[0].reshape(-1) * 50, 1.0),
+        fastdp.Measurement(("c", "d"), joint[1].reshape(-1) * 2000, 1.0),
+        fastdp.Measurement(("a", "c"), rng.gamma(2.0, 900.0, 20), 1.0),
+    ]
+    model = fastdp.fit(domain, answers, threads=1)
+    seen: dict[str, Any] = {}
+    real = sample_core.Tree
+
+    class Noted:
+        def __init__(self, nodes, sizes, widths):
+            seen.update(nodes=nodes, sizes=sizes, widths=widths)
+            self.tree = real(nodes, sizes, widths)
+
+        def fill(self, columns, *rest):
+            self.tree.fill(columns, *rest)
+
+    with patch.object(sample_core, "Tree", Noted):
+        model.sample(10, seed=1, threads=1)
+    nodes, sizes, widths = seen["nodes"], seen["sizes"], seen["widths"]
+    names, tables, overall, decode = Pool("i4"), Pool("f8"), Pool("f8"), Pool("u4")
+    facts = []
+    for number, same, sep, res, table, total, codes in nodes:
+        facts.append([number, same, len(sep), len(res), *table.shape])
+        names.add(sep), names.add(res), tables.add(table), overall.add(total)
+        if len(res) > 1:
+            decode.add(codes)
+    for method in (0, 1):
+        for rows, shard in ((1, 1000), (4000, 1000)):
+            columns = [np.zeros(rows, f"u{w}") for w in widths]
+            real(nodes, sizes, widths).fill(columns, rows, shard, 0, -(-rows // shard), method, 77, 1)
+            pools = [x.all() for x in (names, tables, overall, decode)]
+            inputs = [[77, method, rows, shard], sizes, widths, flat(facts, 6), *pools]
+            out.case("sample", inputs, [np.concatenate([c.astype(np.uint32) for c in columns])])
+
+
+def other_cases(out: File, rng: np.random.Generator) -> None:
+    for row in (0, 4):
+        table, n = rng.random(3 * 5 * 4), np.array([3, 5, 4], np.int64)
+        stride = np.array([4, 0, 1], np.int64)
+        sums, carried = np.zeros(12), np.zeros(2 * 10)
+        start, step = rng.random(2 * 5), rng.random(5 * 4)
+        base = rng.integers(0, 7, 5).astype(np.int64)
+        for offset in (None, np.array([0, 2, 1, 3], np.int64)):
+            cliques.run([(table, n, stride, row, sums)], [[(start, step, base, offset, carried)]], 1)
+            out.case("cliques", [table, n, stride, row, start, step, base, offset], [sums, carried], DOUBLE)
+    sizes = rng.integers(2, 40, 70).astype(np.uint64)
+    for edges in (5, 60, 200):
+        graph = treesize.Graph(sizes.tolist())
+        bits = np.zeros((70, 2), np.uint64)
+        for a, b in rng.integers(0, 70, (edges, 2)).tolist():
+            if a != b:
+                graph.add((a, b))
+                bits[a, b >> 6] |= np.uint64(1) << np.uint64(b & 63)
+                bits[b, a >> 6] |= np.uint64(1) << np.uint64(a & 63)
+        out.case("treesize", [sizes, bits], [np.array([graph.cells()], np.uint64)])
+
+
+def ancestor_cases(out: File, rng: np.random.Generator) -> None:
+    """Of a fit to AdaGrid's rows, as the flow asks for them."""
+    from tests.membership import world
+
+    seen: list[tuple] = []
+    real = functionals.Ancestors
+
+    class Noted:
+        def __init__(self, *shape):
+            self.shape, self.kernel = shape[:5], real(*shape)
+
+        def fill(self, m, f, variance, time, total):
+            values = self.kernel.fill(m, f, variance, time, total)
+            if len(seen) < 6:
+                x = rng.normal(size=f.size)
+                product = self.kernel.factor(x).copy()
+                given = [np.array(a) for a in (*self.shape, m, f, variance)]
+                seen.append(([*given, np.array([time, total]), x], [values.copy(), product]))
+            return values
+
+        def __getattr__(self, name):
+            return getattr(self.kernel, name)
+
+    case = next(c for c in world.cases() if c.name == "adagrid")
+    with patch.object(functionals, "Ancestors", Noted):
+        fastdp.synthesize(case.sides[0], case.recipe, 3.0, 1e-6, seed=3, sample_seed=3, threads=1)
+    for inputs, outputs in seen:
+        out.case("ancestors", inputs, outputs, 1e-9)
+
+
+PARTS = (infer_cases, dual_cases, rake_cases, sample_cases, other_cases, ancestor_cases)

@@ -1,0 +1,292 @@
+"""Inputs of the kernels and what the native build makes of them, in the file that harness.c reads.
+
+Of each case: a name of 32 bytes, int32 the number of arrays, then per array its type (one byte), int64 the
+number of items, float64 the tolerance (0: every bit), and the items. The processors are little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastdp._core import bound, codes, count, draw, ids, lines, noise, score
+
+TYPES = {"u1": "b", "u2": "h", "u4": "w", "i4": "i", "i8": "l", "u8": "L", "f4": "f", "f8": "d"}
+DOUBLE, SINGLE = 1e-11, 2e-5
+"""Tolerances of float64 and float32 results, as shares of the largest: one processor rounds a product before
+it is added and the other does not, and the last place of libm differs."""
+
+
+class File:
+    """Cases by kernel, in the order in which kernels first came."""
+
+    def __init__(self) -> None:
+        self.cases: dict[str, list[bytes]] = {}
+
+    def case(self, name: str, inputs: list[Any], outputs: list[Any], tolerance: float = 0.0) -> None:
+        """Numbers become int64 or float64, None an empty array, narrower signed types their own bytes.
+        `tolerance` is of the outputs that are floats."""
+        arrays = [(as_array(x), 0.0) for x in inputs]
+        for x in map(as_array, outputs):
+            arrays.append((x, tolerance if x.dtype.kind == "f" else 0.0))
+        parts = [struct.pack("<32si", name.encode(), len(arrays))]
+        for array, share in arrays:
+            if array.dtype.str[1:] not in TYPES:
+                array = array.view(f"u{array.itemsize}")
+            parts.append(struct.pack("<cqd", TYPES[array.dtype.str[1:]].encode(), array.size, share))
+            parts.append(array.tobytes())
+        self.cases.setdefault(name, []).append(b"".join(parts))
+
+
+def as_array(x: Any) -> np.ndarray:
+    if x is None:
+        return np.zeros(0, np.uint8)
+    array = np.ascontiguousarray(x)
+    if array.dtype.kind in "bi" and not isinstance(x, np.ndarray):
+        return array.astype(np.int64).reshape(-1)
+    return array.reshape(-1)
+
+
+def write(path: Path) -> int:
+    """All cases; how many."""
+    from . import modelvectors
+
+    out = File()
+    for part in (*PARTS, *modelvectors.PARTS):
+        part(out, np.random.default_rng(7))
+    path.write_bytes(b"".join(case for cases in out.cases.values() for case in cases))
+    return sum(map(len, out.cases.values()))
+
+
+def words(numbers: list[int]) -> np.ndarray:
+    """128-bit numbers as pairs of 64-bit words, the higher first."""
+    low = 2**64 - 1
+    return np.array([[z >> 64, z & low] for z in numbers], np.uint64)
+
+
+def noise_cases(out: File, rng: np.random.Generator) -> None:
+    for law in ("gaussian", "laplace"):
+        for scale in ([1e-3], [0.7], [2.0**20], [1e12], np.exp(rng.uniform(-6, 27, 40_000))):
+            key = rng.integers(0, 2**32, 8, dtype=np.uint32)
+            scale = np.asarray(scale, np.float64)
+            drawn = np.zeros(40_000, np.int64)
+            getattr(noise, law)(scale, key, 1, drawn)
+            out.case(law, [scale, key], [drawn])
+    drawn = np.zeros(3001, np.uint8)
+    noise.random_bytes(key, drawn)
+    out.case("random_bytes", [key], [drawn])
+    for counter in (0, 1, 2**32 - 4):
+        nonce = rng.integers(0, 2**32, 3, dtype=np.uint32)
+        blocks = [f(key, counter, nonce) for f in (noise.chacha20_block, noise.chacha20_lanes)]
+        out.case("chacha20", [key, counter, nonce], blocks)
+    most = 7 << 125
+    z = [0, 1, most - 1, *(int.from_bytes(rng.bytes(16), "little") % most for _ in range(400))]
+    out.case("exp_minus", [words(z)], [words([noise.exp_minus(x) for x in z])])
+    u = [0, 2**128 - 1, *(int.from_bytes(rng.bytes(16), "little") for _ in range(400))]
+    strips = rng.integers(0, 60, len(u)).astype(np.uint32)
+    made = [noise.gauss_exponent(int(s), x) for s, x in zip(strips, u)]
+    out.case("gauss_exponent", [strips, words(u)], [words(made)])
+
+
+def user_cases(out: File, rng: np.random.Generator) -> None:
+    for rows, users in ((1, 1), (700, 40), (30_000, 5000)):
+        user = rng.integers(0, users, rows).astype(np.uint32)
+        hashes = bound.hash_words(rng.integers(0, 2**63, users).astype(np.uint64))
+        per_user = bound.rows_per_user(user, users)
+        out.case("rows_per_user", [user, users], [per_user])
+        start, order = bound.group(user, per_user, None)
+        out.case("group", [user, per_user, None], [start, order])
+        columns = [rng.integers(0, n, rows).astype(t) for n, t in ((9, "u1"), (900, "u2"), (70_000, "u4"))]
+        content = bound.hash_rows(columns, rows)
+        out.case("hash_rows", columns, [content])
+        for k in (1, 3):
+            out.case(
+                "cap", [start, order, content, hashes, k], [bound.cap(start, order, content, hashes, k, 1)]
+            )
+        key = rng.integers(0, 24, rows).astype(np.uint64)
+        start, keys = bound.group(user, per_user, key)
+        out.case("group", [user, per_user, key], [start, keys])
+        common = bound.most_common(start, keys.copy(), hashes, 20, 1)
+        out.case("most_common", [start, keys, hashes], [common])
+        cells = np.sort(rng.permutation(24 * 3)[:40]).astype(np.int64)
+        position = np.full(24 * 3, -1, np.int32)
+        position[cells] = np.arange(40)
+        for chosen, place, size in ((None, None, 72), (cells, None, 40), (cells, position, 40)):
+            made = bound.groups(start, keys.copy(), hashes, chosen, place, size, 3, 2, 1)
+            out.case("user_groups", [start, keys, hashes, chosen, place, 3, 2], [made])
+    numbers = rng.integers(0, 2**63, 999).astype(np.uint64)
+    out.case("hash_words", [numbers], [bound.hash_words(numbers)])
+    texts = [rng.bytes(int(n)) for n in rng.integers(0, 40, 500)]
+    offset = np.cumsum([0, *map(len, texts)]).astype(np.int64)
+    data, secret = np.frombuffer(b"".join(texts), np.uint8), numbers[:2].copy()
+    keys, hashes = bound.hash_strings(offset, data, secret)
+    out.case("hash_strings", [offset, data, secret], [keys, hashes])
+    for width, key, valid in ((1, hashes, None), (2, keys, (rng.random(500) < 0.9).astype(np.uint8))):
+        many = bound.Ids(width, 5)
+        number = many.add(key, hashes, valid)
+        out.case("number_ids", [width, np.array([5], np.uint64), key, hashes, valid], [number, many.hashes()])
+
+
+def count_cases(out: File, rng: np.random.Generator) -> None:
+    sizes = (7, 300, 70)
+    for rows, weighted in ((1, False), (5000, True), (20_000, False)):
+        columns = [rng.integers(0, n, rows).astype(t) for n, t in zip(sizes, ("u1", "u2", "u4"))]
+        user = rng.integers(0, 50, rows).astype(np.uint32) if weighted else None
+        weight = rng.integers(1, 2**20, 50).astype(np.uint32) if weighted else None
+        given = [*columns, user, weight]
+        made = count.Rows(columns, user, weight, rows)
+        cliques = [(0,), (1, 2), (0, 1, 2), (2, 0)]
+        start = np.cumsum([0, *map(len, cliques)]).astype(np.int32)
+        column = np.concatenate(cliques).astype(np.int32)
+        size = np.array([sizes[i] for i in column], np.uint32)
+        cells = np.array([int(np.prod([sizes[i] for i in c])) for c in cliques], np.int64)
+        offset = np.concatenate([[0], np.cumsum(cells)[:-1]]).astype(np.int64)
+        tables = np.zeros(cells.sum(), np.int64)
+        count.count(made, start, column, size, offset, cells, 1, 777, 1 << 20, tables)
+        out.case("count", [*given, start, column, size, offset, cells, 777, 1 << 20], [tables])
+        wide = np.array(sizes, np.uint64)
+        numbers = count.cells(made, wide, 1)
+        keys, sums = count.sparse(made, numbers.copy(), 18, 1)
+        out.case("cells_and_sparse", [*given, wide, 18], [numbers, keys, sums])
+    for shape in ((1, 5, 1), (4, 30, 50), (60, 3, 1), (1, 70, 33)):
+        table, kept = rng.integers(0, 2**40, shape).astype(np.int64), np.zeros(shape[0] * shape[2], np.int64)
+        count.project([[(table.reshape(-1), *shape, kept)]], 1)
+        out.case("project", [table, list(shape)], [kept])
+
+
+def code_cases(out: File, rng: np.random.Generator) -> None:
+    rows, nothing = 3000, codes.DROP
+    whole = rng.integers(-40, 140, rows)
+    real = np.where(rng.random(rows) < 0.1, np.nan, np.round(rng.normal(30, 40, rows), 1))
+    valid = np.packbits(rng.random(rows + 8) < 0.9, bitorder="little")
+    table = rng.permutation(200).astype(np.uint32)
+    keys = np.sort(rng.permutation(150)[:60])
+    rules: list[tuple[int, dict[str, Any]]] = [
+        (codes.AFFINE, {"lo": -10, "count": 100, "below": 0, "above": nothing, "other": 7, "nan": 3}),
+        (codes.TABLE, {"lo": 0, "count": 100, "table": table, "null": 5}),
+        (codes.SORTED, {"count": 60, "ikeys": keys, "fkeys": keys.astype(float), "table": table, "other": 9}),
+        (codes.EDGES, {"count": 60, "ikeys": keys, "fkeys": keys.astype(float), "table": table, "nan": 199}),
+    ]
+    for rule, fields in rules:
+        ready = codes.Map(rule, **fields)
+        outside = [fields.get(name, nothing) for name in ("below", "above", "other", "nan", "null")]
+        arrays = [
+            np.asarray(fields.get(name, []), dtype)
+            for name, dtype in (("ikeys", "i8"), ("fkeys", "f8"), ("table", "u4"))
+        ]
+        for x in (
+            whole.astype("i8"),
+            whole.astype("i2"),
+            (whole % 128).astype("u1"),
+            real,
+            real.astype("f4"),
+        ):
+            for bits, width in ((None, 4), (valid, 2)):
+                codes_made, keep = np.zeros(rows, f"u{width}"), np.ones(rows, np.uint8)
+                codes.encode(x, ready, bits, 3 if bits is not None else 0, codes_made, keep)
+                facts = [codes.TYPES[x.dtype.str[1:]], rule, fields.get("lo", 0), fields["count"], *outside]
+                facts += [3 if bits is not None else 0, width]
+                out.case("encode", [x, facts, *arrays, bits], [codes_made, keep])
+    code, values = rng.integers(0, 200, rows).astype(np.uint16), rng.integers(-(2**60), 2**60, 200)
+    made = np.zeros(rows, np.int64)
+    codes.lookup(code, values, made)
+    out.case("lookup", [code, values], [made])
+    u = np.zeros(rows)
+    codes.uniform(12345, 2**40, u)
+    out.case("uniform", [np.array([12345], np.uint64), np.array([2**40], np.uint64)], [u])
+    lo = np.sort(rng.normal(0, 1000, 200))
+    bins = np.stack([lo, lo + 50, rng.choice([0.0, 7.0, -9.0], 200), lo, lo + 49])
+    for even in (True, False):
+        use = bins.copy()
+        if even:
+            use[2] = 0
+        for integer, dtype in ((False, "f8"), (True, "i4")):
+            made = np.zeros(rows, dtype)
+            codes.draw(code, *use, integer, 1.0, 99, 5, made)
+            facts = [int(integer), codes.TYPES[dtype]]
+            out.case("draw_values", [code, use, facts, 1.0, np.array([99, 5], np.uint64)], [made], DOUBLE)
+
+
+def text_outputs(columns: list, rows: int, facts: list[int]) -> list[Any]:
+    """Of each column offsets, the bytes in use, validity by row; then the facts."""
+    arrays: list[Any] = []
+    for offset, data, valid, _ in columns:
+        bits = np.unpackbits(valid, bitorder="little")[:rows]
+        arrays += [offset, data[: offset[rows] if rows else 0], bits]
+    return [*arrays, facts]
+
+
+def line_cases(out: File, rng: np.random.Generator) -> None:
+    pieces = [b"a", b"12", b"-7", b'"x,y"', b'"a""b"', b"", b"NA", "é".encode(), b"\xff", b'"open', b"\\,"]
+    for quote, escape, newlines in ((34, -1, 0), (34, 92, 0), (-1, -1, 0), (34, -1, 1)):
+        for keep_wrong in (0, 1):
+            made = [b",".join(rng.choice(pieces, rng.choice([3, 3, 3, 2, 4]))) for _ in range(400)]
+            text = np.frombuffer(b"\n".join(made) + b"\r\n\n\xef\xbb\xbfa,b,c", np.uint8)
+            start, nulls = np.array([0, 2], np.int32), np.frombuffer(b"NA\0", np.uint8)
+            dialect = lines.Dialect(44, quote, escape, bool(newlines), [b"NA"])
+            split = lines.split(text, dialect, np.arange(3, dtype=np.int32), 3, 30, bool(keep_wrong), True)
+            columns, rows, wrong, consumed = split
+            asked = [44, quote, escape, newlines, 30, keep_wrong, 1]
+            out.case(
+                "split", [text, asked, start, nulls], text_outputs(columns, rows, [rows, wrong, consumed])
+            )
+    values = ["1", "-2.5e3", '"t\\u00e9xt"', "null", "true", "[1]", '{"a":1}', '"\\ud83d\\ude00"', "01", '"']
+    for keep_wrong in (0, 1):
+        made = [
+            "{" + ",".join(f'"{k}":{rng.choice(values, p=[0.25] * 3 + [0.25 / 7] * 7)}' for k in names) + "}"
+            for names in (rng.permutation(["a", "bb", "c", "d"])[: rng.integers(0, 5)] for _ in range(300))
+        ]
+        text = np.frombuffer("\n".join(made).encode(), np.uint8)
+        keys = [b"a", b"bb", b"c"]
+        columns, rows, wrong = lines.json(text, lines.Texts(keys), 200, bool(keep_wrong))
+        start = np.cumsum([0, *map(len, keys)]).astype(np.int32)
+        joined = np.frombuffer(b"".join(keys) + b"\0", np.uint8)
+        out.case(
+            "json", [text, [200, keep_wrong], start, joined], text_outputs(columns, rows, [rows, wrong, 0])
+        )
+    for numbers in (
+        ["1", "-2", "0"],
+        [" 7", "+8 "],
+        ["999999999999999999", "-999999999999999999"],
+        ["1", "x"],
+    ):
+        offset = np.cumsum([0, *map(len, numbers)]).astype(np.int32)
+        data = np.frombuffer("".join(numbers).encode(), np.uint8)
+        x, shortest = lines.whole(offset, data, None), lines.shortest(offset, data, None)
+        out.case("whole_numbers", [offset, data], [[int(x is not None), int(shortest)], x])
+
+
+def public_cases(out: File, rng: np.random.Generator) -> None:
+    sizes = rng.integers(1, 9, 50)
+    start = np.cumsum([0, *sizes]).astype(np.int64)
+    counts = rng.integers(1, 2**30, start[-1])
+    upto = np.concatenate([np.cumsum(counts[a:b]) for a, b in pairwise(start)]).astype(np.int64)
+    value = rng.integers(0, 2**32, start[-1], dtype=np.uint32)
+    group, u = rng.integers(0, 50, 4000).astype(np.int64), rng.random(4000)
+    out.case("draw_groups", [start, upto, value, group, u], [draw.draw(start, upto, value, group, u)])
+    row, unit = (rng.integers(0, 40, n).astype(np.uint32) for n in (900, 700))
+    grouped = []
+    for keys, seed in ((row, 3), (unit, 4)):
+        grouped += ids.group(keys, 40, seed)
+        out.case("ids_group", [keys, np.array([seed], np.uint64)], list(grouped[-2:]))
+    rows, units = rng.permutation(1000).astype(np.uint32)[:900], rng.permutation(700).astype(np.uint32)
+    user, owner = rng.integers(0, 99, 700).astype(np.uint32), np.zeros(1000, np.uint32)
+    left = ids.deal(*grouped, rows, units, user, owner)
+    out.case("ids_deal", [*grouped, rows, units, user], [owner, *left])
+    columns = [rng.integers(0, n, 5000).astype(np.uint8) for n in (3, 30, 200)]
+    groups = rng.integers(0, 20, 5000).astype(np.uint32)
+    start, packed = score.group_rows(groups, columns, 21)
+    out.case("group_rows", [groups, *columns], [start, packed])
+    other = score.group_rows(groups[:3000], [c[:3000] for c in columns], 21)
+    widths = np.array([3, 30, 200], np.int32)
+    made = score.grouped_pairs(start, packed, *other, widths, 1)
+    out.case("grouped_pairs", [start, packed, *other, widths], [made], DOUBLE)
+    one, two = (rng.integers(0, 77, n).astype(np.uint32) for n in (900, 1200))
+    out.case("score_distance", [one, two, 80], [np.array([score.distance(one, two, 80)])], DOUBLE)
+
+
+PARTS = (noise_cases, user_cases, count_cases, code_cases, line_cases, public_cases)

@@ -1,0 +1,174 @@
+"""What Spark's executors run, without Spark: a frame of Arrow batches in lists, shuffled here, gives the
+integers of every engine. (tests/spark runs the same on Spark itself.)"""
+
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fastdp.engines import messages, pieces
+from fastdp.engines import spark as driver
+from fastdp.engines import sparktasks as tasks
+from fastdp.engines.local import local
+from fastdp.engines.partitioned import PartitionedCounter
+from fastdp.errors import DataError, FastdpError
+from fastdp.tables.ingest import read
+
+from .conformance import CLIQUES, cases, check
+
+CASES = {case.name: case for case in cases()}
+HOLES = "null ids, each a user"
+
+
+class Frame:
+    """A DataFrame: tables, one a task. Rows are shuffled by key modulo the number of tasks, and arrive in any
+    order."""
+
+    def __init__(self, parts, seed=0):
+        self.parts, self.seed, self.sparkSession = list(parts), seed, self
+
+    @property
+    def columns(self):
+        return self.parts[0].column_names
+
+    def toDF(self, *names):
+        return Frame([part.rename_columns(names) for part in self.parts])
+
+    def select(self, *names):
+        return Frame([part.select(names) for part in self.parts])
+
+    def limit(self, rows):
+        return Frame([part.slice(0, rows) for part in self.parts])
+
+    def toArrow(self):
+        return pa.concat_tables(self.parts)
+
+    def createDataFrame(self, table):
+        return Frame([table])
+
+    def unionByName(self, other):
+        return Frame([*self.parts, *other.parts])
+
+    def repartition(self, count, key):
+        whole = self.toArrow()
+        order = np.random.default_rng(self.seed).permutation(whole.num_rows)
+        whole = whole.take(pa.array(order))
+        where = whole[key].to_numpy() % count
+        return Frame([whole.filter(pa.array(where == task)) for task in range(count)])
+
+    def mapInArrow(self, task, _):
+        return Frame([pa.Table.from_batches(task(iter(part.to_batches(700)))) for part in self.parts])
+
+    def unpersist(self):
+        self.parts = []
+
+
+@contextmanager
+def opened(source, schema, partitions=3, split=2):
+    """The engine over a table in `split` parts, with its driver's calls of Spark answered here."""
+    step = max(1, -(-source.num_rows // split))
+    parts = [source.slice(start, step) for start in range(0, max(1, source.num_rows), step)]
+    with (
+        patch.object(driver, "kept", lambda frame: frame),
+        patch.object(driver, "shuffle_keys", lambda _, count: np.arange(count, dtype=np.int32)),
+    ):
+        counter = PartitionedCounter(schema, driver.SparkPartitions(Frame(parts), schema, partitions))
+        try:
+            yield counter
+        finally:
+            counter.close()
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "no rows"])
+def test_the_tasks_conform(name):
+    check(opened, lambda case: case.name == name)
+
+
+@pytest.mark.parametrize("blob", [200, 1 << 16])
+@pytest.mark.parametrize("name", list(CASES))
+def test_pieces_and_blobs_give_the_table_back(name, blob):
+    """However a table is dealt to partitions and cut into blobs: every row is there once, with its user, and
+    all rows of a user in one partition."""
+    case, table = CASES[name], read(CASES[name].source, CASES[name].schema, threads=1)
+    secret = bytes(range(16))
+    users = None if case.schema.user is None else pieces.UserIndex(case.schema.user, secret)
+    parts = tasks._parts(iter(case.source.to_batches(500)), case.source.column_names)
+    wanted = tasks.ingest.checked_columns(parts, case.schema) if parts else []
+    with patch.object(pieces, "BLOB", blob), patch.object(pieces, "DEAL_ROWS", 1000):
+        made = list(pieces.dealt(tasks.ingest.encoded(parts, case.schema, wanted, users, 1), 4))
+        tables = []
+        for partition in range(4):
+            joined = pieces.Joined(case.schema, secret)
+            for place, piece in made:
+                if place == partition:
+                    joined.add(piece)
+            head, *rest = pieces.blobs(joined.table())
+            assert all(len(content) <= blob for content in rest)
+            room = pieces.Tables(case.schema, head)
+            for content in rest:
+                room.add(content)
+            tables.append(room.table())
+            assert pieces.fingerprint(tables[-1]) == room.head["fingerprint"]
+    assert sum(t.rows for t in tables) == table.rows and sum(t.users for t in tables) == table.users
+    assert sum(t._dropped for t in tables) == table._dropped
+    for clip in (None, 2):
+        want = local(table, 1).marginals(CLIQUES, clip)
+        seen = [local(t, 1).marginals(CLIQUES, clip) for t in tables]
+        assert all(np.array_equal(sum(s[c] for s in seen), want[c]) for c in CLIQUES)
+    if users is not None and table.rows:
+        hashes = np.concatenate([t.user_hash for t in tables])
+        assert sorted(hashes.tolist()) == sorted(table.user_hash.tolist())
+        assert np.array_equal(
+            np.sort(np.concatenate([t.rows_per_user() for t in tables])), np.sort(table.rows_per_user())
+        )
+
+
+def test_fingerprints_name_the_rows_and_their_users_and_not_their_order():
+    case = CASES[HOLES]
+    table = read(case.source, case.schema, threads=1)
+    turned = read(case.source.take(pa.array(np.arange(case.source.num_rows)[::-1])), case.schema, threads=1)
+    assert pieces.fingerprint(table) == pieces.fingerprint(turned)
+    other = case.source.set_column(0, "a", pa.array(np.roll(case.source["a"].to_numpy(), 1)))
+    strange = case.source.set_column(3, "who", pa.array([*case.source["who"].to_pylist()[1:], 77]))
+    for changed in (other, strange, case.source.slice(1)):
+        assert pieces.fingerprint(read(changed, case.schema, threads=1)) != pieces.fingerprint(table)
+
+
+def test_blobs_that_are_missing_or_too_many_are_refused():
+    case = CASES["one user with many rows"]
+    with patch.object(pieces, "BLOB", 500):
+        head, *rest = pieces.blobs(read(case.source, case.schema, threads=1))
+    room = pieces.Tables(case.schema, head)
+    for content in rest[:-1]:
+        room.add(content)
+    with pytest.raises(DataError, match="not whole"):
+        room.table()
+    room.add(rest[-1])
+    assert room.table().rows == len(case.ids)
+    with pytest.raises(DataError, match="longer"):
+        room.add(rest[-1])
+    with pytest.raises(DataError, match="not those"):
+        pieces.Tables(case.schema, head).add(b"\0" * 10**6)
+
+
+def test_a_partition_that_comes_back_with_other_rows_is_refused():
+    case = CASES[HOLES]
+    with opened(case.source, case.schema) as counter:
+        partitions = counter.partitions
+        partitions._fingerprints = [*partitions._fingerprints[1:], partitions._fingerprints[0]]
+        with pytest.raises(DataError, match="the same rows"):
+            counter.marginals([("a",)], 1)
+
+
+def test_errors_of_tasks_reach_the_driver_without_what_they_say():
+    """Another build is refused in words; an error that is not fastdp's own may quote rows, so only its class
+    is passed on."""
+    case = CASES[HOLES]
+    (batch,) = tasks.encode(messages.packed({"build": {"fastdp": "0.0"}}), iter(case.source.to_batches()))
+    assert batch["failed"][0].as_py() is not None
+    quoting = patch.object(tasks.ingest, "encoded", side_effect=ValueError("the row of Ann"))
+    with quoting, pytest.raises(FastdpError) as caught, opened(case.source, case.schema):
+        pass
+    assert "Ann" not in str(caught.value) and "ValueError" in str(caught.value)
