@@ -28,7 +28,7 @@ test-slow: build
 test-spark: build
 	@command -v java > /dev/null || apt-get install -y -q openjdk-17-jre-headless || \
 	  { echo "test-spark: Spark needs Java 17, and it could not be installed (Debian: openjdk-17-jre-headless)"; exit 1; }
-	$(BIN)/python -m pip install -q --no-build-isolation -e ".[test,spark]"
+	$(BIN)/python -m pip install -q "fastdp[spark]"
 	for kind in "local[2,4]" connect "local-cluster[2,1,1024]"; do \
 	  FASTDP_TEST_SPARK="$$kind" $(BIN)/python -m pytest tests/spark || exit 1; done
 
@@ -36,7 +36,7 @@ test-spark: build
 test-sql: build
 	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null || apt-get install -y -q postgresql || \
 	  { echo "test-sql: there is no PostgreSQL server, and it could not be installed (Debian: postgresql)"; exit 1; }
-	$(BIN)/python -m pip install -q --no-build-isolation -e ".[test,test-sql]"
+	$(BIN)/python -m pip install -q "fastdp[test-sql]"
 	FASTDP_TEST_SQL=1 $(BIN)/python -m pytest tests/tables/test_sql.py tests/tables/test_postgresql.py
 
 # Property tests and damaged input with fresh seeds: make fuzz MINUTES=60 SEED=3
@@ -81,13 +81,13 @@ demo: build
 # What README quotes: the benches at full size with their peers (hours; kept in bench/results), processor times kept by date and
 # compared with earlier ones of this machine, then README's table and plot from those files. make bench QUICK=1: in small, minutes.
 bench: build
-	$(BIN)/python -m pip install -q --no-build-isolation -e ".[bench]"
+	$(BIN)/python -m pip install -q "fastdp[bench]"
 	$(BIN)/python -m bench --quoted $(if $(QUICK),,--full)
 	$(BIN)/python -m bench.history $(if $(QUICK),--quick)
 	$(BIN)/python -m bench.readme
 
 lint: build
-	$(BIN)/python -m pip install -q --no-build-isolation -e ".[lint]"
+	$(BIN)/python -m pip install -q "fastdp[lint]"
 	$(BIN)/ruff check fastdp tests bench setup.py
 	$(BIN)/ruff format --check fastdp tests bench setup.py
 	$(BIN)/mypy
@@ -96,7 +96,7 @@ lint: build
 	$(BIN)/clang-format --dry-run --Werror $(UNITS)
 
 format: build
-	$(BIN)/python -m pip install -q --no-build-isolation -e ".[lint]"
+	$(BIN)/python -m pip install -q "fastdp[lint]"
 	$(BIN)/ruff check --fix fastdp tests bench setup.py
 	$(BIN)/ruff format fastdp tests bench setup.py
 	$(BIN)/clang-format -i $(UNITS)
@@ -128,7 +128,7 @@ sanitize-threads: build
 # Source archive, a wheel built from it (twice: both must be the same bytes), the same for manylinux, and the list of parts (CycloneDX).
 # The epoch is the last commit's, so that a wheel depends on its sources alone.
 dist: build
-	$(BIN)/python -m pip install -q --no-build-isolation -e ".[dist]"
+	$(BIN)/python -m pip install -q "fastdp[dist]"
 	rm -rf dist build/dist && mkdir -p build/dist/first build/dist/second
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1767225600) && \
 	  $(BIN)/python -m build -q --sdist --no-isolation && tar -xzf dist/fastdp-*.tar.gz -C build/dist && cd build/dist/fastdp-* && \
@@ -152,7 +152,7 @@ test-wheel: dist
 
 # The documents as a site, in build/site; a link that leads nowhere is an error.
 docs: build
-	$(BIN)/python -m pip install -q --no-build-isolation -e ".[docs]"
+	$(BIN)/python -m pip install -q "fastdp[docs]"
 	$(BIN)/python packaging/site.py --to build
 
 # Runs the notebooks of examples/ and keeps what they print and draw.
