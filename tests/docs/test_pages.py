@@ -52,7 +52,7 @@ def resolved(name):
 
 
 def exists(name):
-    """Whether a file named from the root is there; fastdp's are where it is installed, C sources may be away."""
+    """Whether a file named from the root is there: fastdp's where it is installed, C sources if any are."""
     top, _, rest = name.partition("/")
     if top == "csrc" and not (ROOT / top).exists():
         return True
