@@ -69,7 +69,9 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
     order = np.argsort(where.astype(np.uint16), kind="stable")  # a radix sort
     columns = [column[order] for column in columns]
     words = None if users is None else users.key.reshape(rows, -1)[order]
-    hashes = None if users is None else users.hash[order]
+    hashes = None  # the hash of an id that is one word is made of that word again
+    if users is not None and words is not None and words.shape[1] > 1:
+        hashes = users.hash[order]
     valid = None if users is None or users.valid is None else users.valid[order]
     width = sum(column.itemsize for column in columns) + (0 if words is None else 8 * words.shape[1] + 9)
     step = max(1, BLOB // width)
@@ -81,8 +83,10 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
                 "rows": part.stop - part.start,
                 "codes": [column[part] for column in columns],
             }
-            if users is not None and words is not None and hashes is not None:
-                piece |= {"kind": users.kind, "key": words[part].reshape(-1), "hash": hashes[part]}
+            if users is not None and words is not None:
+                piece |= {"kind": users.kind, "key": words[part].reshape(-1)}
+                if hashes is not None:
+                    piece["hash"] = hashes[part]
                 if valid is not None:
                     piece["valid"] = valid[part]
             yield p, messages.packed(piece)
@@ -123,7 +127,9 @@ class Joined:
         codes = dict(zip(self._names, message.get("codes", ()), strict="codes" in message))
         user = None
         if "key" in message:
-            user = Prepared(message["kind"], message["key"], message["hash"], message.get("valid"))
+            key = message["key"]
+            hashes = message["hash"] if "hash" in message else bound.hash_words(key)
+            user = Prepared(message["kind"], key, hashes, message.get("valid"))
         self._waiting.append(Encoded(codes, user, message["rows"], message.get("dropped", 0)))
         self._rows += message["rows"]
         if self._rows >= BATCH_ROWS:

@@ -26,7 +26,7 @@ from ..errors import DataError, UsageError, is_whole, redact_errors
 from ..tables import ingest
 from ..tables.parts import Part
 from ..tables.table import MAX_ROWS
-from . import messages
+from . import messages, sparkpack
 from . import sparktasks as tasks
 from .build import build
 from .partitioned import Answer, MarginalRequest, PartitionedCounter, Request
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 MAX_PARTITIONS = 1 << 15
 MAX_ADDERS = 64
-"""The most tasks that add up slices at the same time."""
+"""The most tasks that add up slices; they are no more than partitions either, since a task has a cost of its
+own."""
 
 
 def is_spark(source: Any) -> bool:
@@ -70,33 +71,38 @@ class SparkPartitions:
         self.schema = schema
         self.has_users = schema.user is not None
         self._spark, self._encoded = frame.sparkSession, None
-        positions = _columns(frame, schema)
+        columns = _columns(frame, schema)
         if partitions is None:
             partitions = min(MAX_PARTITIONS, 2 * guarded(lambda: parallel(self._spark)))
         self.partitions = check_partitions(partitions)
         try:
-            kept, facts = guarded(lambda: self._keep(frame, positions))
+            kept, facts = guarded(lambda: self._keep(frame, columns))
             self._encoded = kept
             self._learn(facts)
         except BaseException:
             self.close()
             raise
 
-    def _keep(self, frame: Any, positions: dict[str, int]) -> tuple[Any, Any]:
+    def _keep(self, frame: Any, columns: dict[str, tuple[int, str]]) -> tuple[Any, Any]:
         """(the encoded partitions, their facts) as DataFrames, which Spark computes when they are first used
         and then keeps."""
         import pyarrow as pa
 
         keys = shuffle_keys(self._spark, self.partitions)
+        kinds = [kind for _, kind in columns.values()]
+        packed = sparkpack.words(kinds)
         common = {
             "schema": json.dumps(self.schema.to_dict()),
             "secret": np.frombuffer(secrets.token_bytes(16), np.uint8),
-            "columns": list(positions),
+            "columns": list(columns),
+            "kinds": kinds,
+            "packed": packed,
             "keys": keys,
         }
         # Columns are taken by position: Spark's names ignore case and may occur twice.
         names = [f"c{i}" for i in range(len(frame.columns))]
-        rows = frame.toDF(*names).select(*(names[i] for i in positions.values()))
+        chosen = [names[i] for i, _ in columns.values()]
+        rows = frame.toDF(*names).selectExpr(*sparkpack.expressions(chosen, kinds, packed))
         openers = self._spark.createDataFrame(
             pa.table(
                 {
@@ -139,7 +145,7 @@ class SparkPartitions:
 
         def work() -> Any:
             counted = _mapped(self._encoded, tasks.count, asked)
-            dealt = counted.repartition(min(slices, MAX_ADDERS), "key")
+            dealt = counted.repartition(min(slices, self.partitions, MAX_ADDERS), "key")
             return _mapped(dealt, tasks.add, {"digest": digest, "partitions": self.partitions})
 
         parts: dict[int, Answer] = {}
@@ -250,8 +256,9 @@ def shuffle_keys(spark: Any, partitions: int) -> np.ndarray:
     return keys
 
 
-def _columns(frame: Any, schema: Schema) -> dict[str, int]:
-    """Positions of the needed columns; DataError where one is missing, occurs twice or has a wrong type."""
+def _columns(frame: Any, schema: Schema) -> dict[str, tuple[int, str]]:
+    """Position and Arrow type of each needed column; DataError where one is missing, occurs twice or has a
+    wrong type."""
     import pyarrow as pa
 
     names = list(frame.columns)
@@ -265,7 +272,8 @@ def _columns(frame: Any, schema: Schema) -> dict[str, int]:
     types = dict(zip(places, guarded(kinds).types, strict=True)) if places else {}
     form = pa.schema([(name, types.get(i, pa.null())) for i, name in enumerate(names)])
     part = Part("<spark>", form, lambda columns, user: iter(()))
-    return {name: names.index(name) for name in ingest.checked_columns([part], schema)}
+    at = {name: names.index(name) for name in ingest.checked_columns([part], schema)}
+    return {name: (i, str(types[i])) for name, i in at.items()}
 
 
 def spark(frame: Any, schema: Schema, partitions: int | None = None) -> PartitionedCounter:

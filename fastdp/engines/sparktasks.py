@@ -9,7 +9,9 @@ Spark runs the task again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,9 +19,9 @@ import numpy as np
 from ..errors import DataError
 from ..schema import Schema
 from ..tables import ingest, split
-from ..tables.parts import Part
+from ..tables.parts import Part, Unit
 from ..tables.userids import UserIndex
-from . import messages, pieces
+from . import messages, pieces, sparkpack
 from .build import check
 from .partitioned import Answer, Sums, answer, sparse
 from .worker import attempt
@@ -151,7 +153,7 @@ def encode(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
         schema, keys = _schema(arguments), arguments["keys"].tolist()
         users = None if schema.user is None else UserIndex(schema.user, arguments["secret"].tobytes())
-        parts = _parts(source, arguments["columns"])
+        parts = _parts(source, arguments)
         wanted = ingest.checked_columns(parts, schema)
         encoded = ingest.encoded(parts, schema, wanted, users, 1)
         for partition, piece in pieces.dealt(encoded, len(keys)):
@@ -160,24 +162,28 @@ def encode(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
     return _task(work, message, batches)
 
 
-def _parts(batches: Iterator[pa.RecordBatch], names: list[str]) -> list[Part]:
+def _parts(batches: Iterator[pa.RecordBatch], arguments: dict[str, Any]) -> list[Part]:
     """Spark's batches as one part; an empty list where there are no rows."""
     first = next(batches, None)
     if first is None:
         return []
+    names, kinds, packed = (arguments[key] for key in ("columns", "kinds", "packed"))
 
-    def all_batches() -> Iterator[pa.RecordBatch]:
-        yield plain(first, names)
-        for batch in batches:
-            yield plain(batch, names)
+    def plain_unit(unit: Unit) -> Iterator[pa.RecordBatch]:
+        for batch in unit():
+            yield plain(sparkpack.unpacked(batch, names, kinds, packed))
 
-    form = plain(first, names).schema
-    return [Part("<spark>", form, lambda columns, user: split.units_of(all_batches(), columns))]
+    def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+        for unit in split.units_of(chain([first], batches), first.schema.names):
+            yield partial(plain_unit, unit)
+
+    form = plain(sparkpack.unpacked(first.slice(0, 0), names, kinds, packed)).schema
+    return [Part("<spark>", form, units)]
 
 
-def plain(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
-    """A batch of Spark with the source's column names. Times with a zone are labelled UTC, as in files and on
-    the driver: Spark labels them with the session's zone, which concerns only how they are shown."""
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch of Spark in which times with a zone are labelled UTC, as in files and on the driver: Spark
+    labels them with the session's zone, which concerns only how they are shown."""
     import pyarrow as pa
 
     columns = []
@@ -186,7 +192,7 @@ def plain(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             column = column.cast(pa.timestamp(kind.unit, "UTC"))
         columns.append(column)
-    return pa.record_batch(columns, names=names)
+    return pa.record_batch(columns, names=batch.schema.names)
 
 
 def join(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from fastdp.engines import messages, pieces
+from fastdp.engines import messages, pieces, sparkpack
 from fastdp.engines import spark as engine
 from fastdp.engines import sparktasks as tasks
 from fastdp.engines.local import local
@@ -21,6 +21,7 @@ from fastdp.tables import ingest
 from fastdp.userkeys import RowsPerUser
 
 from ..engines.conformance import CLIQUES, SIZES, cases, check, schema_with
+from ..engines.test_sparkpack import column
 
 MANY = "one user with many rows"
 TEXTS = "texts that differ in case, blanks and accents"
@@ -261,6 +262,27 @@ def test_times_are_read_as_from_files_whatever_the_session_s_zone(spark, tmp_pat
         spark.conf.set("spark.sql.session.timeZone", before)
     for tables in made:  # in the executors, and through the driver
         assert np.array_equal(tables[cliques[0]], want.marginals(cliques)[cliques[0]])
+
+
+def test_narrow_columns_come_through_words_as_they_are(spark):
+    rows, rng = 300, np.random.default_rng(8)
+    kinds = ["int16", "bool", "int64", "date32[day]", "int8", "string", "int32", "int16", "int8", "bool"]
+    columns = []
+    for kind in kinds:
+        given = column(kind, rows, rng)
+        if kind == "date32[day]":  # the years that Spark knows
+            days = rng.integers(-719162, 2932896, rows).astype(np.int32)
+            given = pa.array(days, mask=rng.random(rows) < 0.2).view(pa.date32())
+        columns.append(given)
+    names = [f"c{i}" for i in range(len(kinds))]
+    source = pa.record_batch(columns, names=names)
+    words = sparkpack.words(kinds)
+    assert len(words) == 3
+    frame = spark.createDataFrame(pa.Table.from_batches([source]))
+    (packed,) = (
+        frame.selectExpr(*sparkpack.expressions(names, kinds, words)).toArrow().combine_chunks().to_batches()
+    )
+    assert sparkpack.unpacked(packed, names, kinds, words).equals(source)
 
 
 def test_a_user_with_most_of_two_million_rows(spark):

@@ -8,8 +8,11 @@ import pytest
 
 import fastdp
 from fastdp.cli.app import main
+from fastdp.engines import spark as engine
+from fastdp.engines.local import local
 from fastdp.errors import UsageError
 from fastdp.run import sparkrows
+from fastdp.userkeys import RowsPerUser
 
 from ..run.test_engines import ADAGRID, rows, run, same, schema
 from .conftest import MODE, RETRIES
@@ -28,6 +31,21 @@ def test_runs_are_the_same(spark, mechanism):
     want = run(rows(), mechanism=mechanism, schema=schema(), **clip)
     made = run(spark.createDataFrame(rows()), mechanism=mechanism, schema=schema(), partitions=3, **clip)
     same(want, made)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 8, 97])
+def test_any_number_of_partitions_gives_the_same(spark, partitions):
+    """From columns of narrow types, which are packed."""
+    kinds = [pa.int8(), pa.int16(), pa.int32(), pa.string()]
+    source = rows().cast(pa.schema(list(zip(rows().column_names, kinds, strict=True))))
+    frame = spark.createDataFrame(source)
+    key = RowsPerUser((1, 2, 4, 8))
+    want = local(fastdp.read(source, schema()), 1).user_histogram(key, 1)
+    with engine.spark(frame, schema(), partitions) as counter:
+        assert counter.partitions.partitions == partitions
+        assert counter.user_histogram(key, 1).tolist() == want.tolist()
+    fixed = {"mechanism": "mst", "clip": 3, "schema": schema()}
+    same(run(source, **fixed), run(frame, partitions=partitions, **fixed))
 
 
 def test_key_selection_is_the_same(spark):
