@@ -6,14 +6,16 @@ grow.
 Taxi trips, simulated part by part (each with taxis of its own) and written as Parquet, one file a part. Then
 for every size a process of its own reads the files it needs and counts the 59 marginals of `taxi-adagrid`,
 with weights by a clip of 150, on two threads (or two processes). "peak" is of the driver and of its largest
-process, "spooled" the codes that were kept in files. Linearity: seconds a row over those of the smallest
-size. `--billion`: a billion rows as well, from a stream that simulates them as they are read, so that no
+process, "spooled" the codes that were kept in files, "cpu" the processor's seconds of all of them. Linearity:
+seconds a row over those of the smallest size; on a machine that others use, look at the processor's.
+`--billion`: a billion rows as well, from a stream that simulates them as they are read, so that no
 disk has to hold them; what simulating took is left out of the seconds.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -52,17 +54,24 @@ def write(number: int, rows: int, folder: str) -> None:
     pq.write_table(part(number, rows), f"{folder}/trips-{number:04d}.parquet", row_group_size=1 << 18)
 
 
+def processor() -> float:
+    """Seconds that this process, and those of its children that have ended, spent on a processor."""
+    return sum(os.times()[:4])
+
+
 class Stream:
-    """The parts as one Arrow stream, made as they are read; `spent`: seconds that this took."""
+    """The parts as one Arrow stream, made as they are read; `spent`, `cpu`: seconds that this took, by the
+    clock and of the processor (while it is made nothing is read, but what was read may be encoded)."""
 
     def __init__(self, rows: int, each: int):
-        self.rows, self.each, self.spent = rows, each, 0.0
+        self.rows, self.each, self.spent, self.cpu = rows, each, 0.0, 0.0
 
     def _batches(self):
         for number, start in enumerate(range(0, self.rows, self.each)):
-            begun = time.perf_counter()
+            begun, before = time.perf_counter(), time.process_time()
             trips = part(number, min(self.each, self.rows - start))
             self.spent += time.perf_counter() - begun
+            self.cpu += time.process_time() - before
             yield from trips.to_batches(1 << 18)
 
     def reader(self):
@@ -85,7 +94,7 @@ def child(engine: str, rows: int, each: int, folder: str | None) -> None:
     cliques = closure(schema.domain, config.outer)
     stream = Stream(rows, each)
     source = stream.reader() if folder is None else sorted(map(str, Path(folder).glob("*.parquet")))
-    start = time.perf_counter()
+    start, before = time.perf_counter(), processor()
     if engine == "local":
         table = fastdp.read(source if folder is None else source[: -(-rows // each)], schema, threads=THREADS)
         counter, seen = local(table, THREADS), table.rows
@@ -99,12 +108,14 @@ def child(engine: str, rows: int, each: int, folder: str | None) -> None:
     counts = counter.marginals(cliques, CLIP)
     end = time.perf_counter()
     if engine != "local":
-        counter.close()
+        counter.close()  # its processes end, so that their seconds are known
+    spent = processor() - before - stream.cpu
     assert seen == rows and len({int(t.sum()) for t in counts.values()}) == 1
     figures = {
         "rows": rows,
         "read": middle - start - stream.spent,
         "count": end - middle,
+        "cpu": spent,
         "simulate": stream.spent,
         "peak_mb": peak_mb(),
         "process_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
@@ -149,8 +160,11 @@ def main() -> None:
         parser.error("--rows: whole numbers of parts")
     print(json.dumps(describe()))
     results: list[dict] = []
-    print(f"{'rows':>15}{'read s':>9}{'count s':>9}{'ns a row':>10}{'linearity':>11}{'peak MB':>9}", end="")
-    print(f"{'process MB':>12}{'spooled MB':>12}")
+    print(
+        f"{'rows':>15}{'read s':>9}{'count s':>9}{'ns a row':>10}{'linearity':>11}{'cpu s':>8}{'by cpu':>8}",
+        end="",
+    )
+    print(f"{'peak MB':>9}{'process MB':>12}{'spooled MB':>12}")
     with tempfile.TemporaryDirectory() as folder:
         for number in range(max(given.rows) // given.part):
             command = [sys.executable, "-m", "bench.scale", "--write", str(number), "--path", folder]
@@ -165,11 +179,14 @@ def main() -> None:
 
 def _told(figures: dict, before: list[dict]) -> dict:
     figures["ns_a_row"] = 1e9 * (figures["read"] + figures["count"]) / figures["rows"]
-    figures["linearity"] = figures["ns_a_row"] / (before[0]["ns_a_row"] if before else figures["ns_a_row"])
+    figures["cpu_ns_a_row"] = 1e9 * figures["cpu"] / figures["rows"]
+    first = before[0] if before else figures
+    for name, key in (("linearity", "ns_a_row"), ("linearity_cpu", "cpu_ns_a_row")):
+        figures[name] = figures[key] / first[key]
     print(
         f"{figures['rows']:>15,}{figures['read']:>9.1f}{figures['count']:>9.2f}{figures['ns_a_row']:>10.0f}"
-        f"{figures['linearity']:>11.2f}{figures['peak_mb']:>9.0f}{figures['process_mb']:>12.0f}"
-        f"{figures['spooled_mb']:>12.0f}",
+        f"{figures['linearity']:>11.2f}{figures['cpu']:>8.1f}{figures['linearity_cpu']:>8.2f}"
+        f"{figures['peak_mb']:>9.0f}{figures['process_mb']:>12.0f}{figures['spooled_mb']:>12.0f}",
         flush=True,
     )
     return figures
