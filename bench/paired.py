@@ -23,7 +23,7 @@ from scipy import stats
 import fastdp
 
 from . import machine
-from .tables import DELTA, NEEDS, SHARED, Scorer, adult, massachusetts
+from .tables import DELTA, NEEDS, SHARED, Scorer, adult, factors, functional, massachusetts
 
 FIRST = "cliquetree"
 
@@ -95,6 +95,8 @@ TABLES = {
     "copies": copies,
     "two": two,
     "binary": binary,
+    "functional": functional,
+    "factors": factors,
 }
 WHO = {
     FIRST: {"mechanism": "cliquetree"},

@@ -3,8 +3,11 @@
 `python -m bench.tables` runs adult and the Massachusetts table of the shared data where they are, and two
 generated tables on which nothing was chosen, at epsilon 0.1, 1 and 10 and delta 1e-9, with fresh seeds; it
 prints means, keeps them in bench/results/tables.json and draws bench/results/tables.svg. Errors are mean
-total variations of all pairs and of 50 triples. `--peers PYTHON` names an interpreter that has mbi, dpmm
-or smartnoise-synth; each run of a peer is a process of its own with a time limit.
+total variations of all pairs and of 50 triples. `--peers LIBRARY=PYTHON ...` names interpreters that have
+mbi, dpmm, smartnoise (smartnoise-synth) or opendp; each run of a peer is a process of its own that may use
+`--limit` seconds of the processor, whatever else the machine does. What bench/results/tables.json holds of
+other tables, epsilons and mechanisms stays, so that peers can be run by themselves (`--ours` with nothing
+after it).
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,7 +33,16 @@ from . import machine
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DELTA = 1e-9
 OURS = ("cliquetree", "mst", "aim")
-PEERS = ("mbi MST", "mbi AIM", "dpmm MST", "dpmm AIM", "smartnoise MST", "smartnoise AIM")
+PEERS = (
+    "mbi MST",
+    "mbi AIM",
+    "dpmm MST",
+    "dpmm AIM",
+    "opendp MST",
+    "opendp AIM",
+    "smartnoise MST",
+    "smartnoise AIM",
+)
 MOST_COLUMNS = {"aim": 24}
 """AIM looks at all triples in every round."""
 COLOURS = {"cliquetree": "#c0392b", "mst": "#e59866", "aim": "#b7950b"}
@@ -133,19 +146,25 @@ def ours(mechanism, columns, epsilon, seed):
 
 
 def peer(name, columns, epsilon, seed, python, limit):
-    """(codes, seconds, processor seconds with imports) of a peer in a process of its own; or None, the reason
-    why there are none, and a NaN."""
+    """(codes, seconds, processor seconds) of a peer in a process of its own, without imports; or None, the
+    reason why there are none, and a NaN."""
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "in.npz"), Path(folder, "out.npz")
         sizes = json.dumps({a: n for a, (n, _) in columns.items()})
         np.savez(source, sizes=np.array(sizes), **{f"x_{a}": c for a, (_, c) in columns.items()})
         script = Path(__file__).with_name("tables_peers.py")
         command = [python, str(script), name, str(source), str(made), str(epsilon), str(DELTA), str(seed)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
-        except subprocess.TimeoutExpired:
-            return None, f"not done in {limit:g} s", math.nan
+        bound = (math.ceil(limit), math.ceil(limit))
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, bound),
+        )
         if not made.exists():
+            if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
+                return None, f"not done in {limit:g} s of the processor", math.nan
             return None, (done.stderr.strip().splitlines() or ["it failed"])[-1][:200], math.nan
         with np.load(made) as arrays:
             codes = {a: arrays[f"x_{a}"] for a in columns}
@@ -159,7 +178,8 @@ def measure(options) -> list[dict]:
         columns = TABLES[name]()
         score = Scorer(columns)
         for epsilon in options.epsilon:
-            peers = options.who if options.peers and epsilon in options.peer_epsilon else ()
+            peers = options.who if epsilon in options.peer_epsilon else ()
+            peers = [who for who in peers if who.split()[0] in options.pythons]
             for who in (*options.ours, *peers):
                 runs, why = [], None
                 if len(columns) > MOST_COLUMNS.get(who, len(columns)):
@@ -171,7 +191,8 @@ def measure(options) -> list[dict]:
                     if who in OURS:
                         codes, seconds, used = ours(who, columns, epsilon, seed)
                     else:
-                        codes, seconds, used = peer(who, columns, epsilon, seed, options.peers, options.limit)
+                        python = options.pythons[who.split()[0]]
+                        codes, seconds, used = peer(who, columns, epsilon, seed, python, options.limit)
                     if codes is None:
                         why = seconds
                         break
@@ -203,7 +224,7 @@ def show(line) -> None:
 
 
 def svg(lines, epsilon=1.0) -> str:
-    """Error of pairs against seconds, both logarithmic, one panel a table."""
+    """Error of pairs against processor seconds, both logarithmic, one panel a table."""
     failed = [line for line in lines if line["failed"] and line["epsilon"] == epsilon]
     lines = [line for line in lines if line["runs"] and line["epsilon"] == epsilon]
     names = list(dict.fromkeys(line["table"] for line in lines))
@@ -215,7 +236,7 @@ def svg(lines, epsilon=1.0) -> str:
     ]
     for i, name in enumerate(names):
         of_table = [line for line in lines if line["table"] == name]
-        xs, ys = [line["seconds"] for line in of_table], [line["two"] for line in of_table]
+        xs, ys = [line["processor"] for line in of_table], [line["two"] for line in of_table]
         left, right = math.log10(min(xs)) - 0.2, math.log10(max(xs)) + 0.9
         low, top = math.log10(min(ys)) - 0.1, math.log10(max(ys)) + 0.1
         x0, y0 = gap + i * (wide + gap), 30
@@ -233,13 +254,13 @@ def svg(lines, epsilon=1.0) -> str:
             text = f"{line['who']}: {line['failed']}"
             parts.append(f'<text x="{x0 + 6}" y="{y0 + 16 + 14 * k}" fill="#34495e">{text}</text>')
         for line in of_table:
-            x = x0 + (math.log10(line["seconds"]) - left) / (right - left) * wide
+            x = x0 + (math.log10(line["processor"]) - left) / (right - left) * wide
             y = y0 + (top - math.log10(line["two"])) / (top - low) * high
             colour = COLOURS.get(line["who"], "#34495e")
             label = f"fastdp {line['who']}" if line["who"] in OURS else line["who"]
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
             parts.append(f'<text x="{x + 6:.1f}" y="{y + 4:.1f}" fill="{colour}">{label}</text>')
-    caption = "mean total variation of all pairs against seconds; down and left is better"
+    caption = "mean total variation of all pairs against processor seconds; down and left is better"
     parts.append(f'<text x="{gap}" y="{high + 62}" fill="#555">{caption}</text></svg>')
     return "\n".join(parts) + "\n"
 
@@ -253,20 +274,39 @@ def main(arguments=None) -> None:
     parser.add_argument("--ours", nargs="*", choices=OURS, default=OURS)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=1000, help="seeds nothing was chosen by")
-    parser.add_argument("--peers", default=os.environ.get("FASTDP_PEERS"), help="a Python that has the peers")
+    parser.add_argument("--peers", nargs="+", default=[], help="LIBRARY=PYTHON, for each library to run")
     parser.add_argument("--who", nargs="*", default=PEERS, help="which peers")
     parser.add_argument("--peer-epsilon", nargs="+", type=float, default=[1.0], help="where peers run")
     parser.add_argument("--peer-seeds", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds a run of a peer may take")
+    parser.add_argument(
+        "--limit", type=float, default=600.0, help="processor seconds a run of a peer may take"
+    )
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args(arguments)
-    lines = measure(options)
-    if options.no_save or not lines:
+    options.pythons = dict(text.split("=", 1) for text in options.peers)
+    keep(measure(options), None if options.no_save else machine.RESULTS)
+
+
+def keep(lines, folder: Path | None) -> None:
+    """Writes the lines, with those of other tables, epsilons and mechanisms already there, and the plot."""
+    if folder is None or not lines:
         return
-    kept = {"machine": machine.describe(), "delta": DELTA, "unseen": UNSEEN, "lines": lines}
-    (machine.RESULTS / "tables.json").write_text(json.dumps(kept, indent=1) + "\n")
+    path = folder / "tables.json"
+    held = json.loads(path.read_text())["lines"] if path.is_file() else []
+    here = machine.describe()
+    lines = [line | {"load_average": here["load_average"]} for line in lines]
+    fresh = {_key(line) for line in lines}
+    order = {name: i for i, name in enumerate([*TABLES, *OURS, *PEERS])}
+    lines += [line for line in held if _key(line) not in fresh]
+    lines.sort(key=lambda line: (order[line["table"]], line["epsilon"], order[line["who"]]))
+    kept = {"machine": here, "delta": DELTA, "unseen": UNSEEN, "lines": lines}
+    path.write_text(json.dumps(kept, indent=1) + "\n")
     if any(line["epsilon"] == 1.0 for line in lines):
-        (machine.RESULTS / "tables.svg").write_text(svg(lines))
+        (folder / "tables.svg").write_text(svg(lines))
+
+
+def _key(line) -> tuple:
+    return line["table"], line["epsilon"], line["who"]
 
 
 if __name__ == "__main__":

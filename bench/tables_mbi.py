@@ -124,11 +124,9 @@ def aim(frame, sizes, epsilon, delta, seed):
 
     table = Table(frame, sizes, seed)
     rho, d = rho_of(epsilon, delta), len(sizes)
-    weight = {}
-    for clique in itertools.combinations(sizes, 3):
-        for r in (1, 2, 3):
-            for part in itertools.combinations(clique, r):
-                weight[part] = weight.get(part, 0) + 1
+    sets = list(itertools.combinations(sizes, min(3, d)))
+    parts = {part for s in sets for r in range(1, len(s) + 1) for part in itertools.combinations(s, r)}
+    weight = {part: sum(len(set(part).intersection(s)) for s in sets) for part in sorted(parts)}
     sigma, step = math.sqrt(16 * d / (2 * 0.9 * rho)), math.sqrt(8 * 0.1 * rho / (16 * d))
     used = 0.0
     for name in sizes:
@@ -136,7 +134,7 @@ def aim(frame, sizes, epsilon, delta, seed):
         used += 1 / (2 * sigma**2)
     model = table.fit(1000)
     most = max(weight.values())
-    while used < rho:
+    while used < (1 - 1e-9) * rho:
         if rho - used < 2 * (1 / (2 * sigma**2) + step**2 / 8):
             sigma, step = math.sqrt(1 / (2 * 0.9 * (rho - used))), math.sqrt(8 * 0.1 * (rho - used))
         cliques = [m.clique for m in table.measured]
@@ -152,7 +150,7 @@ def aim(frame, sizes, epsilon, delta, seed):
         before = np.asarray(model.project(best).datavector())
         table.measure(best, sigma)
         used += 1 / (2 * sigma**2) + step**2 / 8
-        model = table.fit(100 if used < rho else 1000, model)
+        model = table.fit(100 if used < (1 - 1e-9) * rho else 1000, model)
         moved = np.abs(np.asarray(model.project(best).datavector()) - before).sum()
         if moved <= sigma * math.sqrt(2 / math.pi) * before.size:
             sigma, step = sigma / 2, step * 2
