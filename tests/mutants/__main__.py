@@ -1,7 +1,7 @@
 """Small faults, one at a time, against the tests that concern the file they are in.
 
     python -m tests.mutants [--seed 1] [--count 100] [--skip 0] [--only PATTERN] [--work FOLDER]
-                            [--minutes M] [--list]
+                            [--minutes M] [--stage-seconds 420] [--list]
 
 Draws `--count` mutants by the seed: 60 of 100 in privacy code and the way of the rows, 25 in model and
 mechanisms, 15 in C (`tests.mutants.places`), each site with the same chance. Every mutant is applied to a
@@ -12,7 +12,8 @@ equivalent.toml, which change nothing that a caller could see, are counted apart
 
 `--skip K`: leave out the first K of the seed's mutants (to go on where another call ended); `--only`: files
 by name, e.g. 'fastdp/privacy/*'; `--work`: a folder to keep the copy in from call to call; `--minutes`: begin
-no further mutant after so long; `--list`: draw only.
+no further mutant after so long; `--stage-seconds`: tests of a mutant that take longer hang (more on a busy
+machine); `--list`: draw only.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pathlib import Path
 
 from . import places
 from .sites import Site, c_sites, python_sites
-from .trial import Workshop
+from .trial import STAGE_SECONDS, Workshop
 
 WANTED = 0.95
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
@@ -87,6 +88,7 @@ def main() -> int:
     parser.add_argument("--only", default="*")
     parser.add_argument("--work", type=Path)
     parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--stage-seconds", type=float, default=STAGE_SECONDS)
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     drawn = draw(options.seed, options.skip + options.count, options.only)[options.skip :]
@@ -99,7 +101,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.work or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        workshop = Workshop(folder, options.seed)
+        workshop = Workshop(folder, options.seed, options.stage_seconds)
         counts: Counter[tuple[str, str]] = Counter()
         survivors = []
         for number, (group, site) in enumerate(drawn, options.skip + 1):
