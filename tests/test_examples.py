@@ -1,6 +1,7 @@
 """The examples for schedulers run, with and without the scheduler installed; retries carry on."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy as np
@@ -63,3 +64,26 @@ def test_the_dagster_asset_is_made_once(place, monkeypatch):
     facts = [getattr(r, "metadata", r) for r in results]
     assert facts[0] == facts[1] and facts[0]["rows"] > 0 and facts[0]["unit"] == "row"
     assert len(fastdp.Ledger(place / "budget.db").entries()) == 1
+
+
+def test_the_excerpts_of_nist_become_a_schema_and_the_folders_that_its_report_reads(tmp_path):
+    """The report itself needs an environment of its own (docs/report.md); here its two ends are looked at."""
+    module = loaded("sdnist_report")
+    areas = {"dtype": "object", "values": ["25-00503", "25-00703"]}
+    income = {"has_null": True, "null_value": "N", "dtype": "object", "min": -4600, "max": 1_341_000}
+    density = {"dtype": "float64", "min": 1457, "max": 3683}
+    parameters = {"schema": {"PUMA": areas, "PINCP": income, "DENSITY": density}}
+    (tmp_path / "ma2019.json").write_text(json.dumps(parameters))
+    (tmp_path / "data_dictionary.json").write_text("{}")
+    lines = ["PUMA,PINCP,DENSITY", *["25-00503,5000.0,2872.7", "25-00703,N,2195.3"] * 400]
+    (tmp_path / "ma2019.csv").write_text("\n".join(lines) + "\n")
+    schema = module.schema(parameters)
+    assert list(schema.columns) == ["PUMA", "PINCP"]
+    table = fastdp.read(tmp_path / "ma2019.csv", schema)
+    assert table.rows == 800
+    run = fastdp.synthesize(tmp_path / "ma2019.csv", schema=schema, epsilon=5.0, delta=1e-6)
+    text = run.to_polars().write_csv(null_value=module.NULL)
+    assert "25-00703,N\n" in text
+    root = module.data_root(tmp_path, tmp_path / "ma2019.json", tmp_path)
+    assert json.loads((root / "mappings.json").read_text())["PUMA"]["25-00503"]["name"] == "25-00503"
+    assert (root / "massachusetts" / "ma2019.csv").exists() and (root / "data_dictionary.json").exists()
