@@ -17,6 +17,7 @@ import sys
 import time
 
 import numpy as np
+from scipy import stats
 
 import fastdp
 
@@ -24,8 +25,6 @@ from . import machine
 from .tables import DELTA, SHARED, Scorer, adult, factors, functional
 
 MECHANISMS = ("cliquetree", "mst", "adagrid")
-T95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
-"""Student's t by the number of seeds."""
 
 
 def massachusetts(most=100, bins=64):
@@ -163,7 +162,8 @@ def interval(ratios) -> tuple[float, float]:
     k = len(ratios)
     if k < 2:
         return float(np.mean(ratios)), math.inf
-    return float(np.mean(ratios)), T95.get(k, 2.0) * float(np.std(ratios, ddof=1)) / math.sqrt(k)
+    quantile = float(stats.t.ppf(0.975, k - 1))
+    return float(np.mean(ratios)), quantile * float(np.std(ratios, ddof=1)) / math.sqrt(k)
 
 
 def measure(options) -> list[dict]:

@@ -28,21 +28,27 @@ from .portions import portion
 class Candidate:
     """A marginal that may be measured: its noisy `distance` from the model (or from its public start), the
     `cells` that noise can spoil, its `weight`, and the distance that a public start `explained` at no
-    cost."""
+    cost. `rests`: that start is better than an answer would be, so only what it leaves can be gained."""
 
     clique: Clique
     distance: float
     cells: float
     weight: float = 1.0
     explained: float = 0.0
+    rests: bool = False
+
+    @property
+    def removed(self) -> float:
+        """The distance that an answer removes."""
+        return self.distance + (0.0 if self.rests else self.explained)
 
     def gain(self, sigma: float) -> float:
         """What measuring it at this noise is worth."""
-        return self.weight * (self.distance - NOISE * sigma * self.cells)
+        return self.weight * (self.removed - NOISE * sigma * self.cells)
 
     def worth(self, sigma: float) -> float:
-        """What having it is worth: explained by public data, measured, or both."""
-        return self.weight * self.explained + max(0.0, self.gain(sigma))
+        """What having it is worth: explained by public data, or measured."""
+        return max(self.weight * self.explained, self.gain(sigma))
 
     @property
     def portion(self) -> float:
@@ -120,10 +126,10 @@ def affordable_batch(
     the new ones: each new marginal leaves less for them."""
     batch, removed, total = [], 0.0, math.fsum(c.portion for c in held)
     best = -(total**1.5) / math.sqrt(before + precision) if held else -math.inf
-    for c in sorted(chosen, key=lambda c: -c.weight * c.distance / c.portion):
-        worth = removed + c.weight * c.distance - (total + c.portion) ** 1.5 / math.sqrt(before + precision)
+    for c in sorted(chosen, key=lambda c: -c.weight * c.removed / c.portion):
+        worth = removed + c.weight * c.removed - (total + c.portion) ** 1.5 / math.sqrt(before + precision)
         if worth > best:
-            best, removed, total = worth, removed + c.weight * c.distance, total + c.portion
+            best, removed, total = worth, removed + c.weight * c.removed, total + c.portion
             batch.append(c)
     return batch
 

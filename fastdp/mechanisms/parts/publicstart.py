@@ -7,14 +7,15 @@ the session is a vector of distances (docs/privacy-distances.md).
 *Beside an answer.* A public table p of k cells, scaled to the noisy total, stands beside a noisy answer y of
 the same marginal as a measurement whose variance per cell is what |y - p|^2 / (k - 2) leaves above the noise,
 and at least what drawing both tables from one population leaves. Their average is James and Stein's estimate,
-whose expected squared error is below that of y whatever p is; a wrong p has no weight. All 1-ways of more
-than two values are averaged in this way.
+whose expected squared error is below that of y whatever p is. Cells near 0 the fit knows better than their
+noise says, though, and pulling them to a wrong p costs; so p is left out where y is closer to a table of
+equal cells. All 1-ways of more than two values are averaged in this way.
 
 *In place of an answer.* For larger marginals the public table is raked to the sums that the model has, and
 moved towards the model's own table as far as its number of rows calls for: its *start*. The session releases
 how far the private marginal is from the model and how far from the start. Where the start is closer
-(`judged`), it enters the fit with an error of that distance, and is measured only if that distance is worth
-measuring; otherwise the marginal is treated as if there were no public data.
+(`judged`), it enters the fit with an error of that distance, and is measured besides unless it is better than
+an answer would be; otherwise the marginal is treated as if there were no public data.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ LEAST_APART, LEAST_PART = 1.0, 0.02
 LEAST_APART standard deviations of the look and by at least a share LEAST_PART of all rows. Starts nearer to
 the model, down to `LEAST_USED`, are judged by the results of the others."""
 LEAST_USED = 0.2
+FIT_LEAVES = 0.5
+"""About this part of the error of an answer's noise is left by the fit. A start with a larger error than that
+is measured besides, as if there were no public data."""
 SWEEPS = 12
 LABEL = "public"
 
@@ -66,10 +70,10 @@ class Start:
         """L1 distance from the model's estimate, in rows."""
         return float(np.abs(self.table - estimate.reshape(self.table.shape)).sum())
 
-    def measurement(self, distance: float, answers: Sequence[Measurement] = ()) -> Measurement:
+    def measurement(self, distance: float, answers: Sequence[Measurement] = ()) -> Measurement | None:
         """The start as a measurement. Where the clique has `answers`, its error is estimated from them
-        (`beside`); else it is that of this L1 `distance` (rows), but at least the error of drawing both
-        tables from one population."""
+        (`beside`; None if they contradict it); else it is that of this L1 `distance` (rows), but at least the
+        error of drawing both tables from one population."""
         flat = self.table.reshape(-1)
         if answers and answers[0].values.size > 2:
             answer = reduce(lambda a, b: averaged([a], [b])[0], answers)
@@ -109,10 +113,11 @@ class PublicStart:
         if total <= 0:
             return list(ones)
         counts, r = self._public.marginals([m.clique for m in ones]), total / self.rows
-        return [
-            averaged([m], [beside(m, r * counts[m.clique].reshape(-1), r)])[0] if m.values.size > 2 else m
-            for m in ones
-        ]
+        out = []
+        for m in ones:
+            start = beside(m, r * counts[m.clique].reshape(-1), r) if m.values.size > 2 else None
+            out.append(m if start is None else averaged([m], [start])[0])
+        return out
 
     def tables(
         self, estimates: Mapping[Clique, np.ndarray], recode: Mapping[str, np.ndarray]
@@ -188,7 +193,8 @@ class Starts:
         total: float,
     ) -> list[Candidate]:
         """The candidates; one whose start is believed has its distance from that start in place of the
-        distance from the model, and the distance that the start explains."""
+        distance from the model, and the distance that the start explains. It `rests` on the start if that is
+        better than an answer at noise `sigma` would be after the fit."""
         offered = []
         for c in scored:
             if c.clique in self._asked and c.clique not in self.taken:
@@ -210,7 +216,8 @@ class Starts:
             self._believed[c.clique] = start, judgement.distance
             left, table = [judgement.distance], {c.clique: start.table}
             (nearer,) = candidates([c.clique], table, left, sigma, total, {c.clique: c.weight})
-            out[c.clique] = replace(nearer, explained=judgement.explained)
+            better = nearer.distance <= FIT_LEAVES * NOISE * sigma * nearer.cells
+            out[c.clique] = replace(nearer, explained=judgement.explained, rests=better)
         return list(out.values())
 
     def believes(self, clique: Clique) -> bool:
@@ -227,7 +234,8 @@ class Starts:
         answers: dict[Clique, list[Measurement]] = {}
         for m in measured:
             answers.setdefault(m.clique, []).append(m)
-        return [start.measurement(d, answers.get(c, ())) for c, (start, d) in self.taken.items()]
+        starts = [start.measurement(d, answers.get(c, ())) for c, (start, d) in self.taken.items()]
+        return [m for m in starts if m is not None]
 
     def describe(self, measured: Sequence[Measurement]) -> dict[str, Any]:
         """For the statement: marginals that rest on public data alone, on public data and private answers,
@@ -249,11 +257,14 @@ class Starts:
         )
 
 
-def beside(answer: Measurement, public: np.ndarray, per_row: float, query: Any = None) -> Measurement:
-    """A public table as a measurement beside an answer of more than 2 values (see the module's text).
-    `query`: the query of the answer, where values were grouped; each cell then has the error of its group."""
+def beside(answer: Measurement, public: np.ndarray, per_row: float, query: Any = None) -> Measurement | None:
+    """A public table as a measurement beside an answer of more than 2 values (see the module's text); None if
+    the answer is closer to a table of equal cells. `query`: the query of the answer, where values were
+    grouped; each cell then has the error of its group."""
     seen = public if query is None else query.product(public)
     gap = float(np.square(answer.values - seen).sum()) / (seen.size - 2)
+    if gap * (seen.size - 2) > float(np.square(answer.values - seen.mean()).sum()):
+        return None
     error = max(0.0, gap - float(np.mean(answer.variances)))
     drawn = (1 + per_row) * (public + per_row)
     return Measurement(answer.clique, public, np.sqrt(np.maximum(error, drawn)), label=LABEL)

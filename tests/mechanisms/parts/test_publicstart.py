@@ -21,7 +21,8 @@ def risk(public, truth, sigma, draws=300):
     for _ in range(draws):
         y = truth + sigma * rng.standard_normal(truth.size)
         answer = Measurement(("a",), y, sigma)
-        (mean,) = publicstart.averaged([answer], [beside(answer, public, 1.0)])
+        start = beside(answer, public, 1.0)
+        mean = answer if start is None else publicstart.averaged([answer], [start])[0]
         alone += np.square(y - truth).sum()
         both += np.square(mean.values - truth).sum()
     return both / alone
@@ -215,5 +216,30 @@ def test_a_start_beside_answers_follows_them():
     start = Start(("a", "b"), np.array([[900.0, 100.0], [100.0, 900.0]]), 1.0)
     far = start.measurement(1000.0)
     assert math.isclose(publicstart.NOISE * float(np.sum(far.sigma)), 1000.0, rel_tol=1e-9)
-    answer = Measurement(("a", "b"), np.array([100.0, 900.0, 900.0, 100.0]), 10.0)
-    assert np.min(start.measurement(10.0, [answer]).sigma) > 300
+    near = Measurement(("a", "b"), np.array([800.0, 300.0, 150.0, 750.0]), 10.0)
+    gap = (100**2 + 200**2 + 50**2 + 150**2) / 2
+    assert np.allclose(start.measurement(10.0, [near]).sigma, math.sqrt(gap - 10**2))
+    assert start.measurement(10.0, [Measurement(("a", "b"), np.array([100.0, 900, 900, 100]), 10.0)]) is None
+
+
+def test_a_table_that_says_less_than_equal_cells_is_left_out():
+    answer = Measurement(("a",), SKEWED.copy(), 400.0)  # so much noise that James and Stein would average
+    assert beside(answer, SKEWED[::-1].copy(), 1.0) is None
+    assert beside(answer, np.full(SKEWED.size, SKEWED.mean()), 1.0) is not None
+    assert beside(answer, SKEWED * 0.9 + SKEWED.mean() * 0.1, 1.0) is not None
+
+
+@pytest.mark.parametrize(("sigma", "rests"), [(1.0, False), (1000.0, True)])
+def test_what_a_start_leaves_is_measured_unless_noise_would_be_worse(sigma, rests):
+    domain, rows = dependent_rows()
+    _, public = dependent_rows(seed=5)
+    starts, _, _, _ = looked(public, rows, domain)
+    pair, total = ("c0", "c1"), len(rows["c0"])
+    truth = np.bincount(rows["c0"] * 4 + rows["c1"], minlength=16).reshape(4, 4)
+    estimate = np.outer(truth.sum(1), truth.sum(0)) / total
+    far = float(np.abs(truth - estimate).sum())
+    scored = candidates([pair], {pair: estimate}, [far], sigma, total, {pair: 1.0})
+    (c,) = starts.improved(scored, {pair: estimate}, 1.0, sigma, total)
+    assert c.explained > 0.5 * far and c.rests == rests
+    assert (c.gain(sigma) > 0) == (not rests)
+    assert c.worth(sigma) == max(c.explained, c.gain(sigma))
