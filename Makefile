@@ -146,7 +146,7 @@ test-wheel: dist
 	rm -rf build/wheel && mkdir -p build/wheel/path && $(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install -q "$$(ls dist/*.whl)[test]"
 	tar -xzf dist/fastdp-*.tar.gz -C build/wheel && rm -rf build/wheel/fastdp-*/fastdp build/wheel/fastdp-*/csrc
-	for tool in git sh env uname; do ln -sf "$$(command -v $$tool)" build/wheel/path/; done
+	for tool in git sh env uname sed; do ln -sf "$$(command -v $$tool)" build/wheel/path/; done
 	cd build/wheel/fastdp-* && PATH="$(abspath build/wheel/venv/bin):$(abspath build/wheel/path)" \
 	  python -m pytest -n 2 -m "not slow" tests $(addprefix --ignore=,$(SOURCE_TESTS))
 
