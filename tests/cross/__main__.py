@@ -2,7 +2,8 @@
 
 Compiles csrc/ and the harness for the processor, with Debian's cross compiler where it is not this machine's,
 and runs every case there or under qemu-user. On x86-64 under qemu the baseline and the AVX2 copies of the
-kernels are run. Exit code 1 where a result differs.
+kernels are run. `--sanitize address,undefined` or `thread`: on this machine under gcc's sanitisers. Exit
+code 1 where a result differs or a sanitiser complains.
 """
 
 from __future__ import annotations
@@ -57,11 +58,19 @@ def runners(machine: str) -> dict[str, list[str]]:
     return {"qemu": [qemu, *libraries]}
 
 
-def build(machine: str, folder: Path) -> Path:
+def build(machine: str, folder: Path, sanitize: str | None = None) -> Path:
     """The harness for a processor."""
     program = folder / f"harness-{machine}"
     sources = sorted([*(ROOT / "csrc").glob("*.c"), *HERE.glob("*.c")])
-    command = [compiler(machine), *flags(), "-I", str(ROOT / "csrc"), *map(str, sources)]
+    watched = ["-O1", "-g", f"-fsanitize={sanitize}", "-fno-sanitize-recover=all", "-DFDP_NO_CLONES"]
+    command = [
+        compiler(machine),
+        *flags(),
+        *(watched if sanitize else ()),
+        "-I",
+        str(ROOT / "csrc"),
+        *map(str, sources),
+    ]
     subprocess.run([*command, "-o", str(program), "-lm"], check=True)
     return program
 
@@ -74,13 +83,14 @@ def main() -> int:
     )
     other = MACHINES[platform.machine() == MACHINES[0]]
     parser.add_argument("machine", nargs="?", choices=MACHINES, default=other)
+    parser.add_argument("--sanitize", choices=("address,undefined", "thread"), help="only on this machine")
     parser.add_argument("--work", type=Path, help="a folder to keep program and vectors in")
     options = parser.parse_args()
     wrong = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.work or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        program = build(options.machine, folder)
+        program = build(options.machine, folder, options.sanitize)
         vectors.write(folder / "vectors.bin")
         for name, command in runners(options.machine).items():
             print(f"{options.machine} on {platform.machine()}, {name}", flush=True)
