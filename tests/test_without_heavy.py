@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 
+import pyarrow.parquet as pq
 import pytest
 
 import fastdp
@@ -56,3 +57,25 @@ def test_everything_works_without_numba_and_autodp(tmp_path):
 def test_the_hook_blocks():
     code = BLOCK + "\ntry:\n    import numba\n    print('1')\nexcept ImportError:\n    print('0')"
     assert run(code) == 0
+
+
+UNUSED = ("pandas", "polars", "numba", "scipy.cluster", "pyspark", "duckdb", "sklearn")
+JOB = """
+import json, sys
+from fastdp.cli.app import main
+sys.argv = ["fastdp", "synth", sys.argv[1] + "/trips.parquet", "--public", sys.argv[1] + "/public.parquet",
+            "-m", "taxi-adagrid", "-e", "1", "-d", "2.5e-5", "--out", sys.argv[1] + "/run", "--quiet"]
+try:
+    main()
+except SystemExit:
+    pass
+print(json.dumps([m for m in %r if m in sys.modules]))
+"""
+
+
+def test_a_run_from_parquet_to_parquet_imports_only_what_it_needs(tmp_path):
+    """pyarrow.array alone would import pandas."""
+    for name, seed in (("trips", 1), ("public", 2)):
+        pq.write_table(fastdp.simulate.taxi(1500, seed=seed), tmp_path / f"{name}.parquet")
+    assert run(JOB % (UNUSED,), str(tmp_path)) == []
+    assert (tmp_path / "run" / "synthetic.parquet").exists()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core import codes as core
+from .._util.arrow import of_numpy
 from .._util.threads import resolve
 from ..errors import UsageError
 from ..schema import dtypes
@@ -189,27 +190,17 @@ def _array(values: np.ndarray, null: np.ndarray | None, dtype: str) -> pa.Array:
         wanted = np.uint8 if family == "bool" else kind.to_pandas_dtype()
         values = np.ascontiguousarray(values, dtype=wanted)
         if family == "bool":
-            return _arrow(values, null, pa.uint8()).cast(pa.bool_())
-        return _arrow(values, null, kind)
+            return of_numpy(values, null, pa.uint8()).cast(pa.bool_())
+        return of_numpy(values, null, kind)
     if family == "decimal":
         wide = np.empty((len(values), 2), dtype=np.int64)
         wide[:, 0] = values
         wide[:, 1] = wide[:, 0] >> 63
-        return _arrow(wide, null, kind)
+        return of_numpy(wide, null, kind)
     if family in ("date", "timestamp"):
         size = np.int32 if dtype == "date32" else np.int64
-        return _arrow(np.ascontiguousarray(values, dtype=size), null, kind)
-    return _arrow(np.ascontiguousarray(values), null, pa.from_numpy_dtype(values.dtype)).cast(kind)
-
-
-def _arrow(values: np.ndarray, null: np.ndarray | None, kind: pa.DataType) -> pa.Array:
-    """The same memory as an Arrow array."""
-    import pyarrow as pa
-
-    valid = None
-    if null is not None and null.any():
-        valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values)])
+        return of_numpy(np.ascontiguousarray(values, dtype=size), null, kind)
+    return of_numpy(values, null).cast(kind)
 
 
 def _seconds(item: Derived, parts: list[np.ndarray], seed: int, row: int, stream: str = "") -> np.ndarray:
@@ -287,7 +278,7 @@ def _values(
         core.lookup(codes, book.table, index)
         import pyarrow as pa
 
-        coded = pa.DictionaryArray.from_arrays(_arrow(index, null, pa.int32()), book.texts)
+        coded = pa.DictionaryArray.from_arrays(of_numpy(index, null, pa.int32()), book.texts)
         kind = dtypes.arrow(column.dtype)
         return coded if pa.types.is_dictionary(kind) else coded.cast(book.texts.type).cast(kind)
     values = np.empty(len(codes), dtype=book.table.dtype)

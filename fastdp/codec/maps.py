@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core import codes as core
+from .._util.arrow import flags, of_numpy
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
 from ..schema.epoch import EPOCH, UNITS, per_unit, since_1970
@@ -153,17 +154,16 @@ def _unscaled(array: pa.Array) -> pa.Array:
     fits = high == low >> 63
     values = np.where(fits, low, np.where(high < 0, _I64.min, _I64.max))
     mask = np.asarray(array.is_null()) if array.null_count else None
-    return pa.array(values, mask=mask)
+    return of_numpy(values, mask)
 
 
 def _local_days(array: pa.Array, unit: int) -> pa.Array:
     """Local days since 1970 times `unit`; times beyond the calendar, which no list of values can hold, become
     the smallest int64."""
-    import pyarrow as pa
 
     seconds, bad = _local_seconds(array, None)
     days = np.where(bad, _I64.min, seconds // 86_400 * unit)
-    return pa.array(days, mask=np.asarray(array.is_null()) if array.null_count else None)
+    return of_numpy(days, np.asarray(array.is_null()) if array.null_count else None)
 
 
 def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndarray]:
@@ -184,7 +184,7 @@ def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndar
     if bad.any():
         seconds[bad] = 0
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        zoned = pa.array(seconds).view(pa.timestamp("s", tz=tz or kind.tz))
+        zoned = of_numpy(seconds).view(pa.timestamp("s", tz=tz or kind.tz))
         seconds = np.array(pc.local_timestamp(zoned).view(pa.int64()))
     return seconds, bad
 
@@ -199,7 +199,7 @@ def _same_clock(array: pa.Array, own: pa.DataType) -> pa.Array:
         return array
     bad = _local_seconds(array, None)[1]
     if bad.any():
-        array = pc.if_else(pa.array(~bad), array, pa.scalar(None, array.type))
+        array = pc.if_else(flags(~bad), array, pa.scalar(None, array.type))
     if own.tz is None and array.type.tz is not None:
         return pc.local_timestamp(array)
     if own.tz is not None and array.type.tz is None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .._util.disjoint import DisjointSets
 from ..domain import Clique, Domain, maximal
 from ..errors import ModelTooLargeError
 
@@ -111,8 +112,6 @@ def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]
 def _span(domain: Domain, cliques: Sequence[Clique]) -> list[tuple[int, int]]:
     """Maximum spanning forest by separator (number of attributes, then cells): the running intersection
     holds."""
-    from scipy.cluster.hierarchy import DisjointSet
-
     pairs = [
         (len(shared), domain.cells(shared), i, j)
         for i in range(len(cliques))
@@ -120,5 +119,5 @@ def _span(domain: Domain, cliques: Sequence[Clique]) -> list[tuple[int, int]]:
         if (shared := set(cliques[i]) & set(cliques[j]))
     ]
     pairs.sort(key=lambda p: (-p[0], -p[1], p[2], p[3]))
-    joined = DisjointSet(range(len(cliques)))
+    joined = DisjointSets(range(len(cliques)))
     return [(i, j) for _, _, i, j in pairs if joined.merge(i, j)]

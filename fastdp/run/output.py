@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._util.arrow import of_numpy
 from .._util.threads import resolve
 from ..codec.possible import known
 from ..codec.violations import broken_codes
@@ -249,14 +250,13 @@ class Output:
         return last(self._decode(codes, owner, first, i * self.rows.shard_rows, counts), i)
 
     def _decode(self, codes, owner, first_user: int, offset: int, counts=None) -> pa.Table:
-        import pyarrow as pa
 
         from ..codec.decode import decode
 
         table = decode(self.schema, codes, self._seeds[0], offset, outputs=self._extra, threads=1)
         table = stamped(table, self.private)
         if counts is not None:
-            table = table.append_column("count", pa.array(counts, pa.int64()))
+            table = table.append_column("count", of_numpy(np.asarray(counts, np.int64)))
             return table.replace_schema_metadata({**(table.schema.metadata or {}), **HISTOGRAM})
         if owner is None:
             return table
@@ -296,7 +296,7 @@ def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
     from ..schema import dtypes
 
     name = schema.user_dtype or "int64"
-    numbers = pa.array(owner.astype(np.int64) + (first + 1))
+    numbers = of_numpy(owner.astype(np.int64) + (first + 1))
     if dtypes.family(name) == "string":
         text = pc.cast(numbers, pa.string())
         joined = pc.binary_join_element_wise(pa.scalar("synthetic"), text, pa.scalar("-"))
@@ -340,9 +340,8 @@ def write_measurements(folder: Path, measurements: Sequence[Measurement], privat
         parts["standard_error"].append(np.sqrt(m.variances))
     empty = {"measurement": np.int32, "row": np.int32, "cell": np.int64}
     columns = {k: np.concatenate([np.empty(0, empty.get(k, np.float64)), *v]) for k, v in parts.items()}
-    cells = pa.array(columns.pop("cell"))
-    table = pa.table({k: pa.array(v) for k, v in columns.items()})
-    table = table.add_column(2, "cell", pa.compute.if_else(pa.compute.less(cells, 0), None, cells))
+    nulls = {"cell": columns["cell"] < 0}
+    table = pa.table({k: of_numpy(v, nulls.get(k)) for k, v in columns.items()})
     pq.write_table(stamped(table, private), folder / "measurements.parquet", **_PARQUET)
     head = {"format": 1, "unit": "rows"} | ({} if private else {"private": False})
     text = json.dumps(head | {"measurements": described}, indent=1)

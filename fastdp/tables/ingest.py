@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._util import threads as _threads
+from .._util.arrow import flags
 from ..errors import DataError, nearest, redact_errors
 from ..schema import dtypes
 from . import sources, textvalues
@@ -337,7 +338,7 @@ def _encode(
     rows = batch.num_rows
     if keep is not None and not keep.all():
         codes = {name: column[keep] for name, column in codes.items()}
-        ids = None if ids is None else ids.filter(pa.array(keep))
+        ids = None if ids is None else ids.filter(flags(keep))
         rows = int(np.count_nonzero(keep))
     for name, column in codes.items():
         # The kernels index by code without a bounds check; this check makes that safe.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._util.arrow import of_numpy
 from ..errors import DataError
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class UserIndex:
             missing = missing | no_id[np.where(missing, 0, codes)]
         used = np.zeros(len(ids.dictionary), bool)
         used[codes[~missing]] = True
-        distinct = self.prepare(pc.take(ids.dictionary, pa.array(np.flatnonzero(used))))
+        distinct = self.prepare(pc.take(ids.dictionary, of_numpy(np.flatnonzero(used))))
         renumber = np.cumsum(used) - 1
         codes = np.where(missing, -1, renumber[np.where(missing, 0, codes)] if len(used) else -1)
         return Prepared(distinct.kind, distinct.key, distinct.hash, distinct.valid, codes)

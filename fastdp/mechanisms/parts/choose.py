@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
 from ...model.tree import NO_LIMIT, JunctionTree, junction_tree
 
@@ -52,10 +53,8 @@ def strongest(
 ) -> list[Clique]:
     """A maximum spanning tree of pairs, then up to `extra` further pairs, strongest first, that keep the
     junction tree within `max_cells` (at most `tries` times `extra` pairs are tried)."""
-    from scipy.cluster.hierarchy import DisjointSet
-
     order = sorted((p for p in strength if strength[p] > 0), key=lambda p: -strength[p])
-    joined = DisjointSet(domain)
+    joined = DisjointSets(domain)
     chosen: list[Clique] = []
     rest: list[Clique] = []
     for a, b in order:

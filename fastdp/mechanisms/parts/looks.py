@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._core.treesize import Graph
+from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
 from .merged import NOISE, effective_cells
 from .portions import portion
@@ -94,9 +95,7 @@ class Structure:
 
 def forest(ordered: Iterable[Candidate], domain: Domain) -> list[Candidate]:
     """Kruskal's algorithm: of pairs in this order those that join two trees."""
-    from scipy.cluster.hierarchy import DisjointSet
-
-    joined = DisjointSet(domain)
+    joined = DisjointSets(domain)
     return [c for c in ordered if joined.merge(*c.clique)]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..._util.disjoint import DisjointSets
 from ...domain import Clique, maximal
 from ...model.grow import grow
 from .looks import Candidate, candidates, forest
@@ -48,20 +49,18 @@ class PairsSeen:
         """Marginals of up to `ways` columns, grown from the pairs whose start is believed, and the strongest
         of the other pairs that connect them; a column in no pair is a marginal by itself. With constraints
         only pairs, so that no cycle arises through the constraints."""
-        from scipy.cluster.hierarchy import DisjointSet
-
         if zeros is not None and zeros.cliques:
             chosen = [c.clique for c in self.tree(domain, zeros)]
             return [*chosen, *((a,) for a in domain if not any(a in p for p in chosen))]
         believed = {c.clique: self.strength(c) for c in self.pairs if c.explained > 0}
         grown = grow(domain, believed, ways, max_cells) if believed else []
-        joined = DisjointSet(domain)
+        joined = DisjointSets(domain)
         for clique in grown:
             for a in clique[1:]:
                 joined.merge(clique[0], a)
         rest = sorted(self.pairs, key=lambda c: -self.strength(c))
         pairs = [c.clique for c in rest if joined.merge(*c.clique)]
-        alone: list[Clique] = [(a,) for a in domain if joined.subset_size(a) == 1]
+        alone: list[Clique] = [(a,) for a in domain if joined.size(a) == 1]
         return maximal([*grown, *pairs, *alone])
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...measurement import Measurement, Request
@@ -89,13 +90,11 @@ class Joining:
     """
 
     def __init__(self, domain: Domain, zeros: Zeros | None):
-        from scipy.cluster.hierarchy import DisjointSet
-
         self._domain = domain
         self._fixed = [frozenset(c) for c in zeros.cliques] if zeros is not None else []
         self._settled = list(zeros.settled) if zeros is not None else []
         self._links = [p for c in (zeros.cliques if zeros is not None else ()) for p in pairwise(c)]
-        self._joined, self._measured = DisjointSet(domain), DisjointSet(domain)
+        self._joined, self._measured = DisjointSets(domain), DisjointSets(domain)
         for a, b in [*self._links, *self._settled]:
             self._joined.merge(a, b)
         for a, b in self._settled:
@@ -126,7 +125,7 @@ class Joining:
         return True
 
     def alone(self, name: str) -> bool:
-        return self._joined.subset_size(name) == 1
+        return self._joined.size(name) == 1
 
 
 def spanning_tree(
@@ -176,9 +175,7 @@ def estimate_total(measurements: Sequence[Measurement]) -> float:
 
 def components(domain: Domain, pairs: Sequence[Clique]) -> int:
     """The number of connected components of the attributes under these pairs."""
-    from scipy.cluster.hierarchy import DisjointSet
-
-    joined = DisjointSet(domain)
+    joined = DisjointSets(domain)
     for a, b in pairs:
         joined.merge(a, b)
-    return joined.n_subsets
+    return joined.count

@@ -1,0 +1,35 @@
+"""Arrow arrays over numpy's memory. Where pandas is installed, `pyarrow.array` imports it, to ask whether an
+array is one of its series: 0.4 s in a process that needs no pandas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def of_numpy(values: np.ndarray, null: np.ndarray | None = None, kind: pa.DataType | None = None) -> pa.Array:
+    """The same memory as an Arrow array; nulls where `null` is true.
+
+    `kind` (default: the type of the numbers) says what the numbers are, of a type that Arrow stores as they
+    lie in memory: no booleans, no texts.
+    """
+    import pyarrow as pa
+
+    values = np.ascontiguousarray(values)
+    valid = None
+    if null is not None and null.any():
+        valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
+    kind = pa.from_numpy_dtype(values.dtype) if kind is None else kind
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values)])
+
+
+def flags(values: np.ndarray) -> pa.Array:
+    """Booleans as an Arrow array."""
+    import pyarrow as pa
+
+    bits = pa.py_buffer(np.packbits(values, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])
