@@ -37,6 +37,21 @@ int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, u
     return FDP_OK;
 }
 
+int fdp_ids_units(const int64_t *indptr, const int64_t *counts, const uint32_t *cells, const int64_t *taken,
+                  int64_t users, int64_t units, uint32_t *user, uint32_t *cell) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < users; i++) {
+        for (int64_t e = indptr[taken[i]]; e < indptr[taken[i] + 1]; e++) {
+            if (counts[e] < 0 || counts[e] > units - n) return FDP_ERR_ARGUMENT;
+            for (int64_t k = 0; k < counts[e]; k++, n++) {
+                user[n] = (uint32_t)i;
+                cell[n] = cells[e];
+            }
+        }
+    }
+    return n == units ? FDP_OK : FDP_ERR_ARGUMENT;
+}
+
 int fdp_ids_deal(const uint32_t *row_order, const int64_t *row_start, const uint32_t *unit_order,
                  const int64_t *unit_start, int64_t keys, const uint32_t *row, const uint32_t *unit,
                  const uint32_t *user, uint32_t *owner, uint32_t *rest_row, uint32_t *rest_unit,
@@ -46,9 +61,9 @@ int fdp_ids_deal(const uint32_t *row_order, const int64_t *row_start, const uint
         const uint32_t *r = row_order + row_start[g], *u = unit_order + unit_start[g];
         int64_t rows = row_start[g + 1] - row_start[g], units = unit_start[g + 1] - unit_start[g];
         int64_t pairs = FDP_MIN(rows, units);
-        for (int64_t i = 0; i < pairs; i++) owner[row[r[i]]] = user[unit[u[i]]];
-        for (int64_t i = pairs; i < rows; i++) rest_row[left_rows++] = row[r[i]];
-        for (int64_t i = pairs; i < units; i++) rest_unit[left_units++] = unit[u[i]];
+        for (int64_t i = 0; i < pairs; i++) owner[row ? row[r[i]] : r[i]] = user[unit ? unit[u[i]] : u[i]];
+        for (int64_t i = pairs; i < rows; i++) rest_row[left_rows++] = row ? row[r[i]] : r[i];
+        for (int64_t i = pairs; i < units; i++) rest_unit[left_units++] = unit ? unit[u[i]] : u[i];
     }
     rest[0] = left_rows;
     rest[1] = left_units;

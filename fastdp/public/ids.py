@@ -164,12 +164,12 @@ def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Gener
 
 def _units(habits: Habits, counts: np.ndarray, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Two uint32 arrays with one entry per row that a synthetic user asks for: the user and the cell."""
-    lengths = np.diff(habits.indptr)[taken]
-    inside = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    entry = np.repeat(habits.indptr[:-1][taken], lengths) + inside
-    user = np.repeat(np.arange(taken.shape[0], dtype=np.uint32), lengths)
-    times = counts[entry]
-    return np.repeat(user, times), np.repeat(habits.cells[entry], times)
+    from .._core import ids as core
+
+    indptr = np.ascontiguousarray(habits.indptr, np.int64)
+    cells = np.ascontiguousarray(habits.cells, np.uint32)
+    number = int(np.add.reduceat(counts, indptr[:-1])[taken].sum())
+    return core.units(indptr, counts, cells, np.ascontiguousarray(taken, np.int64), number)
 
 
 def _rounds(columns: int) -> list[tuple[int, ...]]:
@@ -188,22 +188,24 @@ def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.nd
     threads."""
     from .._core import ids as core
 
-    def grouped(cells: np.ndarray, chosen: np.ndarray, key_of: np.ndarray, keys: int, seed: int):
-        every = chosen.shape[0] == cells.shape[0]  # if so, `chosen` is 0, 1, 2, ... and need not be applied
-        return core.group(key_of[cells if every else cells[chosen]], keys, seed)
+    def grouped(
+        cells: np.ndarray, chosen: np.ndarray | None, key_of: np.ndarray | None, keys: int, seed: int
+    ):
+        cells = cells if chosen is None else cells[chosen]
+        return core.group(cells if key_of is None else key_of[cells], keys, seed)
 
     owner = np.zeros(cell.shape[0], np.uint32)
-    row = np.arange(cell.shape[0], dtype=np.uint32)
-    unit = np.arange(unit_cell.shape[0], dtype=np.uint32)
+    row = unit = None  # which are left; None: all
     size = max(1, int(np.prod(habits.shape, dtype=np.int64)))
     codes = np.unravel_index(np.arange(size), habits.shape) if habits.shape else ()
     with ThreadPoolExecutor(min(2, threads)) as pool:
         for axes in _rounds(len(habits.shape)):
-            key_of = np.zeros(size, np.uint32)
-            keys = 1
-            for i in axes:
-                key_of = key_of * np.uint32(habits.shape[i]) + codes[i].astype(np.uint32)
-                keys *= habits.shape[i]
+            key_of, keys = None, size  # all columns: a cell is its own key
+            if len(axes) < len(habits.shape):
+                key_of, keys = np.zeros(size, np.uint32), 1
+                for i in axes:
+                    key_of = key_of * np.uint32(habits.shape[i]) + codes[i].astype(np.uint32)
+                    keys *= habits.shape[i]
             seeds = rng.integers(0, 2**63, size=2, dtype=np.uint64)
             row_groups = pool.submit(grouped, cell, row, key_of, keys, int(seeds[0]))
             unit_groups = pool.submit(grouped, unit_cell, unit, key_of, keys, int(seeds[1]))

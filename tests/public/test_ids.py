@@ -67,6 +67,32 @@ def test_deal_pairs_as_many_as_the_slow_twin(seed):
     assert dealt.sum() == row_key.size - rows.size
     assert (unit_key[owner[dealt]] == row_key[dealt]).all()
     assert np.unique(owner[dealt]).size == dealt.sum()
+    again = np.full(row_key.size, 2**32 - 1, np.uint32)
+    groups = (*core.group(row_key, keys, seed), *core.group(unit_key, keys, seed + 1))
+    rest = core.deal(*groups, None, None, user, again)
+    assert (again == owner).all() and (rest[0] == rows).all() and (rest[1] == units).all()
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_units_are_what_the_public_users_have(seed):
+    rng = np.random.default_rng(seed)
+    indptr = np.cumsum([0, *rng.integers(1, 5, 6)]).astype(np.int64)
+    counts = rng.integers(0, 4, indptr[-1]).astype(np.int64)
+    cells = rng.integers(0, 2**32, indptr[-1]).astype(np.uint32)
+    taken = rng.integers(0, 6, rng.integers(1, 20)).astype(np.int64)
+    asked = [
+        (i, cells[e])
+        for i, u in enumerate(taken)
+        for e in range(indptr[u], indptr[u + 1])
+        for _ in range(counts[e])
+    ]
+    user, cell = core.units(indptr, counts, cells, taken, len(asked))
+    assert list(zip(user, cell)) == asked
+    for wrong in (len(asked) + 1, len(asked) - 1):
+        if wrong > 0:
+            with pytest.raises(ValueError):
+                core.units(indptr, counts, cells, taken, wrong)
 
 
 @given(st.integers(0, 400), st.integers(1, 400), st.integers(1, 30), st.integers(1, 12), st.integers(0, 99))
