@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,11 @@ def make(work: Work, i, outcome: Outcome, reserved, output: Output, public, fold
     staging = folder.staging()
     place = staging / work.label(i) if work.several else staging
     place.mkdir(exist_ok=True)
-    with work.reporter.stage("write"):
+    with work.reporter.stage("write"), ThreadPoolExecutor(1) as beside:
+        rest = beside.submit(_write_rest, work, place, run, outcome)
         output.write(place, work.reporter)
-        _write_rest(work, place, run, outcome)
+        rest.result()
+        write_statement(place, run.privacy)  # last: it lists the digests of all files
     if work.several and i == len(work.epsilons) - 1:
         joint = reserved.statement(mechanism=mechanism, public_data=statement["public_data"])
         write_statement(staging, joint)
@@ -84,7 +87,6 @@ def _write_rest(work: Work, place: Path, run: Run, outcome: Outcome) -> None:
     for name, table in outcome.tables.items():
         pq.write_table(stamped(table, private), place / f"{name}.released.parquet")
     run.schema.save(place / "schema.json")
-    write_statement(place, run.privacy)
 
 
 def _write_timings(work: Work, folder: RunFolder) -> None:

@@ -97,7 +97,7 @@ class Output:
         empty = known(self.schema).complete({name: np.empty(0, np.uint32) for name in names})
         owner = np.empty(0, np.uint32) if self._has_user else None
         counts = None if self.outcome.counts is None else np.empty(0, np.int64)
-        return self._decode(empty, owner, 0, 0, counts).schema
+        return self._completed(self._decode(empty, 0), owner, 0, counts).schema
 
     def tables(self, reporter: Reporter | None = None) -> Iterator[pa.Table]:
         """One table per shard, in order; threads decode the next shards ahead. Always at least one table."""
@@ -165,7 +165,8 @@ class Output:
         }
 
     def _futures(self, reporter: Reporter | None, last) -> Iterator[tuple[int, Future]]:
-        """(shard, future of last(table, shard)) in order. Few shards are in flight at a time."""
+        """(shard, future of last(table, shard)) in order. Few shards are in flight at a time. While ids are
+        dealt, which does not keep all threads busy, the first shards are decoded."""
         with ThreadPoolExecutor(self._threads) as pool:
             waiting: list[tuple[int, Future]] = []
             try:
@@ -173,12 +174,14 @@ class Output:
                     stop = min(start + BLOCK_SHARDS, self.shards)
                     with _timed(reporter, "sample", start / self.shards):
                         block = self._draw(pool, start, stop, reporter)
+                    ahead = range(start, min(start + self._threads + 1, stop) if self.source else start)
+                    decoded = {i: pool.submit(self._decode, block[i - start], i) for i in ahead}
                     with _timed(reporter, "ids", start / self.shards):
                         owners = self._owners(block, start)
                     for k, i in enumerate(range(start, stop)):
                         if reporter is not None:
                             reporter.check()
-                        codes, block[k] = block[k], None
+                        codes, block[k] = decoded.pop(i, block[k]), None
                         work = pool.submit(self._finish, codes, owners[k], start, i, last)
                         waiting.append((i, work))
                         if len(waiting) > self._threads + 1:
@@ -242,18 +245,24 @@ class Output:
             owner, _ = ids.deal_by_size(total, self.source.sizes, self.source.users, seed=seed)
         return np.split(owner, np.cumsum(lengths)[:-1])
 
-    def _finish(self, codes, owner, block_start: int, i: int, last):
+    def _finish(self, codes: dict[str, np.ndarray] | Future, owner, block_start: int, i: int, last):
+        """last(table, i) of shard i, from its codes or from the future of their values."""
         # A block has at most as many users as rows, so user numbers that start at the number of the block's
         # first row are never those of another block.
         first = 0 if self.outcome.owners is not None else block_start * self.rows.shard_rows
         counts = None if self.outcome.counts is None else self.outcome.counts(i)
-        return last(self._decode(codes, owner, first, i * self.rows.shard_rows, counts), i)
+        values = codes.result() if isinstance(codes, Future) else self._decode(codes, i)
+        return last(self._completed(values, owner, first, counts), i)
 
-    def _decode(self, codes, owner, first_user: int, offset: int, counts=None) -> pa.Table:
-
+    def _decode(self, codes: dict[str, np.ndarray], i: int) -> pa.Table:
+        """The values of shard i, without users."""
         from ..codec.decode import decode
 
-        table = decode(self.schema, codes, self._seeds[0], offset, outputs=self._extra, threads=1)
+        offset = i * self.rows.shard_rows
+        return decode(self.schema, codes, self._seeds[0], offset, outputs=self._extra, threads=1)
+
+    def _completed(self, table: pa.Table, owner, first_user: int, counts=None) -> pa.Table:
+        """The values with their counts or users, stamped."""
         table = stamped(table, self.private)
         if counts is not None:
             table = table.append_column("count", of_numpy(np.asarray(counts, np.int64)))
