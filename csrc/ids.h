@@ -10,9 +10,10 @@
 int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, uint32_t *order,
                   int64_t *start);
 
-/* One unit for every row that a user asks for. User i of 0..users-1 is like the public user taken[i]: for each
- * entry e in indptr[taken[i]] .. indptr[taken[i] + 1), counts[e] >= 0 units with user[] = i, cell[] = cells[e].
- * Exactly `units` of them; another number is FDP_ERR_ARGUMENT, and nothing is written beyond. */
+/* One unit for every row that a user asks for. User i of 0..users-1 is like the public user taken[i]: for
+ * each entry e in indptr[taken[i]] .. indptr[taken[i] + 1), counts[e] >= 0 units with user[] = i and
+ * cell[] = cells[e]. Exactly `units` of them; another number is FDP_ERR_ARGUMENT, and nothing is written
+ * beyond. */
 int fdp_ids_units(const int64_t *indptr, const int64_t *counts, const uint32_t *cells, const int64_t *taken,
                   int64_t users, int64_t units, uint32_t *user, uint32_t *cell);
 

@@ -34,6 +34,7 @@ from .common import (
     refusals,
     schema_beside,
     weak_promises,
+    with_accountant,
 )
 from .ledger import ledger_app
 from .schemas import schema_app
@@ -87,6 +88,7 @@ def options(
     "  fastdp synth trips.parquet -m taxi-adagrid -e 1,10 -d 2.5e-5 --out both\n"
     "      (two run folders, both/eps-1 and both/eps-10, charged together)"
 )
+@with_accountant
 def synth(
     epsilon: Epsilons,
     data: Annotated[

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,3 +119,16 @@ def beside(data: str, suffix: str) -> Path:
 def schema_beside(data: str) -> str | None:
     """The schema file in the same folder as the data and with the same name; None if there is none."""
     return next((str(p) for p in (beside(data, ".toml"), beside(data, ".json")) if p.exists()), None)
+
+
+def with_accountant(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, while the second accountant is imported in a process of its own."""
+
+    @wraps(command)
+    def beside_it(*args: Any, **kwargs: Any) -> Any:
+        from ..privacy.autodpcurve import beside
+
+        with beside():
+            return command(*args, **kwargs)
+
+    return beside_it

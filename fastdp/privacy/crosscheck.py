@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from fastdp.errors import PrivacyError
-from fastdp.privacy import accountant
+from fastdp.privacy import accountant, autodpcurve
 from fastdp.privacy.accountant import GAUSSIAN, BoundedRange, Event, Pure, Threshold
 
 TOLERANCE = 1e-6  # relative difference that counts as agreement
@@ -60,25 +60,10 @@ def evaluate(events: Sequence[Event], delta: float, expected: float | None = Non
         and AUTODP_EPSILON[0] * 0.99 <= expected <= AUTODP_EPSILON[1] * 1.01
     )
     if covered:
-        answer = _autodp(math.hypot(*mus), delta)
+        answer = autodpcurve.epsilon(math.hypot(*mus), delta)
         if answer is not None:
             return answer
     return _mpmath(events, delta)
-
-
-def _autodp(mu: float, delta: float) -> tuple[str, float] | None:
-    try:
-        import autodp.rdp_acct  # noqa: F401  must come first: autodp's own imports are circular otherwise
-        from autodp import dp_bank
-    except ImportError:
-        return None
-    from importlib.metadata import version
-
-    try:
-        epsilon = float(dp_bank.get_eps_ana_gaussian(1.0 / mu, delta))
-    except (RuntimeError, ValueError, AssertionError) as error:
-        raise PrivacyError("the second accountant (autodp) gave no answer; nothing was drawn") from error
-    return f"autodp {version('autodp')}", epsilon
 
 
 def _mpmath(events: Sequence[Event], delta: float) -> tuple[str, float]:
