@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from .._util.disjoint import DisjointSets
 from .regions import Region, Regions
 
 GROUPS = 4
@@ -79,22 +80,9 @@ def strengths(regions: Sequence[Region], tables: Mapping[int, np.ndarray]) -> di
 
 def strongest_tree(regions: Sequence[Region], strength: Mapping[int, float]) -> list[int]:
     """The pairs of a maximum spanning forest."""
-    group: dict[str, str] = {}
-
-    def root(a: str) -> str:
-        while group.setdefault(a, a) != a:
-            a = group[a]
-        return a
-
-    out = []
-    for i in sorted(strength, key=lambda i: (-strength[i], i)):
-        if regions[i].order != 2:
-            continue
-        a, b = (root(name) for name in regions[i].clique)
-        if a != b:
-            group[a] = b
-            out.append(i)
-    return out
+    pairs = [i for i in sorted(strength, key=lambda i: (-strength[i], i)) if regions[i].order == 2]
+    joined = DisjointSets(a for i in pairs for a in regions[i].clique)
+    return [i for i in pairs if joined.merge(*regions[i].clique)]
 
 
 def dealt(
