@@ -113,8 +113,9 @@ def is_whole(value: object, least: float = -math.inf, most: float = math.inf) ->
     numpy; a bool, a text, NaN or an infinity is none."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
-    whole = isinstance(value, numbers.Integral) or (math.isfinite(value) and value == math.floor(value))
-    return whole and bool(least <= value <= most)
+    number: Any = value  # numbers.Real has no order for type checkers
+    whole = isinstance(number, numbers.Integral) or (math.isfinite(number) and number == math.floor(number))
+    return whole and bool(least <= number <= most)
 
 
 def redact_errors(call: Callable[[], Any], memory: str, other: Callable[[str], FastdpError]) -> Any:
