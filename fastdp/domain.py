@@ -95,15 +95,22 @@ def downward_closure(cliques: Iterable[Sequence[str]]) -> list[Clique]:
 def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
     """The cliques that are not contained in another one, each once, in order of appearance."""
     unique = {frozenset(c): tuple(c) for c in cliques}
+    by_size = sorted(unique, key=len, reverse=True)
     holding: dict[str, list[frozenset[str]]] = {}
-    for names in unique:
+    for names in by_size:
         for name in names:
             holding.setdefault(name, []).append(names)
 
     def inside_another(names: frozenset[str]) -> bool:
-        # Whatever contains it holds each of its attributes; look among those that hold the rarest.
-        rivals = min((holding[name] for name in names), key=len) if names else unique
-        return any(names < other for other in rivals)
+        # Whatever contains it holds each of its attributes and is larger: look among those that hold the
+        # rarest, the largest first, down to its own size.
+        rivals = min((holding[name] for name in names), key=len) if names else by_size
+        for other in rivals:
+            if len(other) <= len(names):
+                return False
+            if names < other:
+                return True
+        return False
 
     return [clique for names, clique in unique.items() if not inside_another(names)]
 
