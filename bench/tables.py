@@ -292,14 +292,16 @@ def keep(lines, folder: Path | None) -> None:
     if folder is None or not lines:
         return
     path = folder / "tables.json"
-    held = json.loads(path.read_text())["lines"] if path.is_file() else []
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    held = before.get("lines", [])
     here = machine.describe()
     lines = [line | {"load_average": here["load_average"]} for line in lines]
     fresh = {_key(line) for line in lines}
     order = {name: i for i, name in enumerate([*TABLES, *OURS, *PEERS])}
     lines += [line for line in held if _key(line) not in fresh]
     lines.sort(key=lambda line: (order[line["table"]], line["epsilon"], order[line["who"]]))
-    kept = {"machine": here, "delta": DELTA, "unseen": UNSEEN, "lines": lines}
+    absent = before.get("not_installed", {})  # by hand: which peers do not install, and why
+    kept = {"machine": here, "delta": DELTA, "unseen": UNSEEN, "not_installed": absent, "lines": lines}
     path.write_text(json.dumps(kept, indent=1) + "\n")
     if any(line["epsilon"] == 1.0 for line in lines):
         (folder / "tables.svg").write_text(svg(lines))
