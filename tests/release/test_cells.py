@@ -1,5 +1,6 @@
 """Partitions and bins from noisy counts: what is found, and that any counts give bins a schema takes."""
 
+import datetime
 import itertools
 import math
 
@@ -150,3 +151,36 @@ def test_sums_of_two_partitions_are_averaged_by_their_variances():
 def test_bins_are_dealt_by_mass():
     assert shared(10, [8.0, 1.0, 1.0]) == [7, 2, 1] or sum(shared(10, [8.0, 1.0, 1.0])) == 10
     assert shared(3, [0.0, 0.0, 5.0]) == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "dtype, low, high",
+    [
+        ("int8", -128, 128),
+        ("uint8", 0, 256),
+        ("int16", -(2**15), 2**15),
+        ("uint32", 0, 2**32),
+        ("int64", -math.inf, math.inf),
+        ("uint64", 0, math.inf),
+        ("float64", -math.inf, math.inf),
+    ],
+)
+def test_a_type_has_the_ends_of_its_values(dtype, low, high):
+    """The first value and the one after the last; none where floats cannot hold the end exactly."""
+    assert Line(dtype).range() == (low, high)
+    edges = Line(dtype).first()
+    assert edges[0] == low and edges[-1] == high and (np.diff(edges) > 0).all()
+
+
+@pytest.mark.parametrize("dtype, day", [("date32", 1), ("timestamp[s]", 86_400)])
+def test_times_begin_with_years_and_centuries(dtype, day):
+    """From the year 1, the first that the type can hold, to 9901."""
+    years = [*range(1, 1900, 100), *range(1900, 2100), *range(2100, 10_000, 100)]
+    starts = [(datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days * day for year in years]
+    assert Line(dtype).first()[1:-1].tolist() == starts
+
+
+def test_times_that_a_type_cannot_hold_are_no_edges():
+    edges = Line("timestamp[ns]").first()
+    assert edges[1] == (datetime.date(1701, 1, 1) - datetime.date(1970, 1, 1)).days * 86_400
+    assert edges[-2] == (datetime.date(2200, 1, 1) - datetime.date(1970, 1, 1)).days * 86_400
