@@ -118,7 +118,7 @@ def embedding(folder: Path) -> dict[str, Any]:
 
 
 def keys(folder: Path) -> dict[str, Any]:
-    # Each city has over 6,000 of the 10,000 taxis; at epsilon 0.1 a few hundred pass the threshold.
+    # Each city has over 4,700 of 8,589 taxis; at epsilon 0.1 a few hundred pass the threshold.
     trips(20_000, 1).write_parquet(folder / "trips.parquet")
     city = {"kind": "string", "values": ["Boston"]}
     return {"ledger": fastdp.Ledger(folder / "budget.db"), "draft": trips_schema(city=city)}
