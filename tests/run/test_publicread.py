@@ -53,8 +53,8 @@ def test_the_example_of_the_documents_runs(tmp_path):
     pq.write_table(fastdp.simulate.incidents(6000, seed=1), tmp_path / "calls.parquet")
     pq.write_table(fastdp.simulate.incidents(6000, seed=2, year=2018), tmp_path / "last-year.parquet")
     lines = (Path(__file__).parents[2] / "docs/usercounts.md").read_text("utf-8").splitlines()
-    line = next(line for line in lines if line.startswith("fastdp synth calls.parquet"))
-    fastdp_cli(*line.split()[1:], cwd=tmp_path)
+    line = next(line for line in lines if line.startswith("$ fastdp synth calls.parquet"))
+    fastdp_cli(*line.split()[2:], cwd=tmp_path)
     (stated,) = fastdp.load_run(tmp_path / "run" / "eps-1").privacy["public_data"]
     assert stated["name"] == "last-year.parquet" and "year relabelled" in stated["use"]
     assert set(fastdp.load_run(tmp_path / "run" / "eps-1").to_arrow()["year"].to_pylist()) == {2019}
