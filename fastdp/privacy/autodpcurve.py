@@ -101,5 +101,6 @@ def main() -> None:
             answer = _computed(mu, delta)
         except PrivacyError:
             answer = None
-        print(json.dumps(None if answer is None else [answer[0], answer[1].hex()]), flush=True)
+        sys.stdout.write(json.dumps(None if answer is None else [answer[0], answer[1].hex()]) + "\n")
+        sys.stdout.flush()
         signal.alarm(IDLE)
