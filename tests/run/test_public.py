@@ -128,7 +128,10 @@ def test_the_command_line_from_plan_to_report(tmp_path):
     used = statement["mechanism"]["public"]
     assert used["rested"] or used["beside"] or used["refused"]
     (page,) = (tmp_path / "run.private").glob("report*.html")
-    assert "rest on it alone" in page.read_text()
+    named = ("rest on it alone" if used["rested"] else ""), ("rest on it and" if used["beside"] else "")
+    assert "Public data used: last-year.parquet" in page.read_text() and all(
+        n in page.read_text() for n in named
+    )
     same = cli.invoke(
         app, ["synth", str(private), *shape, "--public", str(private), "--out", str(tmp_path / "no")]
     )
