@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from ..errors import PrivacyError
 BOOT = "from fastdp.privacy.autodpcurve import main; main()"
 IDLE = 2
 """Seconds after its last answer for which the process stays: all epsilons of a run are checked at once."""
+PATIENCE = 30.0
+"""Seconds after which the process is ended and this one computes: many times an import on a busy machine."""
 
 
 def epsilon(mu: float, delta: float) -> tuple[str, float] | None:
@@ -84,6 +87,9 @@ def _asked(child: subprocess.Popen[bytes], mu: float, delta: float) -> tuple[str
     try:
         child.stdin.write(f"{mu.hex()} {delta.hex()}\n".encode())
         child.stdin.flush()
+        if not select.select([child.stdout], [], [], PATIENCE)[0]:
+            child.kill()
+            return None
         name, value = json.loads(child.stdout.readline())
         return str(name), float.fromhex(value)
     except (OSError, ValueError, TypeError):

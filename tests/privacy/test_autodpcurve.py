@@ -55,6 +55,19 @@ def test_what_is_no_answer_is_asked_again_here(reply):
         assert autodpcurve._asked(child, 0.2, 1e-6) is None
 
 
+def test_a_process_that_hangs_is_ended_and_not_waited_for(monkeypatch):
+    monkeypatch.setattr(autodpcurve, "PATIENCE", 0.2)
+    with subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        token = autodpcurve._CHILD.set(child)
+        try:
+            assert autodpcurve.epsilon(0.2, 1e-6) == autodpcurve._computed(0.2, 1e-6)
+        finally:
+            autodpcurve._CHILD.reset(token)
+        assert child.wait(60) < 0
+
+
 def test_a_wrong_number_from_it_stops_the_run(monkeypatch):
     """Planted: a process that answers too small an epsilon, or too large a one."""
     monkeypatch.setattr(autodpcurve, "_asked", lambda child, mu, delta: ("autodp", 1.0))
