@@ -63,11 +63,12 @@ cross-tools:
 	  { echo "no cross compiler or qemu, and they could not be installed (Debian: qemu-user," \
 	    "gcc-$(subst _,-,$(OTHER))-linux-gnu)"; exit 1; }
 
-# Small faults, one at a time, against the tests that concern them: make mutants SEED=7 COUNT=20
+# Small faults, one at a time, against the tests that reach them: make mutants SEED=7 COUNT=20 JOBS=2
 SEED  ?= 1
 COUNT ?= 100
+JOBS  ?= 1
 mutants: build
-	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --work build/mutants
+	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --jobs $(JOBS) --work build/mutants
 
 # Whether a user of 200 rows was in the data, from what runs release, every mechanism: make membership ATTACKS=20000 PIPELINES=300
 ATTACKS   ?= 20000

@@ -1,19 +1,22 @@
-"""Small faults, one at a time, against the tests that concern the file they are in.
+"""Small faults, one at a time, against the tests that reach them.
 
-    python -m tests.mutants [--seed 1] [--count 100] [--skip 0] [--only PATTERN] [--work FOLDER]
-                            [--minutes M] [--stage-seconds 420] [--list]
+    python -m tests.mutants [--seed 1] [--count 100] [--skip 0] [--only PATTERN] [--work FOLDER] [--jobs 1]
+                            [--minutes M] [--test-seconds 300] [--hang-seconds 100] [--list]
 
 Draws `--count` mutants by the seed: 60 of 100 in privacy code and the way of the rows, 25 in model and
-mechanisms, 15 in C (`tests.mutants.places`), each site with the same chance. Every mutant is applied to a
-copy of the tree, its extension built if it is in C, and its tests are run, quickest first, until one fails;
-those tests are run without any change, too, once. Prints a table and every survivor; those of
-equivalent.toml, which change nothing that a caller could see, are counted apart. Exit code 1 if less than 95
-% of the others are caught.
+mechanisms, 15 in C (`tests.mutants.places`), each site with the same chance. The quick tests are run once
+without any change, and which of them reaches which line is recorded (`tests.mutants.reach`). Every mutant is
+applied to a copy of the tree, its extension built if it is in C, and the tests that reach it are run, those
+of its file's own name first, then the quickest first, until one fails. In the end the tests that caught
+something are run without any change once more. Prints a table and every survivor; those of equivalent.toml,
+which change nothing that a caller could see, are counted apart. Exit code 1 if less than 95 % of the others
+are caught.
 
 `--skip K`: leave out the first K of the seed's mutants (to go on where another call ended); `--only`: files
-by name, e.g. 'fastdp/privacy/*'; `--work`: a folder to keep the copy in from call to call; `--minutes`: begin
-no further mutant after so long; `--stage-seconds`: tests of a mutant that take longer hang (more on a busy
-machine); `--list`: draw only.
+by name, e.g. 'fastdp/privacy/*'; `--work`: a folder to keep the copy and the record in from call to call;
+`--jobs`: mutants that are tried at once; `--minutes`: begin no further mutant after so long;
+`--test-seconds`: recorded seconds of the tests that a mutant is tried on at most; `--hang-seconds`: tests
+that take that much longer than six times as long as recorded hang; `--list`: draw only.
 """
 
 from __future__ import annotations
@@ -28,12 +31,16 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 
 from . import places
+from .reach import Reach
 from .sites import Site, c_sites, python_sites
-from .trial import STAGE_SECONDS, Workshop
+from .trial import Limits, Outcome, Workshop
 
 WANTED = 0.95
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
@@ -87,8 +94,10 @@ def main() -> int:
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--only", default="*")
     parser.add_argument("--work", type=Path)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=float("inf"))
-    parser.add_argument("--stage-seconds", type=float, default=STAGE_SECONDS)
+    parser.add_argument("--test-seconds", type=float, default=Limits.tests)
+    parser.add_argument("--hang-seconds", type=float, default=Limits.hang)
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     drawn = draw(options.seed, options.skip + options.count, options.only)[options.skip :]
@@ -97,47 +106,68 @@ def main() -> int:
             print(f"{group:<8} {site}" + (f"  (equivalent: {why})" if (why := equivalent(site)) else ""))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    end = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.work or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        workshop = Workshop(folder, options.seed, options.stage_seconds)
-        counts: Counter[tuple[str, str]] = Counter()
-        survivors = []
-        for number, (group, site) in enumerate(drawn, options.skip + 1):
-            if time.monotonic() > end:
-                print(f"time is up; go on with --skip {number - 1}")
-                break
-            why = equivalent(site)
-            if why is not None:
-                verdict, by, seconds = "equivalent", why, 0.0
-            else:
-                outcome = workshop.try_out(site)
-                if outcome.verdict == "caught":
-                    workshop.unchanged(outcome.stage)
-                verdict, by, seconds = outcome.verdict, outcome.by, outcome.seconds
-            counts[group, verdict] += 1
-            if verdict == "survived":
-                survivors.append(site)
-            print(f"{number:>4} {verdict:<10} {seconds:>5.0f} s  {site}  {by}", flush=True)
-            if options.work:
-                with (folder / f"seed-{options.seed}.jsonl").open("a") as log:
-                    log.write(
-                        json.dumps(
-                            {
-                                "number": number,
-                                "group": group,
-                                "verdict": verdict,
-                                "site": str(site),
-                                "by": by,
-                            }
-                        )
-                        + "\n"
-                    )
-    return report(counts, survivors)
+        folder = (options.work or Path(temporary)).resolve()
+        limits = Limits(options.test_seconds, options.hang_seconds)
+        workshops = [Workshop(folder / str(n), limits) for n in range(options.jobs)]
+        reach = Reach(folder, workshops[0].tree, options.jobs)
+        if reach.failing:
+            print(f"{len(reach.failing)} tests fail or are skipped without any change and are left out")
+        end = time.monotonic() + 60 * options.minutes
+        trials = run(drawn, workshops, reach, end, options.skip)
+        if options.work:
+            log = folder / f"seed-{options.seed}.jsonl"
+            with log.open("a") as file:
+                file.writelines(json.dumps(asdict(t) | {"site": str(t.site)}) + "\n" for t in trials)
+        by_themselves = set(workshops[0].failing(sorted({t.by for t in trials if t.by in reach.tests})))
+    for name in sorted(by_themselves):
+        print(f"fails without any change, so it catches nothing: {name}")
+    if len(trials) < len(drawn):
+        print(f"time is up; go on with --skip {options.skip + len(trials)}")
+    return report([t for t in trials if t.by not in by_themselves])
 
 
-def report(counts: Counter[tuple[str, str]], survivors: list[Site]) -> int:
+@dataclass(frozen=True)
+class Trial:
+    number: int
+    group: str
+    site: Site
+    verdict: str
+    by: str
+
+
+def run(
+    drawn: list[tuple[str, Site]], workshops: list[Workshop], reach: Reach, end: float, skip: int
+) -> list[Trial]:
+    """Tries mutants in order, as many at once as there are workshops, until the time `end`."""
+    free: SimpleQueue[Workshop] = SimpleQueue()
+    for workshop in workshops:
+        free.put(workshop)
+
+    def attempt(number: int, group: str, site: Site) -> Trial | None:
+        if time.monotonic() > end:
+            return None
+        why = equivalent(site)
+        if why is not None:
+            outcome = Outcome("equivalent", 0.0, why)
+        else:
+            workshop = free.get()
+            try:
+                outcome = workshop.try_out(site, reach)
+            finally:
+                free.put(workshop)
+        print(
+            f"{number:>4} {outcome.verdict:<10} {outcome.seconds:>5.0f} s  {site}  {outcome.by}", flush=True
+        )
+        return Trial(number, group, site, outcome.verdict, outcome.by)
+
+    with ThreadPoolExecutor(len(workshops)) as pool:
+        tasks = [pool.submit(attempt, n, group, site) for n, (group, site) in enumerate(drawn, skip + 1)]
+        return [trial for task in tasks if (trial := task.result()) is not None]
+
+
+def report(trials: list[Trial]) -> int:
+    counts = Counter((trial.group, trial.verdict) for trial in trials)
     verdicts = ("caught", "survived", "equivalent", "stillborn")
     print(f"\n{'':<10}" + "".join(f"{v:>12}" for v in verdicts))
     for group in (*places.GROUPS, "all"):
@@ -149,8 +179,9 @@ def report(counts: Counter[tuple[str, str]], survivors: list[Site]) -> int:
     caught, survived = line[:2]
     share = caught / max(1, caught + survived)
     print(f"\ncaught {share:.1%} of {caught + survived} mutants that may change behaviour")
-    for site in survivors:
-        print(f"survived: {site}")
+    for trial in trials:
+        if trial.verdict == "survived":
+            print(f"survived: {trial.site}")
     return 0 if share >= WANTED else 1
 
 

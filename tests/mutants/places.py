@@ -37,6 +37,12 @@ LEFT_ALONE = {
     "fastdp/run/__init__.py",
 }
 
+# Tests of documents, benches, other processors and whole machines: long, and about no line in particular.
+NOT_TRIED = tuple(
+    f"tests/{folder}/"
+    for folder in ("bench", "cross", "docs", "mutants", "report", "soak", "spark", "typing")
+)
+
 # Tests that concern a folder, in the order in which they are run; a test file of the module's own name comes
 # first.
 FOLDERS: dict[str, list[str]] = {
@@ -132,18 +138,43 @@ def files(group: str) -> list[str]:
     return sorted(str(p.relative_to(ROOT)) for p in paths if str(p.relative_to(ROOT)) not in LEFT_ALONE)
 
 
+def is_c(path: str) -> bool:
+    return path.startswith("csrc/")
+
+
 def stages(path: str) -> list[list[str]]:
-    """Arguments of pytest for each stage of a file's tests: a mutant that passes one goes on to the next."""
-    if path.startswith("csrc/"):
-        name = Path(path).stem
-        key = max((k for k in KERNELS if name.startswith(k)), key=len)
-        return [stage.split() for stage in KERNELS[key]]
+    """Test files and folders for each stage of a file's tests, for changes that no recorded test reaches: a
+    mutant that passes one goes on to the next."""
+    if is_c(path):
+        return [stage.split() for stage in _kernel(path)]
     parts = Path(path).parts
     folder = next("/".join(parts[:n]) for n in (2, 1) if "/".join(parts[:n]) in FOLDERS)
-    named = (ROOT / Path("tests", *parts[1:-1])).glob(f"test_{Path(path).stem}*.py")
-    first = sorted(str(p.relative_to(ROOT)) for p in named)
+    first = own_tests(path)
     then = [test for test in importers().get(module_of(path), []) if test not in first][:4]
     return [*(stage for stage in (first, then) if stage), *(stage.split() for stage in FOLDERS[folder])]
+
+
+def _kernel(path: str) -> list[str]:
+    return KERNELS[max((key for key in KERNELS if Path(path).stem.startswith(key)), key=len)]
+
+
+def own_tests(path: str) -> list[str]:
+    """Test files of a module's own name; of a C file, those of its first stage."""
+    if is_c(path):
+        places = (ROOT / name for name in _kernel(path)[0].split())
+        files = [f for p in places for f in ([p] if p.is_file() else p.rglob("test_*.py"))]
+    else:
+        parts = Path(path).parts
+        files = list((ROOT / Path("tests", *parts[1:-1])).glob(f"test_{Path(path).stem}*.py"))
+    return sorted(str(p.relative_to(ROOT)) for p in files)
+
+
+def direct_tests(path: str) -> set[str]:
+    """Test files that call the extensions of a C file themselves: all of tests/core, and who imports them."""
+    if not is_c(path):
+        return set()
+    core = {str(p.relative_to(ROOT)) for p in (ROOT / "tests" / "core").glob("test_*.py")}
+    return core.union(*(importers().get(f"fastdp._core.{m}", []) for m in extensions(path)))
 
 
 def module_of(path: str) -> str:

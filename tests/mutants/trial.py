@@ -10,11 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from . import places
+from .reach import Reach
 from .sites import Site
 
 COPIED = (
@@ -29,58 +32,57 @@ COPIED = (
     "LICENSE",
     "Makefile",
 )
-STAGE_SECONDS = 420
-"""A stage of tests that takes longer has been hung up by its mutant; more on a busy machine."""
+FIRST_SECONDS = 20.0
+"""Recorded seconds of the tests that are tried first, in a process of their own."""
+NEAR_FILES = 6
+"""Files that those tests are in, at most: reading test files takes time, too."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """In seconds. `tests`: a mutant is tried on tests that took so long, together, when they were recorded.
+    `hang`: tests that take that much longer than six times as long as then have been hung up by the mutant;
+    more on a machine that is busier than it was."""
+
+    tests: float = 300.0
+    hang: float = 100.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`verdict`: caught, survived, or stillborn (does not compile). `by`: the first test that failed, one of
-    `stage`."""
+    """`verdict`: caught, survived, or stillborn (does not compile). `by`: the first test that failed."""
 
     verdict: str
     seconds: float
     by: str = ""
-    stage: tuple[str, ...] = ()
 
 
 class Workshop:
-    """A copy of the tree to work in. `folder` keeps it, and which tests pass without a change, for later
-    calls."""
+    """A copy of the tree to work in, made anew in `folder` when the tree has changed."""
 
-    def __init__(self, folder: Path, hypothesis_seed: int, stage_seconds: float = STAGE_SECONDS):
-        self.folder, self.seed, self.stage_seconds = folder, hypothesis_seed, stage_seconds
-        self.digest = tree_digest()
-        self.notes = folder / "unchanged.json"
-        kept = json.loads(self.notes.read_text()) if self.notes.exists() else {}
-        self.passed: list[str] = kept.get("passed", []) if kept.get("digest") == self.digest else []
+    def __init__(self, folder: Path, limits: Limits):
+        self.folder, self.limits = folder, limits
         self.tree = folder / "tree"
-        if kept.get("digest") != self.digest or not self.tree.exists():
-            shutil.rmtree(self.tree, ignore_errors=True)
-            self.tree.mkdir(parents=True)
-            skip = shutil.ignore_patterns("__pycache__", "out", "results")
-            for name in COPIED:
-                source = places.ROOT / name
-                if source.is_dir():
-                    shutil.copytree(source, self.tree / name, ignore=skip)
-                elif source.exists():
-                    shutil.copy2(source, self.tree / name)
-            self._note()
-
-    def _note(self) -> None:
-        self.notes.write_text(json.dumps({"digest": self.digest, "passed": self.passed}))
-
-    def unchanged(self, stage: Sequence[str]) -> None:
-        """Runs a stage of tests without a change, once: what fails by itself catches nothing."""
-        if " ".join(stage) in self.passed:
+        digest, note = tree_digest(), folder / "digest"
+        if self.tree.exists() and note.exists() and note.read_text() == digest:
             return
-        failed, _ = self._tests(stage)
-        if failed:
-            raise SystemExit(f"tests fail without any change, so they show nothing: {failed}")
-        self.passed.append(" ".join(stage))
-        self._note()
+        shutil.rmtree(self.tree, ignore_errors=True)
+        self.tree.mkdir(parents=True)
+        skip = shutil.ignore_patterns("__pycache__", "out", "results")
+        for name in COPIED:
+            source = places.ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self.tree / name, ignore=skip)
+            elif source.exists():
+                shutil.copy2(source, self.tree / name)
+        note.write_text(digest)
 
-    def try_out(self, site: Site) -> Outcome:
+    def failing(self, tests: Sequence[str]) -> list[str]:
+        """Those of the tests that fail without any change: what fails by itself catches nothing."""
+        _, printed = self._tests(tests, 1e6, stop=False)
+        return [name for name in tests if f"FAILED {name}" in printed or f"ERROR {name}" in printed]
+
+    def try_out(self, site: Site, reach: Reach) -> Outcome:
         """Changes the file, builds what it is part of, runs its tests until one fails; then undoes the
         change."""
         start = time.monotonic()
@@ -92,11 +94,8 @@ class Workshop:
             file.write_bytes(site.apply(original))
             if binaries and not self._build(site):
                 return Outcome("stillborn", time.monotonic() - start)
-            for stage in places.stages(site.path):
-                failed, _ = self._tests(stage)
-                if failed:
-                    return Outcome("caught", time.monotonic() - start, failed, tuple(stage))
-            return Outcome("survived", time.monotonic() - start)
+            failed = self._try_tests(site, reach)
+            return Outcome("caught" if failed else "survived", time.monotonic() - start, failed)
         finally:
             file.write_bytes(original)
             for path, content in kept.items():
@@ -104,6 +103,22 @@ class Workshop:
                 replacement.write_bytes(content)
                 replacement.chmod(0o755)
                 os.replace(replacement, path)
+
+    def _try_tests(self, site: Site, reach: Reach) -> str:
+        """The first test that fails, or "". The tests that concern the change, in two parts: reading test
+        files takes time, so the first is of a few files."""
+        names = reach.concerned(site)
+        ends = list(accumulate(reach.tests[name]["seconds"] for name in names))
+        within = names[: max(1, bisect_right(ends, self.limits.tests))]
+        first = [name for name, end in zip(within, ends) if end <= FIRST_SECONDS] or within[:1]
+        near = _files(first)[:NEAR_FILES]
+        first = [name for name in first if name.split("::")[0] in near]
+        rest = sorted(set(within) - set(first), key=within.index)
+        for part in filter(None, (first, rest)):
+            seconds = self.limits.hang + 6 * sum(reach.tests[name]["seconds"] for name in part)
+            if failed := self._tests(part, seconds)[0]:
+                return failed
+        return ""
 
     def _binaries(self, site: Site) -> list[Path]:
         if not site.path.startswith("csrc/"):
@@ -120,11 +135,17 @@ class Workshop:
         )
         return done.returncode == 0
 
-    def _tests(self, stage: Sequence[str]) -> tuple[str, str]:
-        """(the test that failed, or ""; what was printed)."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
-        command += [f"--hypothesis-seed={self.seed}", *stage]
-        environment = os.environ | {"PYTHONPATH": str(self.tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    def _tests(self, names: Sequence[str], seconds: float, stop: bool = True) -> tuple[str, str]:
+        """(the test that failed, or ""; what was printed) of these tests, in this order."""
+        chosen = self.folder / "chosen.json"
+        chosen.write_text(json.dumps(list(names)))
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tests.mutants.chosen"]
+        command += [*(["-x"] if stop else []), *_files(names)]
+        environment = os.environ | {
+            "PYTHONPATH": str(self.tree),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "MUTANTS_CHOSEN": str(chosen),
+        }
         process = subprocess.Popen(
             command,
             cwd=self.tree,
@@ -135,17 +156,23 @@ class Workshop:
             start_new_session=True,
         )
         try:
-            printed, _ = process.communicate(timeout=self.stage_seconds)
+            printed, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             return "no end", ""
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-        if process.returncode in (0, 5):  # 5: every test of the stage was deselected
+        if process.returncode in (0, 5):  # 5: there is no test
             return "", printed
         lines = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        return (lines[0].split(" - ")[0] if lines else f"exit {process.returncode}"), printed
+        first = lines[0].split(" - ")[0].split(" ", 1)[1] if lines else f"exit {process.returncode}"
+        return first, printed
+
+
+def _files(names: Sequence[str]) -> list[str]:
+    """The files of tests, in the order of their first one."""
+    return list(dict.fromkeys(name.split("::")[0] for name in names))
 
 
 def tree_digest() -> str:

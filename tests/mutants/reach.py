@@ -1,0 +1,143 @@
+"""Which tests reach which line of the package: the quick tests run once under coverage, kept for later calls.
+
+After a change of the tree only those test files are run again that changed or that reached a changed file.
+What tests start in other processes counts, unless the process is killed or gets an environment of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import coverage
+
+from . import concerns, places
+from .recorder import CONTEXT
+from .sites import Site
+
+SETTINGS = """\
+[run]
+source = {tree}/fastdp
+data_file = {folder}/data
+parallel = true
+context = ${{{context}}}
+disable_warnings = no-data-collected, module-not-measured, module-not-imported, couldnt-parse, ctrace
+"""
+
+
+class Reach:
+    """`tests`: those that pass, with seconds and contexts. A context is a test, a shared fixture or a test
+    file while it is read; `lines[context][path]` has bit n set where line n was reached."""
+
+    def __init__(self, folder: Path, tree: Path, jobs: int):
+        self.folder, self.tree, self.jobs = folder, tree, jobs
+        self.tests: dict[str, dict] = {}
+        self.failing: list[str] = []
+        self.lines: dict[str, dict[str, int]] = {}
+        self._load()
+
+    def _load(self) -> None:
+        store = self.folder / "reach.json"
+        kept = json.loads(store.read_text()) if store.exists() else {"digests": {}, "tests": {}, "lines": {}}
+        self.tests = kept["tests"]
+        self.lines = {c: {p: int(m, 16) for p, m in ps.items()} for c, ps in kept["lines"].items()}
+        digests = _digests(self.tree)
+        stale = self._stale(kept["digests"], digests)
+        if stale:
+            self._forget(stale | (kept["digests"].keys() - digests.keys()))
+            self._record(sorted(stale))
+            lines = {c: {p: hex(m) for p, m in ps.items()} for c, ps in self.lines.items()}
+            store.write_text(json.dumps({"digests": digests, "tests": self.tests, "lines": lines}))
+        self.failing = sorted(name for name, test in self.tests.items() if not test["passed"])
+        for name in self.failing:
+            del self.tests[name]
+
+    def _stale(self, before: dict[str, str], now: dict[str, str]) -> set[str]:
+        """Test files to run: changed, or reaching a file of the package that changed."""
+        files = {p for p in now if Path(p).name.startswith("test_") and not p.startswith(places.NOT_TRIED)}
+        changed = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
+        if any(path.startswith("tests/") for path in changed - files):
+            return files  # a helper of tests
+        reached = {
+            test.split("::")[0]
+            for test, facts in self.tests.items()
+            if any(changed & self.lines.get(context, {}).keys() for context in (test, *facts["also"]))
+        }
+        return files & (changed | reached)
+
+    def _forget(self, files: Iterable[str]) -> None:
+        gone = set(files)
+        self.tests = {name: test for name, test in self.tests.items() if name.split("::")[0] not in gone}
+        for context in [c for c in self.lines if _file_of(c) in gone]:
+            del self.lines[context]
+
+    def _record(self, files: list[str]) -> None:
+        print(f"recording which lines {len(files)} test files reach", flush=True)
+        notes = self.folder / "notes"
+        shutil.rmtree(notes, ignore_errors=True)
+        notes.mkdir(parents=True)
+        settings = notes / "coverage.ini"
+        settings.write_text(SETTINGS.format(tree=self.tree, folder=notes, context=CONTEXT))
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tests.mutants.recorder"]
+        command += ["-n", str(self.jobs), "--dist", "loadfile"] if self.jobs > 1 else []
+        environment = os.environ | {
+            "PYTHONPATH": str(self.tree),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "COVERAGE_PROCESS_START": str(settings),
+            "COVERAGE_CORE": "ctrace",
+            "MUTANTS_NOTES": str(notes),
+        }
+        with (self.folder / "recording.log").open("w") as log:
+            subprocess.run([*command, *files], cwd=self.tree, env=environment, stdout=log, stderr=log)
+        for note in notes.glob("*.json"):
+            self.tests |= json.loads(note.read_text())
+        if not self.tests:
+            raise SystemExit(f"no test could be run; see {self.folder / 'recording.log'}")
+        run = coverage.Coverage(config_file=str(settings))
+        run.combine([str(notes)], strict=False)
+        data = run.get_data()
+        for file in data.measured_files():
+            path = str(Path(file).relative_to(self.tree))
+            for line, contexts in data.contexts_by_lineno(file).items():
+                for context in contexts:
+                    masks = self.lines.setdefault(context, {})
+                    masks[path] = masks.get(path, 0) | 1 << line
+        shutil.rmtree(notes)
+
+    def reaching(self, lines: dict[str, int]) -> list[str]:
+        """Tests that reach one of the lines (path -> bits), the quickest first."""
+        contexts = {
+            c for c, masks in self.lines.items() if any(masks.get(p, 0) & bits for p, bits in lines.items())
+        }
+        names = (
+            n for n, test in self.tests.items() if n in contexts or not contexts.isdisjoint(test["also"])
+        )
+        return sorted(names, key=lambda name: (self.tests[name]["seconds"], name))
+
+    def concerned(self, site: Site) -> list[str]:
+        """Tests to try a mutant on: those that reach it, of the file's own name first, then the quickest
+        first; where none does, those of its file's stages."""
+        own, direct = places.own_tests(site.path), places.direct_tests(site.path)
+        names = set(self.reaching(concerns.concerned(site.path, site.line)))
+        names |= {name for name in self.tests if name.split("::")[0] in direct}
+        if names:
+            return sorted(names, key=lambda n: (n.split("::")[0] not in own, self.tests[n]["seconds"], n))
+        stages = [tuple(stage) for stage in places.stages(site.path)]
+        return list(dict.fromkeys(n for stage in stages for n in self.tests if n.startswith(stage)))
+
+
+def _file_of(context: str) -> str:
+    """The test file a context belongs to; "" for a fixture of a folder, whose lines are only added to."""
+    return context.removeprefix("file ").removeprefix("fixture ").split("::")[0]
+
+
+def _digests(tree: Path) -> dict[str, str]:
+    paths = [p for top in ("fastdp", "tests") for p in sorted((tree / top).rglob("*.py"))]
+    names = {str(p.relative_to(tree)): p for p in paths if "mutants" not in p.parts[len(tree.parts) :]}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for name, path in names.items()}
