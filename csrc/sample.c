@@ -88,6 +88,24 @@ static void independent(const law *l, uint32_t n, stream *s, double *cum, uint32
     }
 }
 
+/* n things in `count` strata, as even as can be: stratum s is start .. end - 1 with end = ceil((s + 1) n /
+ * count). The ends are added up, since a division of 128 bits takes longer than all else in a row. */
+typedef struct {
+    uint64_t step, rest, count; /* n = step * count + rest */
+    uint64_t start, end;
+    uint64_t over; /* end * count - (s + 1) n, below count */
+} even_cut;
+
+static inline void next_stratum(even_cut *c) {
+    c->start = c->end;
+    c->end += c->step;
+    if (c->rest > c->over) {
+        c->end++;
+        c->over += c->count;
+    }
+    c->over -= c->rest;
+}
+
 /* Rounding of a node without separator over ALL rows: n equally spaced quantiles, each cell holds floor or
  * ceil of n p_k of them, and each shard takes its share so that its own counts are even too. Full shards take
  * one quantile of every S consecutive ones (a random rotation says which shard takes which), the short last
@@ -114,7 +132,9 @@ static void global_runs(const fdp_sample_node *node, const fdp_sample_plan *plan
     uint64_t s = 0, next_tail = 0;
     int64_t cell = 0;
     int wrapped = 0;
-    if (tail && shard < full) next_tail = below(mix(tails + GOLDEN), (uint64_t)(((u128)n + tail - 1) / tail));
+    even_cut cut = {.step = tail ? n / tail : 0, .rest = tail ? n % tail : 0, .count = tail};
+    if (tail) next_stratum(&cut);
+    if (tail && shard < full) next_tail = below(mix(tails + GOLDEN), cut.end);
     for (uint64_t t = 0; t < rows; t++) {
         uint64_t q;
         if (shard < full) {
@@ -122,16 +142,14 @@ static void global_runs(const fdp_sample_node *node, const fdp_sample_plan *plan
             while (s < tail && next_tail - s <= q) {
                 s++;
                 if (s < tail) {
-                    uint64_t lo = (uint64_t)(((u128)s * n + tail - 1) / tail);
-                    uint64_t hi = (uint64_t)(((u128)(s + 1) * n + tail - 1) / tail);
-                    next_tail = lo + below(mix(tails + GOLDEN * (s + 1)), hi - lo);
+                    next_stratum(&cut);
+                    next_tail = cut.start + below(mix(tails + GOLDEN * (s + 1)), cut.end - cut.start);
                 }
             }
             q += s;
         } else {
-            uint64_t lo = (uint64_t)(((u128)t * n + tail - 1) / tail);
-            uint64_t hi = (uint64_t)(((u128)(t + 1) * n + tail - 1) / tail);
-            q = lo + below(mix(tails + GOLDEN * (t + 1)), hi - lo);
+            q = cut.start + below(mix(tails + GOLDEN * (t + 1)), cut.end - cut.start);
+            next_stratum(&cut);
         }
         q += turn;
         if (q >= n) {

@@ -89,8 +89,11 @@ class _Base:
 
     def column_norm2(self) -> Fraction:
         num, den = self.coef2
-        common = math.lcm(*np.unique(den).tolist()) if self.rows else 1
-        scaled = [int(n) * (common // int(d)) for n, d in zip(*np.unique(np.stack([num, den]), axis=1))]
+        turns = np.flatnonzero((num[1:] != num[:-1]) | (den[1:] != den[:-1]))
+        runs = np.append(turns, self.rows - 1) if self.rows else turns  # the last row of each run of equals
+        scalars = set(zip(num[runs].tolist(), den[runs].tolist()))
+        common = math.lcm(*(d for _, d in scalars))
+        scaled = [n * (common // d) for n, d in scalars]
         if max(scaled, default=0) * max(self.rows, 1) >= 2**62:
             raise MeasurementError(
                 "the query's scalars are too fine to add up exactly; use smaller fractions"
@@ -247,7 +250,8 @@ class Grid:
     `fine` holds flat cell numbers, ascending. `children` are the grids of the clique's subsets with one
     attribute less (none for a single attribute, whose cells must then all be fine). Every fine cell must
     project to a fine cell of each child: this is what makes a remainder's remainder independent of the level
-    above (see `AdaGrid`).
+    above (see `AdaGrid`). `below` has an array for each child: which of its fine cells lies below each fine
+    cell of this grid.
     """
 
     clique: Clique
@@ -255,8 +259,10 @@ class Grid:
     fine: np.ndarray
     children: tuple[Grid, ...] = ()
     key: str = field(init=False, repr=False)
+    below: tuple[np.ndarray, ...] = field(init=False, repr=False)
 
     def __post_init__(self):
+        below = []
         fine = np.ascontiguousarray(self.fine, np.int64)
         object.__setattr__(self, "fine", fine)
         cells = math.prod(self.shape)
@@ -271,13 +277,15 @@ class Grid:
                 raise MeasurementError(f"Grid {self.clique}: {child.clique} is not a part of it")
             if tuple(child.shape) != tuple(self.shape[self.clique.index(a)] for a in child.clique):
                 raise MeasurementError(f"Grid {self.clique}: {child.clique} has an attribute of another size")
-            below = self.project(fine, child)
-            spot = np.searchsorted(child.fine, below)
-            if (spot >= child.fine.size).any() or (child.fine[spot] != below).any():
+            projected = self.project(fine, child)
+            spot = np.searchsorted(child.fine, projected)
+            if (spot >= child.fine.size).any() or (child.fine[spot] != projected).any():
                 raise MeasurementError(
                     f"Grid {self.clique}: a fine cell projects to a cell of {child.clique} that is not fine"
                 )
+            below.append(spot)
         object.__setattr__(self, "key", _digest(fine))
+        object.__setattr__(self, "below", tuple(below))
 
     def project(self, cells: np.ndarray, child: Grid) -> np.ndarray:
         """Flat numbers, in the child's marginal, of the cells that these cells project to."""
@@ -301,13 +309,13 @@ class AdaGrid(_Base):
         self.grid = grid
         self.cells = math.prod(grid.shape)
         self._steps = list(_descend(grid, Fraction(1)))
-        sizes = [grid.fine.size] + [child.fine.size for _, child, _ in self._steps]
+        sizes = [grid.fine.size] + [child.fine.size for _, child, _, _ in self._steps]
         self._offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.rows = int(self._offsets[-1])
 
     @property
     def coef2(self):
-        shares = [Fraction(1)] + [share for _, _, share in self._steps]
+        shares = [Fraction(1)] + [share for _, _, _, share in self._steps]
         sizes = np.diff(self._offsets)
         num = np.repeat([s.numerator for s in shares], sizes).astype(np.int64)
         den = np.repeat([s.denominator for s in shares], sizes).astype(np.int64)
@@ -318,12 +326,11 @@ class AdaGrid(_Base):
         marginals = {self.grid.clique: x}
         out = np.empty(self.rows, x.dtype)
         out[: self.grid.fine.size] = x[self.grid.fine]
-        for i, (parent, child, _) in enumerate(self._steps):
+        for i, (parent, child, at, _) in enumerate(self._steps):
             above = marginals[parent.clique]
             if child.clique not in marginals:
                 marginals[child.clique] = _project(above, parent, child)
             rows = marginals[child.clique][child.fine]
-            at = np.searchsorted(child.fine, parent.project(parent.fine, child))
             np.subtract.at(rows, at, above[parent.fine])
             out[self._offsets[i + 1] : self._offsets[i + 2]] = rows
         return out
@@ -334,14 +341,13 @@ class AdaGrid(_Base):
         total = {self.grid.clique: np.zeros(self.cells, r.dtype)}
         source = {}
         total[self.grid.clique][self.grid.fine] = r[: self.grid.fine.size]
-        for i, (parent, child, _) in enumerate(self._steps):
+        for i, (parent, child, at, _) in enumerate(self._steps):
             part = r[self._offsets[i + 1] : self._offsets[i + 2]]
             if child.clique not in total:
                 total[child.clique] = np.zeros(math.prod(child.shape), r.dtype)
                 grids[child.clique] = child
                 source[child.clique] = parent.clique
             total[child.clique][child.fine] += part
-            at = np.searchsorted(child.fine, parent.project(parent.fine, child))
             total[parent.clique][parent.fine] -= part[at]
         for clique in sorted(source, key=len):
             above = grids[source[clique]]
@@ -353,8 +359,7 @@ class AdaGrid(_Base):
 
     def blocks(self, clique):
         yield _fine_block(self.grid)
-        for parent, child, _ in self._steps:
-            at = np.searchsorted(child.fine, parent.project(parent.fine, child))
+        for parent, child, at, _ in self._steps:
             key = ("rest", frozenset(parent.clique), frozenset(child.clique), parent.key, child.key)
             yield Block(key, child.clique, child.fine, parent.clique, parent.fine, at)
 
@@ -395,11 +400,12 @@ def _fine_block(grid: Grid) -> Block:
     return Block(("cells", frozenset(grid.clique), grid.key), grid.clique, grid.fine)
 
 
-def _descend(grid: Grid, share: Fraction) -> Iterator[tuple[Grid, Grid, Fraction]]:
-    """(parent, child, squared scalar) of every part below the fine cells, in the order of the rows."""
-    for child in grid.children:
+def _descend(grid: Grid, share: Fraction) -> Iterator[tuple[Grid, Grid, np.ndarray, Fraction]]:
+    """(parent, child, parent's `below` of it, squared scalar) of every part below the fine cells, in the
+    order of the rows."""
+    for child, below in zip(grid.children, grid.below):
         part = share / len(grid.children)
-        yield grid, child, part
+        yield grid, child, below, part
         yield from _descend(child, part)
 
 

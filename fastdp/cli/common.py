@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,14 +121,11 @@ def schema_beside(data: str) -> str | None:
     return next((str(p) for p in (beside(data, ".toml"), beside(data, ".json")) if p.exists()), None)
 
 
-def with_accountant(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command, while the second accountant is imported in a process of its own."""
+def accountant_for(arguments: Sequence[str]) -> AbstractContextManager[None]:
+    """Where the command is one that makes a run: a context in which the second accountant is imported in a
+    process of its own, from before the arguments are parsed."""
+    if arguments[:1] != ["synth"]:
+        return nullcontext()
+    from ..privacy.autodpcurve import beside
 
-    @wraps(command)
-    def beside_it(*args: Any, **kwargs: Any) -> Any:
-        from ..privacy.autodpcurve import beside
-
-        with beside():
-            return command(*args, **kwargs)
-
-    return beside_it
+    return beside()

@@ -5,20 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.table import Table
 
 from ..run.plantext import duration
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from .._util.progress import Progress
     from ..run.synthesize import Run
 
-# Lines are never wrapped; if the output is not a terminal, tables are up to 160 characters wide.
-console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 WORDS = {
     "read": "reading and encoding",
     "measure": "measuring with noise",
@@ -27,6 +25,15 @@ WORDS = {
     "ids": "dealing user ids",
     "write": "decoding and writing",
 }
+
+
+@cache
+def _console() -> Console:
+    """Of the standard output. Lines are never wrapped; if it is not a terminal, tables are up to 160
+    characters wide."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
 
 
 @contextmanager
@@ -59,6 +66,7 @@ def _lines() -> Callable[[Progress], None]:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[Progress], None]]:
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -92,6 +100,7 @@ def _from_here(path: Path | None) -> str:
 
 def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
     """Prints the files that were made and the privacy promise of each run."""
+    console = _console()
     for run in runs:
         p = run.privacy
         part = p["parts"][p.get("part", 0)]
@@ -126,7 +135,9 @@ ASIDE = ("private", "rows", "columns", "baselines", "seconds")
 
 def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
     """Prints the scores of every metric and, if they were computed, those of random samples of the truth."""
-    samples = results.get("baselines") or {}
+    from rich.table import Table
+
+    console, samples = _console(), results.get("baselines") or {}
     table = Table(box=None, pad_edge=False)
     table.add_column("score")
     for name in ("synthetic", *samples):
@@ -151,6 +162,9 @@ def _score(value: Any) -> str:
 def archetypes_table(out: Path, fitted: Mapping[str, Any]) -> None:
     """Prints the result of `fastdp archetypes fit`: each archetype and, if their number was chosen by the
     fit, the evidence for it."""
+    from rich.table import Table
+
+    console = _console()
     table = Table(box=None, pad_edge=False)
     for name in ("archetype", "public users", "rows per user", "commonest codes"):
         table.add_column(name, justify="left" if name == "commonest codes" else "right")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..codec.encode import source_columns
-from ..errors import DataError, UsageError, is_whole, redact_errors
+from ..errors import DataError, UsageError, redact_errors
 from ..tables import ingest
 from ..tables.parts import Part
 from ..tables.table import MAX_ROWS
@@ -30,31 +30,16 @@ from . import messages, sparkpack
 from . import sparktasks as tasks
 from .build import build
 from .partitioned import Answer, MarginalRequest, PartitionedCounter, Request
+from .sparkcheck import MAX_PARTITIONS, check_partitions, is_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..schema import Schema
 
-MAX_PARTITIONS = 1 << 15
 MAX_ADDERS = 64
 """The most tasks that add up slices; they are no more than partitions either, since a task has a cost of its
 own."""
-
-
-def is_spark(source: Any) -> bool:
-    """Whether a source is a Spark DataFrame, of either kind (not pandas' on Spark). Does not import Spark."""
-    kind = type(source)
-    return kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
-
-
-def check_partitions(partitions: int) -> int:
-    """The number as an int; UsageError unless it is a whole number in 1..MAX_PARTITIONS."""
-    if not is_whole(partitions, 1, MAX_PARTITIONS):
-        raise UsageError(
-            f"partitions of Spark must be a whole number from 1 to {MAX_PARTITIONS}, got {partitions!r}"
-        )
-    return int(partitions)
 
 
 class SparkPartitions:

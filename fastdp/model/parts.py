@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError
@@ -67,7 +66,9 @@ def as_query(query, cells: int) -> Query:
         return Identity(cells)
     if isinstance(query, Query):
         return query
-    if sp.issparse(query) or isinstance(query, np.ndarray):
+    from scipy.sparse import issparse
+
+    if issparse(query) or isinstance(query, np.ndarray):
         return Sparse(query)
     raise MeasurementError(
         f"a query is None, a scipy.sparse matrix or a fastdp query, got {type(query).__name__}"

@@ -14,10 +14,12 @@ import math
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._util.threads import available
 from ..errors import RunError
 from ..measurement import SCALE
 from . import clip as clip_rules
@@ -265,7 +267,10 @@ def write(folder: str | os.PathLike, statement: Mapping) -> dict:
     """Write `privacy.json` with the hashes of all other files in the folder; returns what was written."""
     folder = Path(folder)
     whole = dict(statement)
-    whole["files"] = {name: file_hash(path) for name, path in files_of(folder)}
+    files = list(files_of(folder))
+    with ThreadPoolExecutor(available()) as pool:
+        hashes = list(pool.map(file_hash, [path for _, path in files]))
+    whole["files"] = {name: digest for (name, _), digest in zip(files, hashes)}
     text = json.dumps(whole, indent=1, sort_keys=False, allow_nan=False) + "\n"
     try:
         with open(folder / NAME, "w", encoding="utf-8") as stream:

@@ -31,19 +31,23 @@ class Counting:
 def engine_for(source: Any, engine: str | None, partitions: int | None, report: bool) -> str:
     """The engine that counts a source: a Spark DataFrame is counted by Spark unless another is asked for.
     UsageError where an engine is unknown or cannot do what is asked."""
-    from ..engines import spark
-    from ..tables.split import check_partitions
+    from ..engines import sparkcheck
 
     if engine is None:
-        engine = "spark" if spark.is_spark(source) else "local"
+        engine = "spark" if sparkcheck.is_spark(source) else "local"
     if engine not in ENGINES:
         raise UsageError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
-    if engine == "spark" and not spark.is_spark(source):
+    if engine == "spark" and not sparkcheck.is_spark(source):
         raise UsageError(f"engine='spark' counts a Spark DataFrame, not a {type(source).__name__}")
     if partitions is not None:
         if engine == "local":
             raise UsageError("partitions= is for engine='partitioned' and engine='spark'")
-        (spark.check_partitions if engine == "spark" else check_partitions)(partitions)
+        if engine == "spark":
+            sparkcheck.check_partitions(partitions)
+        else:
+            from ..tables.split import check_partitions
+
+            check_partitions(partitions)
     if engine == "spark" and report:
         raise UsageError(
             "report= compares with the truth as one table, and Spark's rows do not come to the driver; call "
@@ -108,12 +112,12 @@ def check_source(source: Any, schema: Schema | None) -> None:
     """Raises, before anything is charged, where private domains cannot be found in a source: its rows are
     encoded already or can be read only once, or it lacks a column of the schema or has it in a wrong type.
     """
-    from ..engines import spark
+    from ..engines.sparkcheck import is_spark
     from ..tables.ingest import checked_columns, guarded
     from ..tables.objects import read_once
     from ..tables.sources import open_parts
 
-    if spark.is_spark(source):
+    if is_spark(source):
         raise UsageError(
             "a private domain is not found in a Spark DataFrame: write it to Parquet and give the path, or "
             "give a schema with the domain written down"

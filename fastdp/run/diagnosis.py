@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._util.files import write_atomic
-from ..engines.spark import is_spark
+from ..engines.sparkcheck import is_spark
 from ..errors import UsageError
 from .counting import is_table, read_once
 

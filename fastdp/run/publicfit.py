@@ -11,7 +11,7 @@ from ..mechanisms.archetypes import Archetypes
 from ..public.archetypes import store
 from ..public.archetypes.fit import fit
 from ..public.archetypes.options import options_of
-from .plan import resolve_schema
+from .asked import resolve_schema
 from .publicread import read_public
 
 

@@ -15,6 +15,7 @@ from ..errors import StoppedEarly, UsageError
 from ..mechanisms.base import Job, Outcome, go_on
 from ..mechanisms.parts.zeros import Zeros
 from ..privacy.statement import statement_hashes
+from .ahead import load_ahead
 from .counting import check_source, counting_for, is_table, open_counting
 from .diagnosis import write_diagnosis
 from .fitting import fit_once
@@ -49,6 +50,7 @@ def go(work: Work, source: Any, public: Any, folder: RunFolder | None) -> Run | 
             folder.forget()
             raise StoppedEarly(folder.stopped)
         work.standing.opened(folder)
+    load_ahead()
     if work.schema.pending and is_table(public):
         raise UsageError(
             "public=: its schema is found in the run, so give the public source itself, not a table that "

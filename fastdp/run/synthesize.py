@@ -18,10 +18,10 @@ from ..mechanisms import recipe as recipes
 from ..privacy.clip import resolve as resolve_clip
 from ..public.archetypes.store import schema_of
 from ..schema import Schema
+from .asked import asked_schema, check_budget, resolve_schema
 from .counting import engine_for, is_table
 from .diagnosis import check_rereadable
 from .folder import RunFolder
-from .plan import asked_schema, check_budget, resolve_schema
 from .result import Run
 from .standing import Standing
 from .steps import already_done, go

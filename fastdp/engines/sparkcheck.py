@@ -1,0 +1,24 @@
+"""What can be said of Spark's part in a run without importing its engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import UsageError, is_whole
+
+MAX_PARTITIONS = 1 << 15
+
+
+def is_spark(source: Any) -> bool:
+    """Whether a source is a Spark DataFrame, of either kind (not pandas' on Spark). Does not import Spark."""
+    kind = type(source)
+    return kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
+
+
+def check_partitions(partitions: int) -> int:
+    """The number as an int; UsageError unless it is a whole number in 1..MAX_PARTITIONS."""
+    if not is_whole(partitions, 1, MAX_PARTITIONS):
+        raise UsageError(
+            f"partitions of Spark must be a whole number from 1 to {MAX_PARTITIONS}, got {partitions!r}"
+        )
+    return int(partitions)

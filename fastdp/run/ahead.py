@@ -1,0 +1,25 @@
+"""What later steps of a run need, loaded while its rows are read.
+
+Reading leaves the interpreter idle: files are decoded and encoded by threads of compiled code. Importing the
+estimator with scipy takes a third of a second, hashing the package a tenth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+from ..privacy.statement import build_hash
+
+
+def load_ahead() -> None:
+    """Starts it in a thread of its own and returns. Nothing waits for the thread: who needs a module that is
+    being imported waits for that module, and who needs one that failed meets the error again."""
+    threading.Thread(target=_load, name="fastdp-ahead", daemon=True).start()
+
+
+def _load() -> None:
+    with contextlib.suppress(Exception):
+        from ..model import estimate, sample, store  # noqa: F401
+
+        build_hash()
