@@ -70,6 +70,10 @@ BENCHES = {
         (("--epsilon", "1", "--seeds", "1", "--no-save"),),
         needs="taxi-nist-coded",
     ),
+    "overhead": Bench(
+        "what a call of the estimator costs beside its work on cells, on small models",
+        (("--no-save",),),
+    ),
     "estimator": Bench(
         "fits against mbi's estimators and Private-PGM's mirror descent on the same measurements",
         (

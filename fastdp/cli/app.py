@@ -413,11 +413,12 @@ def epsilons(text: str) -> list[float]:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the program. Exit code: 0, or the code of the error's class (see fastdp.errors); 130 after Ctrl-C,
     143 after SIGTERM."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    # A run makes few cycles and many lasting objects: searching them for cycles, and all of them once more at
-    # the end, took a third of a second.
-    gc.set_threshold(20_000, 20, 50)
-    atexit.register(gc.freeze)
+    if arguments is None:
+        arguments = sys.argv[1:]
+        # This process is the run's own. It makes few cycles and many lasting objects: searching them for
+        # cycles, and all of them once more at the end, took a third of a second.
+        gc.set_threshold(20_000, 20, 50)
+        atexit.register(gc.freeze)
     interruption = interrupt.begin(arguments)
     try:
         with interruption.heard(), accountant_for(arguments):

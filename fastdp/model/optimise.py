@@ -109,6 +109,7 @@ class DescentState:
         self._x, self._pending, self._averages = tables.copy() if averages else tables, 0.0, averages
         self._delta = np.zeros(max(engine.size, 1))
         self._sums = np.zeros((len(quadratic.targets), 3))
+        self._slopes, self._bends, self._parts = self._sums[:, 1], self._sums[:, 2], np.full(3, 0.5)
         engine.adopt(self._z, total)
         self.calls = calls + 1
         self.z = quadratic.residual(self._marginals(self._z))
@@ -125,10 +126,12 @@ class DescentState:
         """A step of this size against the gradient at (1 - mix) x + mix z. Returns its symmetrised Bregman
         distance and 1/2 |Q (z' - z) / sigma|^2; (0, inf) where it is too long for the number format."""
         self._size = size
-        delta = self._delta if self._whole else np.empty(self._active.size)
-        self.quadratic.step(self.x, self.z, mix, size, delta, self.threads)
-        if not self._whole:
-            self._delta[self._active] = delta
+        delta = self._delta
+        if not self.quadratic.all_direct:
+            delta = self._delta if self._whole else np.empty(self._active.size)
+            self.quadratic.step(self.x, self.z, mix, size, delta, self.threads)
+            if not self._whole:
+                self._delta[self._active] = delta
         log_z, far = self.engine.move(
             self._z, self._x, self._pending, self._delta, size, mix, self.total, self._z_next, self._sums
         )
@@ -140,12 +143,17 @@ class DescentState:
             raise MeasurementError(
                 "the fit diverged: potentials are no longer finite; check values and sigma"
             )
-        m = self._marginals(self._z_next)
-        distance, curvature = self.quadratic.arrive(m, self.z, delta, self.z_next, self.threads)
-        distance -= 0.5 * size * float(self._sums[:, 1].sum())
-        curvature += 0.5 * float(self._sums[:, 2].sum())
-        self.z_next.direct = self._sums @ np.array([0.5, mix, 0.5 * mix * mix])  # of x', were it accepted
-        if self.z_next.direct.min(initial=0.0) < -1e-9 * self._sums[:, 0].max(initial=0.0):
+        distance = curvature = 0.0
+        if not self.quadratic.all_direct:
+            m = self._marginals(self._z_next)
+            distance, curvature = self.quadratic.arrive(m, self.z, delta, self.z_next, self.threads)
+        # ufuncs' own `reduce`, and numbers written into one array: a small model's call is mostly this
+        distance -= 0.5 * size * float(np.add.reduce(self._slopes))
+        curvature += 0.5 * float(np.add.reduce(self._bends))
+        self._parts[1], self._parts[2] = mix, 0.5 * mix * mix
+        self.z_next.direct = direct = self._sums @ self._parts  # of x', were it accepted
+        least = np.minimum.reduce(direct, initial=0.0)
+        if least < 0 and least < -1e-9 * self._sums[:, 0].max(initial=0.0):
             return 0.0, math.inf  # a loss below 0: the step is too long for these sums
         return distance, curvature
 

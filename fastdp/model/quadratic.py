@@ -81,6 +81,10 @@ class Quadratic:
     targets: list[DirectTarget]
     _transpose: sp.csr_array | None = None
 
+    def __post_init__(self):
+        # Whether direct nodes are all there is: the vectors of cells and rows are empty.
+        self.all_direct = self.active.size == 0 and self.matrix is None
+
     def residual(self, m: np.ndarray) -> Residual:
         """What is left of the measurements at the active marginals m; the direct nodes' losses are yet to be
         filled in."""
@@ -136,7 +140,10 @@ class Quadratic:
     def blend(self, x: Residual, z: Residual, t: float, threads: int | Team) -> float:
         """x = (1 - t) x + t z in place; returns its loss. The direct nodes' losses are taken as they stand in
         x."""
-        loss = self.constant + float(x.direct.sum()) + _blend(t, z.cells, self.w, x.cells, threads)
+        loss = self.constant + float(np.add.reduce(x.direct))
+        if self.all_direct:
+            return loss
+        loss += _blend(t, z.cells, self.w, x.cells, threads)
         if self.matrix is not None:
             loss += _blend(t, z.rows, self.v, x.rows, 1)
         return loss
