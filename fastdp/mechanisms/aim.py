@@ -58,7 +58,7 @@ class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         super().__post_init__()
         if not 0 < self.selection < 1 or not self.rare >= 0:
             raise ValueError("selection must lie strictly between 0 and 1, rare must be >= 0")
-        if self.degree < 1 or (self.rounds or 1) < 1:
+        if self.degree < 1 or (self.rounds is not None and self.rounds < 1):
             raise ValueError("degree and rounds must be at least 1")
 
     def check(self, schema: Schema) -> None:
@@ -86,7 +86,7 @@ class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def spent_first(self, columns: int) -> tuple[int, float]:
         """(number of rounds planned, share of mu^2 for the 1-ways)."""
-        rounds = self.rounds or 16 * columns
+        rounds = 16 * columns if self.rounds is None else self.rounds
         return rounds, min(0.5, columns * (1 - self.selection) / rounds)
 
     def run(self, session: Session, job: Job) -> Outcome:

@@ -1,7 +1,9 @@
-"""Every mechanism's config: unknown fields are refused wherever they stand; by what clips are compared."""
+"""Every mechanism's config: unknown fields are refused wherever they stand, and so are values beyond limits;
+by what clips are compared."""
 
+import math
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
 
 import msgspec
 import pytest
@@ -10,6 +12,17 @@ from fastdp import mechanisms
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.mechanisms import recipe
+from fastdp.mechanisms.adagrid import AdaGrid, Copy
+from fastdp.mechanisms.aim import AIM
+from fastdp.mechanisms.archetypes import Archetypes, Refine
+from fastdp.mechanisms.base import Ids
+from fastdp.mechanisms.cliquetree import CliqueTree
+from fastdp.mechanisms.mst import MST
+from fastdp.mechanisms.parts.regions import Region
+from fastdp.mechanisms.parts.workload import WorkloadItem
+from fastdp.mechanisms.tworound import Marginal as TwoRoundMarginal
+from fastdp.mechanisms.tworound import TwoRound
+from fastdp.mechanisms.usercounts.config import Total
 
 
 def structs_of(kind, structs=None) -> set[type]:
@@ -66,3 +79,84 @@ def test_clips_are_compared_by_what_is_planned_and_by_pairs_of_all_sizes(name, u
     planned = () if name == "adagrid" else config.outline(DOMAIN, user=user).measurements
     for line in planned:  # AdaGrid's plan names no set before its tree is chosen
         assert line in named if set(line.clique) <= set(DOMAIN) else line.share == share
+
+
+JUST_ABOVE_0, JUST_BELOW_1 = 5e-324, 1 - 2**-53
+INSIDE = ([JUST_ABOVE_0, 0.5, JUST_BELOW_1], [0.0, -0.1, 1.0, 1.5, math.nan])
+POSITIVE = ([JUST_ABOVE_0, 1.0, 1e300], [0.0, -1.0, math.nan])
+NOT_NEGATIVE = ([0.0, 0.5, 1e300], [-JUST_ABOVE_0, -1.0, math.nan])
+AT_LEAST_1 = ([1, 2, 1 << 40], [0, -1])
+BAD_EDGES = [{"b": (0, 1)}, {"a": ()}, {"a": (1, 2)}, {"a": (0, 2, 2)}, {"a": (0, 3, 1)}]
+LIMITS = [
+    (Ids, "share", {}, INSIDE),
+    (MST, "rare", {}, NOT_NEGATIVE),
+    (MST, "max_cells", {}, AT_LEAST_1),
+    (MST, "clip", {}, ([1, 2, "private", None], [0, -1, "public"])),
+    (MST, "clip_share", {"clip": "private"}, INSIDE),
+    (MST, "clip_share", {"clip": 5}, ([None], [0.1])),
+    (AdaGrid, "threshold", {}, NOT_NEGATIVE),
+    (AdaGrid, "selection", {}, INSIDE),
+    (AdaGrid, "outer", {}, ([None, (("a",),)], [()])),
+    (Copy, "times", {"clique": ("a",)}, AT_LEAST_1),
+    (AIM, "selection", {}, INSIDE),
+    (AIM, "rare", {}, NOT_NEGATIVE),
+    (AIM, "degree", {}, AT_LEAST_1),
+    (AIM, "rounds", {}, ([None, 1, 2], [0, -1])),
+    (CliqueTree, "looks", {}, ([None, 1, 2, 9, 10], [0, -1, 11])),
+    (CliqueTree, "rare", {}, NOT_NEGATIVE),
+    (TwoRound, "threshold", {}, NOT_NEGATIVE),
+    (TwoRound, "selection", {}, INSIDE),
+    (TwoRound, "extra", {}, ([0, 1], [-1])),
+    (TwoRound, "max_marginal", {}, AT_LEAST_1),
+    (TwoRoundMarginal, "weight", {"clique": ("a",)}, ([JUST_ABOVE_0, 2.0], [0.0, -1.0, math.inf, math.nan])),
+    (TwoRoundMarginal, "edges", {"clique": ("a",)}, ([{}, {"a": (0,)}, {"a": (0, 1, 5)}], BAD_EDGES)),
+    (Archetypes, "share", {}, INSIDE),
+    (Archetypes, "max_rows", {}, AT_LEAST_1),
+    (Archetypes, "clip_share", {}, ([None], [0.1])),
+    (Refine, "share", {}, INSIDE),
+    (Total, "share", {"columns": ("a",)}, ([0.0, 0.5, JUST_BELOW_1], [-JUST_ABOVE_0, 1.0, math.nan])),
+    (Refine, "ways", {}, AT_LEAST_1),
+    (Refine, "measured", {}, ([None, (("a",),)], [()])),
+    (WorkloadItem, "weight", {"columns": ("a",)}, ([JUST_ABOVE_0, 2.0], [0.0, -1.0, math.inf, math.nan])),
+    (WorkloadItem, "columns", {}, ([("a",), ("a", "b")], [(), ("a", "a"), ("a", "b", "a")])),
+    (Region, "groups", {"column": "a"}, ([{"x": (1,)}], [{}, {"x": ()}, {"x": (1,), "y": ()}])),
+]
+
+
+@pytest.mark.parametrize("kind, field, others, values", LIMITS, ids=lambda x: getattr(x, "__name__", None))
+def test_a_field_takes_what_its_limits_allow_and_nothing_beyond(kind, field, others, values):
+    taken, refused = values
+    for value in taken:
+        assert getattr(kind(**others, **{field: value}), field) == value
+    for value in refused:
+        with pytest.raises(ValueError):
+            kind(**others, **{field: value})
+
+
+@pytest.mark.parametrize("kind, field", [(MST, "shares"), (TwoRound, "shares"), (AdaGrid, "rounds")])
+def test_every_one_of_several_shares_is_positive(kind, field):
+    length = 2 if kind is TwoRound else 3
+    kind(**{field: (JUST_ABOVE_0,) * length})
+    for place, wrong in product(range(length), (0.0, -1.0, math.nan)):
+        with pytest.raises(ValueError, match="positive"):
+            kind(**{field: tuple(wrong if i == place else 1.0 for i in range(length))})
+    if kind is AdaGrid:
+        with pytest.raises(ValueError, match="positive"):
+            kind(rounds=())
+    if kind is TwoRound:
+        with pytest.raises(ValueError, match="positive"):
+            kind(weights={"a": 1.0, "b": 0.0})
+
+
+def test_what_a_mechanism_cannot_do_is_no_setting_of_it():
+    for name in mechanisms.names():
+        kind = mechanisms.get(name)
+        if kind.may_choose_clip:
+            assert kind(clip="private").clip == "private"
+        else:
+            with pytest.raises(ValueError, match="cannot choose its clip"):
+                kind(clip="private")
+    with pytest.raises(ValueError, match="calibration"):
+        Archetypes(refine=Refine(), calibration="classic-gaussian")
+    for calibration in ("gdp", "classic-rdp"):
+        assert Archetypes(refine=Refine(), calibration=calibration).refine == Refine()

@@ -173,6 +173,18 @@ def test_public_data_that_is_the_private_file(tmp_path):
     assert not overlap(other, path) and not overlap(other, folder) and not overlap(tmp_path / "none", path)
 
 
+def test_a_file_that_is_gone_hides_none_of_the_others(tmp_path):
+    paths = [tmp_path / name for name in ("first.parquet", "second.parquet", "third.parquet")]
+    for path in paths:
+        pq.write_table(ROWS, path)
+    several = pads.dataset([str(path) for path in paths])
+    for gone in paths:
+        gone.rename(tmp_path / "aside")
+        for path in paths:
+            assert overlap(several, path) == (path != gone) == overlap(path, several)
+        (tmp_path / "aside").rename(gone)
+
+
 def frames():
     rows = pa.table(
         {"who": [f"person {i:010d}" for i in range(100)], "a": np.arange(100) % 5, "f": np.arange(100.0)}
