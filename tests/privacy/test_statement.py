@@ -255,3 +255,13 @@ def test_names_of_released_files():
         assert releasable(name)
     for name in ("eps-1/run.log", "eps-1", "counts.parquet", "privacy.json.private"):
         assert not releasable(name)
+
+
+def test_a_promise_is_called_weak_just_above_the_limits():
+    """At the limits nothing is said; above one of them one text, that names the figure and its limit."""
+    assert statement.weak_promise(statement.WEAK_EPSILON, statement.WEAK_DELTA) == []
+    (text,) = statement.weak_promise(math.nextafter(statement.WEAK_EPSILON, math.inf), 0.0)
+    assert text.startswith("epsilon") and f"above {statement.WEAK_EPSILON:g}" in text
+    (text,) = statement.weak_promise(1.0, math.nextafter(statement.WEAK_DELTA, math.inf))
+    assert text.startswith("delta") and f"above {statement.WEAK_DELTA:g}" in text
+    assert len(statement.weak_promise(math.inf, 1.0)) == 2
