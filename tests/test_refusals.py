@@ -1,6 +1,7 @@
 """Arguments that cannot be meant are refused with a sentence that names them, before anything is charged or
 written; limits are inclusive."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +12,22 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.engines import spark
 from fastdp.engines.partitioned import Answer, Sums
-from fastdp.errors import DataError, LedgerError, RunError, UsageError
+from fastdp.errors import (
+    DataError,
+    LedgerError,
+    MeasurementError,
+    PrivacyError,
+    RunError,
+    SchemaError,
+    UsageError,
+)
 from fastdp.mechanisms.adagrid import AdaGrid
 from fastdp.model.total import estimate_total
-from fastdp.privacy import forms, gdp
+from fastdp.privacy import accountant, calibrate, crosscheck, forms, gdp
+from fastdp.release import keyselect, noiseplan, reserve
+from fastdp.run import folder, released
 from fastdp.tables import bound, columns, split
-from fastdp.tables.table import Table
+from fastdp.tables.table import Table, code_dtype
 from fastdp.userkeys import RowsPerUser
 
 SCHEMA = fastdp.Schema.from_domain({"a": 3, "b": 2})
@@ -106,3 +117,115 @@ def test_a_total_is_at_least_one_row(answer):
 @pytest.mark.parametrize("epsilon, iterations", [(1.0, 600), (10.0, 3696), (0.5, 428)])
 def test_published_iterations(epsilon, iterations):
     assert AdaGrid(stop="published").stopping(epsilon)["iters"] == iterations
+
+
+class NoEvent:
+    epsilon = mu = 0.1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: accountant.mu_of(NoEvent()),
+        lambda: gdp.epsilon_of(1e-301, 1e-6),
+        lambda: gdp.epsilon_of(1e300, 1e-6),
+        lambda: gdp.epsilon_of(0.5, 0.0),
+        lambda: gdp.epsilon_of(0.5, 1.0),
+        lambda: gdp.epsilon_of(0.5, 1e-301),
+        lambda: gdp.mu_from(1e30, 1e-6),
+        lambda: calibrate.rho_from_mu(1e200),
+        lambda: calibrate.rho_from_mu(1e-200),
+        lambda: noiseplan.positive(0.0, "mu"),
+        lambda: noiseplan.positive(math.inf, "mu"),
+        lambda: noiseplan.positive(math.nan, "mu"),
+    ],
+)
+def test_numbers_of_privacy_outside_the_range_of_its_arithmetic_are_refused(call):
+    with pytest.raises(UsageError):
+        call()
+
+
+def test_the_second_accountant_knows_its_events():
+    with pytest.raises(PrivacyError, match="not a privacy event: NoEvent"):
+        crosscheck.evaluate([NoEvent()], 1e-6)
+
+
+@pytest.mark.parametrize("clique", [("a", ""), ("a", 3), ("a", "a"), (None,)])
+def test_attributes_of_a_measurement_are_different_names(clique):
+    with pytest.raises(MeasurementError, match="measurement of"):
+        fastdp.Measurement(clique, np.zeros(4), 1.0)
+
+
+@pytest.mark.parametrize("name", ["", 3, None])
+def test_attributes_of_a_domain_are_names(name):
+    with pytest.raises(SchemaError, match="non-empty strings"):
+        Domain({name: 3})
+
+
+def test_codes_are_whole_numbers_in_as_few_bytes_as_hold_them(tmp_path):
+    for size, width in ((1, 1), (256, 1), (257, 2), (65_536, 2), (65_537, 4), (2**32, 4)):
+        assert code_dtype(size).itemsize == width
+    with pytest.raises(UsageError, match=r"at most 2\^32"):
+        code_dtype(2**32 + 1)
+    for wrong in (np.zeros(3), np.zeros((3, 1), int), np.array(["a", "b", "c"])):
+        with pytest.raises(DataError, match="1-D integer array"):
+            Table.from_codes(SCHEMA, {"a": wrong, "b": np.zeros(3, int)})
+    with_users = fastdp.Schema.from_domain({"a": 3}, user="who")
+    with pytest.raises(DataError, match="give its ids"):
+        Table.from_codes(with_users, {"a": np.zeros(3, int)})
+    with pytest.raises(DataError, match="no user column"):
+        Table.from_codes(SCHEMA, {"a": np.zeros(3, int), "b": np.zeros(3, int)}, user=[1, 2, 3])
+
+
+def test_sources_without_rows_to_read(tmp_path):
+    with pytest.raises(UsageError, match="list of sources is empty"):
+        fastdp.read([], SCHEMA)
+    (tmp_path / "folder" / ".hidden").mkdir(parents=True)
+    (tmp_path / "folder" / ".hidden" / "x.csv").write_text("a,b\n0,0\n")
+    with pytest.raises(DataError, match="holds no files"):
+        fastdp.read(tmp_path / "folder", SCHEMA)
+
+
+def test_keys_are_not_taken_with_known_noise_from_a_ledger(tmp_path):
+    column = {"kind": "categorical", "dtype": "int32", "values": [0, 1]}
+    schema = fastdp.Schema.from_dict({"name": "x", "columns": {"a": column}, "user": {"column": "who"}})
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    with pytest.raises(UsageError, match="seed fixes the noise"):
+        fastdp.select_keys(
+            pa.table({"who": [1], "a": [0]}), schema, "a", epsilon=1.0, delta=1e-6, ledger=ledger, seed=1
+        )
+    with pytest.raises(PrivacyError, match="Nothing was read or drawn"):
+        keyselect.check_draws(80.0, 1e-12)
+    assert keyselect.check_draws(1.0, 1e-6) is None
+
+
+@pytest.mark.parametrize(
+    "asks", [[], [(1.0, 1e-6, "user"), (2.0, 1e-7, "user")], [(1.0, 1e-6, "user"), (2.0, 1e-6, "event")]]
+)
+def test_a_reservation_has_one_delta_and_one_unit(asks):
+    requests = [reserve.BudgetRequest(epsilon=e, delta=d, clip=1, unit=u) for e, d, u in asks]
+    with pytest.raises(UsageError, match="at least one epsilon, and one delta and unit"):
+        reserve.reserve(SCHEMA, requests)
+
+
+def test_a_run_folder_has_a_name_and_rows_are_counted_from_0(run):
+    with pytest.raises(UsageError, match="must name a folder"):
+        folder.RunFolder("/")
+    with pytest.raises(UsageError, match="rows must be >= 0"):
+        run.sample(-1)
+    assert run.sample(0).num_rows == 0
+
+
+def test_json_of_a_released_folder_is_small_plain_and_utf8(tmp_path, monkeypatch):
+    path = tmp_path / "x.json"
+    path.write_bytes(b'"\xff"')
+    with pytest.raises(RunError, match="not UTF-8"):
+        released.read_json(path)
+    path.write_text('"' + "x" * 62 + '"')
+    for most, taken in ((64, True), (63, False)):
+        monkeypatch.setattr(released, "MOST_JSON", most)
+        if taken:
+            assert released.read_json(path) == "x" * 62
+        else:
+            with pytest.raises(RunError, match="a run writes no such file"):
+                released.read_json(path)

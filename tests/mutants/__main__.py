@@ -1,7 +1,7 @@
 """Small faults, one at a time, against the tests that reach them.
 
     python -m tests.mutants [--seed 1] [--count 100] [--skip 0] [--only PATTERN] [--work FOLDER] [--jobs 1]
-                            [--minutes M] [--test-seconds 300] [--hang-seconds 100] [--list]
+                            [--minutes M] [--test-seconds 300] [--hang-seconds 60] [--list]
 
 Draws `--count` mutants by the seed: 60 of 100 in privacy code and the way of the rows, 25 in model and
 mechanisms, 15 in C (`tests.mutants.places`), each site with the same chance. The quick tests are run once
@@ -15,8 +15,8 @@ are caught.
 `--skip K`: leave out the first K of the seed's mutants (to go on where another call ended); `--only`: files
 by name, e.g. 'fastdp/privacy/*'; `--work`: a folder to keep the copy and the record in from call to call;
 `--jobs`: mutants that are tried at once; `--minutes`: begin no further mutant after so long;
-`--test-seconds`: recorded seconds of the tests that a mutant is tried on at most; `--hang-seconds`: tests
-that take that much longer than six times as long as recorded hang; `--list`: draw only.
+`--test-seconds`: recorded seconds of the tests that a mutant is tried on at most; `--hang-seconds`: a test
+that takes that much longer than six times as long as recorded hangs; `--list`: draw only.
 """
 
 from __future__ import annotations
@@ -163,7 +163,13 @@ def run(
 
     with ThreadPoolExecutor(len(workshops)) as pool:
         tasks = [pool.submit(attempt, n, group, site) for n, (group, site) in enumerate(drawn, skip + 1)]
-        return [trial for task in tasks if (trial := task.result()) is not None]
+        try:
+            return [trial for task in tasks if (trial := task.result()) is not None]
+        except BaseException:  # Ctrl-C, SIGTERM
+            pool.shutdown(wait=False, cancel_futures=True)
+            for workshop in workshops:
+                workshop.stop()
+            raise
 
 
 def report(trials: list[Trial]) -> int:

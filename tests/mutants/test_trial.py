@@ -27,6 +27,12 @@ def plain(y=7):
 
 def never(z):
     return z + 5
+
+
+def falls(n):
+    while n > 0:
+        n -= 2
+    return n
 """
 TESTS = """import subprocess, sys, pytest
 from fastdp.privacy import small
@@ -43,6 +49,9 @@ def test_second(answer):
 
 def test_below():
     assert small.above(0) == 20 and small.above(7) == 10 and small.above(6) == 20
+
+def test_falls():
+    assert small.falls(4) == 0
 
 def test_child():
     code = "from fastdp.privacy import small; print(small.plain())"
@@ -95,7 +104,7 @@ def test_lines_that_a_change_concerns(project):
 
 
 def test_tests_that_reach_a_line_and_what_they_make_of_mutants(project, tmp_path):
-    workshop = Workshop(tmp_path / "work" / "0", Limits())
+    workshop = Workshop(tmp_path / "work" / "0", Limits(hang=2))
     reach = Reach(tmp_path / "work", workshop.tree, 1)
     assert reach.failing == ["tests/privacy/test_other.py::test_fails"]
 
@@ -109,10 +118,12 @@ def test_tests_that_reach_a_line_and_what_they_make_of_mutants(project, tmp_path
     assert names("    return z + 5") == set()
 
     expected = {(">", ">="): "caught", ("10", "11"): "caught", ("7", "8"): "caught", ("5", "6"): "survived"}
+    expected["n -= 2", "pass"] = "caught"
     drawn = [("privacy", s) for s in python_sites(PATH, SOURCE.encode()) if (s.old, s.new) in expected]
     trials = run(drawn, [workshop], reach, float("inf"), 0)
     assert {(t.site.old, t.site.new): t.verdict for t in trials} == expected
-    assert {t.by for t in trials} <= {"", *reach.tests}, "caught by recorded tests"
+    assert {t.by for t in trials} <= {"", "no end", *reach.tests}
+    assert [t.site.new for t in trials if t.by == "no end"] == ["pass"], "a mutant that hangs is caught"
     assert (workshop.tree / PATH).read_text() == SOURCE, "the change is undone"
     assert workshop.failing([*reach.tests, *reach.failing]) == reach.failing
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import contextlib
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -43,11 +44,11 @@ NEAR_FILES = 6
 @dataclass(frozen=True)
 class Limits:
     """In seconds. `tests`: a mutant is tried on tests that took so long, together, when they were recorded.
-    `hang`: tests that take that much longer than six times as long as then have been hung up by the mutant;
+    `hang`: a test that takes that much longer than six times as long as then has been hung up by the mutant;
     more on a machine that is busier than it was."""
 
     tests: float = 300.0
-    hang: float = 100.0
+    hang: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Workshop:
     def __init__(self, folder: Path, limits: Limits):
         self.folder, self.limits = folder, limits
         self.tree = folder / "tree"
+        self._running: subprocess.Popen[str] | None = None
         digest, note = tree_digest(), folder / "digest"
         if self.tree.exists() and note.exists() and note.read_text() == digest:
             return
@@ -85,7 +87,7 @@ class Workshop:
 
     def failing(self, tests: Sequence[str]) -> list[str]:
         """Those of the tests that fail without any change: what fails by itself catches nothing."""
-        _, printed = self._tests(tests, 1e6, stop=False)
+        _, printed = self._tests(dict.fromkeys(tests, 3600.0), stop=False)
         return [name for name in tests if f"FAILED {name}" in printed or f"ERROR {name}" in printed]
 
     def try_out(self, site: Site, reach: Reach) -> Outcome:
@@ -121,10 +123,16 @@ class Workshop:
         first = [name for name in first if name.split("::")[0] in near]
         rest = sorted(set(within) - set(first), key=within.index)
         for part in filter(None, (first, rest)):
-            seconds = self.limits.hang + 6 * sum(reach.tests[name]["seconds"] for name in part)
-            if failed := self._tests(part, seconds)[0]:
+            seconds = {name: self.limits.hang + 6 * reach.tests[name]["seconds"] for name in part}
+            if failed := self._tests(seconds)[0]:
                 return failed
         return ""
+
+    def stop(self) -> None:
+        """Ends the tests that run, and what they have started and left behind."""
+        if self._running is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._running.pid, signal.SIGKILL)
 
     def _binaries(self, site: Site) -> list[Path]:
         if not site.path.startswith("csrc/"):
@@ -141,19 +149,20 @@ class Workshop:
         )
         return done.returncode == 0
 
-    def _tests(self, names: Sequence[str], seconds: float, stop: bool = True) -> tuple[str, str]:
-        """(the test that failed, or ""; what was printed) of these tests, in this order."""
+    def _tests(self, tests: Mapping[str, float], stop: bool = True) -> tuple[str, str]:
+        """(the test that failed, or ""; what was printed) of tests with the seconds that each may take, in
+        this order."""
         chosen = self.folder / "chosen.json"
-        chosen.write_text(json.dumps(list(names)))
+        chosen.write_text(json.dumps(list(tests.items())))
         command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tests.mutants.chosen"]
         command += ["-p", "no:xdist"]
-        command += [*(["-x"] if stop else []), *_files(names)]
+        command += [*(["-x"] if stop else []), *_files(list(tests))]
         environment = os.environ | {
             "PYTHONPATH": str(self.tree),
             "PYTHONDONTWRITEBYTECODE": "",
             "MUTANTS_CHOSEN": str(chosen),
         }
-        process = subprocess.Popen(
+        self._running = process = subprocess.Popen(
             command,
             cwd=self.tree,
             env=environment,
@@ -163,16 +172,17 @@ class Workshop:
             start_new_session=True,
         )
         try:
-            printed, _ = process.communicate(timeout=seconds)
+            printed, _ = process.communicate(timeout=min(1e6, FIRST_SECONDS + 2 * sum(tests.values())))
         except subprocess.TimeoutExpired:
             return "no end", ""
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
+            self.stop()
+            process.wait()
         if process.returncode in (0, 5):  # 5: there is no test
             return "", printed
         lines = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        if not lines and "Timeout (" in printed:
+            return "no end", printed
         first = lines[0].split(" - ")[0].split(" ", 1)[1] if lines else f"exit {process.returncode}"
         return first, printed
 

@@ -1,0 +1,135 @@
+"""The ledger's file, its head and its lock: whatever is missing, exchanged or cannot be written is an error
+that names it, and nothing is charged."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from fastdp.errors import LedgerError, UsageError
+from fastdp.privacy import store
+from fastdp.privacy.accountant import Gaussian
+from fastdp.privacy.ledger import Ledger
+from fastdp.privacy.unit import Unit
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.db"
+
+
+@pytest.fixture
+def ledger(path):
+    out = Ledger(path)
+    out.open("trips", epsilon=2.0, delta=1e-6)
+    return out
+
+
+def head(path: Path) -> Path:
+    return path.with_name(path.name + ".head")
+
+
+def test_a_ledger_without_its_file_is_not_begun_anew(ledger, path):
+    """With the head alone, neither reading nor opening a data set makes a new chain."""
+    path.rename(path.with_name("aside"))
+    for attempt in (ledger.datasets, lambda: Ledger(path).open("other", epsilon=1.0, delta=1e-6)):
+        with pytest.raises(LedgerError, match="is gone but its head file is there; restore it"):
+            attempt()
+    assert not path.exists()
+    path.with_name("aside").rename(path)
+    assert list(ledger.datasets()) == ["trips"]
+
+
+def test_nothing_is_made_by_reading(path):
+    with pytest.raises(LedgerError, match="there is no ledger at"):
+        Ledger(path).datasets()
+    with pytest.raises(LedgerError, match="there is no ledger at"):
+        store.FileStore(path)._connect(create=False)
+    assert not path.exists() and not head(path).exists()
+
+
+def test_another_ledger_in_its_place_is_noticed(ledger, path, tmp_path):
+    """By a process that has seen the first one, even if file and head belong together."""
+    other = tmp_path / "other.db"
+    Ledger(other).open("trips", epsilon=30.0, delta=1e-6)
+    ledger.datasets()
+    for made, place in ((other, path), (head(other), head(path))):
+        shutil.copy(made, place)
+    with pytest.raises(LedgerError, match="was replaced by another one"):
+        ledger.reserve("trips", "r", [Gaussian(0.1)], unit=Unit("row"))
+    assert Ledger(path).datasets()["trips"]["epsilon"] == 30.0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE meta SET format = format + 1",
+        "DELETE FROM meta",
+        "INSERT INTO meta SELECT 'x', format FROM meta",
+    ],
+)
+def test_another_format_is_refused(ledger, path, sql):
+    with sqlite3.connect(path) as connection:
+        connection.execute(sql)
+    connection.close()
+    with pytest.raises(LedgerError, match="is not a ledger of format"):
+        Ledger(path).datasets()
+
+
+def test_a_lock_that_cannot_be_opened_is_an_error(ledger, path):
+    lock = path.with_name(path.name + ".lock")
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    with pytest.raises(LedgerError, match=r"lock .* cannot be opened: Is a directory"):
+        ledger.datasets()
+
+
+def test_a_head_that_cannot_be_written_is_an_error_and_the_charge_stands(ledger, path, monkeypatch):
+    def full(*_args, **_options):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write_atomic", full)
+        with pytest.raises(LedgerError, match=r"head file .* cannot be written: No space left on device"):
+            ledger.reserve("trips", "r", [Gaussian(0.1)], unit=Unit("row"))
+    assert Ledger(path).spent("trips")["mu"] == pytest.approx(0.1), "in the file it was charged"
+
+
+def test_a_transaction_holds_one_record(ledger):
+    body = {"dataset": "more", "budget": ledger.datasets()["trips"], "time": "2026-01-01T00:00:00Z"}
+    seen = ledger.datasets()
+    with pytest.raises(LedgerError, match="holds one record"), ledger._store.transaction() as work:
+        work.append("open", body)
+        work.append("open", body | {"dataset": "third"})
+    assert ledger.datasets() == seen, "neither of the two counts"
+
+
+def test_names_and_steps_that_are_not_there(ledger, path, tmp_path):
+    for name in ("", "  ", None, 3):
+        with pytest.raises(UsageError, match="non-empty string"):
+            ledger.open(name, epsilon=1.0, delta=1e-6)
+    empty = Ledger(tmp_path / "empty.db")
+    with empty._store.transaction(create=True):
+        pass
+    with pytest.raises(LedgerError, match="holds no data set; open one"):
+        empty.reserve(None, "r", [Gaussian(0.1)], unit=Unit("row"))
+    charge = ledger.reserve("trips", "r", [Gaussian(0.1)], unit=Unit("row"))
+    with pytest.raises(LedgerError, match="step 0 was never entered"):
+        charge.store(0, 0, [])
+
+
+def test_a_unit_is_one_of_the_kinds_and_null_policies():
+    for kind, column, null in (
+        ("person", "u", "drop"),
+        ("user", "u", "keep"),
+        ("row", "u", None),
+        ("user", "", None),
+    ):
+        with pytest.raises(UsageError):
+            Unit(kind, column, null)
+    assert Unit("user", "u").null == "drop" and Unit("user", "u", "own").null == "own"
+    from fastdp.schema import Schema
+
+    with pytest.raises(UsageError, match="unit must be one of"):
+        Unit.of(Schema.from_domain({"a": 2}), "person")
