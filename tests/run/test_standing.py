@@ -1,0 +1,136 @@
+"""Where an interrupted run stands: what is charged and kept, what is given back, and what is removed."""
+
+import numpy as np
+import pytest
+
+from fastdp.errors import RunError
+from fastdp.privacy.accountant import Gaussian
+from fastdp.privacy.ledger import Ledger
+from fastdp.privacy.unit import Unit
+from fastdp.run.folder import STATE_VERSION, RunFolder, whole_file
+from fastdp.run.standing import Charge, Standing
+
+EVENTS = [Gaussian(0.1), Gaussian(0.2)]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    out = Ledger(tmp_path / "budget.db")
+    out.open("people", epsilon=2.0, delta=1e-6)
+    return out
+
+
+@pytest.fixture
+def folder(tmp_path):
+    out = RunFolder(tmp_path / "new" / "deep" / "out").open()
+    out.agree({"epsilon": 1.0}, {"run": "r"})
+    yield out
+    out.close()
+
+
+def standing(folder, ledger):
+    out = Standing()
+    out.opened(folder)
+    out.reserved(ledger, "r", "epsilon 1", " of people")
+    return out
+
+
+def charged(ledger, entered, answered):
+    charge = ledger.reserve("people", "r", EVENTS, "plan", unit=Unit("row"))
+    for n in range(entered):
+        charge.enter(0, n, f"question {n}", f"step {n}", [Gaussian(0.01)], draws=1)
+        if n < answered:
+            charge.store(0, n, [np.arange(2)])
+
+
+@pytest.mark.parametrize("entered, answered", [(0, 0), (1, 0), (1, 1), (3, 2)])
+def test_what_is_charged_is_what_the_ledger_holds(folder, ledger, entered, answered):
+    charged(ledger, entered, answered)
+    for book in (ledger, ledger.path, str(ledger.path), f"sqlite://{ledger.path}"):
+        seen = standing(folder, book)
+        assert seen.charge() == Charge(tuple((0, f"step {n}") for n in range(entered)), answered)
+        text = seen.text("AGAIN", "RESUME")
+        if entered:
+            assert f"charged: {entered} steps" in text and f"answers of {answered} of them" in text
+            assert "epsilon 1 of people" in text and "RESUME" in text and "AGAIN" not in text
+        else:
+            assert text == "nothing was charged and nothing is kept; start again with: AGAIN"
+
+
+@pytest.mark.parametrize("entered", [0, 1])
+def test_giving_up_returns_a_charge_that_no_step_entered_and_removes_what_is_half_written(
+    folder, ledger, entered
+):
+    charged(ledger, entered, entered)
+    staging = folder.staging()
+    (staging / "half").write_text("written")
+    standing(folder, ledger).give_up()
+    assert not staging.exists()
+    spent = ledger.spent("people")["mu"]
+    if entered:
+        assert spent > 0.2 and (folder.private / "state.json").exists(), "kept for --resume"
+    else:
+        assert spent == 0 and not folder.private.exists() and not folder.out.parent.parent.exists()
+
+
+def test_a_resumed_run_keeps_its_state_when_it_gives_up(tmp_path, folder, ledger):
+    charged(ledger, 0, 0)
+    folder.close()
+    again = RunFolder(folder.out, resume=True).open()
+    standing(again, ledger).give_up()
+    assert (again.private / "state.json").exists() and ledger.spent("people")["mu"] > 0
+    again.close()
+
+
+def test_a_published_run_is_left_alone(folder, ledger):
+    charged(ledger, 0, 0)
+    seen = standing(folder, ledger)
+    folder.staging()
+    folder.publish()
+    seen.published()
+    seen.give_up()
+    assert folder.out.exists() and folder.private.exists() and ledger.spent("people")["mu"] > 0
+    assert "the run was finished" in seen.text("AGAIN", "RESUME")
+
+
+def test_before_anything_is_opened_or_reserved(tmp_path, folder):
+    nothing = Standing()
+    nothing.give_up()
+    assert nothing.stage == "" and nothing.charge() is None
+    assert (
+        nothing.text("AGAIN", "RESUME") == "nothing was charged and nothing is kept; start again with: AGAIN"
+    )
+    without = Standing()
+    without.reserved(None, "r", "epsilon 1", "")
+    assert "at most epsilon 1 is charged and nothing is kept" in without.text("AGAIN", "RESUME")
+    absent = standing(folder, tmp_path / "gone.db")
+    assert absent.charge() is None and "cannot be asked now" in absent.text("AGAIN", "RESUME")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", f'{{"version": {STATE_VERSION + 1}}}', "\udcff"])
+def test_a_state_that_cannot_be_read_is_refused_and_the_lock_let_go(folder, content):
+    folder.close()
+    path = folder.private / "state.json"
+    whole = path.read_bytes()
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(RunError, match=r"start anew|another version"):
+        RunFolder(folder.out, resume=True).open()
+    path.write_bytes(whole)
+    RunFolder(folder.out, resume=True).open().close()
+
+
+def test_results_do_not_replace_what_has_come_in_between(folder):
+    (folder.staging() / "rows").write_text("mine")
+    folder.out.mkdir()
+    (folder.out / "theirs").write_text("kept")
+    with pytest.raises(RunError, match="cannot put the results at"):
+        folder.publish()
+    assert [p.name for p in folder.out.iterdir()] == ["theirs"]
+
+
+def test_a_file_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(RunError, match="there is no folder"), whole_file(tmp_path / "no" / "x"):
+        pass
+    with pytest.raises(RunError, match=r"cannot write .*x: No space"), whole_file(tmp_path / "x"):
+        raise OSError(28, "No space left on device")
+    assert not list(tmp_path.iterdir())
