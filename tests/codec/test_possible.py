@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fastdp.codec import possible
 from fastdp.codec.decode import decode
 from fastdp.codec.possible import known
 from fastdp.codec.violations import broken_codes, count_violations
@@ -285,3 +286,34 @@ def test_a_column_of_a_private_domain_is_refused():
         schema_of(columns, {"order": ["a", "b"]})
     columns["c"] = WHOLE
     assert schema_of(columns, {"order": ["b", "c"]}).stand_in().constraints
+
+
+@pytest.mark.parametrize("model", [True, False])
+def test_a_column_follows_by_a_table_and_is_empty_where_the_table_says_nothing(model):
+    inside = {"kind": "integer", "min": 2, "max": 4, "null": "drop", "overflow": "drop"}
+    text = {"kind": "string", "values": ["x", "y", "z"], "null": "code", "overflow": "drop"}
+    table = [[2, 2, "z"], [4, 3, "x"], [3, 4, "y"], [4, 4, "x"]]
+    rule = {"column": "s", "from": ["a", "b"], "table": table, "model": model}
+    schema = schema_of({"a": inside, "b": inside, "s": text}, rule)
+    codes = combinations(schema)
+    bad = ruled_out(schema, codes)
+    made = decode(schema, {n: c[~bad] for n, c in codes.items()}, 0)
+    assert not any(count_violations(schema, made).values())
+    rows = made.to_pylist()
+    expected = {(a, b): s for a, b, s in table}
+    assert {(r["a"], r["b"]): r["s"] for r in rows} == {
+        (a, b): expected.get((a, b)) for a in (2, 3, 4) for b in (2, 3, 4)
+    }
+    assert len(rows) == 9
+
+
+def test_masks_of_more_combinations_than_can_be_held_are_refused(monkeypatch):
+    columns = {"a": WHOLE, "b": WHOLE, "s": {"kind": "string", "values": ["x", "y"], "null": "code"}}
+    rule = {"column": "s", "from": ["a", "b"], "table": [[0, 0, "x"]], "model": False}
+    schema = schema_of(columns, rule)
+    cells = schema.domain.cells(("a", "b"))
+    monkeypatch.setattr(possible, "MAX_MASK", cells)
+    assert known(schema)
+    monkeypatch.setattr(possible, "MAX_MASK", cells - 1)
+    with pytest.raises(SchemaError, match=r"constraint 1 .*more than .*coarsen one"):
+        known(schema_of(columns, rule | {"note": "again"}))

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import pickle
 from fractions import Fraction
 
@@ -446,3 +447,14 @@ def test_the_door_is_the_only_thing_with_an_engine():
     """Slots, mangled: an attribute of the engine cannot be reached by a slip."""
     assert "_Session__engine" in Session.__slots__ or "__engine" in Session.__slots__
     assert not any("engine" in n for n in dir(Session) if not n.startswith("_"))
+
+
+def test_a_copy_of_a_session_in_another_process_answers_nothing(session, monkeypatch):
+    """A forked copy would draw noise for a charge that the first one's ledger does not hold."""
+    here = os.getpid()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "getpid", lambda: here + 1)
+        with pytest.raises(PrivacyError, match="stays in the process it was made for"):
+            session.measure([Request(("a",), session.mu / 2)], "in the child")
+    session.measure([Request(("a",), session.mu / 2)], "here")
+    assert [line["label"] for line in session.releases] == ["here"]

@@ -1,5 +1,7 @@
 """Where an interrupted run stands: what is charged and kept, what is given back, and what is removed."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,17 @@ def test_a_file_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
     with pytest.raises(RunError, match=r"cannot write .*x: No space"), whole_file(tmp_path / "x"):
         raise OSError(28, "No space left on device")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_removed_hides_no_other_error(folder, monkeypatch):
+    """Cleaning up after a failure raises nothing of its own, and removes what it can."""
+
+    def busy(*_args, **_options):
+        raise OSError(16, "Device or resource busy")
+
+    staging = folder.staging()
+    (staging / "half").write_text("written")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rmdir", busy)
+        folder.abandon(keep=False)
+    assert not (staging / "half").exists() and not (folder.private / "state.json").exists()
