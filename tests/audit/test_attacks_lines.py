@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fastdp
@@ -335,3 +335,34 @@ def test_no_time_stops_the_reading(tmp_path, zone):
         assert both.rows == 11
         for name, codes in table.codes.items():
             assert (both.codes[name][:10] == codes).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    text=st.lists(
+        st.sampled_from([b'"', b",", b"\n", b"a", b"bcdefgh", b"1,2\n", b'"x\ny",3\n']), max_size=30
+    ),
+    block=st.integers(1, 25),
+    malformed=st.sampled_from(["drop", "null"]),
+)
+@example(text=[b"1,2\n", b'"', b"bcdefgh", b"bcdefgh", b"\n", b"1,2\n"], block=5, malformed="drop")
+@example(text=[b"1,2\n", b'"', b"bcdefgh", b"bcdefgh", b"\n", b"1,2\n"], block=5, malformed="null")
+def test_records_over_several_lines_do_not_depend_on_the_blocks_of_the_file(text, block, malformed):
+    """Also where a record is longer than may be: it is malformed, and ends at the first LF behind that."""
+    style = Dialect(header=["a", "b"], newlines=True, malformed=malformed)
+    seen = []
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "x.csv")
+        path.write_bytes(b"".join(text))
+        patch.setattr(textblocks, "MAX_LINE", 12)
+        for size in (1 << 22, block):
+            patch.setattr(textblocks, "BLOCK", size)
+            part = textlines.kind_of(str(path))(str(path), style)
+            rows = [
+                row
+                for unit in part.units(["a", "b"], None)
+                for batch in unit()
+                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            ]
+            seen.append(rows)
+    assert seen[0] == seen[1]
