@@ -21,11 +21,14 @@ from fastdp.errors import (
     SchemaError,
     UsageError,
 )
+from fastdp.mechanisms import recipe
 from fastdp.mechanisms.adagrid import AdaGrid
+from fastdp.mechanisms.base import whole_total
 from fastdp.model.total import estimate_total
 from fastdp.privacy import accountant, calibrate, crosscheck, forms, gdp
+from fastdp.public.archetypes.options import MAX_ARCHETYPES, Options
 from fastdp.release import keyselect, noiseplan, reserve
-from fastdp.run import folder, released
+from fastdp.run import folder, publicfit, released
 from fastdp.tables import bound, columns, split
 from fastdp.tables.table import Table, code_dtype
 from fastdp.userkeys import RowsPerUser
@@ -229,3 +232,53 @@ def test_json_of_a_released_folder_is_small_plain_and_utf8(tmp_path, monkeypatch
         else:
             with pytest.raises(RunError, match="a run writes no such file"):
                 released.read_json(path)
+
+
+def test_options_of_archetypes_have_features_and_a_number_within_limits():
+    with pytest.raises(ValueError, match="at least one column"):
+        Options(features=())
+    for number in (0, MAX_ARCHETYPES + 1):
+        with pytest.raises(ValueError, match="archetypes must lie in"):
+            Options(features=("a",), archetypes=number)
+    for number in (1, MAX_ARCHETYPES, "auto"):
+        assert Options(features=("a",), archetypes=number).archetypes == number
+    with pytest.raises(UsageError, match="name fewer"):
+        Options(features=("a", "b")).resolve(Domain({"a": 1 << 20, "b": 1 << 20}))
+    assert [publicfit._number(text) for text in ("auto", "7", 3)] == ["auto", 7, 3]
+    with pytest.raises(UsageError, match="a whole number or auto"):
+        publicfit._number("many")
+
+
+def test_rows_to_make_are_counted_from_0():
+    assert [whole_total(t, r) for t, r in ((7.6, None), (-3.0, None), (7.6, 0), (7.6, 5))] == [8, 0, 0, 5]
+    with pytest.raises(UsageError, match="rows must be >= 0"):
+        whole_total(7.6, -1)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "r.toml").write_bytes(b"mechanism = '\xff'")
+    for name in ("r.toml", "absent.toml"):
+        with pytest.raises(UsageError, match="cannot be read"):
+            recipe.load(str(tmp_path / name))
+    (tmp_path / "run").mkdir()
+    for content in (None, b"{", b"\xff"):
+        if content is not None:
+            (tmp_path / "run" / "privacy.json").write_bytes(content)
+        with pytest.raises(RunError, match=r"privacy\.json is missing or broken"):
+            fastdp.load_run(tmp_path / "run")
+    (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(UsageError, match="name no columns beforehand"):
+        columns.asked_of(str(tmp_path / "x.jsonl"), None)
+
+
+def test_ids_of_several_types_are_refused():
+    schema = fastdp.Schema.from_domain({"a": 3}, user="who")
+    with pytest.raises(DataError, match="not of one type"):
+        Table.from_codes(schema, {"a": np.zeros(2, int)}, user=np.array([1, "x"], object))
+
+
+def test_a_column_that_is_never_empty_has_no_code_for_that():
+    kinds = [pa.field("a", pa.float64(), nullable=False), pa.field("b", pa.float64())]
+    asked = columns.asked_of(pa.table([[1.0], [2.0]], schema=pa.schema(kinds)), None)
+    plain = asked.to_dict()["columns"]
+    assert plain["a"]["null"] == "drop" and plain["b"].get("null") != "drop"
