@@ -10,7 +10,7 @@ from fastdp.engines import build as builds
 from fastdp.errors import DataError
 
 
-@pytest.mark.parametrize("sources, platform, kernels", product([True, False], repeat=3))
+@pytest.mark.parametrize("sources, platform, kernels", list(product([True, False], repeat=3)))
 def test_what_must_be_the_same(sources, platform, kernels):
     here = dict(builds.build())
     same = {"sources": sources, "platform": platform, "kernels": kernels}
