@@ -2,13 +2,17 @@
 
 import datetime as dt
 import re
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import fastdp
 from fastdp.errors import SchemaError
+from fastdp.tables import drafting
 from tests.cli.test_app import fastdp_cli
 
 ROWS = 3000
@@ -132,3 +136,37 @@ def test_on_the_command_line(place):
     assert "LEARNT" in done.stdout and "max_rows" in done.stdout
     schema = fastdp.Schema.load(place / "f.toml")
     assert schema.user == "tailnum" and schema == fastdp.Schema.draft(place / "flights.csv", user="tailnum")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    values=st.lists(st.integers(-1000, 100_000), min_size=1, max_size=60),
+    scale=st.sampled_from([1, 1, 1000, 0.01]),
+    bins=st.integers(1, 30),
+)
+@example(values=[5] * 10, scale=1, bins=10)
+@example(values=[-7], scale=1, bins=3)
+@example(values=[0], scale=0.01, bins=3)
+def test_drafted_bins_are_round_and_hold_all_values(values, scale, bins):
+    """Edges are multiples of one round step, at least one bin lies between two of them, hardly more bins than
+    asked for cover the middle 98 %, and the bounds hold every value with a step to spare."""
+    whole = scale >= 1
+    numbers = pl.Series([int(v * scale) if whole else v * scale for v in values])
+    made = drafting._bins(numbers, whole, bins)
+    edges = [float(e) for e in made["edges"] if not isinstance(e, str)]
+    steps = [b - a for a, b in pairwise(edges)]
+    assert len(edges) >= 2 and min(steps) > 0
+    assert max(steps) == pytest.approx(min(steps)), "one step"
+    step = min(steps)
+    digits = f"{step:.12g}".replace("0", "").replace(".", "").replace("e+", "").replace("e-", "")
+    assert digits[:1] in "125" and (not whole or step >= 1)
+    assert all(abs(e / step - round(e / step)) < 1e-6 for e in edges)
+    assert len(steps) <= bins + 2
+    inner = [float(numbers.quantile(q, "linear")) for q in (0.01, 0.99)]
+    assert edges[0] <= inner[0] + 1e-9 and inner[1] <= edges[-1] + 1e-9
+    assert made["max"] >= max(float(numbers.max()), edges[-1] + step - 1e-9)
+    if "min" in made:
+        assert made["edges"][0] == "-inf" and made["min"] <= min(float(numbers.min()), edges[0] - step + 1e-9)
+    else:
+        assert made["edges"][0] == 0 and numbers.min() >= 0
+    assert made["edges"][-1] == "inf"
