@@ -96,3 +96,22 @@ def test_equal_seeds_give_equal_mixtures():
     a, b = (mixture.fit(distinct, counts, 4, seed=9) for _ in range(2))
     assert (a.means == b.means).all()
     assert (a.covariances == b.covariances).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_points_are_with_the_nearest_of_the_weighted_means(seed, size):
+    """After enough steps nothing moves: no point is nearer to the mean of another cluster than to its own."""
+    _, distinct, counts = blobs(seed, rows=400)
+    x, share = distinct.astype(float), counts / counts.sum()
+    label = mixture.kmeans(x, share, size, np.random.default_rng(seed), iterations=200)
+    assert set(label) == set(range(size))
+    means = np.array([np.average(x[label == k], axis=0, weights=share[label == k]) for k in range(size)])
+    distance = ((x[:, None] - means) ** 2).sum(axis=2)
+    assert (distance[np.arange(len(x)), label] <= distance.min(axis=1) + 1e-9).all()
+
+
+def test_fewer_different_points_than_means():
+    x, share = np.array([[1.0, 2.0], [5.0, 2.0]]), np.array([0.25, 0.75])
+    label = mixture.kmeans(x, share, 4, np.random.default_rng(0))
+    assert sorted(label) == [0, 1]
