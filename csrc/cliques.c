@@ -65,10 +65,10 @@ static void sum_table(const fdp_sum_step *s) {
 static void carry(const fdp_carry_step *s) {
     memset(s->out, 0, sizeof *s->out * (size_t)(s->lines * s->cells));
     for (int64_t a = 0; a < s->lines; a++) {
-        const double *from = s->from + a * s->rows;
+        const double *from = s->from + (s->line ? s->line[a] : a * s->rows);
         double *out = s->out + a * s->cells;
         for (int64_t r = 0; r < s->rows; r++) {
-            const double w = from[r], *step = s->step + r * s->row;
+            const double w = from[s->place ? s->place[r] : r], *step = s->step + r * s->row;
             if (w == 0) continue;
             if (s->offset == NULL)
                 add_scaled(s->row, w, step, out + s->base[r]);

@@ -21,7 +21,7 @@ typedef struct {
 
 /* out[a, base[r] + offset[o]] = sum over the (r, o) that lead there of from[a, r] * step[r, o], for `lines`
  * values of a, `rows` of r, `row` of o; out is [lines, cells] and overwritten. With offset NULL, offset[o] is
- * o. */
+ * o. With `line` and `place` (both, or both NULL), from[a, r] is from[line[a] + place[r]]. */
 typedef struct {
     int64_t lines;
     int64_t rows;
@@ -32,6 +32,8 @@ typedef struct {
     const double *from;
     const double *step;
     double *out;
+    const int64_t *line;
+    const int64_t *place;
 } fdp_carry_step;
 
 /* All sums in any order; then the carries, level by level: those of first[l] .. first[l + 1] - 1 read nothing

@@ -13,6 +13,8 @@ def run(
                 NDArray[np.int64],
                 NDArray[np.int64] | None,
                 NDArray[np.float64],
+                NDArray[np.int64] | None,
+                NDArray[np.int64] | None,
             ]
         ]
     ],

@@ -29,19 +29,22 @@ cdef extern from "cliques.h" nogil:
         const double *from_ "from"
         const double *step
         double *out
+        const int64_t *line
+        const int64_t *place
 
     int fdp_cliques(int64_t sums_len, const fdp_sum_step *sums, int levels, const int64_t *first,
                     const fdp_carry_step *carries, int threads)
 
 
 def run(list sums, list levels, int threads):
-    """sums: (table, n, stride, row, out); levels: lists of (from, step, base, offset or None, out). Tables
-    are flat, contiguous float64; n, stride, base and offset int64. Sizes are taken from the arrays: from is
-    [lines, rows], step [rows, row], out [lines, cells] with lines = from.size / base.size."""
+    """sums: (table, n, stride, row, out); levels: lists of (from, step, base, offset or None, out, line,
+    place), the last two None or both not. Tables are flat, contiguous float64; all others int64. Sizes are
+    taken from the arrays: from is [lines, rows], in this order or in that of line and place, step [rows,
+    row], out [lines, cells] with lines = from.size / base.size."""
     cdef Py_ssize_t count = sum(map(len, levels)), i = 0
     cdef fdp_sum_step *s = <fdp_sum_step *>calloc(max(len(sums), 1), sizeof(fdp_sum_step))
     cdef fdp_carry_step *c = <fdp_carry_step *>calloc(max(count, 1), sizeof(fdp_carry_step))
-    cdef const int64_t[::1] n, stride, base, offset
+    cdef const int64_t[::1] n, stride, base, offset, line, place
     cdef const double[::1] table, step
     cdef double[::1] out
     cdef int code
@@ -64,7 +67,7 @@ def run(list sums, list levels, int threads):
             i += 1
         i = 0
         for level in levels:
-            for from_array, step_array, base_array, offset_array, out_array in level:
+            for from_array, step_array, base_array, offset_array, out_array, line_array, place_array in level:
                 table, step, base, out = from_array, step_array, base_array, out_array
                 c[i].rows = base.shape[0]
                 c[i].lines = table.shape[0] // c[i].rows
@@ -74,6 +77,9 @@ def run(list sums, list levels, int threads):
                 if offset_array is not None:
                     offset = offset_array
                     c[i].offset = &offset[0]
+                if line_array is not None:
+                    line, place = line_array, place_array
+                    c[i].line, c[i].place = &line[0], &place[0]
                 c[i].from_, c[i].step, c[i].out = &table[0], &step[0], &out[0]
                 i += 1
         with nogil:

@@ -263,7 +263,9 @@ def other_cases(out: File, rng: np.random.Generator) -> None:
         start, step = rng.random(2 * 5), rng.random(5 * 4)
         base = rng.integers(0, 7, 5).astype(np.int64)
         for offset in (None, np.array([0, 2, 1, 3], np.int64)):
-            cliques.run([(table, n, stride, row, sums)], [[(start, step, base, offset, carried)]], 1)
+            cliques.run(
+                [(table, n, stride, row, sums)], [[(start, step, base, offset, carried, None, None)]], 1
+            )
             out.case("cliques", [table, n, stride, row, start, step, base, offset], [sums, carried], DOUBLE)
     sizes = rng.integers(2, 40, 70).astype(np.uint64)
     for edges in (5, 60, 200):

@@ -11,8 +11,11 @@ import fastdp
 from fastdp._core.treesize import TOO_LARGE, Graph
 from fastdp.domain import Domain
 from fastdp.model import marginals as many
+from fastdp.model import meeting
 from fastdp.model.marginals import marginals
+from fastdp.model.meeting import Meetings
 from fastdp.model.tree import junction_tree
+from fastdp.model.treesums import Sums, Tree
 from tests.reference import cliques as reference
 
 
@@ -31,7 +34,7 @@ def random_model(seed, attributes=6):
 @pytest.mark.parametrize("seed", range(25))
 def test_every_marginal_is_that_of_the_joint_table(seed):
     model, rng = random_model(seed)
-    asked = [c for k in (1, 2, 3) for c in combinations(model.domain, k)]
+    asked = [c for k in (1, 2, 3, 4) for c in combinations(model.domain, k)]
     asked = [c if rng.random() < 0.5 else c[::-1] for c in asked]
     got = marginals(model, asked)
     assert list(got) == asked
@@ -48,11 +51,56 @@ def chain(length=9, size=5):
     return fastdp.fit(domain, measured, total=1000.0, threads=1)
 
 
-def test_threads_and_batches_change_no_bit(monkeypatch):
+def star(arms=4, length=3, size=3):
+    """Arms of pairs around a first node, whose ends meet there and nowhere else; half of the cells of its
+    first pair are impossible."""
+    rng = np.random.default_rng(7)
+    names = [f"x{i}{j}" for i in range(arms) for j in range(length)]
+    domain = {"hub": size} | dict.fromkeys(names, size)
+    pairs = [("hub" if j == 0 else f"x{i}{j - 1}", f"x{i}{j}") for i in range(arms) for j in range(length)]
+    measured = [fastdp.Measurement(pair, rng.random(size * size) ** 4 * 100, 1.0) for pair in pairs]
+    zeros = {pairs[0]: np.arange(size * size).reshape(size, size) % 2 == 1}
+    return fastdp.fit(domain, measured, total=1000.0, threads=1, zeros=zeros)
+
+
+def test_triples_meet_in_one_node_and_are_not_eliminated_one_by_one(monkeypatch):
+    model = star(arms=3)
+    asked = [t[::-1] if i % 2 else t for i, t in enumerate(combinations(model.domain, 3))]
+    expected = {t: reference.marginal(model, t) for t in asked}
+
+    def never(*arguments):
+        raise AssertionError("a triple was eliminated by itself")
+
+    monkeypatch.setattr(fastdp.Model, "_eliminate", never)
+    for clique, table in marginals(model, asked).items():
+        np.testing.assert_allclose(table, expected[clique], rtol=1e-9, atol=1e-9)
+        assert table.flags.c_contiguous
+
+
+def test_four_on_two_sides_have_no_meeting_and_four_on_four_have_one():
+    two_sides = ("x0", "x2", "x6", "x8")
+    for model, asked in ((chain(size=3), two_sides), (star(size=2), ("x02", "x12", "x22", "x32"))):
+        tree = Tree(model)
+        assert Meetings(model.domain, tree, Sums(model.domain, tree), 1 << 20).add(asked) == ("x02" in asked)
+        np.testing.assert_allclose(
+            marginals(model, [asked])[asked], reference.marginal(model, asked), rtol=1e-9, atol=1e-9
+        )
+
+
+def test_a_triple_beyond_the_limit_is_left_out():
     model = chain()
-    asked = list(combinations(model.domain, 2))
+    asked = [("x0", "x4", "x8"), ("x0", "x1"), ("x0", "x8")]
+    assert list(marginals(model, asked, max_cells=5**3 - 1)) == asked[1:]
+    assert list(marginals(model, asked, max_cells=5**4)) == asked
+
+
+@pytest.mark.parametrize("make", [chain, star])
+def test_threads_and_batches_change_no_bit(monkeypatch, make):
+    model = make()
+    asked = [c for k in (2, 3) for c in combinations(model.domain, k)]
     one, three = marginals(model, asked, 1), marginals(model, asked, 3)
     monkeypatch.setattr(many, "CARRIED_CELLS", 1)
+    monkeypatch.setattr(meeting, "CARRIED_CELLS", 1)
     small = marginals(model, asked, 2)
     assert all(np.array_equal(one[c], three[c]) and np.array_equal(one[c], small[c]) for c in asked)
 

@@ -1,0 +1,110 @@
+"""A model's nodes as an undirected tree, and sums of their tables for the kernel of `_core.cliques`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._core import cliques as kernel
+from ..domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from .model import Model
+
+
+class Tree:
+    """The model's nodes as an undirected tree whose separators may be empty: nodes with an attribute are
+    connected."""
+
+    def __init__(self, model: Model):
+        self.axes = [node.axes for node in model.nodes]
+        self.sets = [set(axes) for axes in self.axes]
+        self.tables = [np.ascontiguousarray(node.table, np.float64).reshape(-1) for node in model.nodes]
+        self.number = {name: i for i, name in enumerate(model.domain)}
+        self.holding: dict[str, list[int]] = {name: [] for name in model.domain}
+        for i, axes in enumerate(self.axes):
+            for name in axes:
+                self.holding[name].append(i)
+        self.links: list[list[tuple[int, Clique]]] = [[] for _ in self.axes]
+        for i, node in enumerate(model.nodes[1:], 1):
+            parent = next(j for j in range(i) if self.sets[j].issuperset(node.sep))
+            separator = model.domain.canonical(node.sep)
+            self.links[i].append((parent, separator))
+            self.links[parent].append((i, separator))
+        self._toward: dict[tuple[int, str], int] = {}
+        self.beyond: dict[tuple[int, int], frozenset[str]] = {}
+        for i in reversed(range(len(self.axes))):  # children before parents
+            for parent, _ in self.links[i][:1] if i else ():
+                below = [self.beyond[i, j] for j, _ in self.links[i] if j > i and (i, j) in self.beyond]
+                self.beyond[parent, i] = frozenset(self.sets[i]).union(*below)
+        for i in range(len(self.axes)):
+            for child, _ in self.links[i]:
+                if child > i:
+                    around = [self.beyond[i, j] for j, _ in self.links[i] if j != child]
+                    self.beyond[child, i] = frozenset(self.sets[i]).union(*around)
+
+    def toward(self, node: int, name: str) -> int:
+        """The neighbour of a node through which an attribute that the node lacks is reached."""
+        key = (node, name)
+        if key not in self._toward:
+            ways = (there for there, _ in self.links[node] if name in self.beyond[node, there])
+            self._toward[key] = next(ways)
+        return self._toward[key]
+
+    def separator(self, node: int, there: int) -> Clique:
+        """The attributes that two neighbours share, in the domain's order."""
+        return next(separator for neighbour, separator in self.links[node] if neighbour == there)
+
+    def smallest(self, clique: Clique) -> int | None:
+        """The smallest node that holds the clique."""
+        if not clique:
+            return None
+        rarest = min((self.holding[name] for name in clique), key=len)
+        inside = [i for i in rarest if self.sets[i].issuperset(clique)]
+        return min(inside, key=lambda i: self.tables[i].size) if inside else None
+
+
+class Sums:
+    """Sums of nodes' tables, noted down once each and run together with the products that read them."""
+
+    def __init__(self, domain: Domain, tree: Tree):
+        self._domain, self._tree = domain, tree
+        self._made: dict[tuple, np.ndarray] = {}
+        self._steps: list[tuple] = []
+
+    def add(self, node: int, axes: Clique, row: int) -> np.ndarray:
+        """The node's table summed to `axes`, each run of `row` cells divided by its sum (0: as it is); filled
+        by `run`."""
+        key = (node, axes, row)
+        if key not in self._made:
+            place, size = {}, 1
+            for name in reversed(axes):
+                place[name] = size
+                size *= self._domain[name]
+            dims: list[list[int]] = []
+            for name in self._tree.axes[node]:
+                n, stride = self._domain[name], place.get(name, 0)
+                if dims and dims[-1][1] == stride * n:
+                    # one axis with the one before: both summed, or both kept side by side
+                    dims[-1] = [dims[-1][0] * n, stride]
+                else:
+                    dims.append([n, stride])
+            lengths, strides = (np.array([d[i] for d in dims], np.int64) for i in (0, 1))
+            out = np.empty(size)
+            self._steps.append((self._tree.tables[node], lengths, strides, row, out))
+            self._made[key] = out
+        return self._made[key]
+
+    def run(self, levels: list, threads: int) -> None:
+        kernel.run(self._steps, levels, threads)
+        self._steps = []
+
+
+def offsets(domain: Domain, axes: Clique, place: dict[str, int]) -> np.ndarray:
+    """Where each cell over `axes` begins in a table whose strides are `place` (0 for axes it does not
+    have)."""
+    out = np.zeros(1, np.int64)
+    for name in axes:
+        out = (out[:, None] + place.get(name, 0) * np.arange(domain[name])).reshape(-1)
+    return out
