@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -419,6 +420,8 @@ def main(arguments: list[str] | None = None) -> None:
         # cycles, and all of them once more at the end, took a third of a second.
         gc.set_threshold(20_000, 20, 50)
         atexit.register(gc.freeze)
+        # Threads of BLAS spin for a while as soon as numpy and scipy are imported; nothing here needs them.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     interruption = interrupt.begin(arguments)
     try:
         with interruption.heard(), accountant_for(arguments):

@@ -8,6 +8,7 @@ does.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -67,7 +68,7 @@ def beside() -> Iterator[None]:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"},
             )
         except OSError:
             child = None
@@ -100,6 +101,7 @@ def main() -> None:
     """The child: imports autodp, then answers every line "mu delta" (hexadecimal floats) by a line [name,
     epsilon], or by null where there is no answer. It ends with its input, or `IDLE` seconds after an answer.
     """
+    gc.disable()  # it imports, and ends
     _computed(1.0, 1e-6)
     for line in sys.stdin:
         mu, delta = map(float.fromhex, line.split())

@@ -263,14 +263,16 @@ def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
                 yield relative, path
 
 
-def write(folder: str | os.PathLike, statement: Mapping) -> dict:
-    """Write `privacy.json` with the hashes of all other files in the folder; returns what was written."""
+def write(folder: str | os.PathLike, statement: Mapping, hashed: Mapping[str, str] | None = None) -> dict:
+    """Write `privacy.json` with the hashes of all other files in the folder; returns what was written.
+    `hashed`: hashes of files, by relative name, taken since they were written."""
     folder = Path(folder)
-    whole = dict(statement)
-    files = list(files_of(folder))
+    whole, hashes = dict(statement), dict(hashed or {})
+    files = dict(files_of(folder))
+    left = [name for name in files if name not in hashes]
     with ThreadPoolExecutor(available()) as pool:
-        hashes = list(pool.map(file_hash, [path for _, path in files]))
-    whole["files"] = {name: digest for (name, _), digest in zip(files, hashes)}
+        hashes.update(zip(left, pool.map(file_hash, map(files.__getitem__, left))))
+    whole["files"] = {name: hashes[name] for name in files}
     text = json.dumps(whole, indent=1, sort_keys=False, allow_nan=False) + "\n"
     try:
         with open(folder / NAME, "w", encoding="utf-8") as stream:

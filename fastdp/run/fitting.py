@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,12 @@ def fit_once(
     cache: Path | None,
     reporter: Reporter,
     *,
+    keep: Callable[[Callable[[], None]], object],
     threads: int | None,
     **options: Any,
 ) -> Model:
-    """Fits a model, or loads from the folder `cache` the one already fitted to the same noisy answers."""
+    """Fits a model, or loads from the folder `cache` the one already fitted to the same noisy answers. `keep`
+    is handed the function that stores it, and may call it while the run goes on."""
     from ..model import Model, fit
 
     path = None if cache is None else cache / f"model-{_digest(domain, measurements, options)}.fastdp"
@@ -45,7 +48,7 @@ def fit_once(
         model = fit(domain, measurements, threads=threads, callback=report_progress, **options)
     if path is not None:
         path.parent.mkdir(exist_ok=True)
-        model.save(path)
+        keep(partial(model.save, path))
     return model
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from .._util.files import synthetic_path
 from ..mechanisms.base import Outcome
+from ..privacy.statement import file_hash
 from ..privacy.statement import write as write_statement
 from .folder import RunFolder
 from .output import Output, stamped, write_measurements
@@ -55,9 +56,9 @@ def make(work: Work, i, outcome: Outcome, reserved, output: Output, public, fold
     place.mkdir(exist_ok=True)
     with work.reporter.stage("write"), ThreadPoolExecutor(1) as beside:
         rest = beside.submit(_write_rest, work, place, run, outcome)
-        output.write(place, work.reporter)
-        rest.result()
-        write_statement(place, run.privacy)  # last: it lists the digests of all files
+        hashes = output.write(place, work.reporter)
+        hashes |= rest.result()
+        write_statement(place, run.privacy, hashes)  # last: it lists the digests of all files
     if work.several and i == len(work.epsilons) - 1:
         joint = reserved.statement(mechanism=mechanism, public_data=statement["public_data"])
         write_statement(staging, joint)
@@ -77,16 +78,20 @@ def make(work: Work, i, outcome: Outcome, reserved, output: Output, public, fold
     return replace(run, out=final, timings=work.timings(i))
 
 
-def _write_rest(work: Work, place: Path, run: Run, outcome: Outcome) -> None:
+def _write_rest(work: Work, place: Path, run: Run, outcome: Outcome) -> dict[str, str]:
+    """Writes all but the rows; returns the sha256 of the model's file, which is large, by its name."""
     import pyarrow.parquet as pq
 
+    hashes = {}
     if run.model is not None:
         run.model.save(place / "model.fastdp")
+        hashes["model.fastdp"] = file_hash(place / "model.fastdp")
     private = work.seed is None
     write_measurements(place, run.measurements, private)
     for name, table in outcome.tables.items():
         pq.write_table(stamped(table, private), place / f"{name}.released.parquet")
     run.schema.save(place / "schema.json")
+    return hashes
 
 
 def _write_timings(work: Work, folder: RunFolder) -> None:

@@ -23,6 +23,7 @@ from ..codec.possible import known
 from ..codec.violations import broken_codes
 from ..errors import RunError, UsageError
 from ..mechanisms.parts.common import ModelRows
+from ..privacy.statement import file_hash
 from ..public import ids
 
 if TYPE_CHECKING:
@@ -127,26 +128,29 @@ class Output:
         twin._threads = 1
         return twin
 
-    def write(self, folder: Path, reporter: Reporter | None = None) -> None:
-        """`synthetic.parquet`, or `synthetic/part-00000.parquet` ... where there are many rows."""
+    def write(self, folder: Path, reporter: Reporter | None = None) -> dict[str, str]:
+        """`synthetic.parquet`, or `synthetic/part-00000.parquet` ... where there are many rows. Returns the
+        sha256 of shards by their names in the folder; each is taken while others are written."""
         import pyarrow.parquet as pq
 
+        hashes: dict[str, str] = {}
         try:
             if self.shards <= ONE_FILE_SHARDS:
                 kind = self.arrow_schema()
                 with pq.ParquetWriter(folder / "synthetic.parquet", kind, **self._parquet(kind)) as writer:
                     for table in self.tables(reporter):
                         writer.write_table(table)
-                return
+                return hashes
             (folder / "synthetic").mkdir()
 
             def save(table: pa.Table, i: int) -> None:
-                pq.write_table(
-                    table, folder / "synthetic" / f"part-{i:05d}.parquet", **self._parquet(table.schema)
-                )
+                name = f"synthetic/part-{i:05d}.parquet"
+                pq.write_table(table, folder / name, **self._parquet(table.schema))
+                hashes[name] = file_hash(folder / name)
 
             for _, future in self._futures(reporter, save):
                 future.result()
+            return hashes
         except OSError as error:
             raise RunError(f"cannot write the synthetic rows to {folder.parent}: {error.strerror}") from error
 

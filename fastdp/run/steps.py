@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -183,11 +184,22 @@ def _measure_and_make(work: Work, reserved, source, public, public_data, folder,
 def _measured(work: Work, sessions, public_data, folder, sample_seed) -> tuple[list[Outcome], list[Output]]:
     """Runs the mechanism in every session; returns its outcomes and the output of rows of each."""
     seeds = np.random.SeedSequence(sample_seed).generate_state(len(sessions), np.uint64) >> np.uint64(1)
-    outcomes, outputs = [], []
+    outcomes: list[Outcome] = []
+    outputs: list[Output] = []
+    with ThreadPoolExecutor(1) as keeper:
+        kept: list[Future] = []
+        keep = partial(_keep, keeper, kept)
+        _run_mechanism(work, sessions, seeds, public_data, folder, keep, outcomes, outputs)
+        for future in kept:
+            future.result()
+    return outcomes, outputs
+
+
+def _run_mechanism(work: Work, sessions, seeds, public_data, folder, keep, outcomes, outputs) -> None:
     for i, (session, config) in enumerate(zip(sessions, work.configs)):
         work.reporter.begin(i, work.label(i) if work.several else "")
         with work.reporter.stage("measure", "measuring"):
-            outcome = config.run(session, _job(work, i, int(seeds[i]), public_data, folder))
+            outcome = config.run(session, _job(work, i, int(seeds[i]), public_data, folder, keep))
         outcomes.append(outcome)
         outputs.append(
             Output(
@@ -202,16 +214,29 @@ def _measured(work: Work, sessions, public_data, folder, sample_seed) -> tuple[l
         )
         if outcome.model is not None:
             outcome.model.private = session.private
-    return outcomes, outputs
 
 
-def _job(work: Work, i: int, seed: int, public: PublicTable | Saved | None, folder: RunFolder | None) -> Job:
+def _keep(keeper: ThreadPoolExecutor, kept: list[Future], save: Callable[[], None]) -> None:
+    """Models are stored by one thread while the run goes on; the run waits for it before rows are made."""
+    kept.append(keeper.submit(save))
+
+
+def _job(
+    work: Work,
+    i: int,
+    seed: int,
+    public: PublicTable | Saved | None,
+    folder: RunFolder | None,
+    keep: Callable[[Callable[[], None]], object],
+) -> Job:
     cache = None if folder is None else folder.private / "state"
     learnt = tuple((work.asked or work.schema).pending)
 
     def fit(domain, measurements, **options):
         options.setdefault("max_cells", work.configs[i].fit_limit)
-        return fit_once(domain, measurements, cache, work.reporter, threads=work.threads, **options)
+        return fit_once(
+            domain, measurements, cache, work.reporter, keep=keep, threads=work.threads, **options
+        )
 
     return Job(
         schema=work.schema,

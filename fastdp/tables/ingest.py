@@ -175,7 +175,8 @@ def read_parts(
         gathering.add(piece)
         if progress is not None:
             progress(gathering.rows)
-    return gathering.table(public, sum(part.tally.lines for part in parts))
+    malformed = sum(part.tally.lines for part in parts)
+    return gathering.table(public, malformed, _threads.resolve(threads))
 
 
 class Gathering:
@@ -205,13 +206,16 @@ class Gathering:
             where = self._folder or tempfile.gettempdir()
             raise DataError(f"cannot spool codes to {where!r}: {error.strerror}") from None
 
-    def table(self, public: bool = False, malformed: int = 0) -> Table:
+    def table(self, public: bool = False, malformed: int = 0, threads: int = 1) -> Table:
         users = self.users
+        with ThreadPoolExecutor(threads) as pool:
+            numbers = pool.submit(self._numbers.finish)
+            codes = dict(zip(self._columns, pool.map(_Column.finish, self._columns.values())))
         return Table(
             self.schema,
-            {name: column.finish() for name, column in self._columns.items()},
+            codes,
             rows=self.rows,
-            user=None if users is None else self._numbers.finish(),
+            user=None if users is None else numbers.result(),
             users=None if users is None else len(users),
             user_hash=None if users is None else users.hashes(),
             public=public,

@@ -188,6 +188,15 @@ def test_what_is_not_for_release_is_refused_even_if_listed(made, name):
     assert any("not for release" in p for p in inspect(folder).problems)
 
 
+def test_hashes_taken_before_are_listed_as_given_and_only_of_files_that_are_there(made):
+    folder, _ = made
+    true = read(folder)["files"]
+    given = {"model.fastdp": true["model.fastdp"], "gone.parquet": "0" * 64}
+    assert statement.write(folder, read(folder), given)["files"] == true
+    statement.write(folder, read(folder), {"model.fastdp": "0" * 64})
+    assert any("was changed" in p for p in inspect(folder).problems)
+
+
 def test_changed_missing_unlisted_and_linked_files_are_refused(made, tmp_path):
     folder, _ = made
     model = folder / "model.fastdp"

@@ -1,0 +1,36 @@
+"""What a run imports before its rows are read, and what it loads meanwhile."""
+
+import subprocess
+import sys
+
+from fastdp.run import ahead
+
+LATE = ("scipy.sparse", "fastdp.model.estimate", "fastdp.engines.spark", "rich.console")
+
+
+def test_steps_of_a_run_bring_neither_the_estimator_nor_spark_before_rows_are_read():
+    code = (
+        "import sys, fastdp.cli.app, fastdp.cli.show, fastdp.run.synthesize, fastdp.mechanisms.adagrid;"
+        f"print(*(m for m in {LATE} if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_what_is_loaded_ahead_is_the_estimator_and_the_hash_of_the_build():
+    code = (
+        "import sys, threading; from fastdp.run.ahead import load_ahead; load_ahead();"
+        "[t.join() for t in threading.enumerate() if t.name == 'fastdp-ahead'];"
+        "from fastdp.privacy.statement import build_hash;"
+        "print('fastdp.model.estimate' in sys.modules, build_hash.cache_info().currsize)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "1"] and not done.stderr
+
+
+def test_a_failure_ahead_is_left_to_whoever_needs_it(monkeypatch):
+    def broken():
+        raise OSError("cannot be read")
+
+    monkeypatch.setattr(ahead, "build_hash", broken)
+    ahead._load()
