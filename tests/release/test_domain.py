@@ -19,7 +19,7 @@ from fastdp.privacy.accountant import Gaussian, Threshold
 from fastdp.privacy.budget import mu2
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.release import domain as domains
-from fastdp.release import keyselect, reserve
+from fastdp.release import domaincosts, keyselect, reserve
 from fastdp.release.domaincosts import EXTRA, PLACES, ROUNDS
 from fastdp.schema import Schema
 from tests.audit.world import no_noise, quick_accountant
@@ -353,3 +353,16 @@ def test_a_column_whose_rows_crowd_in_one_cell_gets_a_fourth_partition_of_its_ow
     width = [s.columns["crowd"].edges[-1] - s.columns["crowd"].edges[0] for s in (schema, coarse)]
     assert 0 < width[0] < width[1] / 3 and schema.columns["crowd"].edges[0] <= 12345.678
     assert schema.columns["spread"].edges == coarse.columns["spread"].edges
+
+
+@pytest.mark.parametrize(
+    "user, cap", [(None, 1), ({"column": "who", "max_rows": 1}, 1), ({"column": "who"}, None)]
+)
+def test_a_user_of_one_row_has_one_value_and_a_clip_of_1(user, cap):
+    column = {"kind": "string", "domain": "private"}
+    plain = {"columns": {"c": column, "d": {**column, "keys_per_user": 7}}}
+    schema = Schema.from_dict(plain | ({} if user is None else {"user": user}))
+    caps = [domaincosts.keys_cap(schema, c) for c in schema.pending.values()]
+    assert caps == ([1, 1] if cap == 1 else [domaincosts.KEYS_PER_USER, 7])
+    clips = [domaincosts.clip_of(clip, schema) for clip in (5, "private", None)]
+    assert clips == ([1, 1, 1] if cap == 1 else [5, None, None])

@@ -27,7 +27,7 @@ from fastdp.model import fit
 from fastdp.privacy import gdp, scale
 from fastdp.privacy.ledger import Ledger
 from fastdp.queries import Binned, Sparse, Weighted
-from fastdp.release import reserve
+from fastdp.release import noiseplan, reserve
 from fastdp.release.gateway import Request, Session
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
@@ -458,3 +458,22 @@ def test_a_copy_of_a_session_in_another_process_answers_nothing(session, monkeyp
             session.measure([Request(("a",), session.mu / 2)], "in the child")
     session.measure([Request(("a",), session.mu / 2)], "here")
     assert [line["label"] for line in session.releases] == ["here"]
+
+
+def test_a_query_that_lacks_a_scalar_is_refused():
+    """Planted: one row less than it answers, in numerators or in denominators."""
+    whole = Weighted([1, 1, 1], 2)
+
+    class Short(Weighted):
+        def __init__(self, at):
+            super().__init__([1, 1, 1], 2)
+            self.at = at
+
+        @property
+        def coef2(self):
+            return tuple(part[:-1] if i == self.at else part for i, part in enumerate(whole.coef2))
+
+    noiseplan.check_columns(whole, ("a",))
+    for at in (0, 1):
+        with pytest.raises(PrivacyError, match="does not know the scalar of every row"):
+            noiseplan.check_columns(Short(at), ("a",))
