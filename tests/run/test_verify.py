@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import os
 import shutil
 import zipfile
@@ -362,3 +363,26 @@ def test_no_mutated_bytes_end_in_a_traceback(finished, tmp_path, name, data):
     finally:
         (folder / name).write_bytes(original)
         shutil.copy(place / "run" / "privacy.json", folder / "privacy.json")
+
+
+OFF_THE_GRID = [lambda v: v + 2.0**-21, lambda v: math.nan, lambda v: math.inf, lambda v: 2.0**43]
+
+
+@pytest.mark.parametrize(
+    "column, changed", [("value", v) for v in OFF_THE_GRID] + [("standard_error", math.nan)]
+)
+@pytest.mark.parametrize("at", [0, -1])
+def test_an_answer_off_the_grid_or_an_error_that_is_no_number_is_a_problem(
+    finished, tmp_path, column, changed, at
+):
+    """Answers are whole numbers of 2^-20 rows; one that is not has no hash that the ledger could hold."""
+    place, ledger, _ = finished
+    folder = shutil.copytree(place / "run", tmp_path / "off")
+    content = pq.read_table(folder / "measurements.parquet")
+    numbers = content[column].to_numpy().copy()
+    numbers[at] = changed(numbers[at]) if callable(changed) else changed
+    where = content.column_names.index(column)
+    pq.write_table(content.set_column(where, column, pa.array(numbers)), folder / "measurements.parquet")
+    rehash(folder)
+    problems = inspect(folder, ledger).problems
+    assert any("measurement" in p or "answers" in p or "errors" in p for p in problems), problems
