@@ -114,3 +114,10 @@ def test_the_command_line_prints_each_form(folder, form, capsys):
     assert end.value.code == 0
     shown = capsys.readouterr().out
     assert "one user" in shown if form == "text" else json.loads(shown)
+
+
+def test_releases_are_counted_by_law_wherever_post_processing_stands():
+    laws = [["gaussian", "none", "gaussian", "exponential"], ["none", "none", "gaussian"], []]
+    parts = [{"releases": [{"law": law} for law in part]} for part in laws]
+    assert forms._counts({"parts": parts}) == {"gaussian": 3, "exponential": 1}
+    assert forms._counts({"parts": []}) == {}
