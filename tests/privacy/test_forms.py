@@ -9,6 +9,7 @@ import pytest
 import fastdp
 from fastdp.cli.app import main
 from fastdp.errors import UsageError
+from fastdp.privacy import forms
 from fastdp.privacy.forms import FORMS, OWNER, as_form
 
 SCHEMA = {
