@@ -297,3 +297,26 @@ def test_divmod_and_house_values_come_back():
 def test_wrong_codes_are_refused(codes, text):
     with pytest.raises(UsageError, match=text):
         decode(one({"kind": "integer", "max": 1}), codes, seed=0)
+
+
+def test_rows_are_numbered_from_0():
+    schema = Schema.from_domain({"a": 3})
+    with pytest.raises(UsageError, match="offset: a row number >= 0, got -1"):
+        decode(schema, {"a": np.zeros(2, np.uint8)}, 0, offset=-1)
+    assert decode(schema, {"a": np.zeros(2, np.uint8)}, 0, offset=0).num_rows == 2
+
+
+@pytest.mark.parametrize("dtype", ["date32", "date64"])
+def test_days_come_back_as_they_were_read(dtype):
+    column = {
+        "kind": "timestamp",
+        "dtype": dtype,
+        "parts": ["date"],
+        "min": "1969-12-30",
+        "max": "2020-03-01",
+    }
+    schema = Schema.from_dict({"columns": {"x": column}})
+    days = [dt.date(1969, 12, 30), dt.date(1970, 1, 1), dt.date(2020, 2, 29), dt.date(2020, 3, 1), None]
+    given = pa.table({"x": pa.array(days, pa.date32() if dtype == "date32" else pa.date64())})
+    made = decode(schema, encode_batch(schema, given)[0], 0)
+    assert made["x"].to_pylist() == days and made["x"].type == given["x"].type

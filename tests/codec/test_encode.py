@@ -461,3 +461,28 @@ def test_times_as_texts_are_points_in_time():
     assert encode_batch(schema, pa.table({"x": texts}))[0]["x"].tolist() == [0, 0, 1, 1, 2, 2]
     parts = one({"kind": "timestamp", "parts": ["hour"], "dtype": zone})
     assert encode_batch(parts, pa.table({"x": texts[:3]}))[0]["x_hour"].tolist() == [12, 12, 7]
+
+
+@pytest.mark.parametrize("scale", [0, 2, 5])
+def test_a_whole_number_is_split_alike_whatever_type_it_comes_in(scale):
+    """Also as a decimal or an unsigned number; one that is not whole, or beyond int64, cannot be split."""
+    schema = one({"kind": "derived", "transform": "incwage-mod", "parts": ["a", "b"]})
+    values = [0, 4999, 5000, 101, None, 7]
+    expected, _ = encode_batch(schema, pa.table({"x": pa.array(values)}))
+    exact = pa.array([None if v is None else Decimal(v) for v in values], pa.decimal128(18, scale))
+    for array in (
+        exact,
+        pa.array(values, pa.uint64()),
+        exact.dictionary_encode(),
+        pa.array(values, pa.uint16()),
+    ):
+        got, _ = encode_batch(schema, pa.table({"x": array}))
+        assert [got[n].tolist() for n in "ab"] == [expected[n].tolist() for n in "ab"], array.type
+    (unread,) = set(encode_batch(schema, pa.table({"x": pa.array([0.5])}))[0]["a"].tolist())
+    beyond = encode_batch(schema, pa.table({"x": pa.array([2**63, 2**63 - 1, 2**64 - 1], pa.uint64())}))[0][
+        "a"
+    ]
+    assert beyond.tolist()[0] == beyond.tolist()[2] == unread
+    if scale:
+        part = pa.array([Decimal(5) + Decimal(1).scaleb(-scale), Decimal(5)], pa.decimal128(18, scale))
+        assert encode_batch(schema, pa.table({"x": part}))[0]["a"].tolist() == [unread, 0]
