@@ -228,7 +228,7 @@ def test_without_autodp_the_other_answers(monkeypatch):
     ],
 )
 def test_autodp_is_asked_within_its_range_alone(monkeypatch, delta, epsilon, asked):
-    """For delta from 1e-15 to 0.1 and epsilon from 1e-4 to 100, with 1 % to spare; mpmath answers elsewhere."""
+    """For delta from 1e-15 to 0.1 and epsilon from 1e-4 to 100 (and 1 % more); mpmath answers elsewhere."""
     questions = []
     monkeypatch.setattr(
         crosscheck.autodpcurve, "epsilon", lambda mu, delta: questions.append(delta) or ("autodp", 1.0)
