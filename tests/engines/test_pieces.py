@@ -1,0 +1,27 @@
+"""Pieces of a partition that another process encoded: how many wait to be joined."""
+
+import numpy as np
+
+import fastdp
+from fastdp.engines import pieces
+from fastdp.engines.messages import packed
+
+SCHEMA = fastdp.Schema.from_domain({"a": 7})
+
+
+def test_no_more_than_a_batch_of_rows_waits(monkeypatch):
+    """Joined in between or in the end, the table is the same; in between at most BATCH_ROWS wait."""
+    rng = np.random.default_rng(0)
+    parts = [rng.integers(0, 7, n).astype(np.uint8) for n in (3, 0, 4, 9, 1, 1, 12, 2)]
+    tables = []
+    for most in (1 << 20, 5):
+        monkeypatch.setattr(pieces, "BATCH_ROWS", most)
+        joined = pieces.Joined(SCHEMA, b"x" * 32)
+        for part in parts:
+            joined.add(packed({"rows": len(part), "codes": [part], "dropped": 1}))
+            waiting = sum(piece.rows for piece in joined._waiting)
+            assert waiting < most
+        tables.append(joined.table())
+    for table in tables:
+        assert table.rows == 32
+        assert table.codes["a"].tolist() == np.concatenate(parts).tolist()
