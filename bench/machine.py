@@ -68,6 +68,22 @@ def busy_seconds() -> float:
     return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
+def processor_seconds() -> float:
+    """Processor time of this process and of all that descend from it, ended or not; 0 where the system does
+    not tell."""
+    parents: dict[int, int] = {}
+    times: dict[int, float] = {}
+    for entry in Path("/proc").iterdir() if Path("/proc/self/stat").exists() else ():
+        if entry.name.isdigit() and (text := _read(str(entry / "stat"))):
+            fields = text.rsplit(")", 1)[1].split()
+            parents[int(entry.name)] = int(fields[1])
+            times[int(entry.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    family = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    return sum(times.get(pid, 0.0) for pid in family)
+
+
 def peak_mb() -> float:
     """Peak resident memory of this process so far, in MB (from the kernel's high-water mark)."""
     match = re.search(r"VmHWM:\s*(\d+)", _read("/proc/self/status"))

@@ -32,6 +32,9 @@ BLOB = 1 << 16
 DEAL_ROWS = 1 << 20
 """Encoded rows that are collected in memory before they are dealt to partitions together."""
 
+HASH_ROWS = 1 << 16
+"""Rows that are hashed together for a fingerprint."""
+
 _ALIGN = 64
 
 
@@ -67,11 +70,14 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
         where = owned if where is None or users.valid is None else np.where(users.valid, owned, where)
     assert where is not None
     order = np.argsort(where.astype(np.uint16), kind="stable")  # a radix sort
-    columns = [column[order] for column in columns]
-    words = None if users is None else users.key.reshape(rows, -1)[order]
-    hashes = None  # the hash of an id that is one word is made of that word again
-    if users is not None and words is not None and words.shape[1] > 1:
-        hashes = users.hash[order]
+    columns = [column.take(order) for column in columns]
+    words = hashes = None
+    if users is not None:
+        words = users.key.reshape(rows, -1).take(order, axis=0)
+        if words.shape[1] > 1:
+            hashes = users.hash[order]
+        elif int(words.max()) < 1 << 32:
+            words = words.astype(np.uint32)  # ids of one word are hashed again where they arrive
     valid = None if users is None or users.valid is None else users.valid[order]
     width = sum(column.itemsize for column in columns) + (0 if words is None else 8 * words.shape[1] + 9)
     step = max(1, BLOB // width)
@@ -127,7 +133,7 @@ class Joined:
         codes = dict(zip(self._names, message.get("codes", ()), strict="codes" in message))
         user = None
         if "key" in message:
-            key = message["key"]
+            key = np.ascontiguousarray(message["key"], np.uint64)
             hashes = message["hash"] if "hash" in message else bound.hash_words(key)
             user = Prepared(message["kind"], key, hashes, message.get("valid"))
         self._waiting.append(Encoded(codes, user, message["rows"], message.get("dropped", 0)))
@@ -152,12 +158,35 @@ class Joined:
 
 def fingerprint(table: Table) -> str:
     """A fingerprint of a table's rows that does not depend on their order: the sum modulo 2^64 of a hash of
-    each row and its user."""
-    content = bound.hash_rows(list(table.codes.values()), table.rows)
+    each row and its user. A row's hash starts with its user's and takes in its codes, one after the other in
+    words of 64 bits, in the order of the columns."""
+    columns = list(table.codes.values())
+    starts = np.cumsum([0, *(column.itemsize for column in columns)]).tolist()
+    words = -(-starts[-1] // 8)
+    record = np.dtype(
+        {
+            "names": [f"c{i}" for i in range(len(columns))],
+            "formats": [column.dtype for column in columns],
+            "offsets": starts[:-1],
+            "itemsize": 8 * words,
+        }
+    )
+    room = np.zeros(min(table.rows, HASH_ROWS), record)
+    users = None
     if table.user is not None and table.user_hash is not None:
-        content = bound.hash_words(content ^ bound.hash_words(table.user_hash)[table.user])
-    total = int(content.sum(dtype=np.uint64)) if table.rows else 0
-    return f"{table.rows}-{table.users}-{total:016x}"
+        users = bound.hash_words(table.user_hash)
+    total = 0
+    for start in range(0, table.rows, HASH_ROWS):
+        rows = min(HASH_ROWS, table.rows - start)
+        for name, column in zip(record.names or (), columns, strict=True):
+            room[name][:rows] = column[start : start + rows]
+        content = np.zeros(rows, np.uint64)
+        if users is not None and table.user is not None:
+            content = users[table.user[start : start + rows]]
+        for word in room.view(np.uint64).reshape(-1, words)[:rows].T:
+            content = bound.hash_words(content ^ word)
+        total += int(content.sum(dtype=np.uint64))
+    return f"{table.rows}-{table.users}-{total % (1 << 64):016x}"
 
 
 def blobs(table: Table) -> Iterator[bytes]:

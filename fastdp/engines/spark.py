@@ -2,10 +2,11 @@
 
 Spark reads, shuffles and keeps; fastdp's own code encodes, deals, counts and adds, by `mapInArrow`:
 
-    rows -> encode -> (shuffle by partition) -> join -> kept on the executors' disks     once
-    kept -> count -> (shuffle by slice of cells) -> add -> the driver                    for every request
+    rows -> encode -> (shuffle by partition) -> join -> kept by the executors     once
+    kept -> count -> (shuffle by slice of cells) -> add -> the driver             for every request
 
-Rows are encoded before they are shuffled: only codes, and ids as words or keyed hashes, are moved, in pieces
+Where the rows are those of mounted Parquet files, tasks read the files themselves (`sparkfiles`). Rows are
+encoded before they are shuffled: only codes, and ids as words or keyed hashes, are moved, in pieces
 of 64 kB. The driver receives sums over all partitions, and for each partition the numbers of rows and users
 and a fingerprint; it receives no row and no id. If an executor loses a partition, Spark makes it again from
 the source, which must give the same rows: fingerprints that differ are an error. Rows may come in any order.
@@ -26,7 +27,7 @@ from ..errors import DataError, UsageError, redact_errors
 from ..tables import ingest
 from ..tables.parts import Part
 from ..tables.table import MAX_ROWS
-from . import messages, sparkpack
+from . import messages, sparkfiles, sparkpack
 from . import sparktasks as tasks
 from .build import build
 from .partitioned import Answer, MarginalRequest, PartitionedCounter, Request
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 MAX_ADDERS = 64
-"""The most tasks that add up slices; they are no more than partitions either, since a task has a cost of its
-own."""
+"""The most tasks that add up slices."""
+
+ADDER_SLICES = 64
+"""Slices of partitions that one task may add before another is worth its cost; 64 MB at most."""
 
 
 class SparkPartitions:
@@ -71,19 +74,27 @@ class SparkPartitions:
     def _keep(self, frame: Any, columns: dict[str, tuple[int, str]]) -> tuple[Any, Any]:
         """(the encoded partitions, their facts) as DataFrames, which Spark computes when they are first used
         and then keeps."""
-        import pyarrow as pa
-
-        keys = shuffle_keys(self._spark, self.partitions)
-        kinds = [kind for _, kind in columns.values()]
-        packed = sparkpack.words(kinds)
         common = {
             "schema": json.dumps(self.schema.to_dict()),
             "secret": np.frombuffer(secrets.token_bytes(16), np.uint8),
-            "columns": list(columns),
-            "kinds": kinds,
-            "packed": packed,
-            "keys": keys,
+            "keys": shuffle_keys(self.partitions),
         }
+        kinds = {name: kind for name, (_, kind) in columns.items()}
+        groups = sparkfiles.scanned(frame, kinds, -(-self.partitions // 2))
+        if groups is None:
+            pieces = self._from_rows(frame, columns, common)
+        else:
+            lists = self._spark.range(0, max(1, len(groups)), 1, max(1, len(groups)))
+            pieces = _mapped(lists, tasks.encode_files, {**common, "groups": groups})
+        joined = kept(_mapped(pieces.repartition(self.partitions, "key"), tasks.join, common))
+        return joined, joined.where("key = 0")  # the first blob of each partition, and errors of tasks
+
+    def _from_rows(self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]) -> Any:
+        """Pieces of the rows that Spark hands over, and one row that opens each partition."""
+        import pyarrow as pa
+
+        kinds = [kind for _, kind in columns.values()]
+        packed = sparkpack.words(kinds)
         # Columns are taken by position: Spark's names ignore case and may occur twice.
         names = [f"c{i}" for i in range(len(frame.columns))]
         chosen = [names[i] for i, _ in columns.values()]
@@ -91,16 +102,15 @@ class SparkPartitions:
         openers = self._spark.createDataFrame(
             pa.table(
                 {
-                    "key": pa.array(keys, pa.int32()),
+                    "key": pa.array(common["keys"], pa.int32()),
                     "partition": pa.array(range(self.partitions), pa.int32()),
                     "blob": pa.nulls(self.partitions, pa.binary()),
                     "failed": pa.nulls(self.partitions, pa.string()),
                 }
             )
         )
-        pieces = _mapped(rows, tasks.encode, common).unionByName(openers)
-        joined = _mapped(pieces.repartition(self.partitions, "key"), tasks.join, common)
-        return kept(joined), _mapped(joined, tasks.facts, {})
+        about = {"columns": list(columns), "kinds": kinds, "packed": packed}
+        return _mapped(rows, tasks.encode, {**common, **about}).unionByName(openers)
 
     def _learn(self, facts: Any) -> None:
         heads: dict[int, dict[str, Any]] = {}
@@ -130,7 +140,7 @@ class SparkPartitions:
 
         def work() -> Any:
             counted = _mapped(self._encoded, tasks.count, asked)
-            dealt = counted.repartition(min(slices, self.partitions, MAX_ADDERS), "key")
+            dealt = counted.repartition(adders(slices, self.partitions), "key")
             return _mapped(dealt, tasks.add, {"digest": digest, "partitions": self.partitions})
 
         parts: dict[int, Answer] = {}
@@ -161,6 +171,11 @@ class SparkPartitions:
                 pass
 
 
+def adders(slices: int, partitions: int) -> int:
+    """How many tasks add up the slices of all partitions."""
+    return min(-(-slices * partitions // ADDER_SLICES), slices, MAX_ADDERS)
+
+
 def unsliced(parts: dict[int, Answer], digest: str, sizes: list[int]) -> Answer:
     """The whole answer, put together from its slices 0, 1, ... of cells."""
     cells = np.concatenate([parts[i].tables[0][0] + i * tasks.SLICE for i in range(len(parts))])
@@ -176,10 +191,11 @@ def unsliced(parts: dict[int, Answer], digest: str, sizes: list[int]) -> Answer:
 
 
 def kept(frame: Any) -> Any:
-    """The same DataFrame, kept on the executors' disks when it is first made."""
+    """The same DataFrame, kept by the executors when it is first made: in their memory as far as Spark finds
+    room, and on their disks."""
     from pyspark.storagelevel import StorageLevel
 
-    return frame.persist(StorageLevel.DISK_ONLY)
+    return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
 def _mapped(frame: Any, task: Callable[..., Any], arguments: dict[str, Any]) -> Any:
@@ -226,19 +242,29 @@ def parallel(spark: Any) -> int:
     return int(last) + 1
 
 
-def shuffle_keys(spark: Any, partitions: int) -> np.ndarray:
+def shuffle_keys(partitions: int) -> np.ndarray:
     """int32 key of each partition, chosen so that Spark's hash sends every partition to a task of its own.
     Where no such key is found, two partitions share a task and are told apart by their numbers."""
-    from pyspark.sql import functions
-
-    tried = spark.range(24 * partitions).select(
-        functions.col("id").cast("int").alias("key"),
-        functions.expr(f"pmod(hash(cast(id as int)), {partitions})").alias("task"),
-    )
-    made = tried.groupBy("task").agg(functions.min("key").alias("key")).toArrow()
+    tried = np.arange(24 * partitions, dtype=np.int32)
+    _, first = np.unique(spark_hash(tried) % partitions, return_index=True)
     keys = np.arange(partitions, dtype=np.int32)
-    keys[made["task"].to_numpy()] = made["key"].to_numpy()
+    keys[: len(first)] = tried[first]
     return keys
+
+
+def spark_hash(values: np.ndarray) -> np.ndarray:
+    """int32 hash that Spark's shuffles take of 32-bit integers: MurmurHash3_x86_32 of 4 bytes, seed 42."""
+
+    def rotated(x: np.ndarray, bits: int) -> np.ndarray:
+        return x << np.uint32(bits) | x >> np.uint32(32 - bits)
+
+    word = values.astype(np.int32).view(np.uint32) * np.uint32(0xCC9E2D51)
+    word = rotated(word, 15) * np.uint32(0x1B873593)
+    word = rotated(word ^ np.uint32(42), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    word = word ^ np.uint32(4)
+    word = (word ^ word >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+    word = (word ^ word >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+    return (word ^ word >> np.uint32(16)).view(np.int32)
 
 
 def _columns(frame: Any, schema: Schema) -> dict[str, tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Functions that Spark's executors run by `mapInArrow`: encode, join, facts, count, add.
+"""Functions that Spark's executors run by `mapInArrow`: encode (of rows or of files), join, count, add.
 
 Rows between them have the form `ROW`. A task raises no error of its own, since Spark logs what is raised:
 an error becomes a row with `failed` filled (class and text of fastdp's errors, only the class of others),
@@ -21,7 +21,7 @@ from ..schema import Schema
 from ..tables import ingest, split
 from ..tables.parts import Part, Unit
 from ..tables.userids import UserIndex
-from . import messages, pieces, sparkpack
+from . import messages, pieces, sparkfiles, sparkpack
 from .build import check
 from .partitioned import Answer, Sums, answer, sparse
 from .worker import attempt
@@ -151,15 +151,34 @@ def encode(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
     """Source rows to pieces: key of the partition's shuffle, partition, piece."""
 
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
-        schema, keys = _schema(arguments), arguments["keys"].tolist()
-        users = None if schema.user is None else UserIndex(schema.user, arguments["secret"].tobytes())
-        parts = _parts(source, arguments)
-        wanted = ingest.checked_columns(parts, schema)
-        encoded = ingest.encoded(parts, schema, wanted, users, 1)
-        for partition, piece in pieces.dealt(encoded, len(keys)):
-            yield keys[partition], partition, piece, None
+        yield from _pieces(_parts(source, arguments), arguments)
 
     return _task(work, message, batches)
+
+
+def encode_files(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
+    """`encode` of files that the task reads itself. Its input are numbers of the lists in `groups`; number 0
+    also opens every partition."""
+
+    def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+        numbers = [number for batch in source for number in batch.column(0).to_pylist()]
+        if 0 in numbers:
+            for partition, key in enumerate(arguments["keys"].tolist()):
+                yield key, partition, None, None
+        lists = arguments["groups"] or [[]]  # files without rows
+        groups = [group for number in numbers for group in lists[number]]
+        yield from _pieces(sparkfiles.parts(groups), arguments)
+
+    return _task(work, message, batches)
+
+
+def _pieces(parts: list[Part], arguments: dict[str, Any]) -> Iterator[Row]:
+    schema, keys = _schema(arguments), arguments["keys"].tolist()
+    users = None if schema.user is None else UserIndex(schema.user, arguments["secret"].tobytes())
+    wanted = ingest.checked_columns(parts, schema)
+    encoded = ingest.encoded(parts, schema, wanted, users, 1)
+    for partition, piece in pieces.dealt(encoded, len(keys)):
+        yield keys[partition], partition, piece, None
 
 
 def _parts(batches: Iterator[pa.RecordBatch], arguments: dict[str, Any]) -> list[Part]:
@@ -228,17 +247,6 @@ def _tables(schema: Schema, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[
             expected += 1
     if made is not None:
         yield at, made
-
-
-def facts(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
-    """The head of each partition's table: rows, users, dropped rows, fingerprint. Private."""
-
-    def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
-        for number, partition, blob in _rows(source):
-            if number == 0:
-                yield 0, partition, bytes(blob), None
-
-    return _task(work, message, batches)
 
 
 def count(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:

@@ -118,11 +118,21 @@ def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         raise _broken(where, error) from None
 
 
-def _parquet(path: str) -> Part:
+def row_groups(path: str, groups: Sequence[int]) -> Part:
+    """The row groups of these numbers of a Parquet file."""
+    import pyarrow as pa
+
+    try:
+        return _parquet(path, groups)
+    except (pa.ArrowException, OSError) as error:
+        raise _broken(path, error) from None
+
+
+def _parquet(path: str, groups: Sequence[int] | None = None) -> Part:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        schema, groups = file.schema_arrow, file.num_row_groups
+        schema, numbers = file.schema_arrow, range(file.num_row_groups) if groups is None else groups
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         # String ids are read as dictionary arrays, so that each distinct id is hashed once per batch.
@@ -134,7 +144,7 @@ def _parquet(path: str) -> Part:
                     parts.BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False
                 )
 
-        for number in range(groups):
+        for number in numbers:
             yield partial(group, number)
 
     return Part(path, schema, units)

@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from fastdp.engines import messages, pieces, sparkpack
@@ -43,6 +44,10 @@ class Frame:
 
     def selectExpr(self, *expressions):
         return Frame([pa.table({e: _value(part, e) for e in expressions}) for part in self.parts])
+
+    def where(self, condition):
+        assert condition == "key = 0"
+        return Frame([part.filter(pc.equal(part["key"], 0)) for part in self.parts])
 
     def limit(self, rows):
         return Frame([part.slice(0, rows) for part in self.parts])
@@ -82,19 +87,24 @@ def _value(part, expression):
 
 
 @contextmanager
-def opened(source, schema, partitions=3, split=2):
-    """The engine over a table in `split` parts, with its driver's calls of Spark answered here."""
-    step = max(1, -(-source.num_rows // split))
-    parts = [source.slice(start, step) for start in range(0, max(1, source.num_rows), step)]
+def engine_over(frame, schema, partitions=3):
+    """The engine over a frame, with its driver's calls of Spark answered here."""
     with (
         patch.object(driver, "kept", lambda frame: frame),
-        patch.object(driver, "shuffle_keys", lambda _, count: np.arange(count, dtype=np.int32)),
+        patch.object(driver, "shuffle_keys", lambda count: np.arange(count, dtype=np.int32)),
     ):
-        counter = PartitionedCounter(schema, driver.SparkPartitions(Frame(parts), schema, partitions))
+        counter = PartitionedCounter(schema, driver.SparkPartitions(frame, schema, partitions))
         try:
             yield counter
         finally:
             counter.close()
+
+
+def opened(source, schema, partitions=3, split=2):
+    """The engine over a table in `split` parts."""
+    step = max(1, -(-source.num_rows // split))
+    parts = [source.slice(start, step) for start in range(0, max(1, source.num_rows), step)]
+    return engine_over(Frame(parts), schema, partitions)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "no rows"])
