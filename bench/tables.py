@@ -29,6 +29,7 @@ import numpy as np
 import fastdp
 
 from . import machine
+from .labels import CHARACTER, RADIUS, beside
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DELTA = 1e-9
@@ -250,16 +251,24 @@ def svg(lines, epsilon=1.0) -> str:
         for value in (min(ys), max(ys)):
             y = y0 + (top - math.log10(value)) / (top - low) * high
             parts.append(f'<text x="{x0 - 4}" y="{y:.0f}" text-anchor="end">{value:.3f}</text>')
+        taken = []
         for k, line in enumerate(line for line in failed if line["table"] == name):
             text = f"{line['who']}: {line['failed']}"
+            taken.append((x0 + 6, y0 + 6 + 14 * k, x0 + 6 + CHARACTER * len(text), y0 + 18 + 14 * k))
             parts.append(f'<text x="{x0 + 6}" y="{y0 + 16 + 14 * k}" fill="#34495e">{text}</text>')
-        for line in of_table:
-            x = x0 + (math.log10(line["processor"]) - left) / (right - left) * wide
-            y = y0 + (top - math.log10(line["two"])) / (top - low) * high
+        points = [
+            (
+                x0 + (math.log10(line["processor"]) - left) / (right - left) * wide,
+                y0 + (top - math.log10(line["two"])) / (top - low) * high,
+            )
+            for line in of_table
+        ]
+        texts = [f"fastdp {line['who']}" if line["who"] in OURS else line["who"] for line in of_table]
+        boxes = beside(points, texts, (x0, y0, x0 + wide, y0 + high), taken)
+        for line, (x, y), text, box in zip(of_table, points, texts, boxes):
             colour = COLOURS.get(line["who"], "#34495e")
-            label = f"fastdp {line['who']}" if line["who"] in OURS else line["who"]
-            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
-            parts.append(f'<text x="{x + 6:.1f}" y="{y + 4:.1f}" fill="{colour}">{label}</text>')
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS:g}" fill="{colour}"/>')
+            parts.append(f'<text x="{box[0]:.1f}" y="{box[3] - 2:.1f}" fill="{colour}">{text}</text>')
     caption = "mean total variation of all pairs against processor seconds; down and left is better"
     parts.append(f'<text x="{gap}" y="{high + 62}" fill="#555">{caption}</text></svg>')
     return "\n".join(parts) + "\n"

@@ -3,7 +3,7 @@
 import json
 import math
 
-from bench import tables, tables_mbi
+from bench import labels, tables, tables_mbi
 
 
 def line(table, epsilon, who, two):
@@ -43,3 +43,17 @@ def test_rho_of_the_peers_meets_epsilon_and_delta():
         rho = tables_mbi.rho_of(epsilon, delta)
         assert delta_of(rho, epsilon) <= delta * (1 + 1e-3)
         assert delta_of(1.02 * rho, epsilon) > delta
+
+
+def test_no_label_covers_a_point_or_another_label():
+    """Points that are close together, at the right edge, and one above the other."""
+    panel = (0.0, 0.0, 250.0, 210.0)
+    points = [(20.0, 100.0), (60.0, 101.0), (240.0, 30.0), (130.0, 150.0), (130.0, 158.0), (135.0, 100.0)]
+    texts = ["fastdp mst", "fastdp cliquetree", "mbi AIM", "fastdp aim", "dpmm MST", "mbi MST"]
+    boxes = labels.beside(points, texts, panel, [(0.0, 0.0, 200.0, 40.0)])
+    r = labels.RADIUS
+    for i, box in enumerate(boxes):
+        others = [*boxes[:i], (0.0, 0.0, 200.0, 40.0), *((x - r, y - r, x + r, y + r) for x, y in points)]
+        assert not any(labels.overlap(box, other) for other in others)
+        assert 0 <= box[0] and box[2] <= 250 and 0 <= box[1] and box[3] <= 210
+        assert abs((box[1] + box[3]) / 2 - points[i][1]) <= 3 * labels.LINE
