@@ -12,7 +12,7 @@ constants come from is said in docs/cliquetree.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -27,12 +27,14 @@ from .parts.grouping import grouped, row_bounds
 from .parts.guided import Guided
 from .parts.looks import (
     Candidate,
+    Seen,
     Structure,
     affordable_batch,
     candidates,
     divide,
     fitting,
     forest,
+    said,
     worthwhile,
 )
 from .parts.merged import PAIR_CELLS, Merged, all_pairs, averaged, crowding, merge
@@ -41,6 +43,8 @@ from .parts.tree import MAX_PAIR_CELLS, estimate_total, measure_ones, ones_share
 from .parts.workload import Workload, WorkloadItem
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..model import Model
     from ..queries import Binned
     from ..release.gateway import Session
@@ -50,7 +54,8 @@ if TYPE_CHECKING:
 ONES_PER_COLUMN = 0.013
 LEAST_ONES, MOST_FIRST, MOST_ONES = 0.1, 0.55, 0.75
 """The first measurement of the 1-ways gets a share ONES_PER_COLUMN of mu^2 per column, at least LEAST_ONES
-and at most MOST_FIRST; a second measurement of them may raise this to at most MOST_ONES in all."""
+and at most MOST_FIRST; a second one may raise this to MOST_FIRST, and one after the first look to MOST_ONES,
+as far as columns do not say each other (`looks.said`)."""
 CROWDED = 0.0033
 """Crowding: the mean total variation that noise would cause in the 1-ways if they got the whole budget
 (`merged.crowding`). At this crowding the 1-ways get a share of 0.2, and 0.19 more with every doubling."""
@@ -77,14 +82,24 @@ MAX_TRIPLE_CELLS = 100_000
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of mu^2: for the 1-ways, for measuring them `again`, for each look, for the batch after each
-    look, and for the `last_look`, which says how accurate a workload's items are."""
+    """Shares of mu^2: for the 1-ways, for measuring them `again`, for measuring them once more after the
+    first look (`open`), for each look, for the batch after each look, and for the `last_look`, which says
+    how accurate a workload's items are."""
 
     ones: float
     again: float
     look: float
     batches: tuple[float, ...]
     last_look: float = 0.0
+    open: float = 0.0
+
+    def decided(self, said: float) -> Shares:
+        """The shares once it is known which part of the rows pairs account for: that part of `open` goes to
+        the batches, each in proportion; all else stays."""
+        moved = self.open * said / math.fsum(self.batches)
+        return replace(
+            self, open=self.open * (1 - said), batches=tuple(share * (1 + moved) for share in self.batches)
+        )
 
 
 def shares(
@@ -104,8 +119,14 @@ def shares(
         *((0.7 / (count - 1),) * (count - 1)),
     )
     left = rest * (1 - ones - LOOKS_SHARE)
+    before_looks = min(ones, MOST_FIRST)
     return Shares(
-        rest * first, rest * (ones - first), rest * LOOKS_SHARE / count, tuple(left * s for s in split), last
+        rest * first,
+        rest * (before_looks - first),
+        rest * LOOKS_SHARE / count,
+        tuple(left * s for s in split),
+        last,
+        rest * (ones - before_looks),
     )
 
 
@@ -163,12 +184,16 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
             again = measure_ones(session, plan.again, "1-ways again", weight)
             released += again
             ones = averaged(ones, again)
-            best = ones if start is None else start.ones(ones)
-        most = limits.pair_cells(self.memory, PAIR_CELLS, start is not None)
-        merged = merge(session.domain, best, self.rare, most, job.zeros.impossible)
-        job.check()
-
+        merged = self.merged(session, job, ones, start)
         growing = _Growing(self, session, job, merged, plan, start)
+        if plan.open > 0:
+            first = growing.seen(0) if growing.pairs else None
+            plan = plan.decided(0.0 if first is None else growing.said(first))
+            if plan.open > 0:
+                again = measure_ones(session, plan.open, "1-ways once more", weight)
+                released += again
+                merged = self.merged(session, job, averaged(ones, again), start)
+            growing = _Growing(self, session, job, merged, plan, start, first)
         for number in range(len(plan.batches)):
             growing.look(number)
         model = growing.finished()
@@ -191,6 +216,16 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 "merged_to": {name: merged.domain[name] for name in merged.codes},
             },
         )
+
+    def merged(
+        self, session: Session, job: Job, ones: Sequence[Measurement], start: PublicStart | None
+    ) -> Merged:
+        """What is rare, merged by these 1-ways and by what public data says of them."""
+        best = ones if start is None else start.ones(ones)
+        most = limits.pair_cells(self.memory, PAIR_CELLS, start is not None)
+        merged = merge(session.domain, best, self.rare, most, job.zeros.impossible)
+        job.check()
+        return merged
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
         lines = self.outline(domain, public=public, user=user).measurements
@@ -237,7 +272,9 @@ class _Growing:
         merged: Merged,
         plan: Shares,
         start: PublicStart | None,
+        first: Seen | None = None,
     ):
+        self.first = first  # the first look, where it was taken before
         self.starts = None if start is None else Starts(start, session, merged.codes)
         self.config, self.session, self.job, self.merged, self.plan = config, session, job, merged, plan
         self.wanted = config.wanted(session.domain)
@@ -252,8 +289,9 @@ class _Growing:
 
     def look(self, number: int) -> None:
         """One look, its batch, and the fit."""
+        seen = self.seen(number) if self.pairs else None
         share = self.kept + self.plan.batches[number]
-        batch, share = self.chosen(number, share) if self.pairs else ([], share)
+        batch, share = self.chosen(number, share, seen) if seen is not None and seen.cliques else ([], share)
         last = number == len(self.plan.batches) - 1
         for c in batch:
             self.held[c.clique] = c
@@ -288,10 +326,9 @@ class _Growing:
             self.queries[clique] = grouped(clique, domain, bounds, ones, self.session.clip / mu)
         return Request(clique, mu, self.queries[clique])
 
-    def chosen(self, number: int, share: float) -> tuple[list[Candidate], float]:
-        """(the candidates to measure, what is left of the share). Public starts that are believed, and whose
-        clique keeps the junction tree within the limit, are taken into the fit."""
-        domain, merged, looks = self.merged.domain, self.merged, len(self.plan.batches)
+    def seen(self, number: int) -> Seen:
+        """A look: noisy distances of the candidates from the model."""
+        merged = self.merged
         cliques = self.pairs if number == 0 else [*self.pairs, *self.larger()]
         if self.model is None and merged.zeros:  # a first model of 1-ways and constraints
             self.model = self.fit("noise", None)
@@ -300,6 +337,8 @@ class _Growing:
         else:
             estimates = marginals(self.model, cliques, resolve(self.job.threads), LOOK_CELLS)
         cliques = [c for c in cliques if c in estimates]
+        if number == 0 and self.first is not None:
+            return self.first.over(estimates)
         weights = [self.wanted.weight(c) for c in cliques]
         look = self.session.distances(
             cliques,
@@ -309,7 +348,19 @@ class _Growing:
             weights=weights,
             recode=merged.codes,
         )
-        noise = float(look.sigma[0]) * weights[0]  # the same for all: sigma_i w_i
+        return Seen(cliques, estimates, look.values.tolist(), look.sigma.tolist(), weights)
+
+    def said(self, seen: Seen) -> float:
+        """The part of the rows that pairs account for, by the first look."""
+        distances, sigma = (dict(zip(seen.cliques, v)) for v in (seen.distances, seen.sigma))
+        return said(distances, sigma, self.merged.spoilt, self.merged.total)
+
+    def chosen(self, number: int, share: float, seen: Seen) -> tuple[list[Candidate], float]:
+        """(the candidates to measure, what is left of the share). Public starts that are believed, and whose
+        clique keeps the junction tree within the limit, are taken into the fit."""
+        domain, merged, looks = self.merged.domain, self.merged, len(self.plan.batches)
+        cliques, estimates, weights = seen.cliques, seen.estimates, seen.weights
+        noise = seen.sigma[0] * weights[0]  # the same for all: sigma_i w_i
         weight = dict(zip(cliques, weights))
         if self.starts is not None:
             label = f"look {number + 1}, public starts"
@@ -317,7 +368,7 @@ class _Growing:
         unit = (part_mu(self.session, 1.0) / self.session.clip) ** 2  # 1 / sigma^2 bought by all of mu^2
         precision = share * unit
         sigma = math.sqrt(len(domain) / precision)
-        scored = candidates(cliques, estimates, look.values.tolist(), sigma, merged.total, weight)
+        scored = candidates(cliques, estimates, seen.distances, sigma, merged.total, weight)
         if self.starts is not None:
             scored = self.starts.improved(scored, estimates, noise, sigma, merged.total)
         least = (LATER_GAIN if number else FIRST_GAIN) * noise

@@ -112,11 +112,60 @@ def test_shares_add_up_and_the_outline_says_them():
         for crowded in (0.0, 0.004, 0.02, 1.0):
             for count in (None, 1, 2, 3, 5):
                 s = cliquetree.shares(columns, 0.98, crowded, count)
-                total = s.ones + s.again + s.look * len(s.batches) + sum(s.batches)
-                assert math.isclose(total, 0.98) and min(s.batches) > 0 and s.again >= 0
+                for part in (None, 0.0, 0.3, 1.0):
+                    d = s if part is None else s.decided(part)
+                    total = d.ones + d.again + d.open + d.look * len(d.batches) + sum(d.batches)
+                    assert math.isclose(total, 0.98) and min(d.batches) > 0 and min(d.again, d.open) >= 0
     outline = CliqueTree().outline(Domain(dict.fromkeys("abcd", 4)), user=True)
     spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
     assert math.isclose(spent, 1.0)
+
+
+def copied_rows(rows=20_000, columns=5, size=12):
+    """Every column says the first, but for one row in fifty."""
+    rng = np.random.default_rng(8)
+    first = rng.integers(0, size, rows)
+    drawn = {"c0": first}
+    for i in range(1, columns):
+        drawn[f"c{i}"] = np.where(rng.random(rows) < 0.02, rng.integers(0, size, rows), first)
+    return dict.fromkeys(drawn, size), drawn
+
+
+def test_what_is_left_open_goes_to_pairs_where_columns_say_each_other():
+    """Where noise spoils 1-ways: independent columns get all of what is open, copies little of it. One
+    first look is paid for, and all of the budget is spent."""
+    rng = np.random.default_rng(9)
+    domain, copies = copied_rows()
+    independent = {a: rng.integers(0, 12, 20_000) for a in domain}
+    got = []
+    for rows in (independent, copies):
+        session = RowsSession(domain, rows, mu=0.04)
+        run(session)
+        got.append(sum(r.mu**2 for r in session.asked if len(r.clique) == 1) / session.mu**2)
+        assert session.steps[:4] == ["1-ways", "1-ways again", "look 1", "1-ways once more"]
+        assert session.steps.count("look 1") == 1
+        assert math.isclose(session.spent, session.mu**2, rel_tol=1e-9)
+    assert got[0] > cliquetree.MOST_FIRST + 0.05 and got[1] < cliquetree.MOST_FIRST + 0.5 * (
+        got[0] - cliquetree.MOST_FIRST
+    )
+
+
+def loop(pairs):
+    """Whether three pairs over four columns close a loop: then they leave a column out."""
+    return len({a for pair in pairs for a in pair}) < 4
+
+
+def test_what_pairs_say_of_each_other():
+    """The best spanning tree by brute force, of the distances that stand out."""
+    distances = {("a", "b"): 90.0, ("a", "c"): 60.0, ("b", "c"): 80.0, ("c", "d"): 30.0, ("a", "d"): 20.0}
+    sigma, spoilt = dict.fromkeys(distances, 1.0), dict.fromkeys("abcd", 0.05)
+    trees = [t for t in combinations(distances, 3) if not loop(t)]
+    best = max(sum(distances[p] for p in t) for t in trees) / 100 / 3
+    assert math.isclose(looks.said(distances, sigma, spoilt, 50.0), best)
+    noisy = dict.fromkeys(distances, 100.0)
+    assert looks.said(distances, noisy, spoilt, 50.0) == 0.0
+    spoilt["d"] = 0.3  # the last column's distances are what its noise explains
+    assert math.isclose(looks.said(distances, sigma, spoilt, 50.0), (0.9 + 0.8) / 3)
 
 
 # Batches

@@ -57,6 +57,26 @@ class Candidate:
         return portion(NOISE * self.weight * self.cells)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """A look: its candidates, the model's marginals of them, their noisy distances with standard errors, and
+    their weights."""
+
+    cliques: list[Clique]
+    estimates: Mapping[Clique, np.ndarray]
+    distances: list[float]
+    sigma: list[float]
+    weights: list[float]
+
+    def over(self, estimates: Mapping[Clique, np.ndarray]) -> Seen:
+        """The same look with marginals over other codes; candidates that have none are left out."""
+        kept = [i for i, clique in enumerate(self.cliques) if clique in estimates]
+        distances, sigma, weights = (
+            [values[i] for i in kept] for values in (self.distances, self.sigma, self.weights)
+        )
+        return Seen([self.cliques[i] for i in kept], estimates, distances, sigma, weights)
+
+
 def candidates(
     cliques: Sequence[Clique],
     estimates: Mapping[Clique, np.ndarray],
@@ -97,6 +117,32 @@ def forest(ordered: Iterable[Candidate], domain: Domain) -> list[Candidate]:
     """Kruskal's algorithm: of pairs in this order those that join two trees."""
     joined = DisjointSets(domain)
     return [c for c in ordered if joined.merge(*c.clique)]
+
+
+def said(
+    distances: Mapping[Clique, float],
+    sigma: Mapping[Clique, float],
+    spoilt: Mapping[str, float],
+    total: float,
+) -> float:
+    """The part of the rows that pairs account for: the mean, over the edges of a spanning tree of pairs that
+    makes it largest, of d / (2 total), d a pair's noisy distance from independence.
+
+    An edge counts only if d stands out: `spoilt`, the total variation that noise causes in the 1-ways of its
+    two columns, puts the model of independent columns off as far, and `sigma`, the noise of the look, raises
+    the largest of K distances by less than sqrt(2 log 2K) standard deviations on average. The part is near 1
+    where columns follow from each other, so that a pair says what its 1-ways say, and 0 where they are
+    independent."""
+    above = math.sqrt(2 * math.log(2 * max(1, len(distances))))
+    parts = {}
+    for (a, b), distance in distances.items():
+        part = min(1.0, distance / max(2 * total, 1e-9))
+        if part > spoilt[a] + spoilt[b] + above * sigma[a, b] / max(2 * total, 1e-9):
+            parts[a, b] = part
+    columns = {a for pair in distances for a in pair}
+    joined = DisjointSets(columns)
+    tree = [parts[p] for p in sorted(parts, key=lambda p: -parts[p]) if joined.merge(*p)]
+    return math.fsum(tree) / max(1, len(columns) - 1)
 
 
 def fitting(ordered: Iterable[Candidate], structure: Structure, limit: int) -> list[Candidate]:

@@ -72,6 +72,11 @@ class Merged:
         codes = self.compression.code_map
         return {a: np.bincount(codes(a), self.shape[a], self.domain[a]) for a in self.compression.full}
 
+    @property
+    def spoilt(self) -> dict[str, float]:
+        """The total variation distance that noise causes in each 1-way over merged codes."""
+        return {m.clique[0]: spoilt(m, self.total) for m in self.ones}
+
     def independent(self, pairs: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """What each pair's marginal would be if its columns were independent."""
         scale, ones = max(self.total, 1e-9), self.ones_shape
@@ -184,14 +189,17 @@ def all_pairs(domain: Domain, most: int, largest: int) -> list[Clique]:
 
 def crowding(ones: Sequence[Measurement], total: float, scale: float) -> float:
     """The mean over the 1-ways of the total variation distance that noise of `scale` times their standard
-    errors causes: 0.4 scale sigma / N for each value whose count is above that noise, less for others."""
+    errors causes."""
+    return min(1.0, float(np.mean([spoilt(m, total, scale) for m in ones])))
+
+
+def spoilt(one: Measurement, total: float, scale: float = 1.0) -> float:
+    """The total variation distance that noise of `scale` times its standard error causes in a
+    1-way: 0.4 scale sigma / N for each value whose count is above that noise, less for others."""
     if not total > 0:
         return 1.0
-    spoilt = []
-    for m in ones:
-        sigma = scale * float(np.mean(np.sqrt(m.variances)))
-        spoilt.append(NOISE * sigma * effective_cells(onto_simplex(m.values, total), sigma))
-    return min(1.0, float(np.mean(spoilt)) / (2 * total))
+    sigma = scale * float(np.mean(np.sqrt(one.variances)))
+    return NOISE * sigma * effective_cells(onto_simplex(one.values, total), sigma) / (2 * total)
 
 
 def effective_cells(estimate: np.ndarray, sigma: float) -> float:
