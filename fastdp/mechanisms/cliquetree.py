@@ -29,12 +29,12 @@ from .parts.looks import (
     Candidate,
     Seen,
     Structure,
+    accounted,
     affordable_batch,
     candidates,
     divide,
     fitting,
     forest,
-    said,
     worthwhile,
 )
 from .parts.merged import PAIR_CELLS, Merged, all_pairs, averaged, crowding, merge
@@ -54,8 +54,9 @@ if TYPE_CHECKING:
 ONES_PER_COLUMN = 0.013
 LEAST_ONES, MOST_FIRST, MOST_ONES = 0.1, 0.55, 0.75
 """The first measurement of the 1-ways gets a share ONES_PER_COLUMN of mu^2 per column, at least LEAST_ONES
-and at most MOST_FIRST; a second one may raise this to MOST_FIRST, and one after the first look to MOST_ONES,
-as far as columns do not say each other (`looks.said`)."""
+and at most MOST_FIRST; a second one may raise this to MOST_FIRST (of n columns to (n - 1) / (n + 1), if that
+is less: a 1-way serves n - 1 pairs), and one after the first look to MOST_ONES, as far as pairs do not
+account for the columns anyway (`looks.accounted`)."""
 CROWDED = 0.0033
 """Crowding: the mean total variation that noise would cause in the 1-ways if they got the whole budget
 (`merged.crowding`). At this crowding the 1-ways get a share of 0.2, and 0.19 more with every doubling."""
@@ -93,12 +94,12 @@ class Shares:
     last_look: float = 0.0
     open: float = 0.0
 
-    def decided(self, said: float) -> Shares:
-        """The shares once it is known which part of the rows pairs account for: that part of `open` goes to
-        the batches, each in proportion; all else stays."""
-        moved = self.open * said / math.fsum(self.batches)
+    def decided(self, part: float) -> Shares:
+        """The shares once the look says which `part` of the columns pairs account for: that part of `open`
+        goes to the batches, each in proportion; all else stays."""
+        moved = self.open * part / math.fsum(self.batches)
         return replace(
-            self, open=self.open * (1 - said), batches=tuple(share * (1 + moved) for share in self.batches)
+            self, open=self.open * (1 - part), batches=tuple(share * (1 + moved) for share in self.batches)
         )
 
 
@@ -119,7 +120,7 @@ def shares(
         *((0.7 / (count - 1),) * (count - 1)),
     )
     left = rest * (1 - ones - LOOKS_SHARE)
-    before_looks = min(ones, MOST_FIRST)
+    before_looks = max(first, min(ones, MOST_FIRST, (columns - 1) / (columns + 1)))
     return Shares(
         rest * first,
         rest * (before_looks - first),
@@ -188,7 +189,7 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         growing = _Growing(self, session, job, merged, plan, start)
         if plan.open > 0:
             first = growing.seen(0) if growing.pairs else None
-            plan = plan.decided(0.0 if first is None else growing.said(first))
+            plan = plan.decided(0.0 if first is None else growing.accounted(first))
             if plan.open > 0:
                 again = measure_ones(session, plan.open, "1-ways once more", weight)
                 released += again
@@ -350,10 +351,10 @@ class _Growing:
         )
         return Seen(cliques, estimates, look.values.tolist(), look.sigma.tolist(), weights)
 
-    def said(self, seen: Seen) -> float:
-        """The part of the rows that pairs account for, by the first look."""
+    def accounted(self, seen: Seen) -> float:
+        """The part of the columns that pairs account for, by the first look."""
         distances, sigma = (dict(zip(seen.cliques, v)) for v in (seen.distances, seen.sigma))
-        return said(distances, sigma, self.merged.spoilt, self.merged.total)
+        return accounted(distances, sigma, self.merged.spoilt, self.merged.total)
 
     def chosen(self, number: int, share: float, seen: Seen) -> tuple[list[Candidate], float]:
         """(the candidates to measure, what is left of the share). Public starts that are believed, and whose

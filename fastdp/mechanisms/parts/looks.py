@@ -119,18 +119,19 @@ def forest(ordered: Iterable[Candidate], domain: Domain) -> list[Candidate]:
     return [c for c in ordered if joined.merge(*c.clique)]
 
 
-def said(
+def accounted(
     distances: Mapping[Clique, float],
     sigma: Mapping[Clique, float],
     spoilt: Mapping[str, float],
     total: float,
 ) -> float:
-    """The part of the rows that pairs account for: the mean, over the edges of a spanning tree of pairs that
-    makes it largest, of d / (2 total), d a pair's noisy distance from independence.
+    """The part of the columns that pairs account for: twice the mean, over the edges of a spanning tree of
+    pairs that makes it largest, of d / (2 total), d a pair's noisy distance from independence; at most 1.
+    Twice, since a pair says something about both its columns.
 
     An edge counts only if d stands out: `spoilt`, the total variation that noise causes in the 1-ways of its
     two columns, puts the model of independent columns off as far, and `sigma`, the noise of the look, raises
-    the largest of K distances by less than sqrt(2 log 2K) standard deviations on average. The part is near 1
+    the largest of K distances by less than sqrt(2 log 2K) standard deviations on average. The part is 1
     where columns follow from each other, so that a pair says what its 1-ways say, and 0 where they are
     independent."""
     above = math.sqrt(2 * math.log(2 * max(1, len(distances))))
@@ -142,7 +143,7 @@ def said(
     columns = {a for pair in distances for a in pair}
     joined = DisjointSets(columns)
     tree = [parts[p] for p in sorted(parts, key=lambda p: -parts[p]) if joined.merge(*p)]
-    return math.fsum(tree) / max(1, len(columns) - 1)
+    return min(1.0, 2 * math.fsum(tree) / max(1, len(columns) - 1))
 
 
 def fitting(ordered: Iterable[Candidate], structure: Structure, limit: int) -> list[Candidate]:
