@@ -68,28 +68,27 @@ def _files(frame: Any) -> list[str] | None:
     if len(set(files)) != len(files) or any("=" in os.path.dirname(file) for file in files):
         return None  # folders may give values to columns
     spark, form, columns = frame.sparkSession, frame.schema, frame.columns
-    for paths in _roots(files):
-        if frame.sameSemantics(spark.read.schema(form).parquet(*paths)):
+    for path in _roots(files):
+        if frame.sameSemantics(spark.read.schema(form).parquet(path)):
             return files
-    for paths in _roots(files):  # Spark looks into a file for the columns that were not selected
-        if frame.sameSemantics(spark.read.parquet(*paths).select(*columns)):
+    for path in _roots(files):  # Spark looks into a file for the columns that were not selected
+        if frame.sameSemantics(spark.read.parquet(path).select(*columns)):
             return files
     return None
 
 
-def _roots(files: Sequence[str]) -> Iterator[Sequence[str]]:
-    """What a frame of these files may have been opened by; Spark compares the text of a single path."""
+def _roots(files: Sequence[str]) -> Iterator[str]:
+    """Paths that a frame of these files may have been opened by; Spark compares the text of one path. Frames
+    of several paths are left out: Spark compares those as sets, and reads a path twice that is given twice."""
     folder = os.path.dirname(files[0])
     singles = [folder] if len(files) > 1 else [files[0], folder]
     for path in singles:
-        yield [path]
-        yield [f"file://{path}"]
+        yield path
+        yield f"file://{path}"
         if path == folder:
-            yield [f"{path}/"]
+            yield f"{path}/"
         if (relative := os.path.relpath(path)) and not relative.startswith(".."):
-            yield [relative]
-    if len(files) > 1:
-        yield files
+            yield relative
 
 
 def _dated(kinds: Mapping[str, str]) -> bool:

@@ -34,7 +34,6 @@ def test_plain_scans_are_known(spark, folder):
         (spark.read.parquet(f"{folder}/"), 2),
         (spark.read.parquet(f"file://{folder}"), 2),
         (spark.read.parquet(str(folder / "1.parquet")), 1),
-        (spark.read.parquet(str(folder / "0.parquet"), str(folder / "1.parquet")), 2),
         (spark.read.format("parquet").load([str(folder)]), 2),
         (spark.read.parquet(str(folder)).select("b", "a"), 2),
     ):
@@ -44,7 +43,11 @@ def test_plain_scans_are_known(spark, folder):
 
 def test_anything_else_is_left_to_spark(spark, folder):
     frame = spark.read.parquet(str(folder))
+    first, second = str(folder / "0.parquet"), str(folder / "1.parquet")
     for other in (
+        spark.read.parquet(first, second, first),
+        spark.read.parquet(first, first),
+        spark.read.parquet(str(folder), str(folder)),
         frame.where("a > 1"),
         frame.limit(3),
         frame.union(frame),
