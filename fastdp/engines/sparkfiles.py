@@ -79,7 +79,7 @@ def _files(frame: Any) -> list[str] | None:
 
 def _roots(files: Sequence[str]) -> Iterator[str]:
     """Paths that a frame of these files may have been opened by; Spark compares the text of one path. Frames
-    of several paths are left out: Spark compares those as sets, and reads a path twice that is given twice."""
+    of several paths are left out: Spark compares those as sets, and reads twice what is given twice."""
     folder = os.path.dirname(files[0])
     singles = [folder] if len(files) > 1 else [files[0], folder]
     for path in singles:
