@@ -386,3 +386,13 @@ def test_an_answer_off_the_grid_or_an_error_that_is_no_number_is_a_problem(
     rehash(folder)
     problems = inspect(folder, ledger).problems
     assert any("measurement" in p or "answers" in p or "errors" in p for p in problems), problems
+
+
+def test_a_verdict_says_what_the_statement_says(finished, tmp_path):
+    place, _, table = finished
+    made = read(place / "run")
+    verdict = inspect(place / "run")
+    assert (verdict.epsilon, verdict.delta, verdict.private) == (made["epsilon"], made["delta"], True)
+    assert verdict.files == len(made["files"]) > 0
+    fastdp.synthesize(table, RECIPE, 2.0, 1e-6, out=tmp_path / "seeded", seed=1)
+    assert inspect(tmp_path / "seeded").private is False
