@@ -366,3 +366,18 @@ def test_a_user_of_one_row_has_one_value_and_a_clip_of_1(user, cap):
     assert caps == ([1, 1] if cap == 1 else [domaincosts.KEYS_PER_USER, 7])
     clips = [domaincosts.clip_of(clip, schema) for clip in (5, "private", None)]
     assert clips == ([1, 1, 1] if cap == 1 else [5, None, None])
+
+
+def test_counts_of_a_partition_are_brought_to_agree_with_the_one_before():
+    """Between shared edges the sum is the average of both sums, weighted by inverse variance; a first
+    partition keeps its counts."""
+    first = domains.Grid(np.array([0.0, 10.0, 20.0]))
+    first.take(np.array([100.0, 40.0]), 2.0, 7.0)
+    assert first.counts.tolist() == [100.0, 40.0] and (first.sigma, first.nulls) == (2.0, 7.0)
+    second = domains.Grid(np.array([0.0, 5.0, 10.0, 20.0]), first)
+    second.take(np.array([60.0, 50.0, 30.0]), 1.0, 5.0)
+    weights = np.array([[1 / 4, 1 / 2], [1 / 4, 1 / 1]])  # of the sums before and now
+    sums = (weights * [[100.0, 110.0], [40.0, 30.0]]).sum(axis=1) / weights.sum(axis=1)
+    assert [second.counts[:2].sum(), second.counts[2]] == pytest.approx(sums.tolist())
+    assert second.counts[0] - second.counts[1] == pytest.approx(10.0), "cells in between are shifted alike"
+    assert second.before is None and (second.sigma, second.nulls) == (1.0, 5.0)
