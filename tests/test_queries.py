@@ -189,3 +189,15 @@ def test_only_the_queries_of_this_package_are_made_again():
 
     with pytest.raises(MeasurementError, match="Mine is no query"):
         fresh(Mine(3), {})
+
+
+@pytest.mark.parametrize("entry", [2.0, -1.0, 0.5])
+def test_a_matrix_of_other_entries_than_zero_and_one_counts_nothing_exactly(entry):
+    """Whole numbers are counts: both directions refuse them, and take floats."""
+    query = Sparse(np.array([[1.0, entry, 0.0], [0.0, 1.0, 1.0]]))
+    for call, size in ((query.product, 3), (query.transpose, 2)):
+        for kind in (np.int64, np.int32, np.uint8):
+            with pytest.raises(MeasurementError, match="zeros and ones"):
+                call(np.ones(size, kind))
+    assert query.product(np.ones(3)).tolist() == [1 + entry, 2.0]
+    assert query.transpose(np.ones(2)).tolist() == [1.0, entry + 1, 1.0]

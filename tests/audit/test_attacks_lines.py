@@ -366,3 +366,31 @@ def test_records_over_several_lines_do_not_depend_on_the_blocks_of_the_file(text
             ]
             seen.append(rows)
     assert seen[0] == seen[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    wrong=st.lists(st.booleans(), max_size=12),
+    long=st.lists(st.integers(0, 12), max_size=4),
+    block=st.integers(1, 40),
+    suffix=st.sampled_from(["csv", "jsonl"]),
+    malformed=st.sampled_from(["drop", "null"]),
+)
+def test_every_malformed_line_is_counted_once(wrong, long, block, suffix, malformed):
+    """One that is too long as well, wherever the blocks of the file end; `null` makes a row of each."""
+    good, bad = (b"1,2\n", b"1,2,3\n") if suffix == "csv" else (b'{"a":1,"b":2}\n', b"[1]\n")
+    lines = [bad if w else good for w in wrong]
+    for at in long:
+        lines.insert(at, b"9" * 50 + b"\n")
+    number = sum(line != good for line in lines)
+    style = Dialect(header=["a", "b"] if suffix == "csv" else True, malformed=malformed)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, f"x.{suffix}")
+        path.write_bytes(b"".join(lines))
+        patch.setattr(textblocks, "MAX_LINE", 20)
+        for size in (1 << 22, block):
+            patch.setattr(textblocks, "BLOCK", size)
+            part = textlines.kind_of(str(path))(str(path), style)
+            rows = sum(batch.num_rows for unit in part.units(["a", "b"], None) for batch in unit())
+            assert part.tally.lines == number
+            assert rows == len(lines) - (number if malformed == "drop" else 0)

@@ -1,14 +1,25 @@
 """What the noise sampler's own distance adds to delta, and which runs are refused for it."""
 
 import math
+import re
 
 import mpmath as mp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fastdp.errors import PrivacyError
 from fastdp.privacy import gdp, noise, statement
-from fastdp.privacy.distance import FEWEST, PURE, SHARE, added_delta, allowed_draws, largest_epsilon
+from fastdp.privacy.distance import (
+    FEWEST,
+    PURE,
+    SHARE,
+    added_delta,
+    allowed_draws,
+    check_sampler,
+    largest_epsilon,
+)
 from fastdp.release import reserve
 from fastdp.release.gateway import Request
 
@@ -113,3 +124,23 @@ def test_verify_refuses_statements_of_versions_that_let_them_through(engine):
 def test_pure_promises_are_exact_to_two_to_the_minus_sixty():
     assert added_delta(20.0, allowed_draws(20.0, 0.0)) <= PURE * (1 + 1e-6)
     assert largest_epsilon(0.0) < 25
+
+
+@given(st.floats(0.0, 12.0), st.floats(0.01, 3.0))
+def test_advice_can_be_followed(epsilon, largest):
+    """A smaller epsilon where 0.1 or more is left at this delta, else a larger delta; both are taken."""
+    delta = FEWEST * 2.0**noise.LOG2_DISTANCE * (1 + math.exp(largest)) / SHARE
+    assert math.isclose(largest_epsilon(delta), largest, rel_tol=1e-6)
+    epsilon += largest * 1.001
+    with pytest.raises(PrivacyError) as refused:
+        check_sampler(epsilon, delta)
+    smaller = re.search(r"epsilon of at most ([0-9.]+)\.", str(refused.value))
+    if largest < 0.1 * (1 - 1e-6):
+        assert smaller is None
+        advised = float(re.search(r"\(from about (\S+)\)", str(refused.value)).group(1))
+        assert check_sampler(epsilon, 1.1 * advised) >= FEWEST
+        with pytest.raises(PrivacyError):
+            check_sampler(epsilon, advised / 3)
+    elif largest > 0.1 * (1 + 1e-6):
+        assert largest - 0.1001 < float(smaller.group(1)) <= largest
+        assert check_sampler(float(smaller.group(1)), delta) >= FEWEST

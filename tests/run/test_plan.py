@@ -5,6 +5,7 @@ import math
 import pytest
 
 import fastdp
+from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from tests.run.test_synthesize import RECIPE, go, small_data, small_schema
 
@@ -61,3 +62,19 @@ def test_plans_refuse_what_runs_refuse(options):
     arguments = {"schema": small_schema(), "mechanism": RECIPE, "epsilon": 1.0, "delta": 1e-6} | options
     with pytest.raises(UsageError):
         fastdp.plan(**arguments)
+
+
+@pytest.mark.parametrize("rows", [0, 1000, 10**7, 10**9])
+@pytest.mark.parametrize("threads", [1, 8])
+def test_memory_is_that_of_the_larger_phase(rows, threads):
+    """Data: codes and user numbers. After it: six tables of the model, a block of rows with ids, and what the
+    threads decode. The stated figure covers each of both and is less than their sum."""
+    sizes = {"a": 256, "b": 257, "c": 65_537}
+    schema = fastdp.Schema.from_domain(Domain(sizes), user="who")
+    made = fastdp.plan(schema, {"mechanism": "mst", "clip": 5}, 1.0, 1e-6, rows=rows, threads=threads)
+    data = rows * (1 + 2 + 4 + 4)
+    after = 48 * made.model_cells + min(rows, 2**24) * (1 + 2 + 4 + 16) + threads * 3 * 12 * 2**20
+    spare = 150_000_000
+    assert max(data, after) + spare - 1 <= made.memory_bytes <= max(data, after) + spare + 1
+    more = fastdp.plan(schema, {"mechanism": "mst", "clip": 5}, 1.0, 1e-6, rows=2 * rows + 1, threads=threads)
+    assert more.seconds > made.seconds > 0.5 and more.memory_bytes >= made.memory_bytes
