@@ -185,7 +185,8 @@ def divide(
 ) -> dict[Clique, float]:
     """The part of `precision` (the sum of 1 / sigma^2) that each marginal of the batch gets. `before`: the
     precision that it has already. Totals are in proportion to the portions; a marginal that already has more
-    than its total gets nothing."""
+    than its total gets nothing. The batch's order is kept: levels of marginals that were measured together
+    are equal but for rounding, and what is asked must not depend on how a processor rounds."""
     order = sorted(batch, key=lambda c: before.get(c.clique, 0.0) / c.portion)
     level, filled, portions = 0.0, 0.0, 0.0
     for i, c in enumerate(order):
@@ -195,4 +196,4 @@ def divide(
         if i + 1 < len(order) and level <= before.get(order[i + 1].clique, 0.0) / order[i + 1].portion:
             break
     gets = {c.clique: level * c.portion - before.get(c.clique, 0.0) for c in order[: i + 1]}
-    return {clique: part for clique, part in gets.items() if part > 1e-6 * precision}
+    return {c.clique: gets[c.clique] for c in batch if gets.get(c.clique, 0.0) > 1e-6 * precision}
