@@ -1,6 +1,7 @@
 """The model's answers against the whole joint table, on random trees."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from fastdp.domain import Domain
 from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.model import Model, fit
+from fastdp.queries import AdaGrid, Grid
 
 from .test_estimate import measure, project, skewed
 
@@ -66,6 +68,20 @@ def test_answers_with_errors():
     assert np.allclose(values, both @ model.marginal(("b",)))
     assert np.allclose(errors, [math.sqrt(4 * 100), math.sqrt(4 * 2 * 100)])
     assert np.isinf(model.answer(None, ("c",))[1]).all()
+
+
+def test_cells_that_nobody_measured_have_infinite_errors_and_no_warning():
+    """A grid measures two cells by themselves, a matrix none."""
+    ones = Grid(("a",), (2,), np.arange(2)), Grid(("b",), (3,), np.arange(3))
+    single = Grid(("a", "b"), (2, 3), np.array([1, 4]), ones)
+    seen = [
+        Measurement(("a", "b"), AdaGrid(single).product(np.arange(6.0)), 2.0, AdaGrid(single)),
+        Measurement(("a", "b"), np.array([9.0]), 1.0, sp.csr_array(np.array([[0, 0, 1.0, 1, 1, 0]]))),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        errors = fit({"a": 2, "b": 3}, seen).answer(None, ("a", "b"))[1]
+    assert np.isfinite(errors).tolist() == [False, True, False, False, True, False]
 
 
 def test_conditional_sampling_is_exact(fitted, joint):

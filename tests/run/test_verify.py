@@ -396,3 +396,29 @@ def test_a_verdict_says_what_the_statement_says(finished, tmp_path):
     assert verdict.files == len(made["files"]) > 0
     fastdp.synthesize(table, RECIPE, 2.0, 1e-6, out=tmp_path / "seeded", seed=1)
     assert inspect(tmp_path / "seeded").private is False
+
+
+CLAIMS = {
+    "another column": lambda s: s["unit"].update(column="v"),
+    "another unit": lambda s: s["unit"].update(kind="row"),
+    "null ids as users": lambda s: s["unit"].update(null="own"),
+    "no unit": lambda s: s.pop("unit"),
+    "a part less": lambda s: s["parts"].pop(),
+    "a release less": lambda s: s["parts"][0]["releases"].pop(),
+    "another charge": lambda s: s["parts"][0]["event"].update(mu=0.5),
+    "another charge of a release": lambda s: s["parts"][0]["releases"][0]["event"].update(mu=0.5),
+    "a release without its charge": lambda s: s["parts"][0]["releases"][0].pop("event"),
+    "another data set": lambda s: s["ledger"].update(dataset="other"),
+    "another run": lambda s: s["ledger"].update(run="other"),
+    "no ledger": lambda s: s.pop("ledger"),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_ledger_confirms_what_it_holds_and_no_other_claim(run, name):
+    folder, ledger = run
+    claimed = read(folder)
+    assert ledger.verify(claimed)["seq"] >= claimed["ledger"]["seq"]
+    CLAIMS[name](claimed)
+    with pytest.raises(fastdp.errors.LedgerError):
+        ledger.verify(claimed)
