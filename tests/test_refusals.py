@@ -3,12 +3,14 @@ written; limits are inclusive."""
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import fastdp
+from fastdp import errors
 from fastdp.domain import Domain
 from fastdp.engines import spark
 from fastdp.engines.partitioned import Answer, Sums
@@ -282,3 +284,36 @@ def test_a_column_that_is_never_empty_has_no_code_for_that():
     asked = columns.asked_of(pa.table([[1.0], [2.0]], schema=pa.schema(kinds)), None)
     plain = asked.to_dict()["columns"]
     assert plain["a"]["null"] == "drop" and plain["b"].get("null") != "drop"
+
+
+def test_every_kind_of_error_has_the_exit_code_of_the_manual():
+    """docs/cli.md, by the number; kinds of errors are told apart by it."""
+    kinds = (
+        (errors.UsageError, 2, "wrong argument"),
+        (errors.SchemaError, 3, "malformed schema"),
+        (errors.DataError, 4, "data cannot be read as the schema asks"),
+        (errors.BudgetError, 5, "budget does not cover the run"),
+        (errors.LedgerError, 6, "ledger missing, locked or tampered with"),
+        (errors.PrivacyError, 7, "a check of the guarantee failed"),
+        (errors.ModelTooLargeError, 8, "the model would be too large"),
+        (errors.RunError, 10, "run folder cannot be written, resumed or verified"),
+        (errors.StoppedEarly, 11, "stopped after the first answers"),
+        (errors.Cancelled, 130, "interrupted"),
+    )
+    manual = (Path(__file__).parents[1] / "docs" / "cli.md").read_text("utf-8")
+    for kind, code, words in kinds:
+        assert kind.exit_code == code
+        assert f"| {code} | {words}" in manual or f"| {code}, 143 | {words}" in manual
+    every = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.FastdpError)]
+    codes = [kind.exit_code for kind in every]
+    assert len(codes) == len(set(codes)) and errors.MeasurementError.exit_code == 9
+
+
+def test_arrays_of_a_measurement_cannot_be_written():
+    values, sigma = np.ones(3), np.full(3, 2.0)
+    made = fastdp.Measurement(("a",), values, sigma)
+    values[0], sigma[0] = 7.0, 9.0
+    assert made.values.tolist() == [1.0] * 3 and made.sigma.tolist() == [2.0] * 3
+    for array in (made.values, made.sigma):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 5.0

@@ -159,3 +159,13 @@ def test_users_of_many_rows_are_seen_where_there_are_enough():
     counts[-3] = 400.0
     assert clip_rules.seen(counts, 30.0) == counts
     assert clip_rules.seen([0.0] * len(edges), 30.0) == [0.0] * len(edges)
+
+
+@given(st.lists(st.floats(-40, 120), min_size=1, max_size=20), st.floats(0.5, 30))
+def test_bins_beyond_the_last_that_stands_out_are_empty(values, sigma):
+    """Against the definition: k is the last bin from which on the sum stands out; bins up to k stay."""
+    n = len(values)
+    bar = sigma * math.sqrt(2 * math.log(20 * max(n, 2)))
+    out = [k for k in range(n) if sum(reversed(values[k:])) > bar * math.sqrt(n - k)]
+    last = max(out, default=-1)
+    assert clip_rules.seen(values, sigma) == [v if k <= last else 0.0 for k, v in enumerate(values)]

@@ -120,3 +120,10 @@ def test_notebooks_and_print_show_something_readable():
     text = str(plan)
     assert "epsilon 1" in text and "clip chosen in the run, at most 5" in text
     assert max(map(len, text.splitlines()[:6])) < 160
+
+
+def test_no_rows_are_a_table_and_fewer_than_none_are_refused(run):
+    assert run.sample(0).num_rows == 0 and run.sample(0).schema == run.to_arrow().schema
+    assert run.sample(1).num_rows == 1
+    with pytest.raises(UsageError, match="rows must be >= 0"):
+        run.sample(-1)

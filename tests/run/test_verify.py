@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
+from fastdp.run.released import read_json
 from fastdp.run.verify import UNSEEN, WITHOUT_LEDGER, inspect, verify
 
 from .test_synthesize import RECIPE, small_data, small_schema
@@ -422,3 +423,28 @@ def test_a_ledger_confirms_what_it_holds_and_no_other_claim(run, name):
     CLAIMS[name](claimed)
     with pytest.raises(fastdp.errors.LedgerError):
         ledger.verify(claimed)
+
+
+@pytest.mark.parametrize(
+    "text, taken",
+    [
+        (str(2**63 - 1), True),
+        (str(2**63), False),
+        (str(-(2**63)), True),
+        (str(-(2**63) - 1), False),
+        ("1" * 21, False),
+        ("1e308", True),
+        ("1e309", False),
+        ("NaN", False),
+        ('{"a": 1, "a": 1}', False),
+        ("[" * 100_000, False),
+    ],
+)
+def test_json_holds_numbers_of_64_bits_and_each_name_once(tmp_path, text, taken):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    if taken:
+        assert read_json(path) == json.loads(text)
+    else:
+        with pytest.raises(RunError, match="not JSON that a run writes"):
+            read_json(path)
