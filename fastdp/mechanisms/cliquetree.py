@@ -37,7 +37,7 @@ from .parts.looks import (
     forest,
     worthwhile,
 )
-from .parts.merged import PAIR_CELLS, Merged, all_pairs, averaged, crowding, merge
+from .parts.merged import MAX_CANDIDATES, PAIR_CELLS, Merged, all_pairs, averaged, crowding, merge
 from .parts.publicstart import PublicStart, Starts
 from .parts.tree import MAX_PAIR_CELLS, estimate_total, measure_ones, ones_shares, part_mu
 from .parts.workload import Workload, WorkloadItem
@@ -63,6 +63,7 @@ CROWDED = 0.0033
 FEW_LOOKS = 0.008
 """At this crowding or above there are two looks, below it three."""
 LOOKS_SHARE = 0.05
+"""Share of mu^2 that pays for all looks together."""
 LAST_LOOK_SHARE = 0.002
 """Share of mu^2 that a run with a workload spends on a last look, which says how accurate each item is."""
 LOOK_CELLS = 1 << 23
@@ -77,8 +78,8 @@ GROWTH = 10
 """The limit on cells grows by this factor from look to look."""
 FIRST_GAIN, LATER_GAIN = 1.0, 2.0
 """Least gain of a candidate in the first and in later looks, in standard deviations of the look's noise."""
-MAX_CANDIDATES = 1 << 14
 MAX_TRIPLE_CELLS = 100_000
+"""Cells of the largest triple, or larger set, that a look asks for."""
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,10 @@ from ..domain import Clique, Domain
 from ..errors import ModelTooLargeError
 from .meeting import Meetings
 from .model import MARGINAL_CELLS
-from .treesums import Sums, Tree, offsets
+from .treesums import CARRIED_CELLS, Sums, Tree, offsets
 
 if TYPE_CHECKING:
     from .model import Model
-
-CARRIED_CELLS = 1 << 24
-"""Tables P(a, S) in flight (128 MB); sources beyond it wait for the next call of the kernel."""
 
 
 def marginals(

@@ -18,10 +18,7 @@ import math
 import numpy as np
 
 from ..domain import Clique, Domain
-from .treesums import Sums, Tree, offsets
-
-CARRIED_CELLS = 1 << 24
-"""Tables in flight (128 MB) before the kernel is run."""
+from .treesums import CARRIED_CELLS, Sums, Tree, offsets
 
 
 class Meetings:

@@ -27,6 +27,7 @@ from .tree import junction_tree
 FORMAT = 1
 MARGINAL_CELLS = 1 << 28
 IMPOSSIBLE = -1e30
+"""Potential of a cell that holds nothing: its exp is 0, and sums of it stay finite."""
 
 
 @dataclass(frozen=True)

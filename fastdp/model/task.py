@@ -13,13 +13,12 @@ from .._core.team import Team
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError, UsageError
 from .layout import Place, Plan, make_plan, permute_cells
-from .model import Model
+from .model import IMPOSSIBLE, Model
 from .parts import Part, check, usage
 from .quadratic import Quadratic
 from .total import estimate_total
 from .tree import JunctionTree, junction_tree
 
-IMPOSSIBLE = -1e30
 """The potential of a structural zero: finite, so that the difference of two such potentials is 0."""
 
 LEAST = np.float32(1e-30)

@@ -12,6 +12,9 @@ from ..domain import Clique, Domain
 if TYPE_CHECKING:
     from .model import Model
 
+CARRIED_CELLS = 1 << 24
+"""Cells of tables in flight (128 MB) before the kernel is run; more wait for its next call."""
+
 
 class Tree:
     """The model's nodes as an undirected tree whose separators may be empty: nodes with an attribute are

@@ -14,10 +14,10 @@ from ..errors import UsageError
 from ..measurement import SCALE
 from ..privacy import scale
 from ..privacy.accountant import Gaussian
-from .noiseplan import array_digest, positive, release_of, score_grid
+from .noiseplan import WEIGHT_UNITS, array_digest, positive, release_of, score_grid
 
-WEIGHT_UNITS = 1 << 10
 MOST_WEIGHT = 1 << 8
+"""Weights of candidates must be below it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,9 @@ SESSION_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
 SESSION_KEYS = (RowsPerUser, MostCommon, Groups)
 
 SCORE_LIMIT = 1 << 61
+"""Largest L1 distance in units of 1/SCALE rows: two of them can be added in 64 bits."""
+WEIGHT_UNITS = 1 << 10
+"""Weights of candidates are whole multiples of 1 / WEIGHT_UNITS, so weighted scores are whole."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,7 @@ from ..errors import UsageError
 from ..measurement import SCALE
 from ..privacy.accountant import BoundedRange
 from ..privacy.chain import digest
-from .noiseplan import SCORE_LIMIT, array_digest, positive, release_of, score_grid
-
-WEIGHT_UNITS = 1 << 10
+from .noiseplan import SCORE_LIMIT, WEIGHT_UNITS, array_digest, positive, release_of, score_grid
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 NOISE = math.sqrt(2 / math.pi)
 """Mean of |N(0, 1)|."""
 
+MAX_CANDIDATES = 1 << 14
+"""The most marginals that one look asks for."""
 PAIR_CELLS = 1 << 24
 """The most cells of all pairs together over merged codes. Where needed, more than the rare values of a column
 are merged, and only its most frequent ones keep codes of their own."""

@@ -10,7 +10,7 @@ from ..._util.disjoint import DisjointSets
 from ...domain import Clique, maximal
 from ...model.grow import grow
 from .looks import Candidate, candidates, forest
-from .merged import Merged, all_pairs
+from .merged import MAX_CANDIDATES, Merged, all_pairs
 from .publicstart import PublicStart, Starts
 from .tree import MAX_PAIR_CELLS, Joining, part_mu
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ...release.gateway import Session
     from .zeros import Zeros
 
-MAX_CANDIDATES = 1 << 14
 LOOK = 0.5
 """Part of the choice's share of mu^2 that pays for distances from independence; distances from starts cost at
 most the same again."""
