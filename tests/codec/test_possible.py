@@ -1,5 +1,7 @@
 """Constraints in codes against their slow twin on written values: exact both ways, also within bins."""
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from fastdp.codec import possible
 from fastdp.codec.decode import decode
+from fastdp.codec.ordered import order_groups
 from fastdp.codec.possible import known
 from fastdp.codec.violations import broken_codes, count_violations
 from fastdp.codec.written import drawn_overflow
@@ -317,3 +320,25 @@ def test_masks_of_more_combinations_than_can_be_held_are_refused(monkeypatch):
     monkeypatch.setattr(possible, "MAX_MASK", cells - 1)
     with pytest.raises(SchemaError, match=r"constraint 1 .*more than .*coarsen one"):
         known(schema_of(columns, rule | {"note": "again"}))
+
+
+OPEN = {"kind": "numeric", "edges": ["-inf", 5, 10, "inf"]}
+
+
+@pytest.mark.parametrize("names, strict", [(("a", "b"), False), (("a", "b"), True), (("a", "b", "c"), False)])
+@pytest.mark.parametrize("grid", [{}, {"whole": True}])
+def test_numbers_are_in_order_where_every_draw_is_out_of_it(strict, names, grid):
+    """Also in bins without an end, which lie beyond every end of the row."""
+    schema = schema_of(dict.fromkeys(names, OPEN | grid), {"order": list(names), "strict": strict})
+    (group,) = order_groups(schema)
+    codes = np.array(list(itertools.product(range(3), repeat=len(names)))).T
+    codes = codes[:, (np.diff(codes, axis=0) >= 0).all(0)]
+    place = {name: i for i, name in enumerate(names)}
+    values = group.settle(
+        dict(zip(names, codes)), lambda item, attempt: np.full(codes.shape[1], -1e6 * place[item.name])
+    )
+    written = np.array([values[name] for name in names])
+    assert np.isfinite(written).all() and (np.diff(written, axis=0) >= strict * 1e-9).all()
+    low = np.array([-np.inf, 5, 10])[codes]
+    assert (written >= low).all()
+    assert (written[0][codes[0] == 0] < 5).all()

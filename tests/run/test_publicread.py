@@ -28,6 +28,10 @@ def test_one_value_takes_all_rows_and_several_are_shifted():
         table = read_public(rows(2016, 2018), schema(**one), ("year",))
         assert table.rows == 240 and set(table.codes["year"]) == {0}
         assert table.schema == schema(**one)
+    for values, dtype in (([2020], "int16"), (["this year"], "string")):
+        alone = schema(kind="categorical", dtype=dtype, values=values, overflow="drop", null="drop")
+        table = read_public(rows(2016, 2018), alone, ("year",))
+        assert table.rows == 240 and set(table.codes["year"]) == {0}
     both = schema(min=2019, max=2020, overflow="drop")
     moved = read_public(rows(2016, 2017), both, ["year"])
     assert moved.rows == 240 and set(moved.codes["year"]) == {0, 1}
