@@ -328,7 +328,7 @@ OPEN = {"kind": "numeric", "edges": ["-inf", 5, 10, "inf"]}
 @pytest.mark.parametrize("names, strict", [(("a", "b"), False), (("a", "b"), True), (("a", "b", "c"), False)])
 @pytest.mark.parametrize("grid", [{}, {"whole": True}])
 def test_numbers_are_in_order_where_every_draw_is_out_of_it(strict, names, grid):
-    """Also in bins without an end, which are entered by 1, beyond every end of the row."""
+    """Also in bins without an end, which lie beyond every end of the row."""
     schema = schema_of(dict.fromkeys(names, OPEN | grid), {"order": list(names), "strict": strict})
     (group,) = order_groups(schema)
     codes = np.array(list(itertools.product(range(3), repeat=len(names)))).T
@@ -341,5 +341,4 @@ def test_numbers_are_in_order_where_every_draw_is_out_of_it(strict, names, grid)
     assert np.isfinite(written).all() and (np.diff(written, axis=0) >= strict * 1e-9).all()
     low = np.array([-np.inf, 5, 10])[codes]
     assert (written >= low).all()
-    below = written[0][codes[0] == 0]
-    assert (below >= 4).all() and (below < 5).all()
+    assert (written[0][codes[0] == 0] < 5).all()
