@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
+from fastdp.run import released
 from fastdp.run.released import read_json
 from fastdp.run.verify import UNSEEN, WITHOUT_LEDGER, inspect, verify
 
@@ -448,3 +449,14 @@ def test_json_holds_numbers_of_64_bits_and_each_name_once(tmp_path, text, taken)
     else:
         with pytest.raises(RunError, match="not JSON that a run writes"):
             read_json(path)
+
+
+@pytest.mark.parametrize("spare, ok", [(0, True), (-1, False)])
+def test_answers_are_unpacked_up_to_the_limit(run, monkeypatch, spare, ok):
+    """A file whose largest row group has just as many bytes as may be unpacked is checked."""
+    folder, _ = run
+    about = pq.ParquetFile(folder / "measurements.parquet").metadata
+    size = max(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+    monkeypatch.setattr(released, "UNPACKED", size + spare)
+    problems = [p for p in inspect(folder).problems if "unpacks to more" in p]
+    assert bool(problems) != ok
