@@ -253,3 +253,34 @@ def test_rows_that_are_almost_empty_do_not_make_a_step_look_long(dtype):
     assert abs(log_z) < 1e-3
     back, _, _, far = moved(engine, z, changed(("b",), 40.0))
     assert not far and back.m[plan.places[frozenset("b")].at] > 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("dtype, close", [(np.float64, 1e-9), (np.float32, 1e-4)])
+@pytest.mark.parametrize("cliques", [["abc", "abd"], ["abc", "abd", "ab", "a"], ["abc", "cd", "ab", "b"]])
+def test_stages_that_threads_share_equal_the_joint_table(cliques, dtype, close, threads):
+    """Stages and hosted tables so large that they are cut into slices and pieces: inference, and a step from
+    it, against the whole joint table."""
+    rng = np.random.default_rng(8)
+    domain = Domain({"a": 96, "b": 80, "c": 5, "d": 4})
+    plan = planned(domain, [tuple(c) for c in cliques])
+    theta, delta = rng.normal(size=plan.size), 0.3 * rng.normal(size=plan.size)
+    engine, z = inferred(plan, theta, threads, dtype)
+    out, _, _, far = moved(engine, z, delta)
+    assert not far
+    engine.normalise(out, TOTAL)
+    engine.adopt(out, TOTAL)
+    for state, potentials in ((z, theta), (out, theta + delta)):
+        joint = np.zeros(domain.shape(tuple(domain)))
+        for place in plan.places.values():
+            table = potentials[place.at : place.at + place.size].reshape(domain.shape(place.axes))
+            order = sorted(place.axes)
+            table = table.transpose([place.axes.index(a) for a in order])
+            joint += table.reshape([domain[a] if a in order else 1 for a in domain])
+        joint = np.exp(joint)
+        joint *= TOTAL / joint.sum()
+        for place in plan.places.values():
+            want = joint.sum(tuple(i for i, a in enumerate(domain) if a not in place.axes))
+            order = sorted(place.axes)
+            want = want.transpose([order.index(a) for a in place.axes]).reshape(-1)
+            assert np.allclose(state.m[place.at : place.at + place.size], want, rtol=close, atol=close)
