@@ -115,8 +115,8 @@ sanitize: build
 	  LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	  $(BIN)/python -m pytest -m "not slow" $(KERNEL_TESTS)
 
-# The same for data races between the threads of a team. Only code built for it is watched (what races within Arrow is left out,
-# and the allocator that Polars brings starts no thread); a
+# The same for data races between the threads of a team. Only code built for it is watched (races within Arrow and Polars are left out,
+# and the allocator that Polars brings starts no thread). A
 # child of fork may make no threads under this sanitiser, and addresses must not be random.
 THREAD_TESTS := tests/core/test_team.py tests/model/test_infer.py tests/model/test_move.py tests/model/test_sample.py tests/engines
 sanitize-threads: build
