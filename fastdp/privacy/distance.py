@@ -56,11 +56,12 @@ def check_sampler(epsilon: float, delta: float, what: str = "this run") -> int:
     if draws >= FEWEST:
         return draws
     largest = largest_epsilon(delta)
-    advice = (
-        f"at this delta ask for an epsilon of at most {math.floor(largest * 10) / 10:g}"
-        if largest >= 0.1
-        else f"ask for a larger delta (from about {(1 + math.exp(min(epsilon, 30.0))) * 1.1e-25:.0e})"
-    )
+    if largest >= 0.1:
+        advice = f"at this delta ask for an epsilon of at most {math.floor(largest * 10) / 10:g}"
+    else:
+        needed = _up_to_a_digit(added_delta(min(epsilon, 30.0), FEWEST + 1) / SHARE)
+        smaller = "an epsilon of at most 30 and " if epsilon > 30.0 else ""
+        advice = f"ask for {smaller}a larger delta (from {needed:g})"
     raise PrivacyError(
         f"{what}: at epsilon {epsilon:.6g} the noise sampler's own distance from its law "
         f"(2^{noise.LOG2_DISTANCE} a number, times e^epsilon) is not far below delta {delta:g}, so the "
@@ -71,3 +72,9 @@ def check_sampler(epsilon: float, delta: float, what: str = "this run") -> int:
 def _log2_factor(epsilon: float) -> float:
     """log2(1 + e^epsilon)."""
     return (epsilon + math.log1p(math.exp(-epsilon))) / math.log(2.0)
+
+
+def _up_to_a_digit(value: float) -> float:
+    """The least number of one decimal digit that is not below `value`."""
+    step = 10.0 ** math.floor(math.log10(value))
+    return float(f"{math.ceil(value / step) * step:.0e}")
