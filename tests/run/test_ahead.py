@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from fastdp.run import ahead
 
 LATE = ("scipy.sparse", "fastdp.model.estimate", "fastdp.engines.spark", "rich.console")
@@ -29,8 +31,13 @@ def test_what_is_loaded_ahead_is_the_estimator_and_the_hash_of_the_build():
 
 
 def test_a_failure_ahead_is_left_to_whoever_needs_it(monkeypatch):
+    calls = []
+
     def broken():
+        calls.append(None)
         raise OSError("cannot be read")
 
     monkeypatch.setattr(ahead, "build_hash", broken)
-    ahead._load()
+    assert ahead._load() is None and len(calls) == 1
+    with pytest.raises(OSError, match="cannot be read"):
+        ahead.build_hash()
