@@ -12,9 +12,12 @@ import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from rich.console import Console
 
 import fastdp
-from fastdp.cli.show import console, progress_for
+from fastdp.cli.show import progress_for
+
+console = Console(highlight=False, soft_wrap=True)
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "demo-out"
