@@ -202,7 +202,11 @@ class CliqueTree(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         fared = growing.fared(model)
         return Outcome(
             rows=merged.rows(
-                model, whole_total(model.total * users.put_back, job.rows), job.seed, growing.wanted.spread()
+                model,
+                whole_total(model.total * users.put_back, job.rows),
+                job.seed,
+                growing.wanted.spread(),
+                growing.wanted.halving(session.domain),
             ),
             measurements=(*users.released, *released, *growing.measured),
             model=model,

@@ -22,6 +22,7 @@ from ...measurement import Measurement
 from ...model.adjust import onto_simplex
 from .common import ModelRows
 from .compress import Compression, Expansion, alike, merge_outside
+from .halving import LEVELS, Halving
 from .tree import estimate_total
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ MAX_CANDIDATES = 1 << 14
 PAIR_CELLS = 1 << 24
 """The most cells of all pairs together over merged codes. Where needed, more than the rare values of a column
 are merged, and only its most frequent ones keep codes of their own."""
+
+
+HALVING = 1 << 31
+"""The stream of randomness that halvings use, beside those of `Expansion`, one per column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,17 +84,30 @@ class Merged:
         """The total variation distance that noise causes in each 1-way over merged codes."""
         return {m.clique[0]: spoilt(m, self.total) for m in self.ones}
 
-    def independent(self, pairs: Iterable[Clique]) -> dict[Clique, np.ndarray]:
-        """What each pair's marginal would be if its columns were independent."""
+    def independent(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """What the marginal of each set of columns would be if its columns were independent."""
         scale, ones = max(self.total, 1e-9), self.ones_shape
-        return {(a, b): np.outer(ones[a], ones[b] / scale) for a, b in pairs}
+        out = {}
+        for clique in cliques:
+            table = ones[clique[0]]
+            for a in clique[1:]:
+                table = np.multiply.outer(table, ones[a] / scale)
+            out[clique] = table
+        return out
 
     def rows(
-        self, model: Model, total: int, seed: int, spread: Mapping[str, Sequence[str]] | None = None
+        self,
+        model: Model,
+        total: int,
+        seed: int,
+        spread: Mapping[str, Sequence[str]] | None = None,
+        halving: Halving | None = None,
     ) -> ExpandedRows:
-        """`spread`: see `Expansion`."""
+        """`spread`: see `Expansion`. `halving`: see `BalancedRows`."""
         expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread)
-        return ExpandedRows(model, total, seed, expansion)
+        if halving is None:
+            return ExpandedRows(model, total, seed, expansion)
+        return BalancedRows(model, total, seed, expansion, halving)
 
 
 class ExpandedRows(ModelRows):
@@ -106,6 +124,24 @@ class ExpandedRows(ModelRows):
         other = super().again(total, seed)
         other._expansion = self._expansion.reseeded(seed)
         return other
+
+
+class BalancedRows(ExpandedRows):
+    """Rows that are drawn 2^LEVELS times over and halved, so that the marginals of a workload are closer to
+    the model's (see `halving`), shard by shard."""
+
+    shard_rows = 1 << 18  # 2^LEVELS times as many are in memory at once
+
+    def __init__(self, model: Model, total: int, seed: int, expansion: Expansion, halving: Halving):
+        super().__init__(model, total, seed, expansion)
+        self._halving = halving
+
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        drawn = self.model.sample(
+            self.total << LEVELS, seed=self._seed, shard=i, shard_rows=self.shard_rows << LEVELS
+        )
+        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, i, HALVING])))
+        return self._halving(self._expansion(drawn, i), rng)
 
 
 def merge(

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...domain import Clique, Domain
 from ...errors import SchemaError, UsageError
+from .halving import Halving
 from .merged import NOISE, effective_cells
 
 if TYPE_CHECKING:
@@ -90,6 +91,13 @@ class Workload:
             others = {b for item in self.items if a in item for b in item if b != a}
             out[a] = tuple(sorted(others, key=lambda b: (-self.weight((a, b)), b))[:SPREAD])
         return out
+
+    def halving(self, domain: Domain) -> Halving | None:
+        """How rows are balanced over the items of two columns or more; None where there are none. Rows are
+        sorted by the columns of the largest weight, among equals by those of the fewest values."""
+        items = {c: w for c, w in self.items.items() if len(c) > 1}
+        order = sorted(domain, key=lambda a: (-self.weight((a,)), domain[a]))
+        return Halving(domain, items, order) if items else None
 
     def fared(
         self, model: Model, total: float, distances: Mapping[Clique, tuple[float, float]] | None = None

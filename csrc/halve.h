@@ -1,0 +1,25 @@
+/* One of every two rows, such that counts of many marginals come out close to half. */
+#ifndef FDP_HALVE_H
+#define FDP_HALVE_H
+
+#include "fdp.h"
+
+/* Rows order[2 i] and order[2 i + 1] are pair i; one of them is kept, the other is not.
+ *
+ * codes: [rows x columns]. Item j names the columns column[start[j]] .. column[start[j + 1] - 1]; a row's
+ * cell of it is the sum of code * stride over these, modulo size[j], and its counts begin at
+ * counts[offset[j]].
+ * A count is (rows kept) - (rows not kept) of a cell. Each pair in turn keeps the row whose side lowers the
+ * sum over items and cells of weight * count^2; if both sides make the same sum, bits[i] says which (1: the
+ * first). `sweeps` further times each pair is decided anew, all others as they are, and stays as it is where
+ * both sides make the same sum.
+ *
+ * counts: zeros, as many as the last offset + size. cells: room for 2 * items. kept: order's `pairs` kept
+ * rows, in the order of the pairs. Weights are at most 2^20 and items at most 2^12, so that with counts below
+ * 2^30 no sum leaves 64 bits; `pairs` must be below 2^29. FDP_ERR_ARGUMENT for more. */
+int fdp_halve(int64_t pairs, int columns, int items, const int64_t *order, const uint32_t *codes,
+              const int32_t *start, const int32_t *column, const uint64_t *stride, const uint64_t *size,
+              const int64_t *offset, const int64_t *weight, const uint8_t *bits, int sweeps, int32_t *counts,
+              int64_t *cells, int64_t *kept);
+
+#endif

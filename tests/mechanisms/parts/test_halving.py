@@ -1,0 +1,192 @@
+"""Rows drawn several times over and halved: against a slow twin, without bias, closer to the model."""
+
+from itertools import combinations
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp._core.halve import halve
+from fastdp.domain import Domain
+from fastdp.measurement import Measurement
+from fastdp.mechanisms.parts import halving, merged
+from fastdp.mechanisms.parts.halving import LEVELS, Halving
+from fastdp.mechanisms.parts.merged import BalancedRows, ExpandedRows, merge
+from fastdp.mechanisms.parts.workload import Workload
+from fastdp.model import fit
+
+from ...reference import halve as twin
+
+
+def strided(shape, items):
+    """Items as the kernel takes them, and their sizes."""
+    out, sizes = [], []
+    for item in items:
+        stride, parts = 1, []
+        for c in item:
+            parts.append((c, stride))
+            stride *= shape[c]
+        out.append(parts)
+        sizes.append(stride)
+    return out, np.array(sizes, np.uint64)
+
+
+@st.composite
+def cases(draw):
+    shape = draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
+    pairs = draw(st.integers(1, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    codes = np.column_stack([rng.integers(0, n, 2 * pairs) for n in shape]).astype(np.uint32)
+    sets = [c for k in (1, 2, 3) for c in combinations(range(len(shape)), k)]
+    items = draw(st.lists(st.sampled_from(sets), min_size=1, max_size=4, unique=True))
+    weights = rng.integers(0, 5, len(items)).astype(np.int64)
+    bits = rng.integers(0, 2, pairs).astype(np.uint8)
+    return shape, codes, rng.permutation(2 * pairs), items, weights, bits, draw(st.integers(0, 2))
+
+
+@settings(max_examples=150)
+@given(cases())
+def test_the_kernel_does_what_its_slow_twin_does(case):
+    shape, codes, order, items, weights, bits, sweeps = case
+    parts, sizes = strided(shape, items)
+    kept = halve(order, codes, parts, sizes, weights, bits, sweeps)
+    assert kept.tolist() == twin.halve(codes.tolist(), order.tolist(), items, weights.tolist(), bits, sweeps)
+
+
+@given(cases())
+def test_with_all_bits_the_other_way_round_the_other_rows_are_kept(case):
+    """So every row is kept for exactly half of all bits: without bias."""
+    shape, codes, order, items, weights, bits, sweeps = case
+    parts, sizes = strided(shape, items)
+    one, other = (halve(order, codes, parts, sizes, weights, b, sweeps) for b in (bits, 1 - bits))
+    assert sorted([*one, *other]) == list(range(len(order)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"order": np.array([0, 1, 2])},
+        {"order": np.array([0, 4])},
+        {"order": np.array([0, -1])},
+        {"order": np.empty(0, np.int64)},
+        {"items": [[(2, 1)]]},
+        {"items": [[]]},
+        {"items": [[(0, 1)], [(1, 1)]]},
+        {"weight": np.array([1 << 21])},
+        {"weight": np.array([-1])},
+        {"size": np.array([0], np.uint64)},
+        {"bits": np.empty(0, np.uint8)},
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(change):
+    given = {
+        "order": np.array([0, 1]),
+        "codes": np.zeros((4, 2), np.uint32),
+        "items": [[(0, 1)]],
+        "size": np.array([3], np.uint64),
+        "weight": np.array([1]),
+        "bits": np.zeros(1, np.uint8),
+        "sweeps": 0,
+    }
+    assert halve(**given).tolist() == [1]
+    with pytest.raises(ValueError):
+        halve(**given | change)
+
+
+def sample(domain, n, seed):
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 7, n)
+    noise = {a: rng.random(n) ** 2 * size for a, size in domain.items()}
+    return {a: (first * i + noise[a]).astype(int) % domain[a] for i, a in enumerate(domain, 1)}
+
+
+def cells(domain, rows, clique):
+    key = np.zeros(len(rows[clique[0]]), np.int64)
+    for a in clique:
+        key = key * domain[a] + rows[a]
+    return np.bincount(key, minlength=domain.cells(clique))
+
+
+def off(domain, rows, target, items):
+    """L1 distance of the rows' items from target / 2^LEVELS, in rows."""
+    return sum(np.abs(cells(domain, rows, c) - cells(domain, target, c) / 2**LEVELS).sum() for c in items)
+
+
+DOMAIN = Domain({"p": 12, "s": 5, "a": 9, "b": 4, "c": 6})
+ITEMS = [("p", "s", *pair) for pair in combinations("abc", 2)]
+
+
+@pytest.mark.parametrize("room", [halving.MAX_COUNTS, 600])
+def test_items_come_out_closer_than_by_chance(monkeypatch, room):
+    """`room` of 600: cells share counts, and it still helps."""
+    monkeypatch.setattr(halving, "MAX_COUNTS", room)
+    wanted = Workload(DOMAIN, ITEMS).halving(DOMAIN)
+    assert wanted.columns == ["s", "p", "b", "c", "a"]  # by weight, then the fewest values first
+    rows = sample(DOMAIN, 8000, 0)
+    kept = wanted(rows, np.random.default_rng(1))
+    chance = np.random.default_rng(2).permutation(8000)[: 8000 >> LEVELS]
+    at_random = {a: v[chance] for a, v in rows.items()}
+    assert len(kept["p"]) == 8000 >> LEVELS
+    assert off(DOMAIN, kept, rows, ITEMS) < 0.85 * off(DOMAIN, at_random, rows, ITEMS)
+    group = cells(DOMAIN, kept, ("s", "p")) - cells(DOMAIN, rows, ("s", "p")) / 2**LEVELS
+    assert np.abs(group).max() <= sum(0.5**k for k in range(LEVELS))
+
+
+def test_kept_rows_are_rows_in_their_order():
+    domain = Domain({**DOMAIN, "number": 4096})
+    rows = sample(DOMAIN, 4096, 3) | {"number": np.arange(4096)}
+    wanted = Workload(domain, ITEMS).halving(domain)
+    kept = wanted(rows, np.random.default_rng(4))
+    number = kept["number"]
+    assert (np.diff(number) > 0).all() and all(np.array_equal(kept[a], rows[a][number]) for a in rows)
+    again = wanted(rows, np.random.default_rng(4))
+    assert np.array_equal(again["number"], number)
+    empty = wanted({a: v[:0] for a, v in rows.items()}, np.random.default_rng(4))
+    assert all(len(v) == 0 for v in empty.values())
+
+
+def test_large_items_and_many_columns():
+    """Neither the key to sort by nor a cell's number fits into 64 bits."""
+    domain = Domain({f"c{i}": 1000 for i in range(10)})
+    rng = np.random.default_rng(5)
+    rows = {a: rng.integers(0, 1000, 400) for a in domain}
+    halved = Halving(domain, {tuple(domain): 1.0, ("c0", "c1"): 0.5}, list(domain))
+    assert prod(domain.values()) > 1 << 64 and len(halved(rows, rng)["c0"]) == 400 >> LEVELS
+
+
+def test_columns_alone_are_not_balanced():
+    assert Workload(DOMAIN, [("p",)]).halving(DOMAIN) is None and Workload(DOMAIN).halving(DOMAIN) is None
+
+
+def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
+    domain, rng = Domain({"a": 20, "b": 15, "c": 3}), np.random.default_rng(6)
+    truth = rng.gamma(0.3, 1.0, (20, 15)) * 30
+    ones = [Measurement((a,), np.full(n, 1000.0), 1.0) for a, n in domain.items()]
+    pair = Measurement(("a", "b"), truth.reshape(-1), 1.0)
+    model = fit(domain, [pair, Measurement(("c",), np.full(3, truth.sum() / 3), 1.0)])
+    total, compressed = 1501, merge(domain, ones, 3.0)
+    monkeypatch.setattr(BalancedRows, "shard_rows", 600)
+    monkeypatch.setattr(ExpandedRows, "shard_rows", 600)
+    item = Workload(domain, [("b", "c"), ("a", "c")]).halving(domain)
+    made = {}
+    for name, rows in {
+        "plain": compressed.rows(model, total, 1),
+        "balanced": compressed.rows(model, total, 1, None, item),
+    }.items():
+        shards = [rows.shard(i) for i in range(3)]
+        assert [len(s["a"]) for s in shards] == [600, 600, 301]
+        assert isinstance(rows, BalancedRows) == (name == "balanced")
+        assert np.array_equal(rows.again(total, 1).shard(1)["a"], shards[1]["a"])
+        assert not np.array_equal(rows.again(total, 2).shard(1)["a"], shards[1]["a"])
+        drawn = {a: np.concatenate([s[a] for s in shards]) for a in domain}
+        made[name] = sum(
+            np.abs(cells(domain, drawn, c) / total - model.marginal(c).reshape(-1) / model.total).sum()
+            for c in (("b", "c"), ("a", "c"))
+        )
+    assert made["balanced"] < 0.8 * made["plain"]
+
+
+def test_the_halving_has_a_stream_of_its_own():
+    assert merged.HALVING > 1 << 20  # streams of expansions are numbered by columns
