@@ -174,7 +174,8 @@ def main() -> None:
     if given.billion:
         results.append(_told(run(given.engine, BILLION, given.part, None), results))
     if not given.no_save:
-        keep(f"scale-{given.engine}", {"engine": given.engine, "part": given.part, "sizes": results})
+        name = "scale-billion" if given.billion else f"scale-{given.engine}"
+        keep(name, {"engine": given.engine, "part": given.part, "sizes": results})
 
 
 def _told(figures: dict, before: list[dict]) -> dict:

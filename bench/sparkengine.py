@@ -1,6 +1,6 @@
 """Spark in local mode against the local engine: the same rows, cores and integers.
 
-    python -m bench.sparkengine [--rows 10000000] [--rounds 4] [--partitions 2] [--conf NAME=VALUE]
+    python -m bench.sparkengine [--rows 10000000] [--rounds 4] [--partitions P] [--conf NAME=VALUE]
 
 Simulated taxi trips from Parquet; the marginals of `bench.partitions`. Spark's session is started, and its
 Python workers by a small table, before the clock is; then each way reads and counts in turns, with two
@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--partitions", type=int, default=2)
+    parser.add_argument("--partitions", type=int, help="without: as many as the engine takes by itself")
     parser.add_argument("--conf", action="append", default=[], help="a setting of Spark, NAME=VALUE")
     parser.add_argument("--ways", default="local,files,rows")
     parser.add_argument("--no-save", action="store_true")
@@ -93,7 +93,8 @@ def main() -> None:
     session.stop()
     if len(digests) != 1:
         raise SystemExit("Spark: other integers than the local engine's")
-    print(f"\n{given.rows:,} simulated trips, {given.partitions} partitions, seconds")
+    partitions = given.partitions or "the engine's number of"
+    print(f"\n{given.rows:,} simulated trips, {partitions} partitions, seconds")
     print(f"  {'':<16}" + "".join(f"{key:>17}" for key in best["local"]))
     for way, times in best.items():
         print(f"  {way:<16}" + "".join(f"{seconds:>17.2f}" for seconds in times.values()))

@@ -238,8 +238,8 @@ def parallel(spark: Any) -> int:
     """How many tasks Spark runs at once: its default number of partitions of a range."""
     from pyspark.sql import functions
 
-    last = spark.range(1 << 20).agg(functions.max(functions.spark_partition_id())).collect()[0][0]
-    return int(last) + 1
+    numbers = spark.range(1 << 20).select(functions.spark_partition_id().alias("number"))
+    return int(numbers.agg(functions.max("number")).collect()[0][0]) + 1
 
 
 def shuffle_keys(partitions: int) -> np.ndarray:

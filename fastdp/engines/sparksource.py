@@ -52,6 +52,8 @@ def opened(sources: Sequence[str], master: str | None) -> Iterator[Any]:
             "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "ERROR",
         }
+        if master is not None and master.startswith("local"):
+            settings["spark.shuffle.compress"] = "false"  # codes are packed, and stay on this machine
         for name, value in settings.items():
             builder = builder.config(name, value)
         if master is not None:

@@ -55,6 +55,16 @@ def test_spark_conforms(spark, case):
     check(opener(spark), named(case))
 
 
+def test_without_a_number_there_are_two_partitions_for_each_task_at_once(spark):
+    case = one(MANY)
+    assert engine.parallel(spark) == 2
+    frame = spark.createDataFrame(case.source.cast(case.source.schema))
+    want = local(ingest.read(case.source, case.schema), 2).marginals(CLIQUES, 3)
+    with engine.spark(frame, case.schema) as counter:
+        assert counter.partitions.partitions == 4
+        assert equal(counter.marginals(CLIQUES, 3), want)
+
+
 def test_a_frame_without_rows(spark):
     frame = spark.createDataFrame([], "who long, a long, b long, c long")
     with engine.spark(frame, schema_with("who", "own"), 2) as counter:
