@@ -1,5 +1,5 @@
 /* Preloaded by test_failures.py: lets the n-th allocation made by fastdp's own compiled code fail, and no
- * other.
+ * other, and counts what that code has not given back.
  *
  * Whose allocation it is, is told by the address it returns to: that of a library whose path holds a given
  * text. So the kernels that are tested are those that are shipped, without a hook in them. */
@@ -16,12 +16,13 @@
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
+extern void __libc_free(void *);
 
 static struct {
     uintptr_t from, to;
 } library[64];
 static int libraries;
-static long countdown, failures, spare_threads = -1;
+static long countdown, failures, live, spare_threads = -1;
 static const char *wanted;
 static int no_random;
 
@@ -56,6 +57,11 @@ long failing_count(void) {
     return __atomic_load_n(&failures, __ATOMIC_SEQ_CST);
 }
 
+/* Allocations by those libraries less what they have given back, since the process began. */
+long failing_live(void) {
+    return __atomic_load_n(&live, __ATOMIC_SEQ_CST);
+}
+
 /* Only so many threads can still be made; -1: as many as you like. */
 void failing_threads(long n) {
     spare_threads = n;
@@ -66,30 +72,44 @@ void failing_random(int none) {
     no_random = none;
 }
 
-static int fails(uintptr_t caller) {
-    if (__atomic_load_n(&countdown, __ATOMIC_SEQ_CST) <= 0) return 0;
+static int ours(uintptr_t caller) {
     for (int i = 0; i < libraries; i++)
-        if (caller >= library[i].from && caller < library[i].to) {
-            if (__atomic_sub_fetch(&countdown, 1, __ATOMIC_SEQ_CST) != 0) return 0;
-            __atomic_add_fetch(&failures, 1, __ATOMIC_SEQ_CST);
-            errno = ENOMEM;
-            return 1;
-        }
+        if (caller >= library[i].from && caller < library[i].to) return 1;
     return 0;
+}
+
+static int fails(uintptr_t caller) {
+    if (__atomic_load_n(&countdown, __ATOMIC_SEQ_CST) <= 0 || !ours(caller)) return 0;
+    if (__atomic_sub_fetch(&countdown, 1, __ATOMIC_SEQ_CST) != 0) return 0;
+    __atomic_add_fetch(&failures, 1, __ATOMIC_SEQ_CST);
+    errno = ENOMEM;
+    return 1;
+}
+
+static void *noted(void *made, uintptr_t caller) {
+    if (made && ours(caller)) __atomic_add_fetch(&live, 1, __ATOMIC_SEQ_CST);
+    return made;
 }
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
 void *malloc(size_t size) {
-    return fails(CALLER) ? NULL : __libc_malloc(size);
+    return fails(CALLER) ? NULL : noted(__libc_malloc(size), CALLER);
 }
 
 void *calloc(size_t n, size_t size) {
-    return fails(CALLER) ? NULL : __libc_calloc(n, size);
+    return fails(CALLER) ? NULL : noted(__libc_calloc(n, size), CALLER);
 }
 
 void *realloc(void *old, size_t size) {
-    return fails(CALLER) ? NULL : __libc_realloc(old, size);
+    if (fails(CALLER)) return NULL;
+    void *made = __libc_realloc(old, size);
+    return old ? made : noted(made, CALLER);
+}
+
+void free(void *old) {
+    if (old && ours(CALLER)) __atomic_sub_fetch(&live, 1, __ATOMIC_SEQ_CST);
+    __libc_free(old);
 }
 
 ssize_t getrandom(void *out, size_t size, unsigned flags) {

@@ -1,10 +1,12 @@
 """Run with failing.c preloaded: every allocation of every kernel fails once, in turn.
 
-A failure must come out as MemoryError, and the call after it must work as if nothing had been. Likewise where
+A failure must come out as MemoryError, the call after it must work as if nothing had been, and whatever a
+call allocated it gives back, whether it failed or not. Likewise where
 the system gives no threads (one does the work) and no random bits (there is no noise then).
 """
 
 import ctypes
+import gc
 import sys
 
 import numpy as np
@@ -186,9 +188,17 @@ CASES = (
 def main():
     hook = ctypes.CDLL(sys.argv[1])
     hook.failing_arm.argtypes = [ctypes.c_char_p, ctypes.c_long]
-    hook.failing_count.restype = ctypes.c_long
+    hook.failing_count.restype = hook.failing_live.restype = ctypes.c_long
+    hook.failing_arm(b"/fastdp/_core/", 0)
+
+    def live():
+        gc.collect()
+        return hook.failing_live()
+
     for case in CASES:
         expected = case()
+        held = live()
+        assert case() == expected and live() == held, f"{case.__name__} keeps {live() - held} allocations"
         for n in range(1, MOST):
             libraries = hook.failing_arm(b"/fastdp/_core/", n)
             assert libraries >= 8, f"only {libraries} compiled modules of fastdp are loaded"
@@ -198,6 +208,7 @@ def main():
                 result = None
             failed = hook.failing_count()
             hook.failing_arm(b"/fastdp/_core/", 0)
+            assert live() == held, f"{case.__name__} keeps {live() - held} allocations where {n} failed"
             if not failed:
                 break
             # a team that cannot be made is no failure: the caller's own thread does the work

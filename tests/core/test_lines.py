@@ -318,3 +318,23 @@ def test_what_lies_behind_the_text_is_not_read(text, count, options, newlines):
             ([values(c, rows) for c in columns], wrong, consumed, [values(c, objects) for c in keyed], odd)
         )
     assert all(one == read[0] for one in read)
+
+
+NESTED = (
+    b'{"a": [1, [2, "x"], {"y": null}], "b": "t\\u00e9\\ud83d\\ude00"}',
+    b' {"c": {"d": [true, false], "e": {}} , "b" : -1.5e+3, "a":[]}',
+    b'{"a": "\\"q\\\\", "z": [0.25, "\\u0041", [[]]], "b": true}',
+)
+
+
+@pytest.mark.parametrize("whole", NESTED)
+def test_what_lies_behind_an_object_that_is_cut_short_is_not_read(whole):
+    """Cut after any byte, an object is the same whatever follows the cut."""
+    for end in range(1, len(whole) + 1):
+        read = []
+        for behind in b'\0"\\,:[]{}0e.-u4t\n\x80':
+            text = np.frombuffer(whole[:end] + bytes([behind]) * 9, np.uint8)[:end]
+            keyed, objects, odd = lines.json(text, lines.Texts([b"b", b"q"]), LIMIT)
+            read.append(([values(c, objects) for c in keyed], odd))
+        assert all(one == read[0] for one in read), whole[:end]
+        assert (objects == 1 and not odd) == (end == len(whole)), whole[:end]

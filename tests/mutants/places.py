@@ -43,6 +43,10 @@ NOT_TRIED = tuple(
     for folder in ("bench", "cross", "docs", "mutants", "report", "soak", "spark", "typing")
 )
 
+KEPT = "tests/kept/"
+CHOICES = KEPT + "test_constants.py"
+"""Holds constants and defaults of every module, one test each."""
+
 # Tests that concern a folder, in the order in which they are run; a test file of the module's own name comes
 # first.
 FOLDERS: dict[str, list[str]] = {
@@ -120,6 +124,7 @@ KERNELS: dict[str, list[str]] = {
     "ancestors": ["tests/model/test_flow.py", "tests/model tests/core"],
     "cliques": ["tests/model/test_marginals.py tests/model/test_estimate.py", "tests/model tests/core"],
     "treesize": ["tests/model/test_marginals.py", "tests/model tests/core tests/mechanisms/test_aim.py"],
+    "halve": ["tests/mechanisms/parts/test_halving.py", "tests/mechanisms/test_cliquetree.py"],
     "sample": ["tests/model/test_sample.py", "tests/model tests/core"],
     "draw": ["tests/public", "tests/codec/test_decode.py tests/core"],
     "ids": ["tests/public", "tests/core"],
@@ -159,10 +164,12 @@ def _kernel(path: str) -> list[str]:
 
 
 def own_tests(path: str) -> list[str]:
-    """Test files of a module's own name; of a C file, those of its first stage."""
+    """Test files of a module's own name; of a C file, those of its first stage, and the vectors of all
+    kernels."""
     if is_c(path):
         places = (ROOT / name for name in _kernel(path)[0].split())
         files = [f for p in places for f in ([p] if p.is_file() else p.rglob("test_*.py"))]
+        files.append(ROOT / "tests" / "core" / "test_kernels.py")
     else:
         parts = Path(path).parts
         files = list((ROOT / Path("tests", *parts[1:-1])).glob(f"test_{Path(path).stem}*.py"))

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import coverage
@@ -62,14 +64,27 @@ class Reach:
         """Test files to run: changed, or reaching a file of the package that changed."""
         files = {p for p in now if Path(p).name.startswith("test_") and not p.startswith(places.NOT_TRIED)}
         changed = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
-        if any(path.startswith("tests/") for path in changed - files):
-            return files  # a helper of tests
+        helpers = {path for path in changed - files if path.startswith("tests/")}
+        if any(Path(path).name == "conftest.py" for path in helpers):
+            return files
         reached = {
             test.split("::")[0]
             for test, facts in self.tests.items()
             if any(changed & self.lines.get(context, {}).keys() for context in (test, *facts["also"]))
         }
-        return files & (changed | reached)
+        return files & (changed | reached | self._users(helpers, now))
+
+    def _users(self, helpers: set[str], paths: Iterable[str]) -> set[str]:
+        """Files of tests that import one of the helpers, directly or through others; by their names."""
+        texts = {p: (self.tree / p).read_text("utf-8") for p in paths if p.startswith("tests/")}
+        users, size = set(helpers), -1
+        while size != len(users):
+            size = len(users)
+            names = {Path(p).parent.name if p.endswith("__init__.py") else Path(p).stem for p in users}
+            imported = rf"^ *(from|import) [^#\n(]*(\([^)]*)?\b({'|'.join(map(re.escape, names)) or '-'})\b"
+            word = re.compile(imported, re.M)
+            users |= {path for path, text in texts.items() if word.search(text)}
+        return users
 
     def _forget(self, files: Iterable[str]) -> None:
         gone = set(files)
@@ -120,14 +135,23 @@ class Reach:
         )
         return sorted(names, key=lambda name: (self.tests[name]["seconds"], name))
 
+    def _turn(self, own: Sequence[str], name: str) -> tuple[bool, bool, float, str]:
+        first, kept = name.split("::")[0] in own, name.startswith(places.KEPT)
+        return not first, not kept, self.tests[name]["seconds"], name
+
     def concerned(self, site: Site) -> list[str]:
-        """Tests to try a mutant on: those that reach it, of the file's own name first, then the quickest
-        first; where none does, those of its file's stages."""
+        """Tests to try a mutant on: those that reach it, of the file's own name first, then those that
+        compare results with kept ones, then the quickest first; where none does, those of its file's stages.
+        Constants and defaults also concern the test that keeps them."""
         own, direct = places.own_tests(site.path), places.direct_tests(site.path)
         names = set(self.reaching(concerns.concerned(site.path, site.line)))
         names |= {name for name in self.tests if name.split("::")[0] in direct}
+        if concerns.is_choice(site.path, site.line):
+            own = [*own, places.CHOICES]
+            case = f"[{places.module_of(site.path)}]"
+            names |= {n for n in self.tests if n.startswith(places.CHOICES) and n.endswith(case)}
         if names:
-            return sorted(names, key=lambda n: (n.split("::")[0] not in own, self.tests[n]["seconds"], n))
+            return sorted(names, key=partial(self._turn, own))
         stages = [tuple(stage) for stage in places.stages(site.path)]
         return list(dict.fromkeys(n for stage in stages for n in self.tests if n.startswith(stage)))
 

@@ -103,6 +103,13 @@ def test_lines_that_a_change_concerns(project):
         assert concerns.concerned(PATH, line(constant)) == {PATH: 1 << above}, "those that name it"
 
 
+def test_constants_fields_and_defaults_are_choices(project):
+    for text in ("LIMIT = 3", "TWICE = 2 * LIMIT", "def plain(y=7):"):
+        assert concerns.is_choice(PATH, line(text)), text
+    for text in ("    if x > TWICE:", "    return y", "        n -= 2"):
+        assert not concerns.is_choice(PATH, line(text)), text
+
+
 def test_tests_that_reach_a_line_and_what_they_make_of_mutants(project, tmp_path):
     workshop = Workshop(tmp_path / "work" / "0", Limits(hang=2))
     reach = Reach(tmp_path / "work", workshop.tree, 1)
@@ -131,3 +138,9 @@ def test_tests_that_reach_a_line_and_what_they_make_of_mutants(project, tmp_path
     again = Reach(tmp_path / "work", Workshop(tmp_path / "work" / "0", Limits()).tree, 1)
     assert {name.split("::")[1] for name in again.tests} == {"test_nothing", "test_other"}
     assert not again.reaching(concerns.concerned(PATH, line("    return 20")))
+
+    (project / "tests/privacy/helper.py").write_text("VALUE = 1\n")
+    (project / "tests/privacy/test_user.py").write_text("from .helper import VALUE\n\ndef test_user(): ...\n")
+    last = Reach(tmp_path / "work", Workshop(tmp_path / "work" / "0", Limits()).tree, 1)
+    paths = [f"tests/privacy/{name}.py" for name in ("helper", "test_user", "test_small")]
+    assert last._users({paths[0]}, paths) == set(paths[:2]), "who imports a helper depends on it"
