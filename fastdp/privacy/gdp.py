@@ -45,6 +45,8 @@ def delta_of(mu: float, epsilon: float) -> float:
     mu, epsilon = _mu(mu), nonnegative("epsilon", epsilon)
     if mu == 0.0:
         return 0.0
+    if epsilon / mu - 0.5 * mu > 40.0:
+        return 5e-324  # delta <= Phi(-a) < e^-800
     value, error = _log_delta(mu, epsilon)
     return min(1.0, _up(math.exp(value + error) * (1.0 + 8.0 * _U)) if value > -745.0 else 5e-324)
 

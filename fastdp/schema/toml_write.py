@@ -15,7 +15,8 @@ from typing import Any
 _BARE = re.compile(r"[A-Za-z0-9_-]+$")
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """A key as TOML writes it: bare, or quoted where it has other characters."""
     return name if _BARE.match(name) else quoted(name)
 
 
@@ -30,7 +31,7 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+        return "{ " + ", ".join(f"{toml_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
         return _list(value)
     return repr(value)
@@ -73,20 +74,24 @@ def document(
     data."""
     out = [f"# {line}" for line in head]
     scalars = {k: v for k, v in plain.items() if not isinstance(v, Mapping) and k != "constraints"}
-    out += [f"{_key(k)} = {_value(v)}" for k, v in scalars.items()]
+    out += [f"{toml_key(k)} = {_value(v)}" for k, v in scalars.items()]
     for key in ("user", "dialect"):
         if key in plain:
-            out += ["", f"[{key}]", *(f"{_key(k)} = {_value(v)}" for k, v in plain[key].items())]
+            out += ["", f"[{key}]", *(f"{toml_key(k)} = {_value(v)}" for k, v in plain[key].items())]
     if before_columns:
         out += ["", *(f"# {line}" for line in before_columns)]
     for key in ("columns", "outputs"):
         for name, table in plain.get(key, {}).items():
             marked = LEARNT_KEYS.get(table.get("kind", ""), ()) if learnt and key == "columns" else ()
-            out += ["", f"[{key}.{_key(name)}]"]
+            out += ["", f"[{key}.{toml_key(name)}]"]
             for k, v in table.items():
-                out += _marked(f"{_key(k)} = {_value(v)}") if k in marked else [f"{_key(k)} = {_value(v)}"]
+                out += (
+                    _marked(f"{toml_key(k)} = {_value(v)}")
+                    if k in marked
+                    else [f"{toml_key(k)} = {_value(v)}"]
+                )
     for table in plain.get("constraints", ()):
-        out += ["", "[[constraints]]", *(f"{_key(k)} = {_value(v)}" for k, v in table.items())]
+        out += ["", "[[constraints]]", *(f"{toml_key(k)} = {_value(v)}" for k, v in table.items())]
     return "\n".join(out) + "\n"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..schema import Schema, dtypes
+from ..schema import Schema, dtypes, toml_write
 from . import sources
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
         if field.name == user:
             continue
         if first.is_text(field.name):
+            entry = f"[columns.{toml_write.toml_key(field.name)}]"
             raise UsageError(
                 f"{first.where}: text has no types, and guessing them would look at private rows; give a "
-                f"schema with a kind and dtype for each column, such as [columns.{field.name}] kind = "
+                f"schema with a kind and dtype for each column, such as {entry} kind = "
                 '"numeric", domain = "private" (docs/domains.md), or convert the file to Parquet'
             )
         columns[field.name] = _entry(first.where, field, field.name in untyped)

@@ -46,12 +46,15 @@ def names_of(path: str, dialect: Dialect) -> list[str]:
         style["escapechar"] = dialect.escape
     line = textblocks.first_line(path, dialect)
     try:
-        return next(csv.reader([line], delimiter=dialect.delimiter or ",", strict=True, **style), [])
+        names = next(csv.reader([line], delimiter=dialect.delimiter or ",", strict=True, **style), [])
     except csv.Error:
         raise DataError(
             f"{path!r}: the first line, which should hold the names of columns, does not parse; "
             "declare the dialect"
         ) from None
+    if not names:
+        raise DataError(f"{path!r}: the first line is empty; it should hold the names of columns")
+    return names
 
 
 def delimited(path: str, dialect: Dialect) -> Part:

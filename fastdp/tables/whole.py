@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..errors import DataError
 from ..schema import dtypes
 from ..schema.dialect import Dialect
 from . import sources, textkinds, textvalues
@@ -24,43 +25,57 @@ WHOLE_DIGITS = 18
 
 def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) -> pa.Table:
     """All columns and rows of any source that `fastdp.read` takes; text files are read line by line, as in
-    runs."""
+    runs. Keys of JSON lines under which there are arrays or objects become columns of nulls of type struct.
+    DataError where a name is there more than once, or the header looks delimited by another mark than the one
+    that a file of its name has."""
     import pyarrow as pa
 
     style = Dialect() if dialect is None else Dialect.from_plain(dialect)
     tables = []
     for part in sources.open_parts(source, style):
-        names = list(part.schema.names) or _keys(part.where)
+        if part.hint and style.delimiter is None:
+            raise DataError(f"{part.where}: {part.hint.removeprefix('; ')}")
+        nested: list[str] = []
+        names = list(part.schema.names)
+        if part.any_name:
+            names, nested = _keys(part.where)
+        if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+            raise DataError(f"{part.where}: column {twice[0]!r} is there more than once; names must differ")
         batches = [
             batch
             for unit in sources.guarded(part.where, part.units(names, None))
             for batch in sources.guarded(part.where, unit())
         ]
         if not batches:
-            batches = [pa.record_batch([pa.array([], part.schema.field(n).type) for n in names], names)]
+            kinds = [pa.binary() if part.any_name else part.schema.field(name).type for name in names]
+            batches = [pa.record_batch([pa.array([], kind) for kind in kinds], names)]
         columns = {}
         for i, name in enumerate(names):
             column = pa.chunked_array([batch.column(i) for batch in batches])
             columns[name] = typed(column) if part.is_text(name) else column
+        rows = sum(batch.num_rows for batch in batches)
+        columns |= {name: pa.chunked_array([pa.nulls(rows, pa.struct([]))]) for name in nested}
         tables.append(pa.table(columns).replace_schema_metadata(part.schema.metadata))
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
 
 
-def _keys(path: str) -> list[str]:
-    """Keys of the objects of a JSON lines file, in their order of appearance."""
+def _keys(path: str) -> tuple[list[str], list[str]]:
+    """(keys of the objects of a JSON lines file, keys under which some have an array or object), in their
+    order of appearance. A line with the latter is malformed for who reads such a key."""
     import json
 
     from . import textblocks
 
-    keys: dict[str, None] = {}
+    nested: dict[str, bool] = {}
     for block, _ in textblocks.body(path, Dialect(), False):
         for line in block.splitlines():
             try:
                 row = json.loads(line)
             except ValueError:
                 continue
-            keys.update(dict.fromkeys(row if isinstance(row, dict) else ()))
-    return list(keys)
+            for key, value in row.items() if isinstance(row, dict) else ():
+                nested[key] = nested.get(key, False) or isinstance(value, dict | list)
+    return [key for key, deep in nested.items() if not deep], [key for key, deep in nested.items() if deep]
 
 
 def typed(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -206,3 +206,14 @@ def test_bad_arguments_are_refused(arguments):
 
 def test_numpy_scalars_are_numbers():
     assert c.calibrate(np.float64(1.0), np.float64(1e-5), np.int64(1), np.int64(2)) > 0
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("mu", [1e-300, 1e-155, 1e-100, 1e-20])
+def test_a_delta_below_all_numbers_is_the_least_number(mu, epsilon):
+    assert c.delta_of(mu, epsilon) == 5e-324
+
+
+def test_delta_falls_to_the_least_number_without_a_jump():
+    deltas = [c.delta_of(1.0, 36.0 + k / 8) for k in range(60)]
+    assert deltas == sorted(deltas, reverse=True) and deltas[0] > 1e-300 and deltas[-1] == 5e-324

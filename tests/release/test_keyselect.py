@@ -1,5 +1,6 @@
 """Private key selection: what is kept, what one user can change, what it costs, what it refuses."""
 
+import contextlib
 import math
 
 import numpy as np
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import fastdp
-from fastdp.errors import BudgetError, DataError, UsageError
+from fastdp.errors import BudgetError, DataError, PrivacyError, UsageError
 from fastdp.privacy import accountant, budget, crosscheck
 from fastdp.privacy.accountant import Gaussian, Pure, Threshold
+from fastdp.release import keyselect
 from fastdp.release.keyselect import SCALE, count_keys, select_keys, threshold
 from fastdp.schema import Schema
 
@@ -226,3 +228,12 @@ def test_budgets_for_keys():
     for wrong in (1e-6, -1e-9):
         with pytest.raises(UsageError):
             budget.Budget.of(1.0, 1e-6, keys=wrong)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_the_draws_that_columns_may_need_are_allowed_to_the_last(monkeypatch, columns):
+    most = keyselect.MOST_KEYS * columns
+    for allowed, fine in ((most - 1, False), (most, True), (most + 1, True)):
+        monkeypatch.setattr(keyselect, "allowed_draws", lambda epsilon, delta, n=allowed: n)
+        with contextlib.nullcontext() if fine else pytest.raises(PrivacyError, match="smaller epsilon"):
+            keyselect.check_draws(1.0, 1e-6, columns)

@@ -150,3 +150,12 @@ def test_what_cannot_be_removed_hides_no_other_error(folder, monkeypatch):
         patched.setattr(os, "rmdir", busy)
         folder.abandon(keep=False)
     assert not (staging / "half").exists() and not (folder.private / "state.json").exists()
+
+
+def test_a_finished_run_forgets_its_state_whether_or_not_it_is_there(tmp_path):
+    folder = RunFolder(tmp_path / "run").open()
+    folder.save_state()
+    assert (folder.private / "state.json").is_file()
+    for _ in range(2):  # the second time nothing is left
+        folder.forget()
+        assert not (folder.private / "state.json").exists() and not (folder.private / "state").exists()

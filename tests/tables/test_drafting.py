@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fastdp
-from fastdp.errors import SchemaError
+from fastdp.errors import FastdpError, SchemaError
 from fastdp.tables import drafting
 from tests.cli.test_app import fastdp_cli
 
@@ -117,6 +117,31 @@ def test_one_broken_line_changes_no_other(place, tmp_path):
     assert fastdp.draft(tmp_path / "broken.csv").schema == fastdp.draft(place / "flights.csv").schema
     scores = fastdp.evaluate(tmp_path / "broken.csv", place / "flights.csv", metrics="tv1", baselines=())
     assert scores["tv1"]["max"] == 0 and scores["rows"] == {"truth": ROWS, "synthetic": ROWS}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("twice.csv", "a,a,b\n1,2,3\n", "column 'a' is there more than once"),
+        ("empty.csv", "", "the first line is empty"),
+        ("blank.tsv", "\n1\t2\n", "the first line is empty"),
+        ("other.csv", "a;b;c\n1;2;3\n", "looks delimited by ';'"),
+        ("nested.jsonl", '{"a": 1, "b": {"c": 2}, "d": [1]}\n{"a": 2}\n', "--drop b --drop d"),
+        ("deep.jsonl", '{"a": [1]}\n', "--drop a"),
+    ],
+)
+def test_files_that_are_no_table_are_refused_in_words(tmp_path, name, text, says):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(FastdpError, match=says):
+        fastdp.draft(tmp_path / name)
+
+
+def test_what_was_refused_can_be_drafted_as_the_text_advises(tmp_path):
+    (tmp_path / "nested.jsonl").write_text('{"a": 1, "b": {"c": 2}}\n{"a": 2, "b": null}\n')
+    assert list(fastdp.draft(tmp_path / "nested.jsonl", drop=["b"]).schema.fields) == ["a"]
+    (tmp_path / "other.csv").write_text("a;b\n1;2\n")
+    assert list(fastdp.draft(tmp_path / "other.csv", dialect={"delimiter": ";"}).schema.fields) == ["a", "b"]
+    assert list(fastdp.draft(tmp_path / "other.csv", dialect={"delimiter": ","}).schema.fields) == ["a;b"]
 
 
 def test_text_is_scored_by_the_schemas_types(place, frame):

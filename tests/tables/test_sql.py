@@ -222,3 +222,31 @@ def test_duckdb_is_opened_by_its_uri_for_reading_alone(tmp_path, monkeypatch):
     assert fastdp.read(fastdp.sql(connection, "select * from trips"), SCHEMA).rows == 1
     with pytest.raises(duckdb.Error):
         connection.execute("create table other (x int)")
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_cursor_is_closed_by_who_opened_it(own):
+    """Also where reading ends early; one that was handed over stays open."""
+    closed = []
+
+    class Cursor(sqlite3.Cursor):
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    class Connection(sqlite3.Connection):
+        def cursor(self, factory=Cursor):
+            return super().cursor(factory)
+
+    connection = sqlite3.connect(":memory:", factory=Connection)
+    connection.executescript("create table t (n); insert into t values (1), (2)")
+    closed.clear()
+    for early in (False, True):
+        source = sql.sql(connection if own else connection.cursor(), "select n from t")
+        units = sql.open_query(source).units(["n"], None)
+        next(units)
+        if early:
+            units.close()
+        else:
+            assert list(units) == []
+        assert len(closed) == (1 + early if own else 0)
