@@ -1,8 +1,9 @@
 /* Kernels of the model: inference, the dual, raking, sampling, marginals of many cliques, ancestors, sizes
- * of trees. */
+ * of trees, halving. */
 #include "ancestors.h"
 #include "cliques.h"
 #include "dual.h"
+#include "halve.h"
 #include "harness.h"
 #include "infer.h"
 #include "rake.h"
@@ -323,6 +324,21 @@ static void ancestors(cross_case *c) {
     free(product);
 }
 
+/* order, codes [rows, columns], start, column, stride, size, offset, weight, bits, (columns, sweeps), counts
+ * of zero -> the rows kept */
+static void halve(cross_case *c) {
+    int64_t *kept = cross_room(c, 11), *cells = zeros(2 * COUNT(5), 8);
+    int32_t *counts = zeros(COUNT(10), 4);
+    cross_code(c, fdp_halve(COUNT(0) / 2, (int)AT(int64_t, 9)[0], (int)COUNT(5), AT(int64_t, 0),
+                            AT(uint32_t, 1), AT(int32_t, 2), AT(int32_t, 3), AT(uint64_t, 4),
+                            AT(uint64_t, 5), AT(int64_t, 6), AT(int64_t, 7), AT(uint8_t, 8),
+                            (int)AT(int64_t, 9)[1], counts, cells, kept));
+    cross_same(c, 11, kept);
+    free(kept);
+    free(cells);
+    free(counts);
+}
+
 /* sizes, graph -> cells */
 static void treesize(cross_case *c) {
     ONE_OUTPUT(uint64_t, 2, fdp_treesize((int)COUNT(0), AT(uint64_t, 0), AT(uint64_t, 1), out));
@@ -331,5 +347,5 @@ static void treesize(cross_case *c) {
 const cross_kernel cross_model[] = {
     {"infer64", infer64},   {"infer32", infer32}, {"vectors", vectors}, {"dual", dual},
     {"rake", rake},         {"sample", sample},   {"cliques", cliques}, {"ancestors", ancestors},
-    {"treesize", treesize}, {NULL, NULL},
+    {"treesize", treesize}, {"halve", halve},     {NULL, NULL},
 };

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import numpy as np
 
 import fastdp
-from fastdp._core import cliques, infer, rake, treesize
+from fastdp._core import cliques, halve, infer, rake, treesize
 from fastdp._core import dual as dual_core
 from fastdp._core import sample as sample_core
 from fastdp.domain import Domain
@@ -309,4 +309,26 @@ def ancestor_cases(out: File, rng: np.random.Generator) -> None:
         out.case("ancestors", inputs, outputs, 1e-9)
 
 
-PARTS = (infer_cases, dual_cases, rake_cases, sample_cases, other_cases, ancestor_cases)
+def halve_cases(out: File, rng: np.random.Generator) -> None:
+    """Cells told apart, and cells that share a count because there is room for fewer."""
+    sizes, items = (3, 7, 2, 40), [[0], [1, 2], [0, 1, 3], [3]]
+    for pairs, sweeps, room in ((1, 0, 1), (500, 0, 1), (500, 3, 1), (2000, 2, 5)):
+        codes = np.stack([rng.integers(0, n, 2 * pairs) for n in sizes], axis=1).astype(np.uint32)
+        order = rng.permutation(2 * pairs).astype(np.int64)
+        named, size = [], []
+        for item in items:
+            strides = np.cumprod([1, *(sizes[c] for c in item)]).tolist()
+            named.append(list(zip(item, strides)))
+            size.append(max(1, strides[-1] // room))
+        size, weight = np.array(size, np.uint64), np.array([9, 4, 1, 3], np.int64)
+        bits = rng.integers(0, 2, pairs).astype(np.uint8)
+        kept = halve.halve(order, codes, named, size, weight, bits, sweeps)
+        parts = [part for item in named for part in item]
+        start = np.cumsum([0, *map(len, named)]).astype(np.int32)
+        columns, strides = (np.array(x, t) for x, t in zip(zip(*parts), ("i4", "u8")))
+        offset = (np.cumsum(size) - size).astype(np.int64)
+        shape = [start, columns, strides, size, offset, weight, bits, np.array([len(sizes), sweeps])]
+        out.case("halve", [order, codes, *shape, np.zeros(int(size.sum()), np.int32)], [kept])
+
+
+PARTS = (infer_cases, dual_cases, rake_cases, sample_cases, other_cases, ancestor_cases, halve_cases)
