@@ -320,3 +320,19 @@ def test_days_come_back_as_they_were_read(dtype):
     given = pa.table({"x": pa.array(days, pa.date32() if dtype == "date32" else pa.date64())})
     made = decode(schema, encode_batch(schema, given)[0], 0)
     assert made["x"].to_pylist() == days and made["x"].type == given["x"].type
+
+
+@pytest.mark.parametrize(
+    "column, code, value",
+    [
+        ({"edges": [0.12, 0.18, 5], "digits": 1}, 0, 0.2),
+        ({"edges": [0, 200, 300], "dtype": "int8"}, 1, 127),
+        ({"edges": [-300, -200, 0], "dtype": "int8"}, 0, -128),
+        ({"edges": [0, 200, 300], "max": 150, "whole": True}, 1, 150),
+        ({"edges": [0, 10, 20], "min": 15, "whole": True}, 0, 15),
+        ({"edges": [0, 200, "inf"], "dtype": "int8", "tail": {"mean": 1000}}, 1, 127),
+    ],
+)
+def test_a_bin_without_a_number_of_the_grid_is_written_as_the_next_one(column, code, value):
+    schema = Schema.from_dict({"columns": {"a": {"kind": "numeric", "null": "drop", **column}}})
+    assert decode(schema, {"a": np.full(200, code, np.uint8)}, 5)["a"].to_pylist() == [value] * 200

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from fastdp.codec.encode import check_types, encode_batch
 from fastdp.codec.maps import Source
 from fastdp.errors import DataError
 from fastdp.schema import Schema
+from fastdp.schema.places import Places
 
 from ..reference.codes import encode_value
 
@@ -91,3 +93,37 @@ def test_sources_of_other_types_are_refused_before_any_row_is_read(kind):
     for source in (kind, pa.dictionary(pa.int8(), kind)):
         with pytest.raises(DataError, match="x"):
             check_types(schema, pa.schema([("x", source)]))
+
+
+@pytest.mark.parametrize("places", [16, 17, 18])
+def test_a_range_beyond_64_bits_of_units_leaves_the_numbers_within_their_codes(places):
+    """Ends of the range that no 64-bit number of units reaches, on both sides."""
+    schema = schema_of(kind="integer", min=-2000, max=2000, overflow="clamp", null="code")
+    most = (2**63 - 1) // 10**places
+    values = [Decimal(v) for v in range(-most, most + 1)] + [Decimal("0.5"), Decimal(-most) + Decimal("0.25")]
+    wanted = [encode_value(schema.columns["x"], v) for v in values]
+    assert encoded(schema, pa.array(values, pa.decimal128(38, places))) == wanted
+
+
+NUMBERS = ["0", "-3", "12.5", "0.25", "-0.125", "1.0625", "7.03125", "1e3", "2.50", None, "nan", "inf", "word"]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string(), "dictionary"], ids=str)
+def test_digits_after_the_point_are_those_of_the_number_whatever_type_it_comes_in(kind):
+    """As float, as text and from a dictionary of texts; what is no number, or not finite, is null."""
+    schema = schema_of(kind="places")
+    want = [0, 0, 1, 2, 3, 4, 5, 0, 1, *[Places.null_places] * 4]
+    texts = pa.array(NUMBERS, pa.string())
+    given = texts.dictionary_encode() if kind == "dictionary" else texts.cast(kind)
+    assert encoded(schema, given) == want
+    floats = [None if t in (None, "word") else float(t) for t in NUMBERS]
+    assert encoded(schema, pa.array(floats, pa.float64())) == want
+    assert encoded(schema, pa.array(floats, pa.float64()).dictionary_encode()) == want
+    assert encoded(schema, given.slice(2, 9)) == want[2:11] == encoded(schema, pa.array(floats).slice(2, 9))
+
+
+def test_a_null_has_no_digits_whatever_lies_under_it():
+    valid = pa.py_buffer(bytes([0b101]))
+    array = pa.Array.from_buffers(pa.float64(), 3, [valid, pa.py_buffer(np.array([1.5, 2.5, 3.25]))])
+    assert array.null_count == 1
+    assert encoded(schema_of(kind="places"), array) == [1, Places.null_places, 2]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fastdp.codec import possible
+from fastdp.codec import ordered, possible
 from fastdp.codec.decode import decode
 from fastdp.codec.ordered import order_groups
 from fastdp.codec.possible import known
@@ -342,3 +342,63 @@ def test_numbers_are_in_order_where_every_draw_is_out_of_it(strict, names, grid)
     low = np.array([-np.inf, 5, 10])[codes]
     assert (written >= low).all()
     assert (written[0][codes[0] == 0] < 5).all()
+
+
+TRANSFORMED = [
+    *({"transform": "divmod", "by": by, "max": most} for by in (1, 3, 4) for most in (0, 2, 8, 10, 11)),
+    {"transform": "incwage-mod"},
+    {"transform": "incwage-classes"},
+]
+
+
+@pytest.mark.parametrize("options", TRANSFORMED, ids=lambda o: "-".join(map(str, o.values())))
+@pytest.mark.parametrize("model", [False, True])
+def test_parts_of_a_number_are_possible_together_where_some_number_has_them(options, model):
+    """As soon as a constraint names a part. Where a modelled column follows from one, both parts are null or
+    neither is."""
+    columns = {"x": {"kind": "derived", **options, "parts": ["q", "r"]}, "a": {"kind": "integer", "max": 200}}
+    rule = {"column": "a", "follows": "r", "model": True} if model else {"require": "r <= a"}
+    schema = schema_of(columns, rule)
+    field = schema.fields["x"]
+    values = np.arange(field.max + 1) if field.max is not None else np.r_[:5_001, 999_998]
+    (q, r), good = field.split(values)
+    assert good.all()
+    want = np.ones(schema.domain.shape(("q", "r")), bool)
+    want[q, r] = False
+    bases = [p.base for p in field.parts]
+    beyond = [np.arange(p.size) >= p.base for p in field.parts]
+    want[bases[0] :] = want[:, bases[1] :] = False
+    if model:
+        want |= beyond[0][:, None] != beyond[1]
+    mine = known(schema).impossible.get(("q", "r"), np.zeros_like(want))
+    assert np.array_equal(mine, want)
+
+
+def test_orders_of_more_pairs_than_can_be_held_are_refused():
+    (group,) = order_groups(schema_of({"a": WHOLE, "b": {**WHOLE, "max": 5}}, {"order": ["a", "b"]}))
+    pairs = group.items[0].low.size * group.items[1].low.size
+    assert list(group.pairs(pairs)) == [(("a", "b"), 0, 1)]
+    with pytest.raises(SchemaError) as caught:
+        list(group.pairs(pairs - 1))
+    assert str(caught.value) == (
+        f"order of a and b: {pairs} combinations, more than {pairs - 1}; coarsen one (of times, order the "
+        "dates)"
+    )
+
+
+def test_a_time_and_its_part_are_not_ordered_through_a_third():
+    columns = {"t": {**TIME, "parts": {"date": "d", "hour": "h"}}, "u": {**TIME, "parts": {"date": "e"}}}
+    for rules in ([["t", "u"], ["d", "u"]], [["u", "t"], ["u", "d"]], [["t", "u"], ["u", "d"]]):
+        with pytest.raises(SchemaError, match=r"order of .*: a part is ordered beside its own timestamp"):
+            order_groups(schema_of(columns, *({"order": rule} for rule in rules)))
+
+
+def test_times_of_more_parts_than_can_be_held_are_not_ordered(monkeypatch):
+    columns = {n: {**TIME, "parts": {"date": f"{n}d", "hour": f"{n}h"}} for n in "tu"}
+    schema = schema_of(columns, {"order": ["t", "u"]})
+    parts = schema.domain.cells(("td", "th"))
+    monkeypatch.setattr(ordered, "MAX_CODES", parts)
+    assert len(order_groups(schema)) == 1
+    monkeypatch.setattr(ordered, "MAX_CODES", parts - 1)
+    with pytest.raises(SchemaError, match=f"order: 't' has {parts} combinations of parts; order its date"):
+        order_groups(schema)

@@ -1,12 +1,19 @@
-"""Types that Spark has: values come through, and what would not is refused (Spark itself: tests/spark)."""
+"""Rows that executors make, and types that Spark has: values come through, and what would not is refused
+(Spark itself: tests/spark)."""
 
 import datetime as dt
+import itertools
+import pickle
 
 import pyarrow as pa
 import pytest
 
-from fastdp.errors import UsageError
-from fastdp.run.sparkrows import spark_schema
+import fastdp
+from fastdp.engines.build import build
+from fastdp.errors import DataError, UsageError
+from fastdp.run.sparkrows import make, spark_schema
+
+from .test_synthesize import small_data, small_schema
 
 WIDER = [
     (pa.uint8(), pa.int16(), [0, 255]),
@@ -41,3 +48,88 @@ def test_types_that_spark_has_stay(kind):
 def test_nanoseconds_are_refused():
     with pytest.raises(UsageError, match="'t' has nanoseconds"):
         spark_schema(pa.schema([("t", pa.timestamp("ns"))]))
+
+
+class Spark:
+    """A session and its frames, as far as rows are made by them: `range` deals whole numbers to tasks in
+    order, and types are inferred from rows, so not from none."""
+
+    def __init__(self, parts=(), schema=None):
+        self.parts, self.schema, self.metadata = list(parts), schema, {}
+
+    def createDataFrame(self, table):
+        assert table.num_rows, "Spark Connect cannot infer types from a table without rows"
+        return Spark([table], table.schema)
+
+    def range(self, start, stop, step, count):
+        assert count > 0, "the number of tasks must be positive"
+        numbers = list(range(start, stop, step))
+        ends = [len(numbers) * k // count for k in range(count + 1)]
+        tables = [pa.table({"id": pa.array(numbers[a:b], pa.int64())}) for a, b in itertools.pairwise(ends)]
+        return Spark(tables, tables[0].schema)
+
+    def mapInArrow(self, task, schema):
+        task = pickle.loads(pickle.dumps(task))
+        made = [pa.Table.from_batches(task(iter(part.to_batches())), schema) for part in self.parts]
+        return Spark(made, schema)
+
+    def withMetadata(self, name, metadata):
+        self.metadata[name] = metadata
+        return self
+
+
+@pytest.mark.parametrize("shard_rows", [16, 7, 1 << 20])
+@pytest.mark.parametrize("seed", [None, 3])
+def test_partition_i_of_a_frame_is_block_i_of_the_rows(shard_rows, seed):
+    """However many blocks there are, a frame has one partition a block, in order; all columns say so where a
+    seed fixed the noise, and no column does otherwise."""
+    options = {"schema": small_schema(), "clip": 5, "sample_seed": 4, "threads": 1}
+    made = fastdp.synthesize(small_data(600), "mst", 2.0, 1e-6, seed=seed, **options)
+    made._output.rows.shard_rows = shard_rows
+    frame = made.to_spark(Spark())
+    form = spark_schema(made._output.arrow_schema())
+    want = [
+        pa.concat_tables(made._output.block_tables(i)).cast(form) for i in range(made._output.blocks)
+    ]
+    assert len(want) == -(-made._output.rows.total // (16 * shard_rows))
+    assert len(frame.parts) == len(want) and all(map(pa.Table.equals, frame.parts, want))
+    marked = {} if seed is None else dict.fromkeys(form.names, {"fastdp.private": "false"})
+    assert frame.metadata == marked and frame.schema == form
+
+
+def test_a_frame_without_rows_has_one_partition_and_its_columns():
+    options = {"schema": small_schema(), "clip": 5, "threads": 1}
+    made = fastdp.synthesize(small_data(600), "mst", 2.0, 1e-6, rows=0, **options)
+    frame = made.to_spark(Spark())
+    assert made._output.blocks == 0 and len(frame.parts) == 1 and frame.parts[0].num_rows == 0
+    assert frame.parts[0].schema == frame.schema == spark_schema(made._output.arrow_schema())
+
+
+class Blocks:
+    """An output of given tables, one a block."""
+
+    def __init__(self, *tables):
+        self.tables, self.blocks = tables, len(tables)
+
+    def block_tables(self, number):
+        return iter([self.tables[number]])
+
+
+def numbers(*values):
+    return [pa.record_batch({"id": pa.array(values, pa.int64())})]
+
+
+def test_a_task_makes_its_own_blocks_in_batches_of_65536_rows():
+    first, second = (pa.table({"a": pa.array(range(k, 2**17 + 1), pa.uint32())}) for k in (0, 1))
+    made = list(make(Blocks(first, second), build(), numbers(1, 0)))
+    assert [batch.num_rows for batch in made] == [1 << 16, 1 << 16, 1 << 16, 1 << 16, 1]
+    want = pa.concat_tables([second, first]).cast(spark_schema(first.schema))
+    assert pa.Table.from_batches(made).equals(want)
+    assert list(make(Blocks(first), build(), numbers(1, 2))) == list(make(Blocks(), build(), numbers(0))) == []
+
+
+def test_an_executor_of_another_build_makes_no_rows():
+    table = pa.table({"a": [1]})
+    for other in ({"sources": "0"}, {"kernels": "0"}):
+        with pytest.raises(DataError, match="an executor has another build of fastdp than the driver"):
+            next(make(Blocks(table), build() | other, numbers(0)))
