@@ -105,7 +105,21 @@ def test_a_range_beyond_64_bits_of_units_leaves_the_numbers_within_their_codes(p
     assert encoded(schema, pa.array(values, pa.decimal128(38, places))) == wanted
 
 
-NUMBERS = ["0", "-3", "12.5", "0.25", "-0.125", "1.0625", "7.03125", "1e3", "2.50", None, "nan", "inf", "word"]
+NUMBERS = [
+    "0",
+    "-3",
+    "12.5",
+    "0.25",
+    "-0.125",
+    "1.0625",
+    "7.03125",
+    "1e3",
+    "2.50",
+    None,
+    "nan",
+    "inf",
+    "word",
+]
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string(), "dictionary"], ids=str)

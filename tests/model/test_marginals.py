@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import fastdp
 from fastdp._core.treesize import TOO_LARGE, Graph
 from fastdp.domain import Domain
+from fastdp.errors import ModelTooLargeError
 from fastdp.model import marginals as many
 from fastdp.model import meeting
 from fastdp.model.marginals import marginals
@@ -157,3 +158,13 @@ def test_sizes_of_wide_graphs():
     assert graph.cells(everything) == TOO_LARGE
     with pytest.raises(ValueError, match="attribute"):
         graph.cells([0, 130])
+
+
+def test_a_marginal_too_large_for_memory_is_refused_or_left_out():
+    """Without a limit of one's own the largest table that is ever made decides; with one, such cliques are
+    left out."""
+    domain = dict.fromkeys("abc", 700)
+    model = fastdp.fit(domain, [fastdp.Measurement((a,), np.ones(700), 1.0) for a in domain], threads=1)
+    with pytest.raises(ModelTooLargeError):
+        marginals(model, [("a", "b", "c")])
+    assert list(marginals(model, [("a",), ("a", "b", "c")], max_cells=10**6)) == [("a",)]

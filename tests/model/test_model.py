@@ -11,7 +11,7 @@ from fastdp.domain import Domain
 from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.model import Model, fit
-from fastdp.queries import AdaGrid, Grid
+from fastdp.queries import AdaGrid, Grid, Sparse
 
 from .test_estimate import measure, project, skewed
 
@@ -142,3 +142,24 @@ def test_save_and_load(fitted, tmp_path):
 def test_repr_is_useful(fitted):
     text = repr(fitted)
     assert "6 attributes" in text and "cliques" in text and "loss" in text and fitted.ended in text
+
+
+def test_any_query_has_the_errors_of_its_matrix():
+    """Queries that are no matrices (AdaGrid's cells and remainders) against the same rows written out."""
+    rng = np.random.default_rng(3)
+    domain = Domain({"a": 3, "b": 4})
+    seen = [Measurement(("a", "b"), 100 * rng.random(12), 1 + rng.random(12))]
+    seen.append(Measurement(("b",), 300 * rng.random(4), 2.0))
+    model = fit(domain, seen)
+    for clique, cells in ((("a", "b"), 12), (("b",), 4)):
+        children = tuple(Grid((a,), (domain[a],), np.arange(domain[a])) for a in clique)
+        query = AdaGrid(children[0])
+        if cells == 12:
+            query = AdaGrid(Grid(clique, (3, 4), np.array([1, 2, 7]), children))
+        matrix = np.array([query.product(row) for row in np.eye(cells)]).T
+        assert len(matrix) >= cells / 2
+        mine, want = (model.answer(q, clique) for q in (query, sp.csr_array(matrix)))
+        np.testing.assert_allclose(mine[0], want[0], rtol=1e-12)
+        np.testing.assert_allclose(mine[1], want[1], rtol=1e-12)
+        scaled = Sparse(sp.csr_array(3.0 * matrix))
+        np.testing.assert_allclose(model.answer(scaled, clique)[1], 3 * mine[1], rtol=1e-12)

@@ -233,3 +233,12 @@ def test_a_failed_write_leaves_the_old_file(saved, monkeypatch):
         store.save(saved, {"a": np.zeros(3)}, {})
     assert saved.read_bytes() == before
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
+
+
+@pytest.mark.parametrize("version", [(2, 0), (3, 0)])
+def test_arrays_are_of_the_first_npy_version(saved, version):
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.zeros((3, 4)), version=version)
+    replace_array(saved, "potentials-0", buffer.getvalue())
+    with pytest.raises(DataError, match=r"array 'potentials-0': not a \.npy member"):
+        store.load(saved)

@@ -88,12 +88,10 @@ def test_partition_i_of_a_frame_is_block_i_of_the_rows(shard_rows, seed):
     made._output.rows.shard_rows = shard_rows
     frame = made.to_spark(Spark())
     form = spark_schema(made._output.arrow_schema())
-    want = [
-        pa.concat_tables(made._output.block_tables(i)).cast(form) for i in range(made._output.blocks)
-    ]
+    want = [pa.concat_tables(made._output.block_tables(i)).cast(form) for i in range(made._output.blocks)]
     assert len(want) == -(-made._output.rows.total // (16 * shard_rows))
     assert len(frame.parts) == len(want) and all(map(pa.Table.equals, frame.parts, want))
-    marked = {} if seed is None else dict.fromkeys(form.names, {"fastdp.private": "false"})
+    marked = {} if seed is None else {name: {"fastdp.private": "false"} for name in form.names}
     assert frame.metadata == marked and frame.schema == form
 
 
@@ -125,7 +123,9 @@ def test_a_task_makes_its_own_blocks_in_batches_of_65536_rows():
     assert [batch.num_rows for batch in made] == [1 << 16, 1 << 16, 1 << 16, 1 << 16, 1]
     want = pa.concat_tables([second, first]).cast(spark_schema(first.schema))
     assert pa.Table.from_batches(made).equals(want)
-    assert list(make(Blocks(first), build(), numbers(1, 2))) == list(make(Blocks(), build(), numbers(0))) == []
+    assert (
+        list(make(Blocks(first), build(), numbers(1, 2))) == list(make(Blocks(), build(), numbers(0))) == []
+    )
 
 
 def test_an_executor_of_another_build_makes_no_rows():
