@@ -234,3 +234,21 @@ def test_repr_shows_no_count():
     table = Table.from_codes({"a": 3}, {"a": np.zeros(1234, np.uint8)})
     assert "1234" not in repr(table) and "private" in repr(table)
     assert "public" in repr(table.as_truth())
+
+
+def test_a_column_that_was_not_read_is_named():
+    table = Table.from_codes({"a": 2, "b": 3}, {"a": np.array([0, 1]), "b": np.array([2, 1])})
+    counter = local(table, 1)
+    assert counter.marginals([("a", "b")])[("a", "b")].sum() > 0
+    del table.codes["b"]
+    with pytest.raises(DataError, match=r"clique \('a', 'b'\): column 'b' was not read"):
+        counter.marginals([("a",), ("a", "b")])
+
+
+def test_a_marginal_asked_for_twice_hides_none_behind_it():
+    domain = Domain({"a": 2, "b": 3})
+    whole = {("a", "b"): np.arange(6).reshape(2, 3)}
+    asked = [("a",), ("a",), ("b",), ("b", "a"), ("b",), ("a", "b")]
+    made = planning.project_all(domain, whole, asked)
+    assert list(made) == list(dict.fromkeys(asked))
+    assert made[("b",)].tolist() == [3, 5, 7] and made[("b", "a")].tolist() == [[0, 3], [1, 4], [2, 5]]

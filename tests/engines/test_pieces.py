@@ -25,3 +25,19 @@ def test_no_more_than_a_batch_of_rows_waits(monkeypatch):
     for table in tables:
         assert table.rows == 32
         assert table.codes["a"].tolist() == np.concatenate(parts).tolist()
+
+
+def test_a_large_table_is_put_together_outside_memory(monkeypatch):
+    """Mapped from a file without a name, as large as it must be; the same table."""
+    codes = np.random.default_rng(1).integers(0, 7, 5000).astype(np.uint8)
+    head, *rest = pieces.blobs(fastdp.Table.from_codes({"a": 7}, {"a": codes}))
+    rooms = []
+    for most in (5000, 4999):
+        monkeypatch.setattr(pieces.ingest, "SPOOL_ROWS", most)
+        room = pieces.Tables(SCHEMA, head)
+        for blob in rest:
+            room.add(blob)
+        assert room.table().codes["a"].tolist() == codes.tolist()
+        rooms.append(room._memory)
+    assert not isinstance(rooms[0], np.memmap) and isinstance(rooms[1], np.memmap)
+    assert rooms[0].shape == rooms[1].shape

@@ -13,6 +13,7 @@ import pytest
 from fastdp.engines import messages, pieces, sparkpack
 from fastdp.engines import spark as driver
 from fastdp.engines import sparktasks as tasks
+from fastdp.engines.build import build
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.errors import DataError, FastdpError
@@ -200,3 +201,62 @@ def test_errors_of_tasks_reach_the_driver_without_what_they_say():
     with quoting, pytest.raises(FastdpError) as caught, opened(case.source, case.schema):
         pass
     assert "Ann" not in str(caught.value) and "ValueError" in str(caught.value)
+
+
+def breaking(batches):
+    yield from batches
+    raise OSError("Spark's own error")
+
+
+def echoed(rows, before=0):
+    """A task's batches, where its work gives these rows after it has read its input."""
+
+    def work(arguments, source):
+        for number, row in enumerate(rows):
+            if number == before:
+                list(source)
+            yield row
+
+    return tasks._task(work, messages.packed({"build": dict(build())}), breaking([]))
+
+
+def test_errors_of_spark_s_own_rows_go_back_to_spark():
+    """The task raises, so that Spark runs it again; no row of its own says that it failed."""
+    source = tasks._Input(breaking([1]))
+    assert next(source) == 1 and not source.broken
+    with pytest.raises(OSError, match="Spark's own error"):
+        next(source)
+    assert source.broken
+    whole = tasks._Input([1])
+    assert list(whole) == [1] and not whole.broken
+    for before in (0, 2):
+        made = echoed([(0, 0, b"x", None)] * 3, before)
+        with pytest.raises(tasks.BrokenOff, match="the rows of a task broke off"):
+            list(made)
+
+
+def test_a_batch_is_sent_as_soon_as_it_is_large_enough():
+    """Each of the fewest rows that have SEND bytes, blobs that are missing counting nothing; the last of what
+    is left."""
+    rng = np.random.default_rng(0)
+    blobs = [None if size == 5 else bytes(int(size)) for size in rng.integers(0, 12, 60)]
+    rows = [(i, 0, blob, None) for i, blob in enumerate(blobs)]
+    with patch.object(tasks, "SEND", 10):
+        made = list(echoed(rows, before=-1))
+    assert pa.Table.from_batches(made)["blob"].to_pylist() == blobs
+    sizes = [[len(blob or b"") for blob in batch["blob"].to_pylist()] for batch in made]
+    assert all(sum(size) >= 10 > sum(size[:-1]) for size in sizes[:-1]) and sum(sizes[-1]) < 10
+
+
+def test_blobs_out_of_order_are_refused():
+    case = CASES["one user with many rows"]
+    with patch.object(pieces, "BLOB", 500):
+        blobs = list(pieces.blobs(read(case.source, case.schema, threads=1)))
+    rows = [(number, partition, blob) for partition in (4, 2) for number, blob in enumerate(blobs)]
+    for at, made in tasks._tables(case.schema, rows):
+        assert at in (2, 4) and made.table().rows == len(case.ids)
+    last = len(blobs) - 1
+    assert last > 1
+    for wrong in (rows[1:], rows[:1] + rows[2:], [rows[0], (1, 2, blobs[1])], [*rows[:2], rows[1]]):
+        with pytest.raises(DataError, match="a partition's codes are not in order"):
+            list(tasks._tables(case.schema, wrong))

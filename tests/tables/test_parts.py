@@ -1,10 +1,13 @@
 """What others filled: Arrow buffers whose offsets lie, panics of native code, and public data that is the
 private data."""
 
+import codecs
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -15,8 +18,12 @@ import pytest
 
 import fastdp
 from fastdp._util.muted import muted
+from fastdp.codec import encode
 from fastdp.errors import DataError, PrivacyError, UsageError, redact_errors
+from fastdp.tables import ingest, split
 from fastdp.tables.identity import overlap
+from fastdp.tables.objects import _stream, open_object
+from fastdp.tables.table import Table
 
 SCHEMA = fastdp.Schema.from_domain({"a": 5}, user="who")
 ROWS = pa.table({"who": ["x", "yy", "zzz"], "a": [1, 2, 3]})
@@ -247,3 +254,121 @@ def test_a_slice_lies_where_its_values_do(kind, start, count):
     rows = {"x": array.slice(start, count)}
     for at in range(max(0, first - 9), min(memory.size, end + 9)):
         assert overlap(rows, {"y": content.slice(at, 1)}) == (first <= at < end)
+
+
+def stand_in(module, arrow):
+    """An object that should stream Arrow batches and cannot, as PySpark's frames with times in a zone."""
+
+    def stream(self, requested_schema=None):
+        raise AssertionError("times with a zone")
+
+    made = {"__module__": module, "__arrow_c_stream__": stream, "toArrow": lambda self: arrow}
+    return type("DataFrame", (), made)()
+
+
+def test_a_spark_frame_that_cannot_stream_comes_as_a_table():
+    rows = pa.table({"a": [0, 1, 1]})
+    part = open_object(stand_in("pyspark.sql.connect.dataframe", rows))
+    assert pa.Table.from_batches([b for u in part.units(["a"], None) for b in u()]).equals(rows)
+    with pytest.raises(AssertionError, match="times with a zone"):
+        open_object(stand_in("elsewhere", rows))
+
+
+def test_a_lazy_frame_that_cannot_be_resolved_or_run_is_refused():
+    schema = fastdp.Schema.from_domain({"a": 5})
+    rows = pl.LazyFrame({"a": [1, 2, 300], "Erika": [1, 2, 3]})
+    with pytest.raises(DataError, match=r"cannot be resolved \(ColumnNotFoundError\)") as caught:
+        fastdp.read(rows.select("b"), schema)
+    assert "Erika" not in str(caught.value)
+    with pytest.raises(DataError, match="InvalidOperationError|polars") as caught:
+        fastdp.read(rows.with_columns(a=pl.col("a").cast(pl.Int8)), schema)
+    assert "300" not in str(caught.value)
+    unit = open_object(rows.with_columns(a=pl.col("a").cast(pl.Int8))).units(["a"], None)
+    with pytest.raises(pa.ArrowInvalid, match=r"^InvalidOperationError$"):
+        list(unit)
+
+
+class Sinking:
+    """A lazy frame of given batches; remembers what the consumer told its engine."""
+
+    def __init__(self, items):
+        self.items, self.told = items, []
+
+    def sink_batches(self, put, **_):
+        self.told += [put(item) for item in self.items]
+
+
+def test_a_slow_reader_of_a_lazy_frame_loses_no_row():
+    """Its engine waits until there is room, and is told to stop only where the reader has."""
+    frame = Sinking(range(8))
+    stream = _stream(frame)
+    assert next(stream) == 0
+    time.sleep(0.4)
+    assert list(stream) == list(range(1, 8)) and frame.told == [False] * 8
+    frame = Sinking(range(8))
+    stream = _stream(frame)
+    assert next(stream) == 0
+    stream.close()
+    for _ in range(100):
+        if len(frame.told) == 8:
+            break
+        time.sleep(0.05)
+    assert frame.told[-1] is True
+
+
+def test_units_hold_the_fewest_batches_that_are_enough_rows(monkeypatch):
+    monkeypatch.setattr(split, "BATCH_ROWS", 10)
+    sizes = [9, 1, 9, 9, 30, 2, 3, 4, 9, 1, 1]
+    numbers = iter(range(1000))
+    batches = [pa.record_batch({"a": [next(numbers) for _ in range(n)], "b": [0] * n}) for n in sizes]
+    made = [list(unit()) for unit in split.units_of(batches, ["a"])]
+    rows = [sum(batch.num_rows for batch in unit) for unit in made]
+    assert rows == [10, 18, 30, 18, 2]
+    whole = pa.Table.from_batches([batch for unit in made for batch in unit])
+    assert whole.column_names == ["a"] and whole["a"].to_pylist() == list(range(sum(sizes)))
+
+
+def test_a_folder_that_cannot_hold_partitions_is_named(tmp_path, monkeypatch):
+    def full(self, pieces):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(split._Writers, "write", full)
+    with pytest.raises(DataError) as caught:
+        split.deal(pa.table({"a": [0, 1]}), fastdp.Schema.from_domain({"a": 2}), tmp_path, 2, threads=1)
+    assert str(caught.value) == f"cannot write partitions to {str(tmp_path)!r}: No space left on device"
+
+
+def test_an_encoder_that_leaves_its_domain_is_stopped_before_any_count(monkeypatch):
+    real = encode.encode_batch
+
+    def outside(schema, batch, *more):
+        codes, keep = real(schema, batch, *more)
+        codes["a"][-1] += 1
+        return codes, keep
+
+    monkeypatch.setattr(encode, "encode_batch", outside)
+    rows = {n: pa.table({"a": [0, n]}).to_batches()[0] for n in (3, 4)}
+    schema = fastdp.Schema.from_dict({"columns": {"a": {"kind": "integer", "max": 3, "null": "drop"}}})
+    (part,) = ingest.sources.open_parts(pa.table({"a": [0]}))
+    size = schema.domain["a"]
+    assert ingest._encode(rows[3], part, schema, {}, None).codes["a"].max() == size - 1
+    with pytest.raises(RuntimeError, match="column 'a': the encoder made a code outside its domain"):
+        ingest._encode(rows[4], part, schema, {}, None)
+
+
+def test_closing_a_table_closes_its_spool_once():
+    closed = []
+    table = Table.from_codes({"a": 2}, {"a": [0, 1]})
+    table._spool = SimpleNamespace(close=lambda: closed.append(1))
+    table.close()
+    table.close()
+    assert closed == [1] and table.codes == {}
+    Table.from_codes({"a": 2}, {"a": [0, 1]}).close()
+
+
+def test_only_what_cannot_be_decoded_is_marked():
+    """The mark stands for bytes that were read; an error of writing stays an error."""
+    mark = codecs.lookup_error("fastdp-mark")
+    assert mark(UnicodeDecodeError("utf-16", b"abc", 1, 3, "odd")) == ("\udcff", 3)
+    with pytest.raises(UnicodeEncodeError, match="odd"):
+        mark(UnicodeEncodeError("utf-8", "abc", 1, 3, "odd"))

@@ -4,6 +4,7 @@ import datetime
 import decimal
 import json
 import sqlite3
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -250,3 +251,18 @@ def test_a_cursor_is_closed_by_who_opened_it(own):
         else:
             assert list(units) == []
         assert len(closed) == (1 + early if own else 0)
+
+
+def test_a_database_that_cannot_be_opened_is_refused_without_its_uri(tmp_path, monkeypatch):
+    (tmp_path / "Erika.db").mkdir()
+    (tmp_path / "Erika.duck").write_bytes(b"no database" * 1000)
+    for uri, kind in (
+        ("sqlite:///{}/Erika.db", "OperationalError"),
+        ("duckdb:///{}/Erika.duck", "Exception"),
+    ):
+        with pytest.raises(DataError, match=rf"^FASTDP_SQL_URI: cannot connect \(\w*{kind}\)$"):
+            sql.connect(uri.format(tmp_path))
+    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
+    with pytest.raises(UsageError) as caught:
+        sql.connect("postgresql://Erika:secret@host/db")
+    assert str(caught.value) == "FASTDP_SQL_URI: postgresql needs the package 'adbc_driver_postgresql'"

@@ -1,0 +1,57 @@
+"""Records over several lines, however their bytes arrive."""
+
+from itertools import pairwise
+from unittest.mock import patch
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fastdp.schema.dialect import Dialect
+from fastdp.tables import textblocks, textlines
+
+
+def rows_of(texts, malformed="drop", most=12):
+    """(rows, malformed records) of a file whose bytes come as these texts."""
+    style = Dialect(header=["a", "b"], newlines=True, malformed=malformed)
+    with (
+        patch.object(textblocks, "body", lambda *_: ((text, 0) for text in texts)),
+        patch.object(textblocks, "MAX_LINE", most),
+    ):
+        part = textlines.delimited("x.csv", style)
+        rows = [
+            row
+            for unit in part.units(["a", "b"], None)
+            for batch in unit()
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        ]
+    return rows, part.tally.lines
+
+
+PIECES = [b'"', b",", b"\n", b"a", b"bcdefgh", b"1,2\n", b'"x\ny",3\n', b"1,23456789012345678901234567\n"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    text=st.lists(st.sampled_from(PIECES), max_size=20).map(b"".join),
+    cuts=st.lists(st.integers(0, 200), max_size=12),
+    malformed=st.sampled_from(["drop", "null"]),
+)
+@example(b"1,2\n" + b'3,"45678901234567890\n4,5\n6,7\n', [10, 20, 22, 26], "drop")
+@example(b"1,2\n" + b'3,"45678901234567890\n4,5\n6,7\n', [10, 20, 22, 26], "null")
+def test_records_are_the_same_wherever_the_bytes_are_cut(text, cuts, malformed):
+    ends = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    parts = [text[a:b] for a, b in pairwise(ends)]
+    assert b"".join(parts) == text
+    assert rows_of(parts, malformed) == rows_of([text], malformed)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 40])
+def test_a_record_longer_than_may_be_ends_at_the_next_line(step):
+    """It is malformed, once; what comes behind it is read."""
+    text = b"1,2\n" + b'3,"' + b"x" * 30 + b"\n4,5\n" + b"6" * 14 + b"\n7,8\n9,1"
+    parts = [text[at : at + step] for at in range(0, len(text), step)]
+    good = [(b"1", b"2"), (b"4", b"5"), (b"7", b"8"), (b"9", b"1")]
+    assert rows_of(parts) == (good, 2)
+    rows, lines = rows_of(parts, "null")
+    assert [row for row in rows if row != (None, None)] == good and len(rows) == 6 and lines == 2
