@@ -10,17 +10,19 @@ SCHEMA = fastdp.Schema.from_domain({"a": 7})
 
 
 def test_no_more_than_a_batch_of_rows_waits(monkeypatch):
-    """Joined in between or in the end, the table is the same; in between at most BATCH_ROWS wait."""
+    """Joined in between or in the end, the table is the same; in between pieces wait until they have
+    BATCH_ROWS."""
     rng = np.random.default_rng(0)
     parts = [rng.integers(0, 7, n).astype(np.uint8) for n in (3, 0, 4, 9, 1, 1, 12, 2)]
     tables = []
     for most in (1 << 20, 5):
         monkeypatch.setattr(pieces, "BATCH_ROWS", most)
         joined = pieces.Joined(SCHEMA, b"x" * 32)
+        rows = 0
         for part in parts:
             joined.add(packed({"rows": len(part), "codes": [part], "dropped": 1}))
-            waiting = sum(piece.rows for piece in joined._waiting)
-            assert waiting < most
+            rows = rows + len(part) if rows + len(part) < most else 0
+            assert sum(piece.rows for piece in joined._waiting) == joined._rows == rows
         tables.append(joined.table())
     for table in tables:
         assert table.rows == 32

@@ -100,7 +100,25 @@ def _pieces(name: str) -> Any:
                     table = joined.table()
                     out.append([table.rows, table.users, table._dropped, given(lambda: list(table.codes))])
                     out += [pieces.fingerprint(table), list(pieces.blobs(table))]
-    return [*out, given(lambda: list(pieces.dealt(_encoded(SIZES["one byte"], ["a"] * 13, 5), 1))[0])]
+    return out
+
+
+def _lengths() -> Any:
+    """How many rows the pieces of one partition hold, on both sides of the bytes that two and five rows take;
+    ids of two kinds are refused."""
+    out: list[Any] = []
+    for (form, sizes), (name, who) in itertools.product(SIZES.items(), WHO.items()):
+        words = 0 if who is None else 8 * (1 + (name == "texts")) + 9
+        width = words + sum(column.itemsize for column in _codes(sizes).values())
+        encoded = _encoded(sizes, who, 13)
+        with pytest.MonkeyPatch.context() as patch:
+            for blob in (2 * width - 1, 2 * width, 5 * width - 1, 5 * width):
+                patch.setattr(pieces, "BLOB", blob)
+                made = [messages.unpacked(piece) for _, piece in pieces.dealt(encoded, 1)]
+                out.append(" ".join(str(piece["rows"]) for piece in made))
+        out.append([form, name, sorted(made[0])])
+    mixed = [*_encoded(SIZES["one byte"], WHO["texts"], 13), *_encoded(SIZES["one byte"], WHO["holes"], 13)]
+    return [*out, given(lambda: list(pieces.dealt(mixed, 2)))]
 
 
 def _fingerprints() -> Any:
@@ -334,6 +352,7 @@ def _shares() -> Any:
 
 CASES: dict[str, Any] = {
     **{f"pieces of {name}": lambda name=name: _pieces(name) for name in WHO},
+    "lengths of pieces": _lengths,
     "fingerprints": _fingerprints,
     "rooms": _rooms,
     "messages": _messages,
