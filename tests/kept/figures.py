@@ -26,6 +26,7 @@ HERE = Path(__file__).parent
 LONGEST = 64
 """Lists of whole numbers or texts that are longer are kept as their length and a digest."""
 CLOSE = 1e-6
+TINY = 1e-14
 EXACT = 1 << 40
 """Fractions of larger denominators come from floats, whose last bits are the machine's: kept as floats."""
 REFUSALS = (ValueError, TypeError, LookupError, ArithmeticError)
@@ -86,21 +87,23 @@ def given(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         return type(error).__name__
 
 
-def differences(kept: Any, got: Any, where: str = "") -> list[str]:
-    """Where two results differ; floats may by CLOSE of the larger one or 1e-14."""
+def differences(kept: Any, got: Any, where: str = "", tiny: float = TINY) -> list[str]:
+    """Where two results differ; floats may by CLOSE of the larger one or `tiny`."""
     if isinstance(kept, list) and isinstance(got, list) and len(kept) == len(got):
-        return [d for n, (a, b) in enumerate(zip(kept, got)) for d in differences(a, b, f"{where}[{n}]")]
+        pairs = enumerate(zip(kept, got))
+        return [d for n, (a, b) in pairs for d in differences(a, b, f"{where}[{n}]", tiny)]
     if isinstance(kept, float) and isinstance(got, float):
-        same = math.isclose(kept, got, rel_tol=CLOSE, abs_tol=1e-14)
+        same = math.isclose(kept, got, rel_tol=CLOSE, abs_tol=tiny)
     else:
         same = type(kept) is type(got) and kept == got
     return [] if same else [f"{where}: {kept!r} was kept, not {got!r}"]
 
 
-def check(subject: str, name: str, got: Any) -> None:
-    """Fails where a case's result is not the one that is kept."""
+def check(subject: str, name: str, got: Any, tiny: float = TINY) -> None:
+    """Fails where a case's result is not the one that is kept. `tiny`: what floats may be off by that differ
+    by rounding from 0; 0.0 where small floats are meant."""
     kept = json.loads((HERE / f"{subject}.json").read_text("utf-8"))
-    problems = differences(kept[name], json.loads(json.dumps(plain(got))), name)
+    problems = differences(kept[name], json.loads(json.dumps(plain(got))), name, tiny)
     assert not problems, "\n".join([*problems[:20], f"if this is meant: python -m tests.kept {subject}"])
 
 
