@@ -153,7 +153,11 @@ def _rooms() -> Any:
                         for blob in rest:
                             out += [given(room.add, blob + b"x"), given(room.add, blob)]
                         out.append(given(lambda: _content(room.table())))
-                        out += [given(room.add, b""), given(room.add, b"x"), *(given(room.add, blob) for blob in rest[:1])]
+                        out += [
+                            given(room.add, b""),
+                            given(room.add, b"x"),
+                            *(given(room.add, blob) for blob in rest[:1]),
+                        ]
     return out
 
 
