@@ -361,12 +361,110 @@ def _settled() -> Any:
     return out
 
 
+SPAN = {"min": "2020-01-20", "max": "2020-04-10"}
+CLOCKS: dict[str, Any] = {
+    "m": {"kind": "timestamp", "parts": ["year", "month"], "dtype": "date32", **SPAN},
+    "n": {"kind": "timestamp", "parts": ["year", "month"], "dtype": "date64", "null": "drop", **SPAN},
+    "h": {"kind": "timestamp", "parts": ["date", "hour"], "min": "2020-01-30", "max": "2020-02-02"},
+    "z": {"kind": "timestamp", "parts": ["month"], "dtype": "timestamp[ns]", "step": 600, **SPAN},
+    "d": {"kind": "numeric", "edges": ["2020-01-20", "2020-02-11", "2020-04-11"], "dtype": "date32"},
+    "e": {"kind": "numeric", "edges": ["2020-01-01", "2020-03-01", "2020-05-01"], "dtype": "date64"},
+    "t": {"kind": "numeric", "edges": ["2020-01-30", "2020-02-01T06:00:00", "inf"], "dtype": "timestamp[ms]"},
+    "l": {"kind": "categorical", "values": ["2020-01-25", "2020-02-20"], "dtype": "date32", "null": "drop"},
+    "i": {"kind": "numeric", "edges": [0, 40, 90], "dtype": "int16", "null": "drop", "overflow": "drop"},
+    "k": {"kind": "numeric", "edges": [0, 30, 90], "dtype": "decimal128(9, 2)", "overflow": "drop"},
+    "x": {"kind": "numeric", "edges": [-9, 30, 90], "dtype": "decimal128(9, 2)", "digits": 1},
+}
+CLOCK_ORDERS: dict[str, list[list[str]]] = {
+    "months": [["m", "n"]],
+    "months back": [["n", "m"]],
+    "months and days": [["m", "d"], ["e", "n"]],
+    "three of days": [["d", "e", "l"]],
+    "hours": [["h", "t"]],
+    "hours back": [["t", "h"]],
+    "months and hours": [["h", "z"]],
+    "listed": [["l", "m"]],
+    "whole and cents": [["i", "k"]],
+    "cents and whole": [["x", "i"]],
+    "cents": [["x", "k"]],
+}
+
+
+def _clocks(name: str) -> Any:
+    """Dates, times and decimals in order, strictly or not: values drawn, where all draws are out of order,
+    and what of other rows is out of order."""
+    out: list[Any] = []
+    names = {column for order in CLOCK_ORDERS[name] for column in order}
+    columns = {column: CLOCKS[column] for column in CLOCKS if column in names}
+    for strict in (False, True):
+
+        def all_of_it(strict: bool = strict) -> Any:
+            constraints = [{"order": order, "strict": strict} for order in CLOCK_ORDERS[name]]
+            schema = Schema.from_dict({"columns": columns, "constraints": constraints})
+            rng = np.random.default_rng(4)
+            codes = {c: rng.integers(0, column.size, 900) for c, column in schema.columns.items()}
+            masks = possible.known(schema).masks
+            ruled_out = [m.impossible[tuple(codes[c] for c in m.clique)] for m in masks]
+            keep = ~np.logical_or.reduce([np.zeros(900, bool), *ruled_out])
+            codes = {c: column[keep] for c, column in codes.items()}
+            made = decode(schema, codes, 9)
+            free = decode(Schema.from_dict({"columns": columns}), codes, 9)
+            items = [item for group in possible.known(schema).orders for item in group.items]
+            facts: list[Any] = [[i.name, i.kind, i.step, i.fixed, i.whole_span] for i in items]
+            facts += [[i.low.ravel()[:6], i.high.ravel()[:6]] for i in items]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(ordered, "TRIES", 0)
+                ends = decode(schema, codes, 9)
+            counts = [violations.count_violations(schema, t) for t in (made, ends, free)]
+            assert not any(counts[0].values()) and not any(counts[1].values())
+            return [
+                facts,
+                counts,
+                made.slice(0, 60),
+                ends.slice(0, 60),
+                _codes(schema, made) == _codes(schema, free),
+            ]
+
+        out.append(given(all_of_it))
+    return out
+
+
+SHIFTS: dict[str, Any] = {
+    "whole": {"kind": "integer", "min": 0, "max": 20, "null": "code", "overflow": "code"},
+    "days": {"kind": "integer", "min": 0, "max": 6, "null": "drop", "overflow": "drop"},
+    "listed": {"kind": "categorical", "values": list(range(20, -1, -1)), "dtype": "int8", "null": "drop"},
+    "quarters": {"kind": "integer", "min": 0, "max": 27, "null": "code", "overflow": "drop"},
+    "other": {"kind": "integer", "min": 0, "max": 12},
+}
+
+
+def _shifts() -> Any:
+    """Days and hours that are written beside shifts."""
+    out: list[Any] = []
+    for name, column in SHIFTS.items():
+        for part, dtype in (("hour", "int8"), ("day_of_week", "uint16"), ("hour", "int64")):
+            document = {
+                "columns": {"s": column},
+                "outputs": {"more": {"from": "s", "part": part, "dtype": dtype}},
+            }
+
+            def made(document: Any = document) -> Any:
+                schema = Schema.from_dict(document)
+                codes = {"s": np.arange(3 * schema.columns["s"].size) % schema.columns["s"].size}
+                return [decode(schema, codes, 5, outputs=wanted) for wanted in (True, False)]
+
+            out.append([name, given(made)])
+    return out
+
+
 CASES: dict[str, Any] = {
     **{f"codes of {name}": partial(_encoded, name) for name in COLUMNS},
     **{f"values of {name}": partial(_decoded, name) for name in COLUMNS},
     **{f"constraints {name}": partial(_constrained, name) for name in CONSTRAINTS},
+    **{f"clocks {name}": partial(_clocks, name) for name in CLOCK_ORDERS},
     "edges": _edges,
     "settled": _settled,
+    "shifts": _shifts,
 }
 
 
