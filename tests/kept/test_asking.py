@@ -18,6 +18,8 @@ import fastdp
 from fastdp import Schema
 from fastdp.engines.local import local
 from fastdp.measurement import Request
+from fastdp.privacy import clip as clip_rules
+from fastdp.privacy import statement
 from fastdp.queries import Binned, Identity, Weighted
 from fastdp.release import keyselect
 from fastdp.release.reserve import BudgetRequest, Reserved, chooses, clip_for, reserve, with_domain
@@ -167,8 +169,10 @@ def _refused() -> Any:
 
 
 @contextlib.contextmanager
-def _engine(source: Any, schema: Schema) -> Iterator[Any]:
+def _engine(source: Any, traced: list[Any], schema: Schema) -> Iterator[Any]:
+    traced.append("opened")
     yield local(fastdp.read(source, schema), 1)
+    traced.append("closed")
 
 
 def _people() -> pa.Table:
@@ -184,6 +188,9 @@ def _people() -> pa.Table:
             "age": pa.array(rng.integers(18, 80, 4000), mask=rng.random(4000) < 0.2),
             "few": np.where(rng.random(4000) < 0.9, 7, rng.integers(0, 900, 4000)),
             "day": pa.array(day),
+            "spike": np.where(
+                rng.random(4000) < 0.97, 1234.5 + rng.normal(0, 0.01, 4000), rng.normal(0, 1e9, 4000)
+            ),
         }
     )
 
@@ -196,6 +203,7 @@ PENDING: dict[str, Any] = {
     "few": {"kind": "numeric", "dtype": "int64", "domain": "private", "bins": 5},
     "day": {"kind": "numeric", "dtype": "date32", "domain": "private", "bins": 4},
 }
+PENDING["spike"] = {"kind": "numeric", "dtype": "float64", "domain": "private", "bins": 3}
 LEARNT: dict[str, Any] = {
     "words": (["word", "code"], {"max_rows": 12}, {"clip": 3}),
     "words of events": (["word"], None, {"unit": "event"}),
@@ -205,6 +213,7 @@ LEARNT: dict[str, Any] = {
     "numbers of events": (["money"], None, {"unit": "event"}),
     "numbers of rows": (["money", "day"], None, {}),
     "numbers, no bound": (["few"], {}, {"clip": "private"}),
+    "crowded": (["age", "spike"], None, {}),
     "own users": (["word", "age"], {"null": "own", "max_rows": 12}, {}),
 }
 
@@ -222,10 +231,16 @@ def _learnt(name: str) -> Any:
     early = given(
         held.sessions, local(fastdp.read(source.select(["code"]), Schema.from_domain({"code": 99})), 1)
     )
-    found = held.learn(source, partial(_engine, source), lambda: traced.append("check"))
+    noise: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        spied = clip_rules.unit_noise
+        patch.setattr(
+            clip_rules, "unit_noise", lambda mu, bins: noise.append([mu, list(bins)]) or spied(mu, bins)
+        )
+        found = held.learn(source, partial(_engine, source, traced), lambda: traced.append("check"))
     assert held.learnt is not None
     learning = held.learnt
-    out: list[Any] = [early, held.caps, held.clips, " ".join(traced), found.to_dict()]
+    out: list[Any] = [early, held.caps, held.clips, " ".join(traced), noise, found.to_dict()]
     out += [learning.releases, learning.described(), learning.left, learning.steps, learning.clip]
     entry = held.reservation.describe()["entry"]
     out.append([[step["part"], step["label"], step["events"], step["draws"]] for step in entry["steps"]])
@@ -290,10 +305,76 @@ def _keys() -> Any:
     return out
 
 
+def _changed_releases() -> Any:
+    """What is wrong with a release of every kind of which one or two facts are others."""
+    gaussian, threshold = {"law": "gaussian", "mu": 0.5}, {"law": "threshold", "mu": 0.5, "delta": 1e-7}
+    pure, chosen = {"law": "pure", "epsilon": 0.5}, {"law": "bounded-range", "epsilon": 0.5}
+    bar = statement.least_threshold(6.0, 4, 1e-7)
+    releases: list[dict[str, Any]] = [
+        {"kind": "marginal", "law": "gaussian", "event": gaussian, "sensitivity": 3, "sigma": 6.0},
+        {"kind": "grid", "law": "gaussian", "event": gaussian, "sensitivity": 3, "sigma": 6.0, "clip": 3},
+        {
+            "kind": "user_histogram",
+            "law": "gaussian",
+            "event": gaussian,
+            "sensitivity": 2.0,
+            "sigma": 4.0,
+            "cap": 4,
+        },
+        {
+            "kind": "user_histogram",
+            "law": "discrete-laplace",
+            "event": pure,
+            "sensitivity": 4,
+            "sigma": 12.0,
+            "cap": 4,
+        },
+        {"kind": "keys", "law": "threshold", "event": threshold, "sensitivity": 2.0, "sigma": 6.0, "cap": 4},
+        {"kind": "distances", "law": "gaussian", "event": gaussian, "sensitivity": 3 * 1.5, "sigma": 9.0},
+        {"kind": "select", "law": "exponential", "event": chosen, "sensitivity": 3.0, "sigma": None},
+        {
+            "kind": "schema",
+            "law": "none",
+            "event": {"law": "gaussian", "mu": 0.0},
+            "sensitivity": 0.0,
+            "sigma": None,
+        },
+    ]
+    releases[4]["threshold"] = bar
+    releases[5]["weights"] = [1, 2, 2]
+    out: list[Any] = [bar]
+    for release in releases:
+        base = {"label": "l", "count": 3, **release}
+        problems = list(statement._release_problems(base, 3))
+        out.append([base["kind"], base["law"], problems])
+        others: dict[str, list[Any]] = {}
+        for name, value in base.items():
+            if isinstance(value, int | float):
+                others[name] = [value + 1, value - 1, value * 2, 0, -value, True, float(value)]
+                others[name] += [value * (1 + d) for d in (2e-9, -2e-9, 5e-10, -5e-10, 1e-13, -1e-13)]
+        others["event"] = [gaussian, threshold, pure, chosen, {"law": "gaussian", "mu": 0.0}]
+        others["event"] += [
+            e | {k: e[k] * (1 + d)} for e, k in ((gaussian, "mu"), (pure, "epsilon")) for d in (1e-6, -1e-6)
+        ]
+        others["law"], others["kind"] = ["gaussian", "none", "threshold"], ["grid", "schema", "keys"]
+        others["weights"] = [[1, 1, 1], [1, 2], [2, 4, 4], [0, 2, 2], [1.0, 2, 2], [1, 2, 2, 0]]
+        pairs = [[(n, v)] for n in others for v in others[n]]
+        for two in (("sensitivity", "cap"), ("sensitivity", "clip"), ("count", "weights")):
+            if all(name in others and name in base for name in two):
+                pairs += [[(two[0], v), (two[1], w)] for v in others[two[0]][:7] for w in others[two[1]][:7]]
+        for changes in pairs:
+            found = given(lambda: list(statement._release_problems({**base, **dict(changes)}, 3)))
+            if found != problems:
+                out.append([base["kind"], [[n, repr(v)] for n, v in changes], found])
+        out += [[clip, given(lambda: list(statement._release_problems(base, clip)))] for clip in (1, 2, 4)]
+    return out
+
+
 CASES: dict[str, Any] = {
     **{f"sessions of {name}": partial(_sessions, name) for name in ASKS},
     **{f"found: {name}": partial(_learnt, name) for name in LEARNT},
     "refused": _refused,
+    "changed releases": _changed_releases,
     "keys": _keys,
 }
 
