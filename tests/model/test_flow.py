@@ -322,7 +322,12 @@ def test_a_step_too_long_for_the_number_format_is_shortened_until_it_is_none(pro
     """By 0.4 each time, the last above 1e-12 of the whole way and one below; then the fit has diverged."""
     state, at, slope, soft, pull = settled(problem)
     tried: list = []
-    monkeypatch.setattr(state, "_try", lambda multipliers: tried.append(multipliers))
+
+    def too_far(multipliers):
+        assert len(tried) < 100, "it never ends"
+        tried.append(multipliers)
+
+    monkeypatch.setattr(state, "_try", too_far)
     with pytest.raises(MeasurementError, match="the fit diverged: potentials are no longer finite; check"):
         state._iterate(at, state.f, slope * 1e-9, soft, pull)
     sizes = np.array([np.linalg.norm(m) for m in tried]) / np.linalg.norm(tried[0])

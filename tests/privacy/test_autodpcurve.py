@@ -84,3 +84,16 @@ def test_nothing_is_started_where_it_is_imported_already():
 
     with autodpcurve.beside():
         assert autodpcurve._CHILD.get() is None
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ValueError, AssertionError])
+def test_without_an_answer_nothing_is_drawn(error, monkeypatch):
+    from autodp import dp_bank
+
+    def fails(*_):
+        raise error("no root")
+
+    monkeypatch.setattr(dp_bank, "get_eps_ana_gaussian", fails)
+    with pytest.raises(PrivacyError) as caught:
+        autodpcurve.epsilon(0.3, 1e-6)
+    assert str(caught.value) == "the second accountant (autodp) gave no answer; nothing was drawn"

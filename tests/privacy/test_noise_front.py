@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastdp.errors import UsageError
+from fastdp._core import noise as core
+from fastdp.errors import PrivacyError, UsageError
 from fastdp.privacy import noise
 
 
@@ -75,3 +76,20 @@ def test_no_bytes_and_a_negative_number_of_them():
     assert noise.fill_random_bytes(0) == b"" and len(noise.fill_random_bytes(9)) == 9
     with pytest.raises(UsageError, match="negative"):
         noise.fill_random_bytes(-1)
+
+
+@pytest.mark.parametrize("error, text", [(OSError(5, "x"), "gave no random bits"), (ValueError("x"), "refused")])
+def test_where_the_sampler_fails_no_noise_was_drawn(error, text, monkeypatch):
+    def fails(*_, **__):
+        raise error
+
+    with pytest.raises(PrivacyError, match=rf"{text}.*; no noise was drawn") as caught, noise._drawing():
+        fails()
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+    for name in ("gaussian", "laplace", "random_bytes"):
+        monkeypatch.setattr(core, name, fails)
+    for draw in (lambda: noise.gaussian(2.0, 3), lambda: noise.laplace(2.0, 3)):
+        with pytest.raises(PrivacyError, match=f"{text}.*; no noise was drawn"):
+            draw()
+    with pytest.raises(PrivacyError, match=f"{text}.*; no noise was drawn"):
+        noise.fill_random_bytes(3)

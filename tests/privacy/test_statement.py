@@ -274,3 +274,11 @@ def test_a_promise_is_called_weak_just_above_the_limits():
     (text,) = statement.weak_promise(1.0, math.nextafter(statement.WEAK_DELTA, math.inf))
     assert text.startswith("delta") and f"above {statement.WEAK_DELTA:g}" in text
     assert len(statement.weak_promise(math.inf, 1.0)) == 2
+
+
+def test_a_statement_that_cannot_be_written_is_an_error(made):
+    folder, *_ = made
+    (folder / statement.NAME).unlink()
+    (folder / statement.NAME).mkdir()
+    with pytest.raises(RunError, match=rf"{statement.NAME} cannot be written: Is a directory"):
+        statement.write(folder, {})
