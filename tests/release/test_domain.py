@@ -381,3 +381,23 @@ def test_counts_of_a_partition_are_brought_to_agree_with_the_one_before():
     assert [second.counts[:2].sum(), second.counts[2]] == pytest.approx(sums.tolist())
     assert second.counts[0] - second.counts[1] == pytest.approx(10.0), "cells in between are shifted alike"
     assert second.before is None and (second.sigma, second.nulls) == (1.0, 5.0)
+
+
+@pytest.mark.parametrize("user", [None, "who"])
+def test_an_engine_of_the_search_has_users_where_the_schema_has_and_opens_when_it_counts(user):
+    schema, opened = Schema.from_domain({"a": 2}, user=user), []
+
+    @contextmanager
+    def opener(given):
+        opened.append(given)
+        yield local(fastdp.read(pa.table({"a": [0, 1], "who": [1, 2]}), given), 1)
+        opened.append("closed")
+
+    engine = domains._Later(schema, opener)
+    assert engine.has_users == (user is not None) and opened == []
+    engine.close()
+    assert engine.marginals([("a",)], 1)[("a",)].tolist() == [SCALE, SCALE] and opened == [schema]
+    assert engine.has_users == local(fastdp.read(pa.table({"a": [0], "who": [1]}), schema), 1).has_users
+    engine.close()
+    engine.close()
+    assert opened == [schema, "closed"]

@@ -1,5 +1,9 @@
 """What comes back: frames of the types that went in, files, and something to look at in a notebook."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import patch
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -7,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp.errors import UsageError
+from fastdp.errors import RunError, UsageError
 from tests.run.test_synthesize import go, small_data, small_schema
 
 AWKWARD = """
@@ -127,3 +131,19 @@ def test_no_rows_are_a_table_and_fewer_than_none_are_refused(run):
     assert run.sample(1).num_rows == 1
     with pytest.raises(UsageError, match="rows must be >= 0"):
         run.sample(-1)
+
+
+def test_a_run_knows_its_rows_and_gives_them_to_spark_from_its_folder(tmp_path):
+    """Made in this process they are made by Spark; loaded, read from the folder."""
+    made = go(small_data(600), schema=small_schema(), mechanism="mst", seed=2, out=tmp_path / "run")
+    loaded = fastdp.load_run(tmp_path / "run")
+    assert loaded._output is None and made._rows == loaded._rows == loaded.data.count_rows() > 0
+    asked: list = []
+    reads = SimpleNamespace(read=SimpleNamespace(parquet=lambda path: asked.append(path) or "frame"))
+    assert loaded.to_spark(reads) == "frame" and asked == [str(tmp_path / "run" / "synthetic.parquet")]
+    with patch("fastdp.run.sparkrows.frame", lambda spark, output: (spark, output)):
+        assert made.to_spark("session") == ("session", made._output)
+        bare = replace(loaded, out=None)
+        assert bare._rows is None
+        with pytest.raises(RunError, match="neither written nor kept"):
+            bare.to_spark("session")

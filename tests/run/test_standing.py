@@ -159,3 +159,19 @@ def test_a_finished_run_forgets_its_state_whether_or_not_it_is_there(tmp_path):
     for _ in range(2):  # the second time nothing is left
         folder.forget()
         assert not (folder.private / "state.json").exists() and not (folder.private / "state").exists()
+
+
+def test_a_lock_is_held_where_the_locked_file_is_the_one_by_its_name(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    assert not folder._holds_lock()
+    folder.open()
+    assert folder._holds_lock()
+    lock = folder.private / "lock"
+    lock.rename(folder.private / "aside")
+    assert not folder._holds_lock()
+    lock.touch()
+    assert not folder._holds_lock()
+    (folder.private / "aside").rename(lock)
+    assert folder._holds_lock()
+    folder.close()
+    assert not folder._holds_lock()
