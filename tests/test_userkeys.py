@@ -7,7 +7,7 @@ import pytest
 
 from fastdp.domain import Domain
 from fastdp.errors import FastdpError, SchemaError, UsageError
-from fastdp.userkeys import Groups, MostCommon, RowsPerUser
+from fastdp.userkeys import Groups, MostCommon, RowsPerUser, UserKey
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 GRID = 12
@@ -107,3 +107,9 @@ def test_two_keys_that_say_different_things_have_different_digests():
     assert digests == [make().digest() for make in makers]
     assert all(a != b for a, b in combinations(digests, 2))
     assert RowsPerUser((1, 2)).digest() == RowsPerUser(np.array([1, 2])).digest()
+
+
+def test_a_key_says_how_many_keys_it_has():
+    with pytest.raises(NotImplementedError):
+        UserKey().size  # noqa: B018
+    assert UserKey().domain_columns == ()

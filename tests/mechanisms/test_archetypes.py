@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
+from fastdp.domain import Domain
 from fastdp.engines.users import histogram
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import recipe as recipes
-from fastdp.mechanisms.archetypes import Archetypes
+from fastdp.mechanisms.archetypes import NEEDS_PUBLIC, Archetypes
 from fastdp.mechanisms.base import Job
 from fastdp.model import store as model_store
 from fastdp.privacy.calibrate import mu_of_method
@@ -491,3 +492,24 @@ def test_the_verb(tmp_path, capsys):
         )
     assert "public users" in capsys.readouterr().out
     assert not list(Path(tmp_path).glob("*.tmp-*"))
+
+
+def test_without_public_data_there_are_no_archetypes(schema):
+    job = Job(schema=schema, epsilon=2.0, fit=None, public=None, seed=5)
+    door = Session(schema, [])
+    with pytest.raises(UsageError) as caught:
+        Archetypes().run(door, job)
+    assert str(caught.value) == NEEDS_PUBLIC and door.asked == []
+
+
+@pytest.mark.parametrize("refine", [None, {"share": 0.4}, {"share": 0.4, "measured": [["a", "b"]]}])
+@pytest.mark.parametrize("trait", [None, "c"])
+def test_the_outline_adds_up_to_the_whole_budget(refine, trait):
+    """Also where it is not known yet by which marginals is refined."""
+    fields = {"features": ["a", "b"], "refine": refine, **({} if trait is None else {"trait": trait})}
+    config = recipes.load({"mechanism": "archetypes", **fields}).config(1.0)
+    outline = config.outline(Domain({"a": 3, "b": 4, "c": 2}))
+    spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
+    assert spent == pytest.approx(1.0)
+    named = dict(outline.charges).get("marginals to refine by")
+    assert named == (0.4 if refine == {"share": 0.4} else None)

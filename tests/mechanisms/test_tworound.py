@@ -366,3 +366,13 @@ def test_a_small_census_from_end_to_end(tmp_path):
     assert again.rows == made.num_rows  # the schema drops rows with values outside the public lists
     wage = made["INCWAGE"].to_numpy()
     assert ((wage <= 5001) | (wage == 999_998)).all()
+
+
+def test_constraints_of_a_recipe_list_values_that_the_schema_has():
+    table = small()
+    with pytest.raises(UsageError, match="constraints of a recipe list values of columns; put others into"):
+        synth(table, constraints=[{"order": ["a", "b"]}])
+    with pytest.raises(UsageError, match="field 'constraints'.*'z'"):
+        synth(table, constraints=[{"columns": ["z", "a"], "allowed": [[0, 0]]}])
+    with pytest.raises(UsageError, match="tworound, field 'constraints': .*77 is not in its public domain"):
+        synth(table, constraints=[{"columns": ["a", "b"], "forbidden": [[0, 77]]}])

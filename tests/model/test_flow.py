@@ -333,6 +333,12 @@ def test_a_step_too_long_for_the_number_format_is_shortened_until_it_is_none(pro
     sizes = np.array([np.linalg.norm(m) for m in tried]) / np.linalg.norm(tried[0])
     assert sizes == pytest.approx(0.4 ** np.arange(32), rel=1e-9)
     assert sizes[-1] < 1e-12 < sizes[-2] < 1.5e-12
+    with monkeypatch.context() as patch:  # a whole way of just 1e-12 of itself is shortened once more
+        patch.setattr(type(state.lines), "spread", lambda self, way, out: out.fill(flows.REACH * 1e12))
+        tried.clear()
+        with pytest.raises(MeasurementError):
+            state._iterate(at, state.f, slope, soft, pull)
+    assert len(tried) == 2
     state, at, slope, soft, pull = settled(problem)
     real, seen = state._try, []
     monkeypatch.setattr(state, "_try", lambda m: seen.append(m) or (real(m) if len(seen) > 2 else None))

@@ -235,3 +235,11 @@ def test_autodp_is_asked_within_its_range_alone(monkeypatch, delta, epsilon, ask
     )
     name, _ = crosscheck.evaluate([Gaussian(0.5)], delta, epsilon)
     assert name.startswith("autodp" if asked else "mpmath") and questions == ([delta] if asked else [])
+
+
+def test_the_least_delta_has_a_mu():
+    """Down to the smallest epsilon and delta that may be asked for, mu_from gives the largest that holds."""
+    for epsilon in (0.0, 1e-300, 1e-12):
+        mu = gdp.mu_from(epsilon, 1e-300)
+        assert 1e-300 <= mu and gdp.delta_of(mu, epsilon) <= 1e-300
+        assert gdp.delta_of(1.01 * mu, epsilon) > 1e-300

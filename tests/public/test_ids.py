@@ -186,3 +186,14 @@ def test_beats_the_published_heuristic_on_the_higher_order_conjunction():
     score = conjunction(*truth, ours, synthetic)
     assert score > conjunction(*truth, theirs, synthetic)
     assert score > 0.97
+
+
+def test_ids_are_dealt_to_as_many_rows_as_can_be_numbered(monkeypatch):
+    rng = np.random.default_rng(1)
+    codes, users = random_case(rng, 40, 9, (3,))
+    habits = ids.Habits.from_rows(("c0",), (3,), users, codes)
+    monkeypatch.setattr(ids, "MAX_ROWS", 40)
+    assert len(ids.deal(codes, 40, habits, bound=9, seed=0)[0]) == 40
+    monkeypatch.setattr(ids, "MAX_ROWS", 39)
+    with pytest.raises(UsageError, match="ids are dealt to at most 39 rows at once, got 40"):
+        ids.deal(codes, 40, habits, bound=9, seed=0)

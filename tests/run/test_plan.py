@@ -2,11 +2,14 @@
 
 import math
 
+import pyarrow as pa
 import pytest
 
 import fastdp
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
+from fastdp.public.archetypes.store import HEAD, is_folder
+from fastdp.run.plan import public_table
 from tests.run.test_synthesize import RECIPE, go, small_data, small_schema
 
 
@@ -78,3 +81,13 @@ def test_memory_is_that_of_the_larger_phase(rows, threads):
     assert max(data, after) + spare - 1 <= made.memory_bytes <= max(data, after) + spare + 1
     more = fastdp.plan(schema, {"mechanism": "mst", "clip": 5}, 1.0, 1e-6, rows=2 * rows + 1, threads=threads)
     assert more.seconds > made.seconds > 0.5 and more.memory_bytes >= made.memory_bytes
+
+
+def test_a_saved_model_stands_for_public_rows_in_a_plan(tmp_path):
+    """It is not read: only that there is one."""
+    schema = fastdp.Schema.from_domain({"a": 2}, user="who")
+    assert not is_folder(tmp_path)
+    (tmp_path / HEAD).write_text("{}")
+    assert public_table(tmp_path, schema, "archetypes") is public_table(str(tmp_path), schema, "mst") is True
+    table = public_table(pa.table({"a": [0, 1, 1], "who": [1, 2, 3]}), schema, "mst", 1)
+    assert table.public and table.rows == 3

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
+from fastdp.mechanisms.parts import compress
 from fastdp.mechanisms.parts.compress import Compression, Expansion, merge_outside, merge_rare
 
 keeps = st.lists(st.booleans(), min_size=1, max_size=12)
@@ -142,3 +143,33 @@ def test_no_rows_under_constraints():
     empty = {"g": np.zeros(0, int), "d": np.zeros(0, int)}
     full = Expansion(compression, impossible={("g", "d"): general_of_detailed()})(empty)
     assert full["g"].size == full["d"].size == 0
+
+
+@pytest.mark.parametrize("most", [1, 6, 20, 60])
+def test_of_too_many_combinations_different_ones_are_taken(most, monkeypatch):
+    """As many as there is room for, each once, each possible and of the merged values asked for."""
+    monkeypatch.setattr(compress, "MAX_TUPLES", most)
+    compression = compressed(a=[True, *[False] * 5], b=[False] * 6, c=[False] * 4)
+    expand = Expansion(
+        compression, impossible={("a", "b"): np.eye(6, dtype=bool), ("b", "c"): np.zeros((6, 4))}
+    )
+    members = [np.arange(1, 6), np.arange(6), np.arange(4)]
+    for seed in range(5):
+        tuples, weight = expand._possible(("a", "b", "c"), members, np.random.default_rng(seed))
+        assert len(np.unique(tuples, axis=0)) == len(tuples) == len(weight) <= max(most, 4)
+        assert len(tuples) and (tuples[:, 0] > 0).all() and (tuples[:, 0] != tuples[:, 1]).all()
+        assert weight.sum() == pytest.approx(1)
+
+
+def test_rows_alike_come_together_however_many_combinations_there_are():
+    """Also where their numbers leave 64 bits: the same groups as of the rows themselves."""
+    rng = np.random.default_rng(3)
+    small = [rng.integers(0, 3, 400) for _ in range(7)]
+    for shape in ([3] * 7, [1 << 20] * 7, [1 << 61, 2, 2, 1 << 40, 3, 3, 3]):
+        columns = [codes * (n - 1) // 2 for codes, n in zip(small, shape)]
+        order, ends = compress._sorted(columns, shape)
+        assert sorted(order.tolist()) == list(range(400)) and ends[-1] == 400
+        rows = np.column_stack(columns)[order]
+        groups = np.split(rows, ends[:-1])
+        assert all((group == group[0]).all() for group in groups)
+        assert len({tuple(group[0]) for group in groups}) == len(groups)

@@ -1,16 +1,21 @@
 """Public starts: weight where they are right, none where they are wrong, and what is asked of the session."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastdp.domain import Domain
+from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.parts import publicstart
 from fastdp.mechanisms.parts.looks import candidates
 from fastdp.mechanisms.parts.publicstart import PublicStart, Start, Starts, beside, judged, raked_to, shrunk
+from fastdp.mechanisms.parts.publictree import look_at_pairs
+from fastdp.mechanisms.parts.tree import part_mu
 from tests.mechanisms.growing import RowsPublic, RowsSession, dependent_rows
 
 
@@ -243,3 +248,16 @@ def test_what_a_start_leaves_is_measured_unless_noise_would_be_worse(sigma, rest
     assert c.explained > 0.5 * far and c.rests == rests
     assert (c.gain(sigma) > 0) == (not rests)
     assert c.worth(sigma) == max(c.explained, c.gain(sigma))
+
+
+def test_without_pairs_nothing_is_looked_at_or_spent():
+    merged = SimpleNamespace(domain=Domain({"a": 3}), codes={})
+    seen = look_at_pairs(None, merged, None, 0.5, 1.0)
+    assert (seen.pairs, seen.spent, seen.tree(merged.domain)) == ([], 0.0, [])
+    assert seen.outer(merged.domain, 3, 100) == [("a",)] and seen.starts.taken == {}
+
+
+def test_gaussian_noise_needs_a_delta():
+    assert part_mu(SimpleNamespace(mu=2.0), 0.25) == 1.0
+    with pytest.raises(UsageError, match="this mechanism adds Gaussian noise and needs a delta above 0"):
+        part_mu(SimpleNamespace(mu=None), 0.25)

@@ -23,9 +23,10 @@ from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.usercounts import cells as cells_of
 from fastdp.mechanisms.usercounts import fit
-from fastdp.mechanisms.usercounts.mechanism import UserCounts
+from fastdp.mechanisms.usercounts.mechanism import EXACT_SIZES, UserCounts, total_rows
 from fastdp.mechanisms.usercounts.output import submission
 from fastdp.model.adjust import rake
+from fastdp.privacy.clip import size_edges
 from fastdp.public.data import PublicTable
 from fastdp.run.plan import plan
 from fastdp.userkeys import Groups
@@ -627,3 +628,57 @@ def test_months_and_years_must_be_numbers_of_the_calendar():
 def test_a_submission_needs_wide_tables():
     with pytest.raises(UsageError, match="wide table"):
         submission([SimpleNamespace(tables={}, out=None)])
+
+
+def test_a_range_of_months_moves_as_the_same_months_listed():
+    listed = schema().to_dict()
+    ranged = {**listed, "columns": {**listed["columns"]}}
+    for name, low, high in (("year", 2018, 2019), ("month", 1, 12)):
+        old = listed["columns"][name]
+        kept = {k: old[k] for k in ("null", "overflow") if k in old}
+        listed["columns"][name] = {**kept, "kind": "categorical", "values": list(range(low, high + 1))}
+        ranged["columns"][name] = {**kept, "kind": "integer", "min": low, "max": high}
+    both = [fastdp.Schema.from_dict(plain) for plain in (listed, ranged)]
+    assert [type(s.columns["month"]).__name__ for s in both] == ["Categorical", "Integer"]
+    assert both[0].domain == both[1].domain
+    for year in ("year", None):
+        one, other = (cells_of.month_shifts(s, COLUMNS, year, "month", 3) for s in both)
+        assert list(one) == list(other) and all((one[k] == other[k]).all() for k in one)
+    assert cells_of._whole_values(both[1], "month") == dict(enumerate(range(1, 13)))
+
+
+def test_no_more_than_2_to_the_32_groups_come_from_public_data():
+    s = fastdp.Schema.from_domain({"a": 1 << 16, "b": 1 << 16}, user=None)
+    asked = []
+    public = SimpleNamespace(marginals=lambda cliques: asked.append(cliques) or {("a",): np.array([0, 2])})
+    with pytest.raises(UsageError, match=r"at most 2\^32 groups can be taken from public data; use fewer"):
+        cells_of._seen(public, s, ("a", "b"), s.domain.shape(("a", "b")))
+    assert not asked
+    groups, times = cells_of._seen(public, s, ("a",), (1 << 16,))
+    assert groups.tolist() == [1] and times.tolist() == [1]
+
+
+def test_groups_are_of_values_that_are_listed():
+    columns = {"a": {"kind": "integer", "max": 3}, "x": {"kind": "numeric", "edges": [0, 1, 2]}}
+    s = fastdp.Schema.from_dict({"columns": columns, "user": {"column": "who", "max_rows": 3}})
+    with pytest.raises(UsageError, match="usercounts: column 'x' is numeric; group by columns whose values"):
+        UserCounts().resolved(s, 1.0, DELTA)
+    assert UserCounts(columns=("a",)).resolved(s, 1.0, DELTA).columns == ("a",)
+
+
+@pytest.mark.parametrize("bound", [1, 5, 256, 257, 300, 1000])
+def test_rows_are_those_of_the_middle_of_each_bin(bound):
+    """Of rows per user in bins; by size where every size has its own answer."""
+    s = SimpleNamespace(max_rows_per_user=bound)
+    rng = np.random.default_rng(bound)
+    edges = list(range(1, bound + 1)) if bound <= EXACT_SIZES else list(size_edges(bound))
+    values = rng.integers(0, 50, len(edges)).astype(float)
+    want = 0.0
+    for value, first, after in zip(values, edges, [*edges[1:], bound + 1], strict=True):
+        sizes = range(first, after)
+        want += value * sum(sizes) / len(sizes)
+    sizes = Measurement(("users",), values, 1.0)
+    assert total_rows(sizes, SimpleNamespace(rows=None, schema=s)) == pytest.approx(want)
+    assert total_rows(Measurement(("users",), -values - 1, 1.0), SimpleNamespace(rows=None, schema=s)) == 0.0
+    assert total_rows(sizes, SimpleNamespace(rows=7, schema=s)) == 7
+    assert total_rows(None, SimpleNamespace(rows=None, schema=s)) is None

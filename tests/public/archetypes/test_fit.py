@@ -10,9 +10,11 @@ from fastdp.domain import Domain
 from fastdp.errors import DataError, RunError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.public.archetypes import fit as fitting
-from fastdp.public.archetypes import store
+from fastdp.public.archetypes import prior, store
 from fastdp.public.archetypes.options import Options, Step
 from fastdp.public.archetypes.prior import prior_model, smoothed, tree_cliques
+from fastdp.public.archetypes.users import DealtRows
+from fastdp.public.data import PublicTable
 from fastdp.tables.table import Table
 from tests.reference import archetypes as twin
 
@@ -253,3 +255,85 @@ def test_the_clip_factor_is_rows_by_rows_that_count():
     rows = np.bincount(user)
     assert model.clip_factor(3) == pytest.approx(rows.sum() / np.minimum(rows, 3).sum())
     assert model.clip_factor(100) == 1
+
+
+def test_what_is_no_model_or_needs_more_than_one_is_refused(tmp_path, monkeypatch):
+    model, table, *_ = make()
+    folder = store.save(model, table.schema, tmp_path / "A")
+    with pytest.raises(DataError) as caught:
+        store.Saved(tmp_path / "B")
+    assert str(caught.value) == f"{tmp_path / 'B'} is no archetype model: {store.HEAD} is missing"
+    saved = store.Saved(folder)
+    for call in (
+        lambda: saved.marginals([("when",)]),
+        saved.associations,
+        saved.check_habits,
+        lambda: saved.habits(("when",)),
+        saved.choose_outer,
+    ):
+        with pytest.raises(UsageError) as refused:
+            call()
+        text = f"{folder} is an archetype model; this mechanism needs the public data itself"
+        assert str(refused.value) == text
+    head = json.loads((folder / store.HEAD).read_text())
+    for name in ("../labels", ".labels", "a/b"):
+        arrays = head["arrays"] | {name: head["arrays"]["labels"]}
+        (folder / store.HEAD).write_text(json.dumps(head | {"arrays": arrays}))
+        with pytest.raises(DataError, match=f"{store.HEAD} names an array outside the folder"):
+            store.load(folder)
+    (folder / store.HEAD).write_text(json.dumps(head))
+    (folder / "labels.npy").unlink()
+    with pytest.raises(
+        DataError, match=r"cannot be read as an archetype model \(No such file or directory\)"
+    ):
+        store.load(folder)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "_write", full)
+    with pytest.raises(RunError) as caught:
+        store.save(model, table.schema, tmp_path / "C")
+    assert str(caught.value) == f"cannot write {tmp_path / 'C'}: No space left on device"
+    assert not (tmp_path / "C").exists()
+
+
+def test_archetypes_are_of_users():
+    codes, user, _ = people()
+    public = PublicTable(Table.from_codes(SIZES, codes, public=True))
+    with pytest.raises(DataError, match="archetypes are kinds of users: the schema needs a user column"):
+        public.check_archetypes({"features": ["when"]})
+
+
+def test_a_prior_needs_counts_over_its_columns():
+    model, *_ = make()
+    domain = Domain(SIZES)
+    held = max(model.prior, key=len)
+    assert prior._joint(domain, model.prior, held[::-1]).shape == domain.shape(held[::-1])
+    few = {clique: model.prior[clique] for clique in model.prior if "pay" not in clique}
+    with pytest.raises(UsageError) as caught:
+        prior._joint(domain, few, ("when", "pay"))
+    assert str(caught.value) == "the public model has no counts over when, pay; fit it again"
+
+
+class Shards:
+    """Rows of given codes in shards of 50."""
+
+    shard_rows = 50
+
+    def __init__(self, codes):
+        self.codes, self.total = codes, len(codes["when"])
+
+    def shard(self, i):
+        return {name: column[50 * i : 50 * i + 50] for name, column in self.codes.items()}
+
+
+def test_owners_are_the_same_whether_or_not_their_rows_were_drawn_before():
+    model, _, codes, *_ = make()
+    kept = {name: column[:200].astype(np.uint32) for name, column in codes.items()}
+    users = np.full((model.size, SIZES["firm"]), 8.0)
+    rows = [DealtRows(Shards(kept), model, users, 5, 3) for _ in range(2)]
+    for i in (2, 0):
+        rows[0].shard(i)
+        assert rows[0].owners(i).tolist() == rows[1].owners(i).tolist()
+        assert len(rows[1].owners(i)) == 50
