@@ -372,7 +372,7 @@ def test_constraints_of_a_recipe_list_values_that_the_schema_has():
     table = small()
     with pytest.raises(UsageError, match="constraints of a recipe list values of columns; put others into"):
         synth(table, constraints=[{"order": ["a", "b"]}])
-    with pytest.raises(UsageError, match="field 'constraints'.*'z'"):
+    with pytest.raises(UsageError, match=r"field 'constraints'.*'z'"):
         synth(table, constraints=[{"columns": ["z", "a"], "allowed": [[0, 0]]}])
-    with pytest.raises(UsageError, match="tworound, field 'constraints': .*77 is not in its public domain"):
+    with pytest.raises(UsageError, match=r"tworound, field 'constraints': .*77 is not in its public domain"):
         synth(table, constraints=[{"columns": ["a", "b"], "forbidden": [[0, 77]]}])

@@ -299,7 +299,7 @@ def test_what_is_no_model_or_needs_more_than_one_is_refused(tmp_path, monkeypatc
 
 
 def test_archetypes_are_of_users():
-    codes, user, _ = people()
+    codes, *_ = people()
     public = PublicTable(Table.from_codes(SIZES, codes, public=True))
     with pytest.raises(DataError, match="archetypes are kinds of users: the schema needs a user column"):
         public.check_archetypes({"features": ["when"]})
