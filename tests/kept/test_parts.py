@@ -67,6 +67,74 @@ def tree_and_plan(seed: int) -> Any:
     return plain([tree.cliques, tree.edges, tree.cells, plan.cells, plan.size, nodes, places, facts])
 
 
+AT_LIMITS: list[tuple[dict[str, int], list[str]]] = [
+    ({"a": 64, "b": 64}, ["ab"]),
+    ({"a": 64, "b": 65}, ["ab"]),
+    ({"a": 5000}, ["a"]),
+    ({"a": 5000, "b": 2}, ["ab", "b"]),
+    ({"a": 3, "b": 4096, "c": 2}, ["abc", "ab"]),
+    ({"a": 3, "b": 4097, "c": 2}, ["abc", "ab"]),
+    ({"a": 2, "b": 3, "c": 5000}, ["abc", "bc"]),
+    ({"a": 9, "b": 8, "c": 64, "d": 64}, ["abcd", "ab", "ac", "cd"]),
+    ({"a": 3000, "b": 1500}, ["ab", "a", "b"]),
+    ({"a": 3000, "b": 1500, "c": 4}, ["ab", "a", "b", "bc"]),
+    ({"a": 7, "b": 400, "c": 900, "d": 3}, ["abc", "cb", "ab", "cd"]),
+    ({"a": 8, "b": 400, "c": 900, "d": 3}, ["abc", "bc", "ca", "cd"]),
+    ({"a": 600, "b": 500, "c": 40}, ["abc", "bc", "ab", "ac"]),
+    ({"a": 40, "b": 500, "c": 600}, ["abc", "bc", "cb"]),
+    ({"a": 40, "b": 9, "c": 9, "d": 9}, ["ab", "ac", "ad"]),
+    ({"a": 9, "b": 9, "c": 9, "d": 9}, ["ab", "bc", "cd", "a"]),
+    ({"a": 9}, []),
+]
+
+
+def laid_out(seed: int) -> Any:
+    """Plans of large domains, of which no table is made: where tables, links, lanes and folds lie."""
+    rng = np.random.default_rng(seed + 700)
+    sizes = rng.choice([1, 2, 3, 7, 8, 20, 65, 90, 400], 4 + seed % 4)
+    domain = Domain({a: int(n) for a, n in zip(NAMES, sizes)})
+    sets = [c for k in (1, 2, 3) for c in combinations(domain, k) if domain.cells(c) < 2_000_000]
+    cliques = [tuple(rng.permutation(sets[i])) for i in rng.permutation(len(sets))[: 3 + seed % 6]]
+    tree = junction_tree(domain, cliques, 10**9)
+    measured: dict = {frozenset(c): None for c in cliques}
+    for c in cliques[::2]:
+        few = int(rng.choice([1, domain.cells(c) // 4, domain.cells(c) // 4 + 1]))
+        measured[frozenset(c)] = (c, np.unique(rng.integers(0, domain.cells(c), max(1, few))))
+    return _layout(make_plan(domain, tree, measured, {frozenset(c) for c in cliques[1::2]}))
+
+
+def laid_out_at_limits() -> Any:
+    out = []
+    for sizes, cliques in AT_LIMITS:
+        domain = Domain(sizes)
+        tree = junction_tree(domain, [tuple(c) for c in cliques], 10**9)
+        for apart in ((), {frozenset(c) for c in cliques}):
+            out.append(_layout(make_plan(domain, tree, {frozenset(c): None for c in cliques}, apart)))
+    return out
+
+
+def _layout(made: Any) -> Any:
+    def laid(link: Any) -> Any:
+        base = (
+            None if link.base is None else [link.base.size, link.base.astype(np.int64).sum(), link.base[-1]]
+        )
+        return [link.at, link.size, base, link.n, link.ts, int(link.shared)]
+
+    def local(node: Any) -> Any:
+        return [None if x is None else [x.size, int(x.sum())] for x in (node.local_row, node.local_cell)]
+
+    nodes = [
+        [n.sep, n.res, n.rows, n.cells, n.table, n.row_at, n.separator, n.local, n.local_at, n.direct]
+        + [local(n), n.lane_at, [laid(link) for link in n.links], n.hosted]
+        for n in made.nodes
+    ]
+    places = [[sorted(k), p.axes, p.at, p.size, p.cells is None] for k, p in made.places.items()]
+    folds = [[at, laid(link)] for at, link in made.folds]
+    stages = [[made.nodes.index(n) for n in stage] for stage in made.stages]
+    direct = [made.nodes.index(n) for n in made.direct]
+    return plain([nodes, places, folds, stages, direct, made.size, made.shared, made.cells, made.rows])
+
+
 @cache
 def model(shape: str = "tree") -> Model:
     return fit(test_fits.DOMAIN, test_fits.measured(shape), stop="risk", threads=1)
@@ -275,6 +343,8 @@ def mixtures() -> Any:
 
 CASES: dict[str, Callable[[], Any]] = {
     **{f"tree {n}": partial(tree_and_plan, n) for n in range(20)},
+    **{f"layout {n}": partial(laid_out, n) for n in range(70)},
+    "layouts at limits": laid_out_at_limits,
     **{f"user counts {n}": partial(user_counts, n) for n in range(5)},
     "samples": samples,
     "stream": stream,

@@ -98,7 +98,7 @@ def load(folder: str | os.PathLike) -> PublicModel:
         return _model(head, arrays)
     except OSError as error:
         raise DataError(f"{folder}: cannot be read as an archetype model ({error.strerror})") from error
-    except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{folder}: {HEAD} is damaged ({type(error).__name__}); fit it again") from error
