@@ -124,8 +124,10 @@ def _layout(made: Any) -> Any:
         return [None if x is None else [x.size, int(x.sum())] for x in (node.local_row, node.local_cell)]
 
     nodes = [
-        [n.sep, n.res, n.rows, n.cells, n.table, n.row_at, n.separator, n.local, n.local_at, n.direct]
-        + [local(n), n.lane_at, [laid(link) for link in n.links], n.hosted]
+        [
+            *(n.sep, n.res, n.rows, n.cells, n.table, n.row_at, n.separator, n.local, n.local_at, n.direct),
+            *(local(n), n.lane_at, [laid(link) for link in n.links], n.hosted),
+        ]
         for n in made.nodes
     ]
     places = [[sorted(k), p.axes, p.at, p.size, p.cells is None] for k, p in made.places.items()]

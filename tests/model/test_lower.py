@@ -48,7 +48,7 @@ def marginal(domain, joint, clique):
 
 
 def problem(seed):
-    """(domain, measurements of every kind over random sets of columns, some twice; in grids, the grids below)."""
+    """Measurements of every kind over random sets of columns, some twice; of grids also the grids below."""
     rng = np.random.default_rng(seed)
     domain = Domain({a: int(rng.integers(2, 11)) for a in "abcde"[: 3 + seed % 3]})
     sets = [c for k in (1, 2, 3) for c in combinations(domain, k)]
