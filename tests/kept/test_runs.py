@@ -44,6 +44,25 @@ def ruled() -> Any:
     return fastdp.Schema.from_dict(schema.to_dict() | {"constraints": rules}), table
 
 
+@cache
+def narrow(seed: int = 9) -> Any:
+    """A column of one value, one of two, one of many rare values, and one that follows from another."""
+    rng = np.random.default_rng(seed)
+    user = np.repeat(np.arange(300), rng.integers(1, 5, 300))
+    b = rng.integers(0, 2, user.size)
+    f = np.minimum(rng.geometric(0.25, user.size), 30) - 1
+    table = {
+        "id": user,
+        "e": np.zeros(user.size, int),
+        "b": b,
+        "f": f,
+        "g": (f // 3 + b) % 5,
+        "h": (f + b) % 3,
+    }
+    schema = fastdp.Schema.from_domain({"e": 1, "b": 2, "f": 30, "g": 5, "h": 3}, user="id")
+    return schema, pa.table(table)
+
+
 def calls(seed: int = 1) -> Any:
     """Calls of 150 people, by area, month and type."""
     rng = np.random.default_rng(seed)
@@ -99,7 +118,7 @@ def facts(run: Any) -> Any:
 def _run(recipe: dict, epsilon: float = 2.0, public: int | None = None, source: Any = None, **options) -> Any:
     schema, table = source() if source is not None else small()
     if public is not None:
-        others = calls(public)[1] if source is calls else small(public)[1]
+        others = (source if source in (calls, narrow) else small)(public)[1]
         options["public"] = fastdp.read(others, schema, public=True)
     data = fastdp.read(table, schema)
     return facts(fastdp.synthesize(data, recipe, epsilon=epsilon, **OPTIONS, **options))
@@ -251,6 +270,25 @@ RECIPES |= {
             "totals": [{"columns": ["area"], "share": 0.2}, {"columns": ["year", "type"]}],
         },
         {"source": calls, "epsilon": 6.0},
+    ),
+}
+for _name in ("mst", "adagrid", "cliquetree", "aim", "tworound"):
+    _recipe = {"mechanism": _name, "clip": 4}
+    RECIPES[f"{_name}, narrow"] = (_recipe, {"source": narrow, "epsilon": 3.0})
+    _recipe = {"mechanism": _name, "clip": 4, "ids": {"columns": ["g", "b"]}}
+    RECIPES[f"{_name}, narrow, ids"] = (_recipe, {"source": narrow, "epsilon": 1.0, "public": 4})
+RECIPES |= {
+    "cliquetree, narrow, workload": (
+        {"mechanism": "cliquetree", "clip": 4, "workload": [["e", "b", "f"], ["f", "g", "h"], ["g", "h"]]},
+        {"source": narrow, "epsilon": 8.0},
+    ),
+    "cliquetree, narrow, few looks": (
+        {"mechanism": "cliquetree", "clip": 4, "looks": 4, "rare": 1.0},
+        {"source": narrow, "epsilon": 0.1},
+    ),
+    "aim, narrow, few": (
+        {"mechanism": "aim", "clip": 4, "rounds": 4, "degree": 3, "max_marginal": 59},
+        {"source": narrow, "epsilon": 6.0},
     ),
 }
 for _name in ("mst", "mst, public", "adagrid", "cliquetree", "cliquetree, public", "aim", "tworound"):
