@@ -20,6 +20,8 @@ from ..test_queries import family
 from .figures import check, plain
 
 DOMAIN = Domain({"a": 5, "b": 4, "c": 3, "d": 6, "e": 2})
+STEEP = Domain({"p": 6, "q": 5, "r": 4, "s": 3})
+BINARY = Domain({a: 2 for a in "pqrstu"})
 SHAPES: dict[str, list[tuple[str, ...]]] = {
     "single": [("a",), ("d",)],
     "pair": [("b", "d")],
@@ -74,6 +76,25 @@ def grids(seed: int = 3, sigma: float = 25.0) -> list[Measurement]:
     return out
 
 
+def steep(
+    seed: int, sigma: float, power: float = 1.0, columns: int = 4, rows: float = 3e6
+) -> list[Measurement]:
+    """AdaGrid's rows of few large and many small counts, far above the noise: strides are cut short."""
+    rng, names = np.random.default_rng(seed), "pqrstu"[:columns]
+    sizes = STEEP if columns == 4 else BINARY
+    joint = rng.gamma(0.4, size=sizes.shape(tuple(names))) ** power + 1e-6
+    joint *= rows / joint.sum()
+    out = []
+    for clique in (names[:3], names[1:]) if columns == 4 else (names,):
+        query = AdaGrid(family({a: sizes[a] for a in clique}, 0.8, rng))
+        counts = query.product(
+            joint.sum(axis=tuple(i for i, a in enumerate(names) if a not in clique)).reshape(-1)
+        )
+        noise = query.row_sigma(sigma)
+        out.append(Measurement(tuple(clique), counts + noise * rng.normal(size=counts.size), noise, query))
+    return out
+
+
 def impossible(clique: tuple[str, ...] = ("a", "b"), seed: int = 4) -> dict[tuple[str, ...], np.ndarray]:
     mask = np.random.default_rng(seed).random(DOMAIN.cells(clique)) < 0.3
     mask[0] = False
@@ -109,11 +130,11 @@ def _by_place(x: np.ndarray) -> float:
     return float((x * (1 + np.arange(x.size) % 7)).sum())
 
 
-def _fit(measurements: Callable[[], list[Measurement]], **options: Any) -> Any:
+def _fit(measurements: Callable[[], list[Measurement]], domain: Domain = DOMAIN, **options: Any) -> Any:
     start = options.pop("start", None)
     if start is not None:
         options["warm_start"] = fit(DOMAIN, start(), stop="risk", threads=1)
-    return facts(fit(DOMAIN, measurements(), threads=1, **options))
+    return facts(fit(domain, measurements(), threads=1, **options))
 
 
 CASES: dict[str, Callable[[], Any]] = {}
@@ -152,11 +173,49 @@ for _stop in ("noise", "refined"):
     for _seed, _sigma in ((3, 25.0), (5, 3.0), (6, 150.0)):
         CASES[f"grids {_sigma:g}, {_stop}"] = partial(_fit, partial(grids, _seed, _sigma), stop=_stop)
 CASES |= {
+    "grids, slack": partial(_fit, grids, stop="noise", slack=3.0),
+    "grids, less": partial(_fit, grids, stop="noise", slack=-3.0),
+    "grids, slack, refined": partial(_fit, grids, stop="refined", slack=-9.0),
+    "five columns": partial(_fit, partial(steep, 1, 30.0, 1.0, 5, 2e4), BINARY, stop="refined", iters=60),
+    "six columns": partial(_fit, partial(steep, 2, 30.0, 1.0, 6, 2e4), BINARY, stop="refined", iters=60),
+    "five columns, noise": partial(_fit, partial(steep, 3, 8.0, 1.0, 5, 2e4), BINARY, stop="noise", iters=60),
     "grids, capped": partial(_fit, grids, stop="refined", iters=30),
     "grids, zeros": partial(_fit, grids, stop="refined", zeros=impossible()),
     "grids, start": partial(_fit, grids, stop="noise", start=partial(measured, "tree", 9)),
     "grids, descent": partial(_fit, grids, stop="risk", iters=200),
     "grids, mixed": partial(_fit, lambda: [*grids(), *measured("tree")], stop="noise", iters=200),
+}
+for _seed, _sigma, _power, _iters in (
+    (15, 1.0, 1.0, 40),
+    (13, 30.0, 1.0, 60),
+    (4, 0.05, 1.0, 50),
+    (5, 30.0, 1.0, 60),
+    (3, 30.0, 4.0, 50),
+    (1, 2000.0, 4.0, 200),
+):
+    for _stop in ("noise", "refined"):
+        CASES[f"steep {_seed}, {_sigma:g}, {_stop}"] = partial(
+            _fit, partial(steep, _seed, _sigma, _power), STEEP, stop=_stop, iters=_iters
+        )
+for _slack in (-3.0, 4.0):
+    for _shape in ("loop", "triples"):
+        CASES[f"{_shape}, slack {_slack:g}"] = partial(
+            _fit, partial(measured, _shape), stop="noise", slack=_slack
+        )
+        for _method in ("accelerated", "mirror-descent"):
+            CASES[f"{_shape}, slack {_slack:g}, {_method}"] = partial(
+                _fit, partial(measured, _shape), stop="noise", slack=_slack, method=_method, iters=80
+            )
+CASES |= {
+    "one column": partial(_fit, partial(measured, "single"), stop="noise", method="accelerated"),
+    "tol, long": partial(
+        _fit, partial(measured, "loop"), stop="tol", tol=1e-7, method="accelerated", iters=150
+    ),
+    "tol, descent": partial(_fit, partial(measured, "tree"), stop="tol", tol=1e-3, method="mirror-descent"),
+    "risk, descent": partial(_fit, partial(uneven, "triples"), stop="risk", method="accelerated", iters=150),
+    "tol, quiet": partial(
+        _fit, partial(measured, "tree", 3, 0.01), stop="tol", tol=1e-5, method="accelerated", iters=150
+    ),
 }
 
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from fastdp.tables.table import Table
 
 from .figures import check, given, plain
 
-SIZES = {"when": 6, "where": 8, "firm": 3, "pay": 4}
+SIZES = {"when": 6, "where": 8, "firm": 4, "pay": 4}
 SHAPES: list[tuple[int, ...]] = [(), (5,), (4, 3), (3, 4, 2), (2, 3, 2, 3), (2, 1, 3, 2, 2)]
 
 
@@ -40,6 +41,7 @@ def rows(seed: int, count: int = 300, most: int = 60) -> tuple[dict[str, np.ndar
         "firm": np.where(rng.random(count) < 0.9, (user // 6) % 2, 1),
         "pay": (kind + rng.integers(0, 2, count)) % 4,
     }
+    codes["firm"][user == user.max()] = 2  # one user alone; the last value is nobody's
     return codes, user
 
 
@@ -104,6 +106,8 @@ class Drawn:
     def __init__(self, total: int, size: int):
         self.total, self.shard_rows = total, size
         self.codes, _ = rows(8, total)
+        self.codes["firm"][2 * size :] = 1  # a shard without the first value
+        self.codes["firm"][:3] = 3
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         return {k: v[i * self.shard_rows : (i + 1) * self.shard_rows] for k, v in self.codes.items()}
@@ -117,7 +121,7 @@ def dealt(name: str) -> Any:
     for asked in (wanted, none, one, wanted * 40):
         for habits in users.models(m, asked, np.random.default_rng(1)):
             out.append([habits.users, habits.rows, habits.indptr[-5:], habits.cells[-5:], habits.counts[:5]])
-        for bound in (None, 3):
+        for bound in (None, 3) if asked is wanted else (None,):
             made = users.DealtRows(Drawn(130, 50), m, asked, bound, 11)
             made.shard(1)
             out.append([made.owners(i) for i in (1, 0, 2, 0)])
@@ -172,6 +176,7 @@ def ids_refused() -> Any:
     wide = {"a": np.zeros(2, int), "b": np.ones(2, int)}
     return [
         given(ids.deal, codes, 2**32 - 1, habits, bound=None, seed=1),
+        given(ids.deal, codes, 2**32 - 2, empty, bound=None, seed=1),
         given(ids.deal, codes, 0, habits, bound=None, seed=1),
         given(ids.deal, codes, 0, empty, bound=None, seed=1),
         given(ids.deal, codes, 1, empty, bound=None, seed=1),
@@ -281,9 +286,18 @@ def associated() -> Any:
             [public.associations(), choice.associations(t, max_cells=23), choice.associations(t, None, 24)]
         )
         out.append(choice.associations(t, {"where": np.array([0, 0, 1, 1, 2, 2, 3, 3])}))
-        out.append([public.choose_outer(), public.choose_outer(2), public.choose_outer(3, 47)])
+        out.append(
+            [
+                public.choose_outer(),
+                public.choose_outer(2),
+                public.choose_outer(3, 47),
+                public.choose_outer(3, 48),
+            ]
+        )
         out.append([public.prior_cliques(), public.habits(("pay", "when")).rows_per_user()])
         out.append(public.marginals([("pay",), ("firm", "pay")]))
+    with np.errstate(all="raise"):  # no rows are no division by 0
+        out.append(given(choice.mutual_information, np.zeros((2, 3))))
     out.append(
         [choice.mutual_information(np.array(x)) for x in ([[0, 0]], [[3, 0], [0, 3]], [[1, 2], [2, 4]])]
     )
@@ -306,6 +320,12 @@ def clips() -> Any:
     return plain(out)
 
 
+def _without_pay() -> Any:
+    t = table()
+    codes = {k: v for k, v in t.codes.items() if k != "pay"}
+    return SimpleNamespace(public=True, user=t.user, rows=t.rows, domain=t.domain, codes=codes)
+
+
 def refused() -> Any:
     codes, _ = rows(1, 20)
     schema = fastdp.Schema.from_domain(SIZES, user="user")
@@ -323,6 +343,8 @@ def refused() -> Any:
         given(PublicTable(table()).check_archetypes, {"features": ["x"]}),
         given(PublicTable(table()).check_archetypes, {"features": ["when"]}),
         given(fitting.fit, table(), Options(features=("when",), chain=())),
+        given(fitting.fit, table(), Options(features=("when",), chain=(Step(target="x", given=()),))),
+        given(fitting.fit, _without_pay(), OPTIONS["trait"]),
     ]
     for fields in (
         {"features": ()},
