@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms import adagrid, aim, archetypes, cliquetree, mst, tworound
 from fastdp.mechanisms import get as mechanism_of
 from fastdp.mechanisms import recipe as recipes
+from fastdp.mechanisms.base import Config, Outline, Planned
 from fastdp.mechanisms.parts import merged
 from fastdp.mechanisms.usercounts import cells, config, output
 from fastdp.mechanisms.usercounts import fit as counts_of
@@ -42,6 +44,7 @@ ALIKE = (
     ", ids",
     ", few looks",
     ", narrow, few",
+    ", narrow, none",
     ", little",
     ", noise",
     ", public",
@@ -395,6 +398,49 @@ def named() -> Any:
     return plain(out)
 
 
+class Plain(Config, frozen=True, kw_only=True):
+    """A mechanism that says what it measures and nothing else."""
+
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+        lines = tuple(Planned((a,), 0.1, domain[a], cap=None if user else 3) for a in domain)
+        return Outline(lines, (), (("a", "b", "c"),) if public else (("a", "b"), ("c", "d")), ())
+
+
+def _kind(call: Callable[..., Any], *arguments: Any) -> str:
+    try:
+        call(*arguments)
+    except Exception as error:
+        return type(error).__name__
+    return ""
+
+
+def bare() -> Any:
+    """What mechanisms inherit, and what they must not."""
+    domain, known = DOMAINS["five"], Known()
+    out: list[Any] = [_kind(Config().outline, domain), _kind(Config().run, None, None)]
+    for fixed in ((), (("b", "d"),)):
+        out += [Plain().largest_model(domain, which, fixed) for which in (None, known)]  # type: ignore[arg-type]
+    out += [Plain().clip_criteria(domain, user=user) for user in (False, True)]
+    for limits in ({}, {"max_cells": 9}, {"memory": 1 << 25}, {"max_cells": 10**6, "memory": 1 << 25}):
+        made = Plain(**limits)
+        out += [made.limits_used(), made.fit_limit]
+    nobody: Any = SimpleNamespace(public=None)
+    out.append(given(recipes.load({"mechanism": "archetypes", **CHAIN}).config(1.0).run, nobody, nobody))
+    for module in ("fastdp.mechanisms.gone", "tests.kept.lacking"):
+        with patch.dict("fastdp.mechanisms._WHERE", {"gone": (module, "Gone")}):
+            out.append(given(mechanism_of, "gone"))
+    lacking = ModuleNotFoundError("No module named 'other'", name="other")
+    with patch("fastdp.mechanisms.import_module", side_effect=lacking):
+        out.append(_kind(mechanism_of, "mst"))
+    for clip, bound in ((None, 1), (None, 9), (4, 1), (None, None)):
+        user = {"column": "who", "null": "drop"} | ({} if bound is None else {"max_rows": bound})
+        schema = fastdp.Schema.from_dict(_calls().to_dict() | {"user": user})
+        for name in ("mst", "adagrid"):
+            made = mechanism_of(name)(clip=clip)
+            out.append(given(lambda m=made, s=schema: m.resolved(s, 1.0, 1e-6).clip))
+    return plain(out)
+
+
 CASES: dict[str, Callable[[], Any]] = {
     **{f"outlined, {name}": partial(outlined, name) for name in RECIPES if not name.endswith(ALIKE)},
     "trees": trees,
@@ -405,6 +451,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "users counted": users_counted,
     "written": written,
     "named": named,
+    "bare": bare,
 }
 
 

@@ -122,6 +122,10 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"selection": 1},
         {"extra": -1},
         {"max_marginal": 0},
+        {"constraints": [{"require": "a < b"}]},
+        {"constraints": [{"columns": ["a", "x"], "impossible": [[0, 0]]}]},
+        {"constraints": [{"columns": ["a", "b"], "impossible": [[0, 99]]}]},
+        {"constraints": [{"columns": ["a", "b"], "impossible": [[0, 0]]}]},
     ],
     "archetypes": [
         {},
@@ -143,6 +147,7 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {**CHAIN, "refine": {"ways": 0}},
         {**CHAIN, "refine": {"measured": [["a", "e"]]}},
         {**CHAIN, "refine": {"measured": []}},
+        {**{k: v for k, v in CHAIN.items() if k != "prior"}, "refine": {"share": 0.4}},
     ],
     "usercounts": [
         {"cap": 0},

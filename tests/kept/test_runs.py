@@ -286,6 +286,10 @@ RECIPES |= {
         {"mechanism": "cliquetree", "clip": 4, "looks": 4, "rare": 1.0},
         {"source": narrow, "epsilon": 0.1},
     ),
+    "aim, narrow, none": (
+        {"mechanism": "aim", "clip": 4, "max_marginal": 1},
+        {"source": narrow, "epsilon": 6.0},
+    ),
     "aim, narrow, few": (
         {"mechanism": "aim", "clip": 4, "rounds": 4, "degree": 3, "max_marginal": 59},
         {"source": narrow, "epsilon": 6.0},

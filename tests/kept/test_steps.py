@@ -12,16 +12,31 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
-from fastdp.model import centres, dual, fit, flow, functionals, optimise, parts, regions, task, total
+from fastdp.model import (
+    centres,
+    consistent,
+    dual,
+    fit,
+    flow,
+    functionals,
+    optimise,
+    parts,
+    regions,
+    task,
+    total,
+)
 from fastdp.model.estimate import Options
 from fastdp.model.layout import make_plan
 from fastdp.model.lower import lower
 from fastdp.model.marginals import marginals
 from fastdp.model.tree import junction_tree
+from fastdp.queries import AdaGrid, Binned, Identity
 
+from ..test_queries import family
 from . import test_fits
 from .figures import check, given, plain
 
@@ -265,6 +280,35 @@ def begun() -> Any:
     return plain(out)
 
 
+def answered() -> Any:
+    """Answers and errors of every kind of query; marginals that are too large."""
+    out = []
+    model = fit(test_fits.DOMAIN, test_fits.measured("triples"), stop="risk", threads=1)
+    rng = np.random.default_rng(6)
+    for clique in (("a", "b"), ("b", "c", "a")):
+        shape = test_fits.DOMAIN.shape(clique)
+        maps = [rng.integers(0, 2, n).tolist() for n in shape]
+        grid = AdaGrid(family({a: test_fits.DOMAIN[a] for a in clique}, 0.6, rng))
+        dense = rng.normal(size=(3, int(np.prod(shape))))
+        for query in (Identity(dense.shape[1]), Binned(shape, maps), grid, dense, csr_array(dense)):
+            out.append(model.answer(query, clique))
+    wide = Domain({a: 60 for a in "abcdefgh"})
+    alone = fit(wide, [Measurement((a,), np.arange(60.0), 1.0) for a in wide], stop="noise", threads=1)
+    many = tuple(wide)[:6]
+    out += [given(marginals, alone, [many], 1), given(alone.marginal, many)]
+    out.append([list(marginals(alone, [many, ("a", "b")], 1, n)) for n in (10, 3599, 3600)])
+    checked = parts.check(test_fits.DOMAIN, test_fits.measured("tree"))
+    plan = make_plan(
+        test_fits.DOMAIN, junction_tree(test_fits.DOMAIN, [("a", "b")]), parts.usage(checked[:4])
+    )
+    out.append(given(functionals.Functionals, plan, lower(plan, checked[:4])))
+    maps = ([0, 0, 1, 1, 1], [0, 1, 1, 1, 0])
+    crossed = [Measurement(("a",), np.array([40.0, 60.0]), 2.0, Binned((5,), [m])) for m in maps]
+    problem = regions.make_regions(test_fits.DOMAIN, crossed)
+    out.append(None if problem is None else given(consistent._product, None, problem, {}, None, 1.0))
+    return plain(out)
+
+
 CASES: dict[str, Callable[[], Any]] = {
     "stops": stops,
     "mixed": mixed,
@@ -276,6 +320,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "grown trees": grown_trees,
     "far apart": far_apart,
     "begun": begun,
+    "answered": answered,
 }
 
 
