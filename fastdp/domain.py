@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import TYPE_CHECKING
 
 from .errors import SchemaError, did_you_mean, is_whole
@@ -105,12 +105,8 @@ def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
         # Whatever contains it holds each of its attributes and is larger: look among those that hold the
         # rarest, the largest first, down to its own size.
         rivals = min((holding[name] for name in names), key=len) if names else by_size
-        for other in rivals:
-            if len(other) <= len(names):
-                return False
-            if names < other:
-                return True
-        return False
+        larger = takewhile(lambda other: len(other) > len(names), rivals)
+        return any(names < other for other in larger)
 
     return [clique for names, clique in unique.items() if not inside_another(names)]
 

@@ -17,7 +17,7 @@ from ..errors import DataError, did_you_mean
 from ..schema.columns import Categorical, Column
 from ..schema.derived import Derived, Timestamp
 from ..schema.places import Places, places
-from .maps import Source, can_occur, dictionary_map, number_map
+from .maps import Source, can_occur, dictionary_map, number_map, wide, wide_code
 from .policy import null_code, other_code
 from .text import as_number, text_codes
 
@@ -153,7 +153,11 @@ def _encode(
     if isinstance(item, Places):
         _encode_places(source, array, out[item.name])
         return
-    if source.form in ("text", "dictionary"):
+    if source.form not in ("text", "dictionary"):
+        x, valid, bit0 = _buffers(source.plain(array))
+        if source.form == "decimal" and wide(array, x).size:
+            array = array.dictionary_encode()
+    if source.form in ("text", "dictionary") or pa.types.is_dictionary(array.type):
         indices, table = _dictionary(item, source, array)
         rule = dictionary_map(item, table)
         x, valid, bit0 = _buffers(indices)
@@ -163,7 +167,6 @@ def _encode(
         if key not in cache:
             cache[key] = number_map(item, source)
         rule = cache[key]
-        x, valid, bit0 = _buffers(source.plain(array))
     core.encode(x, rule, valid, bit0, out[item.name], keep)
 
 
@@ -178,6 +181,10 @@ def _encode_places(source: Source, array: pa.Array, out: np.ndarray) -> None:
         out[:] = places(np.array([np.nan if n is None else n for n in numbers], np.float64))
         return
     x, valid, _ = _buffers(source.plain(array))
+    if source.form == "decimal":
+        rows, scale = wide(array, x), array.type.scale
+        x = x / 10.0**scale if scale >= 0 else x * 10.0**-scale
+        x[rows] = [float(number) for number in array.take(pa.array(rows)).to_pylist()]
     out[:] = places(x if x.dtype.kind == "f" else x.astype(np.float64))
     if valid is not None:
         out[np.asarray(array.is_null())] = Places.null_places
@@ -198,6 +205,10 @@ def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array
         if len(values):
             x, valid, bit0 = _buffers(inner.plain(values))
             core.encode(x, number_map(item, inner), valid, bit0, table, None)
+            if inner.form == "decimal":
+                rows = wide(values, x)
+                numbers = values.take(pa.array(rows)).to_pylist()
+                table[rows] = [wide_code(item, inner, number) for number in numbers]
     return array.indices, table
 
 

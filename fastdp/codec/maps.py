@@ -4,6 +4,7 @@ kind of column, and the kernel's map from values to codes."""
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -125,17 +126,24 @@ class Source:
             own = dtypes.arrow(item.dtype)
             values, bad = _local_seconds(array, getattr(own, "tz", None))
             return values, ~bad, null
-        array = self.plain(array)
-        x = np.asarray(array.fill_null(0))
+        x = np.asarray(self.plain(array).fill_null(0))
         good = np.ones(len(x), dtype=bool)
         if self.form == "float":
             null |= np.isnan(x)
             good = (np.abs(x) < 2.0**53) & (x == np.floor(x))
             x = np.where(good, x, 0)
         elif self.form == "decimal":
-            scale = 10 ** max(self.kind.scale, 0)
-            good = x % scale == 0
-            x = x // scale
+            beyond = wide(array, x)
+            if self.kind.scale < 0:
+                good = np.abs(x) <= _I64.max // 10**-self.kind.scale
+                x = np.where(good, x, 0) * 10**-self.kind.scale
+            else:
+                x, rest = np.divmod(x, 10**self.kind.scale)
+                good = rest == 0
+            for row in beyond:
+                value = array[int(row)].as_py()
+                good[row] = value == value.to_integral_value() and _I64.min <= value <= _I64.max
+                x[row] = int(value) if good[row] else 0
         elif x.dtype == np.uint64:
             good = x <= np.uint64(_I64.max)
         return x.astype(np.int64), good | null, null
@@ -207,6 +215,29 @@ def _same_clock(array: pa.Array, own: pa.DataType) -> pa.Array:
     return array
 
 
+def wide(array: pa.Array, x: np.ndarray) -> np.ndarray:
+    """The rows of a decimal array whose numbers are no 64-bit multiples of its last digit; x: as `plain` has
+    them, with the nearest end of int64 there."""
+    rows = np.flatnonzero((x == _I64.min) | (x == _I64.max))
+    return rows[~np.asarray(array.is_null())[rows]] if rows.size else rows
+
+
+def wide_code(column: Column, source: Source, number: Decimal) -> int:
+    """The code of a number, or DROP: what the kernel's map would give if it had more bits."""
+    if isinstance(column, Categorical):
+        listed = (code for code, value in enumerate(column.values) if _as_number(value, source) == number)
+        return next(listed, other_code(column))
+    below, above = ends(column)
+    if isinstance(column, Integer):
+        if column.min <= number <= column.max:
+            whole = number == number.to_integral_value()
+            return int(number) - column.min if whole else other_code(column)
+        return below if number < column.min else above
+    assert isinstance(column, Numeric)
+    place = bisect_right([Decimal(repr(edge)) for edge in column.edges], number)
+    return below if place == 0 else above if place == len(column.edges) else place - 1
+
+
 def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
     """The kernel's map from indices into distinct values to codes; `table[i]` is the code of value i."""
     return core.Map(
@@ -268,11 +299,12 @@ def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> 
         step = 10**-scale
         first, last = -(-column.min // step), column.max // step
         places = [(x, x * step - column.min) for x in range(first, last + 1)] or [(first, sides["above"])]
+    fit = [place for place in places if _I64.min <= place[0] < _I64.max]
+    if not fit:
+        return core.Map(core.EDGES, count=0, table=[sides["below" if places[0][0] > 0 else "above"]], **sides)
     keys: list[int] = []
-    table = [sides["below"]]
-    for x, code in places:
-        if not _I64.min <= x < _I64.max:
-            continue
+    table = [sides["below" if fit[0] is places[0] else "other"]]
+    for x, code in fit:
         if keys and keys[-1] == x:
             table[-1] = code
         else:
@@ -280,7 +312,8 @@ def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> 
             table.append(code)
         keys.append(x + 1)
         table.append(sides["other"])
-    table[-1] = sides["above"]
+    if fit[-1] is places[-1]:
+        table[-1] = sides["above"]
     return core.Map(core.EDGES, count=len(keys), ikeys=keys, table=table, **sides)
 
 

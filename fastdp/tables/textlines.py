@@ -78,9 +78,10 @@ def delimited(path: str, dialect: Dialect) -> Part:
             tally.add(wrong)
             return _batch(made, columns, rows), used
 
-        body = _with_left_out(textblocks.body(path, dialect, header), tally, keep)
+        blocks = textblocks.body(path, dialect, header)
         if dialect.newlines:
-            return _records((transcode(block) for block in body), split, tally, keep)
+            return _records(map(transcode, _with_long_lines(blocks)), split, tally, keep)
+        body = _with_left_out(blocks, tally, keep)
         return (partial(_cut_one, lambda block: split(transcode(block))[0], block) for block in body)
 
     schema = pa.schema([(name, pa.binary()) for name in names])
@@ -184,6 +185,15 @@ def _with_left_out(blocks: Iterator[tuple[bytes, int]], tally: Tally, keep: bool
         else:
             tally.add(left_out)
             yield block
+
+
+def _with_long_lines(blocks: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
+    """The blocks. In place of each line that was left out because of its length stands another one that is
+    too long: whatever record it lies in is malformed and ends with it."""
+    for block, left_out in blocks:
+        for _ in range(left_out):
+            yield b"\xff" * (textblocks.MAX_LINE + 1) + b"\n"
+        yield block
 
 
 def _cut_one(read: Callable[[bytes], pa.RecordBatch], block: bytes) -> Iterator[pa.RecordBatch]:

@@ -95,14 +95,59 @@ def test_sources_of_other_types_are_refused_before_any_row_is_read(kind):
             check_types(schema, pa.schema([("x", source)]))
 
 
+WIDE = {
+    "integer": {"kind": "integer", "min": -2000, "max": 2000},
+    "far above": {"kind": "integer", "min": 1000, "max": 2000},
+    "far below": {"kind": "integer", "min": -2000, "max": -1000},
+    "numeric": {"kind": "numeric", "edges": [-1500, -9, 0, 9.5, 100, 922, 1800]},
+    "open": {"kind": "numeric", "edges": ["-inf", -9, 9.5, "inf"]},
+    "listed": {
+        "kind": "categorical",
+        "dtype": "decimal128(9, 2)",
+        "values": ["-150.00", "0.25", "9.00", "923.50"],
+    },
+}
+
+
 @pytest.mark.parametrize("places", [16, 17, 18])
-def test_a_range_beyond_64_bits_of_units_leaves_the_numbers_within_their_codes(places):
-    """Ends of the range that no 64-bit number of units reaches, on both sides."""
-    schema = schema_of(kind="integer", min=-2000, max=2000, overflow="clamp", null="code")
+@pytest.mark.parametrize("overflow", ["code", "drop", "clamp"])
+@pytest.mark.parametrize("name", WIDE)
+def test_a_number_beyond_64_bits_of_units_is_still_that_number(name, overflow, places):
+    """Many digits after the point leave 64 bits little before it (decimal128(38, 18): 9.2). A number has its
+    code all the same, on both sides of that limit, in rows and in dictionaries."""
+    if name == "listed" and overflow == "clamp":
+        return
+    schema = schema_of(**WIDE[name], overflow=overflow, null="code")
     most = (2**63 - 1) // 10**places
-    values = [Decimal(v) for v in range(-most, most + 1)] + [Decimal("0.5"), Decimal(-most) + Decimal("0.25")]
+    values = [
+        Decimal(v) for v in (*range(-most - 3, most + 4), -2001, -2000, -1500, -150, 150, 1799, 1800, 2001)
+    ]
+    values += [sign * (v + Decimal(1).scaleb(-places)) for v in values for sign in (1, -1)]
+    values += [None, Decimal("0.5"), Decimal("-150.5"), Decimal("923.5"), Decimal("99.9999999999999999")]
     wanted = [encode_value(schema.columns["x"], v) for v in values]
-    assert encoded(schema, pa.array(values, pa.decimal128(38, places))) == wanted
+    array = pa.array(values, pa.decimal128(38, places))
+    assert len(set(wanted)) > 2
+    assert encoded(schema, array) == encoded(schema, array.dictionary_encode()) == wanted
+    assert encoded(schema, array.slice(5, 40)) == wanted[5:45]
+
+
+@pytest.mark.parametrize("places", [-2, 0, 5, 17, 18])
+def test_a_decimal_is_split_as_the_whole_number_it_is(places):
+    """On both sides of 64 bits of its last digit; what is not whole cannot be split."""
+    schema = schema_of(kind="derived", transform="divmod", by=100, max=5000, parts=["q", "r"])
+    numbers = [0, 100, 900, 1000, 2300, 5000, 5100, -100, None]
+    if places >= 0:
+        numbers += [7, 9, 10, 93, 4999]
+    want, _ = encode_batch(schema, pa.table({"x": pa.array(numbers, pa.int64())}))
+    array = pa.array([n if n is None else Decimal(n) for n in numbers], pa.decimal128(38, places))
+    for form in (array, array.dictionary_encode()):
+        got, _ = encode_batch(schema, pa.table({"x": form}))
+        assert [got[n].tolist() for n in "qr"] == [want[n].tolist() for n in "qr"]
+    if places > 0:
+        part = pa.array([Decimal(n) + Decimal(1).scaleb(-places) for n in (9, 93, 4999)], array.type)
+        got, _ = encode_batch(schema, pa.table({"x": part}))
+        other, _ = encode_batch(schema, pa.table({"x": pa.array([5100])}))
+        assert got["q"].tolist() == other["q"].tolist() * 3
 
 
 NUMBERS = [
@@ -124,7 +169,8 @@ NUMBERS = [
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string(), "dictionary"], ids=str)
 def test_digits_after_the_point_are_those_of_the_number_whatever_type_it_comes_in(kind):
-    """As float, as text and from a dictionary of texts; what is no number, or not finite, is null."""
+    """As float, as decimal, as text and from a dictionary of texts; what is no number, or not finite, is
+    null."""
     schema = schema_of(kind="places")
     want = [0, 0, 1, 2, 3, 4, 5, 0, 1, *[Places.null_places] * 4]
     texts = pa.array(NUMBERS, pa.string())
@@ -133,6 +179,11 @@ def test_digits_after_the_point_are_those_of_the_number_whatever_type_it_comes_i
     floats = [None if t in (None, "word") else float(t) for t in NUMBERS]
     assert encoded(schema, pa.array(floats, pa.float64())) == want
     assert encoded(schema, pa.array(floats, pa.float64()).dictionary_encode()) == want
+    for scale in (5, 17):
+        exact = pa.array([Decimal(t) for t in NUMBERS[:9]], pa.decimal128(38, scale))
+        assert encoded(schema, exact) == encoded(schema, exact.dictionary_encode()) == want[:9]
+    hundreds = pa.array([Decimal(1200), None], pa.decimal128(9, -2))
+    assert encoded(schema, hundreds) == [0, Places.null_places]
     assert encoded(schema, given.slice(2, 9)) == want[2:11] == encoded(schema, pa.array(floats).slice(2, 9))
 
 

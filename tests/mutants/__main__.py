@@ -72,14 +72,20 @@ def draw(seed: int, count: int, only: str = "*") -> list[tuple[str, Site]]:
     return out
 
 
+@cache
 def listed() -> list[dict]:
     """The entries of equivalent.toml."""
     return tomllib.loads(EQUIVALENT.read_text("utf-8")).get("mutant", [])
 
 
+@cache
+def _lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").split("\n")
+
+
 def equivalent(site: Site) -> str | None:
     """Why a mutant changes nothing that a caller could see; None unless it is one of those listed."""
-    text = (places.ROOT / site.path).read_text("utf-8").split("\n")[site.line - 1]
+    text = _lines(places.ROOT / site.path)[site.line - 1]
     for entry in listed():
         fits = entry["path"] == site.path and entry["line"] in text
         if fits and entry.get("new", site.new) == site.new and entry.get("old", site.old) == site.old:

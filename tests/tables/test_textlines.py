@@ -55,3 +55,34 @@ def test_a_record_longer_than_may_be_ends_at_the_next_line(step):
     assert rows_of(parts) == (good, 2)
     rows, lines = rows_of(parts, "null")
     assert [row for row in rows if row != (None, None)] == good and len(rows) == 6 and lines == 2
+
+
+LONG = b'1,2\n3,"x\nyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\nzz\n5,6\n7,8\n"9,1\n2,3\n4,5\n'
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "gb18030", "utf-16"])
+@pytest.mark.parametrize("malformed", ["drop", "null"])
+@pytest.mark.parametrize(
+    "text",
+    [LONG, LONG.replace(b"yyy\n", b'y"y,"\n'), LONG.replace(b'"x\n', b"x\n")],
+    ids=["inside", "quotes in it", "by itself"],
+)
+def test_a_line_that_is_too_long_ends_its_record_wherever_blocks_end(tmp_path, text, malformed, encoding):
+    """A record over several lines one of which is too long: what is read, and how many records are counted as
+    malformed, does not depend on how much of the file is read at a time."""
+    path = tmp_path / "x.csv"
+    path.write_bytes(text.decode().encode(encoding))
+    style = Dialect(header=["a", "b"], newlines=True, malformed=malformed, encoding=encoding)
+    seen = []
+    for size in (1 << 20, 1, 2, 5, 8, 16, 30, 64):
+        with patch.object(textblocks, "BLOCK", size), patch.object(textblocks, "MAX_LINE", 20):
+            part = textlines.delimited(str(path), style)
+            rows = [
+                row
+                for unit in part.units(["a", "b"], None)
+                for batch in unit()
+                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            ]
+        seen.append((rows, part.tally.lines))
+    assert seen == [seen[0]] * len(seen)
+    assert seen[0][0][0] == (b"1", b"2")

@@ -220,10 +220,6 @@ class Starts:
             out[c.clique] = replace(nearer, explained=judgement.explained, rests=better)
         return list(out.values())
 
-    def believes(self, clique: Clique) -> bool:
-        """Whether the clique's start was believed in the last call of `improved`."""
-        return clique in self._believed
-
     def take(self, cliques: Sequence[Clique]) -> None:
         """Takes into the fit the starts of those of the cliques whose start is believed."""
         self.taken |= {c: self._believed[c] for c in cliques if c in self._believed}
