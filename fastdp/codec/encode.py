@@ -17,7 +17,7 @@ from ..errors import DataError, did_you_mean
 from ..schema.columns import Categorical, Column
 from ..schema.derived import Derived, Timestamp
 from ..schema.places import Places, places
-from .maps import Source, can_occur, dictionary_map, number_map, wide, wide_code
+from .maps import Source, can_occur, dictionary_map, number_map, wide, wide_codes
 from .policy import null_code, other_code
 from .text import as_number, text_codes
 
@@ -207,8 +207,7 @@ def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array
             core.encode(x, number_map(item, inner), valid, bit0, table, None)
             if inner.form == "decimal":
                 rows = wide(values, x)
-                numbers = values.take(pa.array(rows)).to_pylist()
-                table[rows] = [wide_code(item, inner, number) for number in numbers]
+                table[rows] = wide_codes(item, inner, values.take(pa.array(rows)).to_pylist())
     return array.indices, table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -222,20 +223,23 @@ def wide(array: pa.Array, x: np.ndarray) -> np.ndarray:
     return rows[~np.asarray(array.is_null())[rows]] if rows.size else rows
 
 
-def wide_code(column: Column, source: Source, number: Decimal) -> int:
-    """The code of a number, or DROP: what the kernel's map would give if it had more bits."""
+def wide_codes(column: Column, source: Source, numbers: Sequence[Decimal]) -> list[int]:
+    """The code of each number, or DROP: what the kernel's map would give if it had more bits."""
+    (below, above), other = ends(column), other_code(column)
     if isinstance(column, Categorical):
-        listed = (code for code, value in enumerate(column.values) if _as_number(value, source) == number)
-        return next(listed, other_code(column))
-    below, above = ends(column)
+        listed = {_as_number(value, source): code for code, value in enumerate(column.values)}
+        return [listed.get(number, other) for number in numbers]
     if isinstance(column, Integer):
-        if column.min <= number <= column.max:
-            whole = number == number.to_integral_value()
-            return int(number) - column.min if whole else other_code(column)
-        return below if number < column.min else above
+
+        def code(number: Decimal) -> int:
+            if column.min <= number <= column.max:
+                return int(number) - column.min if number == number.to_integral_value() else other
+            return below if number < column.min else above
+
+        return [code(number) for number in numbers]
     assert isinstance(column, Numeric)
-    place = bisect_right([Decimal(repr(edge)) for edge in column.edges], number)
-    return below if place == 0 else above if place == len(column.edges) else place - 1
+    edges, table = [Decimal(repr(edge)) for edge in column.edges], [below, *range(column.base), above]
+    return [table[bisect_right(edges, number)] for number in numbers]
 
 
 def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
