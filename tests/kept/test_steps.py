@@ -110,7 +110,7 @@ def mixed() -> Any:
         out.append(weights)
         squares = float(np.einsum("ni,nij,nj->", weights, gram, weights))
         for share in (1e-6, 0.3, 0.9, 1.0, 1.1, 3.0, 1e6):
-            out.append(dual._blend(gram, weights, squares * share))
+            out += [dual._blend(scale * gram, weights, scale * squares * share) for scale in (1.0, 1e-4)]
         out.append(dual._blend(np.zeros_like(gram), weights, 1.0))
     same = np.ones((1, 2, 2))
     out += [dual._blend(same, np.array([[0.5, 0.5]]), b) for b in (0.5, 1.0, 2.0)]
