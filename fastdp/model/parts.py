@@ -12,6 +12,10 @@ from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError
 from ..queries import Block, Identity, Query, Sparse
 
+SHARPEST, DULLEST, FARTHEST = 1e-25, 1e100, 1e36
+"""Sigmas that a fit can work with, in rows, and the largest answer in sigma: strategies count in sigma, some
+of them in float32, and in its squares."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -52,6 +56,10 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
             raise MeasurementError(f"{name}: sigma must be a number or one per row")
         if not (np.isfinite(sigma).all() and (sigma > 0).all()):
             raise MeasurementError(f"{name}: sigma must be positive and finite")
+        if (sigma < SHARPEST).any() or (sigma > DULLEST).any():
+            raise MeasurementError(f"{name}: sigma must lie between {SHARPEST:g} and {DULLEST:g}")
+        if (np.abs(y) > FARTHEST * sigma).any():
+            raise MeasurementError(f"{name}: a value is more than {FARTHEST:g} times its sigma")
         weight = np.broadcast_to(1.0 / (sigma * sigma), y.shape)
         start = 0
         for block in query.blocks(clique):

@@ -300,6 +300,9 @@ def test_large_totals_and_unmeasured_attributes():
         (("a", [1.0, 2.0], 0.0), "positive"),
         (("a", [1.0, 2.0], -1.0), "positive"),
         (("a", [1.0, 2.0], [1.0, 2.0, 3.0]), "sigma"),
+        (("a", [1.0, 2.0], 0.9e-25), r"sigma must lie between 1e-25 and 1e\+100"),
+        (("a", [1.0, 2.0], [1.0, 1.1e100]), r"sigma must lie between 1e-25 and 1e\+100"),
+        (("a", [1.0, -1.1e36], 1.0), r"a value is more than 1e\+36 times its sigma"),
     ],
 )
 def test_bad_measurements_are_named(measurement, text):
@@ -337,3 +340,18 @@ def test_too_large_names_size_and_blame():
     seen = [Measurement((a, b), np.ones(10_000), 1.0) for i, a in enumerate(names) for b in names[i + 1 :]]
     with pytest.raises(ModelTooLargeError, match=r"1,000,000,000,000 cells.*limit is 1,000,000.*c0"):
         fit(domain, seen, max_cells=1_000_000)
+
+
+@pytest.mark.parametrize("method", ["auto", "dual", "accelerated", "mirror-descent"])
+@pytest.mark.parametrize(
+    "sigma, value", [(1e-25, 1e11), (1e100, 1.0), (1e100, 1e136), (1e60, 1e96), (1.0, 0.0)]
+)
+def test_sigmas_at_the_ends_of_their_range_are_fitted(method, sigma, value):
+    """Every strategy ends with a model of finite numbers, and near the answers where they are sharp."""
+    answers = value * np.array([1.0, 0.5])
+    seen = [Measurement(("a",), answers, sigma), Measurement(("a", "b"), np.repeat(answers, 2) / 2, sigma)]
+    model = fit({"a": 2, "b": 2}, seen, method=method)
+    made = model.marginal(("a",))
+    assert np.isfinite(made).all() and made.sum() == pytest.approx(model.total)
+    if value > sigma:
+        assert made == pytest.approx(answers, rel=0.02)
