@@ -86,7 +86,7 @@ def steep(
     joint *= rows / joint.sum()
     out = []
     for clique in (names[:3], names[1:]) if columns == 4 else (names,):
-        query = AdaGrid(family({a: sizes[a] for a in clique}, 0.8, rng))
+        query = AdaGrid(family({a: sizes[a] for a in clique}, 0.8 if columns == 4 else 0.99, rng))
         counts = query.product(
             joint.sum(axis=tuple(i for i, a in enumerate(names) if a not in clique)).reshape(-1)
         )

@@ -309,6 +309,49 @@ def answered() -> Any:
     return plain(out)
 
 
+class Walk:
+    """A flow whose loss along its last stride is a function of the share of it that is gone."""
+
+    _length = 0.7
+
+    def __init__(self, loss: Callable[[float], float], most: int, ends: float = 2.0):
+        self.lines, self.ends, self.most, self.calls = SimpleNamespace(loss=loss), ends, most, 0
+        self._z, self._at, self._spare = "end", "begin", "spare"
+        self._velocity, self.f, self.time, self.loss = 1.0, 1.0, 5.0, loss(1.0)
+
+    def _try(self, share: float) -> float | None:
+        self.calls += 1
+        return share if share < self.ends else None
+
+
+def gone_back() -> Any:
+    out = []
+    for loss in (
+        lambda s: 100 - 60 * s,
+        lambda s: 100 * (1 - s) ** 3 + 3,
+        lambda s: 100 - 90 * s**4,
+        lambda s: 100 - 90 * s**0.2,
+        lambda s: 100 - 10 * (7 * s // 1),
+    ):
+        for wanted in (35.0, 50.0, 80.0, 99.0, 41.0):
+            for most, ends in ((99, 2.0), (1, 2.0), (2, 2.0), (99, 0.3), (99, 0.01)):
+                walk: Any = Walk(loss, most, ends)
+                flow.Flow.back(walk, loss(0.0), wanted)
+                out.append([walk.loss, walk.f, walk.time, walk.calls, walk._z, walk._at, walk._spare])
+    return plain(out)
+
+
+def capped() -> Any:
+    """Flows that are cut off after every number of calls, in the middle of a step too."""
+    out = []
+    for seed, sigma, first in ((15, 1.0, 1), (3, 30.0, 2)):
+        seen = test_fits.steep(seed, sigma)
+        for iters in range(first, 41, 3):
+            model = fit(test_fits.STEEP, seen, stop="noise", iters=iters, threads=1)
+            out.append([model.iterations, model.loss, model.ended])
+    return plain(out)
+
+
 CASES: dict[str, Callable[[], Any]] = {
     "stops": stops,
     "mixed": mixed,
@@ -321,6 +364,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "far apart": far_apart,
     "begun": begun,
     "answered": answered,
+    "gone back": gone_back,
+    "capped": capped,
 }
 
 
