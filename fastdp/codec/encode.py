@@ -182,8 +182,8 @@ def _encode_places(source: Source, array: pa.Array, out: np.ndarray) -> None:
         return
     x, valid, _ = _buffers(source.plain(array))
     if source.form == "decimal":
-        rows, scale = wide(array, x), array.type.scale
-        x = x / 10.0**scale if scale >= 0 else x * 10.0**-scale
+        rows = wide(array, x)
+        x = x / 10.0 ** max(array.type.scale, 0)
         x[rows] = [float(number) for number in array.take(pa.array(rows)).to_pylist()]
     out[:] = places(x if x.dtype.kind == "f" else x.astype(np.float64))
     if valid is not None:

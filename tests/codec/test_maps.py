@@ -182,8 +182,10 @@ def test_digits_after_the_point_are_those_of_the_number_whatever_type_it_comes_i
     for scale in (5, 17):
         exact = pa.array([Decimal(t) for t in NUMBERS[:9]], pa.decimal128(38, scale))
         assert encoded(schema, exact) == encoded(schema, exact.dictionary_encode()) == want[:9]
-    hundreds = pa.array([Decimal(1200), None], pa.decimal128(9, -2))
-    assert encoded(schema, hundreds) == [0, Places.null_places]
+    for scale in (0, -2):
+        hundreds = pa.array([Decimal(1200), None, Decimal(300)], pa.decimal128(9, scale))
+        assert encoded(schema, hundreds) == [0, Places.null_places, 0]
+    assert encoded(schema, pa.array([Decimal(7)], pa.decimal128(9, 0))) == [0]
     assert encoded(schema, given.slice(2, 9)) == want[2:11] == encoded(schema, pa.array(floats).slice(2, 9))
 
 
