@@ -289,4 +289,208 @@ def public_cases(out: File, rng: np.random.Generator) -> None:
     out.case("score_distance", [one, two, 80], [np.array([score.distance(one, two, 80)])], DOUBLE)
 
 
-PARTS = (noise_cases, user_cases, count_cases, code_cases, line_cases, public_cases)
+ESCAPES = ("0000", "0020", "007f", "0080", "07ff", "0800", "d7ff", "e000", "ffff", "FFFD", "00E9")
+PAIRS = (
+    "d800\\udc00",
+    "dbff\\udfff",
+    "D83D\\uDE00",
+    "d800",
+    "dc00\\ud800",
+    "d800\\ue000",
+    "dbffx",
+    "d800\\udbff",
+)
+SEQUENCES = (
+    *(b"\x7f", b"\xc2\x80", b"\xdf\xbf", b"\xe0\xa0\x80", b"\xed\x9f\xbf", b"\xee\x80\x80", b"\xef\xbf\xbf"),
+    *(b"\xf0\x90\x80\x80", b"\xf4\x8f\xbf\xbf", b"\xf1\x80\x80\x80", b"\xf3\xbf\xbf\xbf"),
+    *(
+        b"\x80",
+        b"\xbf",
+        b"\xc0\x80",
+        b"\xc1\xbf",
+        b"\xc2",
+        b"\xc2\x7f",
+        b"\xc2\xc0",
+        b"\xe0\x9f\xbf",
+        b"\xe0\xa0",
+    ),
+    *(
+        b"\xe1\x80\x7f",
+        b"\xe1\x80\xc0",
+        b"\xed\xa0\x80",
+        b"\xed\xbf\xbf",
+        b"\xf0\x8f\xbf\xbf",
+        b"\xf0\x90\x80",
+    ),
+    *(b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xf1\x80\x80\x7f", b"\xf1\x7f\x80\x80", b"\xfe", b"\xff"),
+)
+"""Texts in UTF-8 on both sides of every limit of it: each is a character, or none."""
+NUMBERS = (
+    *(
+        "0",
+        "-0",
+        "1",
+        "-1",
+        "10",
+        "01",
+        "-01",
+        "00",
+        "1.0",
+        "1.",
+        ".1",
+        "-.1",
+        "1.05e10",
+        "1e5",
+        "1E+5",
+        "1e-05",
+    ),
+    *(
+        "1e",
+        "1e+",
+        "e5",
+        "-",
+        "+1",
+        "1.e5",
+        "1.5.5",
+        "1e5e5",
+        "0x1",
+        "1 ",
+        " 1",
+        "NaN",
+        "Infinity",
+        "1_0",
+        "٣",
+    ),
+)
+
+
+def edge_cases(out: File, rng: np.random.Generator) -> None:
+    """Just inside and just outside of limits: of UTF-8 and JSON, of tables that grow, of blocks, of types."""
+    for width in (1, 2):
+        number = rng.integers(0, 4000, 9000)
+        words = rng.integers(0, 2**63, (4000, width)).astype(np.uint64)
+        keys, hashes = (
+            np.ascontiguousarray(words[number]).reshape(-1),
+            bound.hash_words(words[number, 0].copy()),
+        )
+        for secret in (5, 2**64 - 1):
+            many = bound.Ids(width, secret)
+            numbers = many.add(keys, hashes, None)
+            given = [width, np.array([secret], np.uint64), keys, hashes, None]
+            out.case("number_ids", given, [numbers, many.hashes()])
+    texts = [f'"\\u{e}"' for e in (*ESCAPES, *PAIRS)] + [f'"a\\{c}b"' for c in 'bfnrt"/\\uxUN0']
+    texts += [
+        '"\\u00e"',
+        '"\\u00g0"',
+        '"\\',
+        '"\\u',
+        '"a\x01b"',
+        '"a\x1fb"',
+        '"\x7f"',
+        '"',
+        '""',
+        "'a'",
+        "nul",
+        "nulll",
+    ]
+    texts += [
+        "true",
+        "false",
+        "tru",
+        "True",
+        "[]",
+        "[1,]",
+        "[1,2]",
+        "[[1],[2]]",
+        "{}",
+        '{"x":[{}]}',
+        "[}",
+        "{]",
+        "",
+        ",",
+    ]
+    values = [text.encode() for text in (*texts, *NUMBERS)] + [b'"' + s + b'"' for s in SEQUENCES]
+    made = [b'{"a":' + v + b"}" for v in values] + [b'{"a":1,"bb":' + v + b',"c":2}' for v in values[::3]]
+    made += [
+        b' { "a" : 1 , "c" : 2 } ',
+        b'{"a":1}x',
+        b'{"a":1',
+        b'{"a" 1}',
+        b"{a:1}",
+        b'{"a":1,}',
+        b"{}",
+        b"[]",
+        b"x",
+    ]
+    made += [
+        b'{"a":1,"a":2}',
+        b'{"\\u0061":3}',
+        b'{"aa":1,"":2,"a":4}',
+        b"\xef\xbb\xbf" + b'{"a":5}',
+        b'{"a":6}\r',
+        b"\r",
+    ]
+    long = [b'{"a":"' + b"x" * n + b'"}' for n in range(60, 70)]
+    for keep_wrong in (0, 1):
+        for limit in (40, 73, 74, 400):
+            text = np.frombuffer(b"\n".join([*made, *long]), np.uint8)
+            names = [b"a", b"bb", b"c"]
+            columns, rows, wrong = lines.json(text, lines.Texts(names), limit, bool(keep_wrong))
+            start = np.cumsum([0, *map(len, names)]).astype(np.int32)
+            joined = np.frombuffer(b"".join(names) + b"\0", np.uint8)
+            facts = [rows, wrong, 0]
+            out.case("json", [text, [limit, keep_wrong], start, joined], text_outputs(columns, rows, facts))
+    for quote, escape, newlines in ((34, -1, 0), (34, 34, 0), (39, 92, 1), (-1, 92, 0)):
+        pieces = [
+            b"a,",
+            b"%b%,c",
+            b"%a%%b%,1",
+            b"%a%x,1",
+            b"%a,b",
+            b"\\%,1",
+            b"a\\",
+            b"%%,%%",
+            b" %a%,b",
+            b"%a%\r",
+            b",",
+        ]
+        mark = bytes([quote]) if quote > 0 else b'"'
+        some = (
+            [p.replace(b"%", mark) for p in pieces]
+            + [b"," + s for s in SEQUENCES]
+            + [s + b",y" for s in SEQUENCES]
+        )
+        some = [line + b",k" for line in some] + [b"x" * n + b",z,k" for n in range(24, 30)]
+        some += [b"NA,N,NAN", b"N,NA,NA", b"NAN,NA,N", b"NA\r", b"\xef\xbb\xbfq,r,s"]
+        for ending in (b"", b"\n", b"\r\n", b"\n%open,".replace(b"%", mark)):
+            for final in (0, 1):
+                text = np.frombuffer(b"\n".join(some) + ending, np.uint8)
+                dialect = lines.Dialect(44, quote, escape, bool(newlines), [b"NA"])
+                fields = np.arange(3, dtype=np.int32)
+                columns, rows, wrong, consumed = lines.split(text, dialect, fields, 3, 30, True, bool(final))
+                asked = [44, quote, escape, newlines, 30, 1, final]
+                start, nulls = np.array([0, 2], np.int32), np.frombuffer(b"NA\0", np.uint8)
+                made = text_outputs(columns, rows, [rows, wrong, consumed])
+                out.case("split", [text, asked, start, nulls], made)
+    for number in (
+        "9" * 18,
+        "9" * 19,
+        "-" + "9" * 18,
+        "0" * 18 + "1",
+        "",
+        "-",
+        "+",
+        " ",
+        "- 1",
+        "1 1",
+        "\t1",
+        "1\n",
+        "0",
+        "-0",
+    ):
+        offset, data = np.array([0, len(number)], np.int32), np.frombuffer(number.encode() or b"\0", np.uint8)
+        x, shortest = lines.whole(offset, data, None), lines.shortest(offset, data, None)
+        out.case("whole_numbers", [offset, data], [[int(x is not None), int(shortest)], x])
+
+
+PARTS = (noise_cases, user_cases, count_cases, code_cases, line_cases, edge_cases, public_cases)

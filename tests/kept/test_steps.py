@@ -280,6 +280,20 @@ def begun() -> Any:
     return plain(out)
 
 
+class Weighted:
+    """A query of other numbers than 0 and 1: three times the even cells less twice the odd ones."""
+
+    rows = 1
+
+    def __init__(self, cells: int):
+        self.cells, self.row = cells, np.where(np.arange(cells) % 2, -2.0, 3.0)
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        return np.atleast_1d(self.row @ x)
+
+    transpose = coef2 = column_norm2 = blocks = product  # which no answer asks for
+
+
 def answered() -> Any:
     """Answers and errors of every kind of query; marginals that are too large."""
     out = []
@@ -292,6 +306,11 @@ def answered() -> Any:
         dense = rng.normal(size=(3, int(np.prod(shape))))
         for query in (Identity(dense.shape[1]), Binned(shape, maps), grid, dense, csr_array(dense)):
             out.append(model.answer(query, clique))
+    out.append(model.answer(Weighted(test_fits.DOMAIN.cells(("a", "b"))), ("a", "b")))
+    never = {("b",): np.array([False, True, False, False])}
+    ruled = fit(test_fits.DOMAIN, test_fits.measured("tree"), stop="risk", zeros=never, threads=1)
+    rows = {a: np.arange(8) % n for a, n in test_fits.DOMAIN.items()}
+    out += [ruled.log_likelihood(rows), model.log_likelihood(rows)]
     wide = Domain({a: 60 for a in "abcdefgh"})
     alone = fit(wide, [Measurement((a,), np.arange(60.0), 1.0) for a in wide], stop="noise", threads=1)
     many = tuple(wide)[:6]
