@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fastdp._core.ancestors import MOST, Ancestors
+
 ROOT = Path(__file__).parents[2]
 SOURCES = (
     "halve",
@@ -261,3 +263,19 @@ def test_lengths_of_texts(core, n, fields, limit):
             )
         )
         assert got == (OK if good else REFUSED)
+
+
+@pytest.mark.parametrize("entries, fits", [(1, True), (32, True), (33, False)])
+def test_entries_of_a_row_of_the_approximate_inverse(entries, fits):
+    """A row has the parts of a cell of five attributes and what is left of it, and no more."""
+    first = np.cumsum([0, *[1] * (entries - 1), entries]).astype(np.int64)
+    column = np.array([*range(entries - 1), *range(entries)], np.int32)
+    mask = np.ones(column.size, np.uint8)
+    shape = (first, column, mask, np.zeros(entries, np.int64), np.zeros(1, np.int64), 1)
+    kernel = Ancestors(*shape)
+    given = (np.full(1, 9.0), np.full(entries, 9.0), np.ones(entries), 1.0, 100.0)
+    if fits:
+        assert np.isfinite(kernel.fill(*given)).all() and MOST == 32
+    else:
+        with pytest.raises(ValueError, match="the approximate inverse of the covariance"):
+            kernel.fill(*given)

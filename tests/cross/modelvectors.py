@@ -279,6 +279,21 @@ def other_cases(out: File, rng: np.random.Generator) -> None:
         out.case("treesize", [sizes, bits], [np.array([graph.cells()], np.uint64)])
 
 
+def size_cases(out: File, rng: np.random.Generator) -> None:
+    """Trees of as many columns as a word has bits, one more and one less; sizes beyond what is told."""
+    for columns in (1, 2, 63, 64, 65, 128, 129):
+        for edges, most in ((0, 9), (columns, 9), (2 * columns, 4), (columns, 1 << 40)):
+            sizes = rng.integers(1, most, columns).astype(np.uint64)
+            graph = treesize.Graph(sizes.tolist())
+            bits = np.zeros((columns, (columns + 63) // 64), np.uint64)
+            for a, b in rng.integers(0, columns, (edges, 2)).tolist():
+                if a != b:
+                    graph.add((a, b))
+                    bits[a, b >> 6] |= np.uint64(1) << np.uint64(b & 63)
+                    bits[b, a >> 6] |= np.uint64(1) << np.uint64(a & 63)
+            out.case("treesize", [sizes, bits], [np.array([graph.cells()], np.uint64)])
+
+
 def ancestor_cases(out: File, rng: np.random.Generator) -> None:
     """Of a fit to AdaGrid's rows, as the flow asks for them."""
     from tests.membership import world
@@ -331,4 +346,13 @@ def halve_cases(out: File, rng: np.random.Generator) -> None:
         out.case("halve", [order, codes, *shape, np.zeros(int(size.sum()), np.int32)], [kept])
 
 
-PARTS = (infer_cases, dual_cases, rake_cases, sample_cases, other_cases, ancestor_cases, halve_cases)
+PARTS = (
+    infer_cases,
+    dual_cases,
+    rake_cases,
+    sample_cases,
+    other_cases,
+    size_cases,
+    ancestor_cases,
+    halve_cases,
+)

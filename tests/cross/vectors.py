@@ -493,4 +493,90 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
         out.case("whole_numbers", [offset, data], [[int(x is not None), int(shortest)], x])
 
 
-PARTS = (noise_cases, user_cases, count_cases, code_cases, line_cases, edge_cases, public_cases)
+def limit_cases(out: File, rng: np.random.Generator) -> None:
+    """Numbers just inside and just outside of rules and types; rows on both sides of a block of 4096."""
+    nothing = codes.DROP
+    table = rng.permutation(70).astype(np.uint32)
+    outside = {"below": 60, "above": 61, "other": 62, "nan": 63, "null": 64}
+    whole = [
+        -(2**63),
+        -(2**31),
+        -129,
+        -128,
+        -1,
+        0,
+        1,
+        4,
+        5,
+        6,
+        36,
+        37,
+        38,
+        39,
+        127,
+        128,
+        255,
+        256,
+        2**31,
+        2**63 - 1,
+    ]
+    real = [
+        *map(float, whole),
+        4.5,
+        5.0,
+        -0.0,
+        36.999,
+        37.0,
+        0.1,
+        2.0**53,
+        2.0**63,
+        1e30,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
+    for size in (0, 1, 31, 32, 33, 64):
+        keys = np.arange(5, 5 + size, dtype=np.int64)
+        for rule, fields in (
+            (codes.AFFINE, {"lo": 5, "count": size}),
+            (codes.TABLE, {"lo": 5, "count": size, "table": table}),
+            (codes.SORTED, {"count": size, "ikeys": keys, "fkeys": keys.astype(float), "table": table}),
+            (codes.EDGES, {"count": size, "ikeys": keys, "fkeys": keys.astype(float), "table": table}),
+        ):
+            for dropping in (False, True):
+                use = dict(fields, **({k: nothing for k in outside} if dropping else outside))
+                for dtype in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"):
+                    x = np.array(real if dtype[0] == "f" else [w for w in whole if _fits(w, dtype)], dtype)
+                    made, keep = np.zeros(x.size, "u1"), np.ones(x.size, np.uint8)
+                    codes.encode(x, codes.Map(rule, **use), None, 0, made, keep)
+                    facts = [
+                        codes.TYPES[dtype],
+                        rule,
+                        use.get("lo", 0),
+                        size,
+                        *(use[k] for k in outside),
+                        0,
+                        1,
+                    ]
+                    arrays = [
+                        np.asarray(use.get(name, []), kind)
+                        for name, kind in (("ikeys", "i8"), ("fkeys", "f8"), ("table", "u4"))
+                    ]
+                    out.case("encode", [x, facts, *arrays, None], [made, keep])
+    for rows in (0, 1, 4095, 4096, 4097, 8193):
+        code, values = rng.integers(0, 200, rows).astype(np.uint8), rng.integers(0, 250, 200).astype(np.int64)
+        made = np.zeros(rows, np.int64)
+        codes.lookup(code, values, made)
+        u = np.zeros(rows)
+        codes.uniform(7, 2**64 - 3000, u)
+        if rows:
+            out.case("lookup", [code.astype(np.uint16), values], [made])
+            out.case("uniform", [np.array([7], np.uint64), np.array([2**64 - 3000], np.uint64)], [u])
+
+
+def _fits(number: int, dtype: str) -> bool:
+    limits = np.iinfo(dtype)
+    return limits.min <= number <= limits.max
+
+
+PARTS = (noise_cases, user_cases, count_cases, code_cases, line_cases, edge_cases, limit_cases, public_cases)
