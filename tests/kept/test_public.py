@@ -296,6 +296,8 @@ def associated() -> Any:
         )
         out.append([public.prior_cliques(), public.habits(("pay", "when")).rows_per_user()])
         out.append(public.marginals([("pay",), ("firm", "pay")]))
+    empty = Table.from_codes(t.schema, {k: v[:0] for k, v in t.codes.items()}, user=t.user[:0], public=True)
+    out += [given(choice.associations, empty), given(choice.choose_outer, empty)]
     with np.errstate(all="raise"):  # no rows are no division by 0
         out.append(given(choice.mutual_information, np.zeros((2, 3))))
     out.append(
@@ -369,6 +371,7 @@ def folder() -> Any:
         out.append(_said(path, store.save, m, schema, path))
         (Path(name) / "file").write_text("")
         out.append(_said(path, store.save, m, schema, Path(name) / "file" / "model"))
+        out.append(store.save(m, schema, path.with_name("second")).name)  # beside the first
         head = json.loads((path / store.HEAD).read_text())
         out.append([list(head), sorted(p.name for p in path.iterdir())])
         again = store.load(path)
