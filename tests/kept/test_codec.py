@@ -346,6 +346,24 @@ def _constrained(name: str) -> Any:
     return given(all_of_it)
 
 
+def _computed() -> Any:
+    """Codes of computed values of every type, under columns of every kind of list."""
+    out: list[Any] = []
+    values: list[Any] = [np.float64(v) for v in (-2.0, -1.0, 0.0, 1.0, 2.0, 2.5, 3.0, 7.0, np.nan, np.inf)]
+    values += [
+        np.int64(-1),
+        np.int64(3),
+        np.bool_(True),
+        np.str_("a"),
+        np.str_("7"),
+        np.datetime64("2020-02-29"),
+    ]
+    for name in ("small", "clamped", "listed", "other", "halves", "truth", "enum", "day", "tenths", "money"):
+        (target,) = _schema(name).columns.values()
+        out.append([name, *(given(possible._code, target, value) for value in values)])
+    return out
+
+
 def _settled() -> Any:
     """Numbers where every draw is out of order, from the ends of bins."""
     out: list[Any] = []
@@ -464,6 +482,7 @@ CASES: dict[str, Any] = {
     **{f"clocks {name}": partial(_clocks, name) for name in CLOCK_ORDERS},
     "edges": _edges,
     "settled": _settled,
+    "computed": _computed,
     "shifts": _shifts,
 }
 

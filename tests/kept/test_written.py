@@ -85,7 +85,7 @@ class Reporter:
 
 def _user_ids() -> Any:
     """User numbers in every type that ids may have."""
-    owner, out = np.array([0, 2, 2, 1], np.uint32), []
+    owner, out = np.array([0, 2, 2, 1, 299], np.uint32), []
     for dtype in [None, *USERS]:
         for first in (0, 7):
             schema = Schema.from_domain(SIZES, user="who") if dtype is None else _schema(dtype)
