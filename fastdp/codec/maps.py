@@ -134,17 +134,13 @@ class Source:
             good = (np.abs(x) < 2.0**53) & (x == np.floor(x))
             x = np.where(good, x, 0)
         elif self.form == "decimal":
-            beyond = wide(array, x)
-            if self.kind.scale < 0:
-                good = np.abs(x) <= _I64.max // 10**-self.kind.scale
-                x = np.where(good, x, 0) * 10**-self.kind.scale
-            else:
-                x, rest = np.divmod(x, 10**self.kind.scale)
-                good = rest == 0
-            for row in beyond:
-                value = array[int(row)].as_py()
-                good[row] = value == value.to_integral_value() and _I64.min <= value <= _I64.max
-                x[row] = int(value) if good[row] else 0
+            one_by_one = wide(array, x) if self.kind.scale >= 0 else np.flatnonzero(~null)
+            x, rest = np.divmod(x, 10 ** max(self.kind.scale, 0))
+            good = rest == 0
+            for row in one_by_one:
+                number = array[int(row)].as_py()
+                x[row] = min(max(int(number), _I64.min), _I64.max)
+                good[row] = number == int(x[row])
         elif x.dtype == np.uint64:
             good = x <= np.uint64(_I64.max)
         return x.astype(np.int64), good | null, null
@@ -232,9 +228,11 @@ def wide_codes(column: Column, source: Source, numbers: Sequence[Decimal]) -> li
     if isinstance(column, Integer):
 
         def code(number: Decimal) -> int:
-            if column.min <= number <= column.max:
-                return int(number) - column.min if number == number.to_integral_value() else other
-            return below if number < column.min else above
+            if number < column.min:
+                return below
+            if number > column.max:
+                return above
+            return int(number) - column.min if number == number.to_integral_value() else other
 
         return [code(number) for number in numbers]
     assert isinstance(column, Numeric)
@@ -303,12 +301,11 @@ def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> 
         step = 10**-scale
         first, last = -(-column.min // step), column.max // step
         places = [(x, x * step - column.min) for x in range(first, last + 1)] or [(first, sides["above"])]
-    fit = [place for place in places if _I64.min <= place[0] < _I64.max]
-    if not fit:
-        return core.Map(core.EDGES, count=0, table=[sides["below" if places[0][0] > 0 else "above"]], **sides)
     keys: list[int] = []
-    table = [sides["below" if fit[0] is places[0] else "other"]]
-    for x, code in fit:
+    table = [sides["other" if places[0][0] < _I64.min else "below"]]
+    for x, code in places:
+        if not _I64.min <= x < _I64.max:
+            continue
         if keys and keys[-1] == x:
             table[-1] = code
         else:
@@ -316,7 +313,7 @@ def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> 
             table.append(code)
         keys.append(x + 1)
         table.append(sides["other"])
-    if fit[-1] is places[-1]:
+    if places[-1][0] < _I64.max:
         table[-1] = sides["above"]
     return core.Map(core.EDGES, count=len(keys), ikeys=keys, table=table, **sides)
 

@@ -111,16 +111,21 @@ WIDE = {
 
 @pytest.mark.parametrize("places", [16, 17, 18])
 @pytest.mark.parametrize("overflow", ["code", "drop", "clamp"])
-@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("name", [*WIDE, "just beyond"])
 def test_a_number_beyond_64_bits_of_units_is_still_that_number(name, overflow, places):
     """Many digits after the point leave 64 bits little before it (decimal128(38, 18): 9.2). A number has its
     code all the same, on both sides of that limit, in rows and in dictionaries."""
     if name == "listed" and overflow == "clamp":
         return
-    schema = schema_of(**WIDE[name], overflow=overflow, null="code")
     most = (2**63 - 1) // 10**places
+    column = WIDE[name] if name != "just beyond" else {"kind": "integer", "min": -most - 1, "max": most + 1}
+    schema = schema_of(**column, overflow=overflow, null="code")
     values = [
-        Decimal(v) for v in (*range(-most - 3, most + 4), -2001, -2000, -1500, -150, 150, 1799, 1800, 2001)
+        Decimal(v)
+        for v in (
+            *range(-most - 3, most + 4),
+            *(-2001, -2000, -1500, -1000, -150, 150, 1000, 1799, 1800, 2000, 2001),
+        )
     ]
     values += [sign * (v + Decimal(1).scaleb(-places)) for v in values for sign in (1, -1)]
     values += [None, Decimal("0.5"), Decimal("-150.5"), Decimal("923.5"), Decimal("99.9999999999999999")]
@@ -135,7 +140,7 @@ def test_a_number_beyond_64_bits_of_units_is_still_that_number(name, overflow, p
 def test_a_decimal_is_split_as_the_whole_number_it_is(places):
     """On both sides of 64 bits of its last digit; what is not whole cannot be split."""
     schema = schema_of(kind="derived", transform="divmod", by=100, max=5000, parts=["q", "r"])
-    numbers = [0, 100, 900, 1000, 2300, 5000, 5100, -100, None]
+    numbers = [0, 100, 900, 1000, 2300, 5000, 5100, -100, None, 10**18, -(10**18)]
     if places >= 0:
         numbers += [7, 9, 10, 93, 4999]
     want, _ = encode_batch(schema, pa.table({"x": pa.array(numbers, pa.int64())}))
@@ -143,10 +148,12 @@ def test_a_decimal_is_split_as_the_whole_number_it_is(places):
     for form in (array, array.dictionary_encode()):
         got, _ = encode_batch(schema, pa.table({"x": form}))
         assert [got[n].tolist() for n in "qr"] == [want[n].tolist() for n in "qr"]
+    other, _ = encode_batch(schema, pa.table({"x": pa.array([5100])}))
+    huge = pa.array([Decimal(10) ** 19, -(Decimal(10) ** 19)], array.type)
+    assert encode_batch(schema, pa.table({"x": huge}))[0]["q"].tolist() == other["q"].tolist() * 2
     if places > 0:
         part = pa.array([Decimal(n) + Decimal(1).scaleb(-places) for n in (9, 93, 4999)], array.type)
         got, _ = encode_batch(schema, pa.table({"x": part}))
-        other, _ = encode_batch(schema, pa.table({"x": pa.array([5100])}))
         assert got["q"].tolist() == other["q"].tolist() * 3
 
 
@@ -194,3 +201,17 @@ def test_a_null_has_no_digits_whatever_lies_under_it():
     array = pa.Array.from_buffers(pa.float64(), 3, [valid, pa.py_buffer(np.array([1.5, 2.5, 3.25]))])
     assert array.null_count == 1
     assert encoded(schema_of(kind="places"), array) == [1, Places.null_places, 2]
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_null_decimal_is_null_whatever_lies_under_it(name):
+    """Also a number of more than 64 bits."""
+    schema = schema_of(**WIDE[name], null="code")
+    words = np.array([[9 * 10**17, 0], [0, 1 << 40], [0, 1 << 40]], np.int64)
+    array = pa.Array.from_buffers(
+        pa.decimal128(38, 17), 3, [pa.py_buffer(bytes([0b101])), pa.py_buffer(words)]
+    )
+    assert array.null_count == 1 and array[2].as_py() > 10**12
+    want = [encode_value(schema.columns["x"], v) for v in (Decimal(9), None, array[2].as_py())]
+    assert encoded(schema, array) == want
+    assert encoded(schema, array.slice(0, 2)) == want[:2]
