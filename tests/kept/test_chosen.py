@@ -317,7 +317,7 @@ def started() -> Any:
                 list(estimates), estimates, [400.0] * len(estimates), 9.0, m.total, weight
             )
             out.append(starts.improved(scored, estimates, 20.0, 9.0, m.total))
-            out.append([starts.believes(c) for c in estimates])
+            out.append([c in starts._believed for c in estimates])
             starts.take(list(estimates))
         answers = [Measurement(c, estimates[c].reshape(-1) + 3.0, 9.0) for c in list(starts.taken)[:4]]
         made = starts.measurements(answers)
