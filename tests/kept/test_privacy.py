@@ -272,7 +272,13 @@ def _calibrations() -> Any:
     for mu in (0.3, 1.0, 1e-9, 12.3):
         out += [calibrate.sigma_from_mu(mu, 1.1, 3).hex(), calibrate.mu_from_sigma(mu, 1.1, 3).hex()]
         out += [calibrate.rho_from_mu(mu).hex(), calibrate.mu_from_rho(mu).hex()]
-    return [*out, given(calibrate.calibrate, 1.0, 1e-6, 1.0, 1, "other")]
+    out.append(given(calibrate.calibrate, 1.0, 1e-6, 1.0, 1, "other"))
+    for wrong in product(
+        (1.0, -1), (1e-6, -1), (1.0, -1), (1, -1), ("gdp", "laplace", "classic-gaussian", "other")
+    ):
+        out.append(given(calibrate.calibrate, *wrong))  # which of several mistakes is named
+        out.append(given(calibrate.mu_of_method, wrong[0], wrong[1], wrong[4]))
+    return out
 
 
 def _distances() -> Any:
