@@ -282,6 +282,10 @@ def _kept_files() -> Any:
             out.append([str(path), mode, [] if path.is_dir() else pa.ipc.open_stream(path).read_all()])
         out.append([[s.path, sorted(s.text)] for streams in dealt.streams for s in streams])
         out.append(given(split.deal, "a.parquet", schema, "none", 2))
+        other = numbers.set_column(0, "who", pa.array(range(13)))
+        for number, pair in enumerate(([numbers, other], [other, numbers], [numbers.slice(0, 0), other])):
+            folder.joinpath(f"two{number}").mkdir()
+            out.append(given(lambda: len(split.deal(pair, schema, f"two{number}", 2).streams)))
         table = Table.from_codes(
             {"n": 13, "m": 300}, {"n": np.arange(13), "m": np.arange(13)}, np.arange(13) // 3
         )
