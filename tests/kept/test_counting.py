@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fastdp._core import count
 from fastdp.domain import Domain
 from fastdp.engines import (
     build,
@@ -276,8 +277,15 @@ def _plans() -> Any:
                 patch.setattr(
                     plan.Projections, "run", lambda self: (runs.append(self._pending), run(self))[1]
                 )
+                core, levels = count.project, []
+
+                def spied(steps: Any, threads: Any, core: Any = core, levels: Any = levels) -> Any:
+                    levels.append([[list(step[1:4]) for step in level] for level in steps])
+                    return core(steps, threads)
+
+                patch.setattr(count, "project", spied)
                 made = plan.project_all(sizes, tables, wanted)
-                out += [runs, [[list(c), t.ravel().tolist()] for c, t in made.items()]]
+                out += [runs, levels, [[list(c), t.ravel().tolist()] for c, t in made.items()]]
         arrays = list(made.values())
         shared = [np.shares_memory(x, y) for x, y in itertools.combinations(arrays, 2)]
         out.append([any(shared), all(a.flags.c_contiguous for a in arrays)])
