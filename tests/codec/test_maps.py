@@ -215,3 +215,8 @@ def test_a_null_decimal_is_null_whatever_lies_under_it(name):
     want = [encode_value(schema.columns["x"], v) for v in (Decimal(9), None, array[2].as_py())]
     assert encoded(schema, array) == want
     assert encoded(schema, array.slice(0, 2)) == want[:2]
+    plain = pa.array([array[0].as_py(), None, array[2].as_py()], array.type)
+    split = {"kind": "derived", "transform": "divmod", "by": 5, "max": 9, "parts": ["q", "r"]}
+    for other in (schema_of(kind="places"), schema_of(**split)):
+        got, wanted = (encode_batch(other, pa.table({"x": given_as}))[0] for given_as in (array, plain))
+        assert all(got[part].tolist() == wanted[part].tolist() for part in wanted)
