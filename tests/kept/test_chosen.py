@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -168,6 +169,8 @@ def expanded() -> Any:
         keep = rng.random(9) < 0.5
         out.append([compress.merge_outside(keep, c) for c in (None, rng.integers(0, 3, 9))])
         out.append(compress.merge_outside(np.ones(4, bool), np.arange(4)))
+    with patch.object(compress, "MAX_TUPLES", 7):  # a random part of the combinations
+        out.append(compress.Expansion(made, weights, impossible(1), 3)({a: c[:12] for a, c in rows.items()}))
     tight = {("a", "b"): np.ones(DOMAIN.shape(("a", "b")), bool)}
     plainly = compress.Compression(DOMAIN, {})
     rows = {a: np.zeros(5, int) for a in DOMAIN}

@@ -15,12 +15,13 @@ import pytest
 
 import fastdp
 from fastdp.domain import Domain
+from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import adagrid, aim, archetypes, cliquetree, mst, tworound
 from fastdp.mechanisms import get as mechanism_of
 from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms.base import Config, Outline, Planned
-from fastdp.mechanisms.parts import merged
+from fastdp.mechanisms.parts import merged, workload
 from fastdp.mechanisms.usercounts import cells, config, output
 from fastdp.mechanisms.usercounts import fit as counts_of
 from fastdp.mechanisms.usercounts import mechanism as usercounts
@@ -441,6 +442,47 @@ def bare() -> Any:
     return plain(out)
 
 
+class Archetypes:
+    """A saved archetype model in place of public data: it has no marginals."""
+
+    schema = fastdp.Schema.from_domain(DOMAINS["five"], user="id")
+
+    def __getattr__(self, name: str) -> Any:
+        raise UsageError(f"asked for {name}")
+
+
+def ready() -> Any:
+    """What each mechanism asks of public data before anything is read."""
+    out, schema = [], Archetypes.schema
+    for name, (fields, _) in RECIPES.items():
+        if not name.endswith(ALIKE):
+            made = recipes.load(dict(fields)).config(2.0)
+            for public in (None, Archetypes()):
+                out.append([name, given(made.ready, schema, public)])  # type: ignore[arg-type]
+    return plain(out)
+
+
+def larger_sets() -> Any:
+    """Candidates of three columns and more, as many as there is room for beside the pairs."""
+    out = []
+    domain = Domain({"a": 4, "b": 3, "c": 5, "d": 2, "e": 1, "f": 60})
+    for items in ([], [["b", "c", "d", "f"]]):
+        for held in ([], [("a", "b", "c", "d")], [("a", "b", "c"), ("c", "d", "e", "f")]):
+            for most, size in ((1 << 14, 10**6), (8, 10**6), (4, 10**6), (2, 10**6), (99, 300), (99, 299)):
+                growing: Any = SimpleNamespace(
+                    merged=SimpleNamespace(domain=domain),
+                    model=SimpleNamespace(cliques=held) if held else None,
+                    wanted=workload.Workload(domain, items),
+                    pairs=[("a", "b"), ("a", "c"), ("b", "c")],
+                )
+                with (
+                    patch.object(cliquetree, "MAX_CANDIDATES", most),
+                    patch.object(cliquetree, "MAX_TRIPLE_CELLS", size),
+                ):
+                    out.append(cliquetree._Growing.larger(growing))
+    return plain(out)
+
+
 CASES: dict[str, Callable[[], Any]] = {
     **{f"outlined, {name}": partial(outlined, name) for name in RECIPES if not name.endswith(ALIKE)},
     "trees": trees,
@@ -452,6 +494,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "written": written,
     "named": named,
     "bare": bare,
+    "ready": ready,
+    "larger sets": larger_sets,
 }
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import fastdp
+from fastdp.run import stopping
 
 from .figures import check, plain
 
@@ -305,3 +306,18 @@ CASES: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_small_run_does_what_is_kept(name):
     check("runs", name, CASES[name]())
+
+
+@pytest.mark.parametrize("name", ["mst", "adagrid", "adagrid, outer", "cliquetree", "aim", "tworound"])
+def test_the_first_1_ways_are_looked_at_once_for_columns_that_hold_nothing(name, monkeypatch):
+    """All columns, by the first answers, before anything else is measured."""
+    seen: list[Any] = []
+    monkeypatch.setattr(stopping, "empty_columns", lambda schema, ones, *_: seen.append(list(ones)) or [])
+    recipe, options = RECIPES[name]
+    schema, table = small()
+    epsilon = options.get("epsilon", 2.0)
+    run = fastdp.synthesize(fastdp.read(table, schema), recipe, epsilon=epsilon, **OPTIONS)
+    (ones,) = seen
+    assert sorted(m.clique for m in ones) == sorted((a,) for a in DOMAIN)
+    released = [m for m in run.measurements if set(m.clique) <= set(DOMAIN)]
+    assert [list(m.values) for m in released[: len(ones)]] == [list(m.values) for m in ones]
