@@ -289,6 +289,15 @@ def _plans() -> Any:
         arrays = list(made.values())
         shared = [np.shares_memory(x, y) for x, y in itertools.combinations(arrays, 2)]
         out.append([any(shared), all(a.flags.c_contiguous for a in arrays)])
+    whole = {names: rng.integers(0, 99, sizes.shape(names))}
+    far = [("b", "d"), ("a", "c"), ("d", "b"), ("c",)]
+    for most in (0, 19, 20, 39, 40, 59, 60):  # two tables wait on the way to pairs that are not neighbours
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plan, "PENDING_CELLS", most)
+            runs, run = [], plan.Projections.run
+            patch.setattr(plan.Projections, "run", lambda self: (runs.append(self._pending), run(self))[1])
+            made = plan.project_all(sizes, whole, far)
+            out += [runs, [[list(c), t.ravel().tolist()] for c, t in made.items()]]
     return out
 
 
