@@ -110,6 +110,10 @@ def emptied() -> Any:
             twice = emptiness.empty_columns(schema, [*seen, Measurement(("x",), np.ones(4), sigma * 2)])
             out.append([found, [str(e) for e in found], len(twice)])
     out.append(emptiness.empty_columns(schema, seen, ["x"]))
+    half = [Measurement(("x",), np.array([0.0, 0, 0.5, 0]), 1e-6)]
+    others = [Measurement(("w",), np.full(4, 250.0), 1.0), Measurement(("x",), np.array([900.0, 100.0]), 1.0)]
+    full = [Measurement(("x",), np.array([0.0, 0, 1000, 0]), 1.0), *others]
+    out += [emptiness.empty_columns(schema, half), emptiness.empty_columns(schema, full)]
     none = [Measurement(("x",), np.array([0.0, 0, -5, 0]), 1.0)]
     out += [emptiness.empty_columns(schema, none), str(emptiness.EmptyColumn("x", 0.005, 0.0049))]
     return plain(out)
@@ -147,6 +151,8 @@ def merging() -> Any:
     for total in (219.9, 220.0, 220.1, 500.0):
         out.append(merged.shape_of(one, np.arange(12) >= 2, total))
     out.append([merged.shape_of(one, np.arange(12) >= n, 500.0) for n in (8, 9, 10, 12)])
+    close = Measurement(("f",), 3 + np.arange(12) / 40, 0.01)  # squares that add up to less than 1
+    out.append(merged.shape_of(close, np.ones(12, bool), 500.0))
     flat = Measurement(("f",), np.full(12, 5.0), 2.0)
     out.append([merged.shape_of(flat, np.ones(12, bool), 500.0), merged.effective_cells(one.values, 0.0)])
     return plain(out)
@@ -219,6 +225,8 @@ def looked() -> Any:
     out.append(
         [looks.accounted({}, {}, {}, 5.0), looks.accounted({("a", "b"): 1.0}, {("a", "b"): 0.0}, spoilt, 0.0)]
     )
+    lone = {("a", "b"): 100.0}, {("a", "b"): 70.0}, dict.fromkeys("ab", 0.0)
+    out += [looks.accounted(*lone, 500.0), looks.accounted(lone[0], {("a", "b"): 90.0}, lone[2], 500.0)]
     equal = Candidate(("a", "b"), 10.0, 5.0)
     step = looks.NOISE * 5.0
     out.append([len(looks.worthwhile([equal], 1.0, least)) for least in (10.0 - step, 10.0 - 1.01 * step)])
