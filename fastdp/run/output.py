@@ -302,7 +302,8 @@ def _timed(reporter: Reporter | None, stage: str, part: float) -> Iterator[None]
 
 
 def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
-    """User numbers as values of the schema's user type: 1, 2, ... or "synthetic-1" ... for text."""
+    """User numbers as values of the schema's user type: 1, 2, ... or "synthetic-1" ... for text. In place of
+    a type whose values would run out, or come twice, stands a wider one: there may be more synthetic users."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -315,7 +316,9 @@ def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
         joined = pc.binary_join_element_wise(pa.scalar("synthetic"), text, pa.scalar("-"))
         return joined.cast(pa.large_string() if name == "large_string" else pa.string())
     kind = pa.type_for_alias(name) if dtypes.family(name) in ("int", "float") else pa.int64()
-    return numbers.cast(kind, safe=False)
+    if kind.bit_width < 32 or pa.types.is_float32(kind):
+        kind = pa.float64() if pa.types.is_floating(kind) else pa.int32()
+    return numbers.cast(kind)
 
 
 def write_measurements(folder: Path, measurements: Sequence[Measurement], private: bool = True) -> None:

@@ -137,7 +137,9 @@ class _Python:
         elif isinstance(node, ast.Constant):
             yield from self._constant(node)
         elif isinstance(node, ast.If | ast.IfExp | ast.While):
-            if isinstance(node.test, ast.Name | ast.Call | ast.Attribute):
+            # What stands under TYPE_CHECKING is for type checkers alone.
+            typed = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            if isinstance(node.test, ast.Name | ast.Call | ast.Attribute) and not typed:
                 start, end = self._at(node.test)
                 yield self._site(start, end, f"not {self.text[start:end].decode()}", "condition")
         elif isinstance(node, ast.Expr | ast.AugAssign | ast.Raise) or _is_store(node):

@@ -115,3 +115,11 @@ def test_users_are_numbered_in_the_type_of_their_column(name, kind):
     assert got.type == kind
     texts = kind in (pa.string(), pa.large_string())
     assert got.to_pylist() == [f"synthetic-{100 + n}" if texts else 100 + n for n in numbers]
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16", "float16", "float32"])
+def test_no_two_users_share_an_id_however_narrow_the_type(name):
+    """There may be more synthetic users than a narrow type of ids has values."""
+    numbers = np.array([0, 43, 299, 40_000, 70_000, (1 << 24) - 1, 1 << 24], np.uint32)
+    got = user_values(SimpleNamespace(user_dtype=name), numbers)
+    assert got.to_pylist() == (numbers + 1).tolist()
