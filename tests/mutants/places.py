@@ -107,7 +107,7 @@ FOLDERS: dict[str, list[str]] = {
 # C sources by the beginning of their name, the longest that fits.
 KERNELS: dict[str, list[str]] = {
     "noise": [
-        "tests/privacy/test_noise_kernel.py",
+        "tests/privacy/test_noise_kernel.py tests/privacy/test_noise_crafted.py",
         "tests/privacy/test_noise_law.py",
         "tests/core/test_failures.py",
     ],
