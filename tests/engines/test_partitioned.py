@@ -6,6 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -502,6 +503,26 @@ def test_a_pool_that_was_closed_starts_no_process(monkeypatch):
         pool._start()
     assert pool._first() is None and pool.pids() == []
     pool.close()
+
+
+def test_closing_a_pool_ends_tasks_that_wait_for_a_process(monkeypatch):
+    """However few processes came back before it was closed."""
+    monkeypatch.setattr(processes.Workers, "_first", lambda self: None)
+    pool = processes.Workers(2, "nowhere", BOTH.schema)
+    pool._idle.get(), pool._idle.get()
+    waiting = [pool.submit("count"), pool.submit("count")]
+    while not all(task.running() for task in waiting):
+        time.sleep(0.001)
+    closing = threading.Thread(target=pool.close, daemon=True)
+    closing.start()
+    try:
+        for task in waiting:
+            with pytest.raises(DataError, match="the run ended while partitions were counted"):
+                task.result(10)
+        closing.join(10)
+        assert not closing.is_alive()
+    finally:
+        pool._idle.put(None), pool._idle.put(None)
 
 
 def test_more_rows_than_sums_can_hold_are_refused_and_nothing_is_left(temporary, monkeypatch):
