@@ -1,6 +1,7 @@
 """Private key selection: what is kept, what one user can change, what it costs, what it refuses."""
 
 import contextlib
+import json
 import math
 
 import numpy as np
@@ -237,3 +238,11 @@ def test_the_draws_that_columns_may_need_are_allowed_to_the_last(monkeypatch, co
         monkeypatch.setattr(keyselect, "allowed_draws", lambda epsilon, delta, n=allowed: n)
         with contextlib.nullcontext() if fine else pytest.raises(PrivacyError, match="smaller epsilon"):
             keyselect.check_draws(1.0, 1e-6, columns)
+
+
+def test_a_count_at_the_threshold_is_not_kept(monkeypatch):
+    """Larger ones are: what a user's values pass with probability delta at most is the strict comparison."""
+    monkeypatch.setattr(keyselect, "count_keys", lambda *_: (["a", "b", "c"], np.array([3, 4, 5])))
+    monkeypatch.setattr(keyselect.noise, "gaussian", lambda width, n, seed: np.zeros(n, np.int64))
+    text, users = keyselect._guarded(None, None, "x", "string", 1, 1.0, 4 * SCALE, None)
+    assert json.loads(text.tobytes()) == ["c"] and users.tolist() == [5.0]
