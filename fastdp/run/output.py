@@ -302,8 +302,8 @@ def _timed(reporter: Reporter | None, stage: str, part: float) -> Iterator[None]
 
 
 def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
-    """User numbers as values of the schema's user type: 1, 2, ... or "synthetic-1" ... for text. In place of
-    a type whose values would run out, or come twice, stands a wider one: there may be more synthetic users."""
+    """User numbers as values of the schema's user type: 1, 2, ... or "synthetic-1" ... for text. A type
+    whose values would run out, or come twice, gives way to a wider one: there may be more synthetic users."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -310,7 +310,8 @@ class Asked:
 
 
 def started() -> Any:
-    out: list[Any] = [publicstart.PublicStart.of(None), publicstart.PublicStart.of(Tables(1, 0))]  # type: ignore[arg-type]
+    few: Any = Tables(1, 0)
+    out: list[Any] = [publicstart.PublicStart.of(None), publicstart.PublicStart.of(few)]
     for seed in range(4):
         public, session = Tables(seed, 200 + 500 * seed), Asked(seed)
         start = publicstart.PublicStart.of(public)  # type: ignore[arg-type]

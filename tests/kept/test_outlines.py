@@ -394,7 +394,8 @@ def named() -> Any:
     out += [given(recipes.load("cliquetree").limited, deadline=5.0), recipes.builtin()]
     again = recipes.load(made.config(1.0))
     out += [again.mechanism, again.name, recipes.load(again) is again, given(mechanism_of, "x")]
-    out += [given(lambda: recipes.load({"mechanism": "archetypes", **CHAIN}).config(1.0).wanted())]  # type: ignore[attr-defined]
+    chain: Any = recipes.load({"mechanism": "archetypes", **CHAIN})
+    out += [given(lambda: chain.config(1.0).wanted())]
     out += [given(lambda: aim.AIM(clip=3).limits_used()), given(config.Total, columns=("a",), share=-0.1)]
     return plain(out)
 
@@ -420,7 +421,8 @@ def bare() -> Any:
     domain, known = DOMAINS["five"], Known()
     out: list[Any] = [_kind(Config().outline, domain), _kind(Config().run, None, None)]
     for fixed in ((), (("b", "d"),)):
-        out += [Plain().largest_model(domain, which, fixed) for which in (None, known)]  # type: ignore[arg-type]
+        inherited: Any = Plain()
+        out += [inherited.largest_model(domain, which, fixed) for which in (None, known)]
     out += [Plain().clip_criteria(domain, user=user) for user in (False, True)]
     for limits in ({}, {"max_cells": 9}, {"memory": 1 << 25}, {"max_cells": 10**6, "memory": 1 << 25}):
         made = Plain(**limits)
