@@ -9,6 +9,7 @@ import hashlib
 import inspect
 import json
 import math
+import platform
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +20,7 @@ import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pytest
 
 from fastdp.errors import FastdpError
 
@@ -30,6 +32,8 @@ TINY = 1e-14
 EXACT = 1 << 40
 """Fractions of larger denominators come from floats, whose last bits are the machine's: kept as floats."""
 REFUSALS = (ValueError, TypeError, LookupError, ArithmeticError)
+UNCOMPARED: dict[str, list[str]] = json.loads((HERE / "uncompared.json").read_text("utf-8"))
+"""Cases by subject whose figures were made on ARM64 and have not been compared elsewhere yet."""
 
 
 def plain(value: Any) -> Any:
@@ -101,7 +105,11 @@ def differences(kept: Any, got: Any, where: str = "", tiny: float = TINY) -> lis
 
 def check(subject: str, name: str, got: Any, tiny: float = TINY) -> None:
     """Fails where a case's result is not the one that is kept. `tiny`: what floats may be off by that differ
-    by rounding from 0; 0.0 where small floats are meant."""
+    by rounding from 0; 0.0 where small floats are meant.
+
+    Skipped on other processors where it is one of UNCOMPARED."""
+    if platform.machine() != "aarch64" and name in UNCOMPARED.get(subject, ()):
+        pytest.skip("kept on ARM64 and not compared with other processors yet")
     kept = json.loads((HERE / f"{subject}.json").read_text("utf-8"))
     problems = differences(kept[name], json.loads(json.dumps(plain(got))), name, tiny)
     assert not problems, "\n".join([*problems[:20], f"if this is meant: python -m tests.kept {subject}"])
