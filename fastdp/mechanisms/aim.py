@@ -98,8 +98,9 @@ class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ones = measure_ones(session, rest * first)
         job.after_ones(ones)
         merged = merge(session.domain, ones, self.rare, impossible=job.zeros.impossible)
-        total = max(merged.total, 1e-6)
-        model = job.fit(merged.domain, list(merged.ones), total=total, stop="noise", zeros=merged.zeros)
+        model = job.fit(
+            merged.domain, list(merged.ones), total=merged.fitted_total, stop="noise", zeros=merged.zeros
+        )
         state = _Rounds(self, session, job, merged, model, rest * (1 - first), rest / rounds)
         while state.left > 0:
             job.check()
@@ -192,7 +193,7 @@ class _Rounds:
         return self.job.fit(
             self.merged.domain,
             [*self.merged.ones, *self.measured],
-            total=max(self.merged.total, 1e-6),
+            total=self.merged.fitted_total,
             stop=stop,
             warm_start=start,
             zeros=self.merged.zeros,

@@ -415,7 +415,7 @@ class _Growing:
         return self.job.fit(
             self.merged.domain,
             measurements,
-            total=max(self.merged.total, 1e-6),
+            total=self.merged.fitted_total,
             stop=stop,
             warm_start=start,
             zeros=self.merged.zeros,

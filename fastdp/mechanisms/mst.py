@@ -104,8 +104,9 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def before_pairs(self, job: Job, merged: Merged, pairs: Sequence[Clique]) -> Mapping[Clique, np.ndarray]:
         """The marginals of the pairs in a model of the 1-ways and constraints alone."""
-        total = max(merged.total, 1e-6)
-        model = job.fit(merged.domain, list(merged.ones), total=total, stop="noise", zeros=merged.zeros)
+        model = job.fit(
+            merged.domain, list(merged.ones), total=merged.fitted_total, stop="noise", zeros=merged.zeros
+        )
         return marginals(model, pairs, resolve(job.threads))
 
     def largest_model(

@@ -18,6 +18,8 @@ GROUPS = 4
 """Number of groups: the strongest tree, and the other regions in three parts. With six or eight groups the
 tables of adult's pairs are 1 to 2 % better, with three as much worse; every group costs two tours of
 raking."""
+LEAST_CELL = 1e-9
+"""Rows that stand for none in a logarithm."""
 
 
 def first_centre(problem: Regions, r: Region) -> np.ndarray:
@@ -74,7 +76,7 @@ def strengths(regions: Sequence[Region], tables: Mapping[int, np.ndarray]) -> di
             free = np.multiply.outer(
                 free, table.sum(axis=tuple(k for k in range(table.ndim) if k != axis)) / total
             )
-        out[i] = float(np.sum(table * np.log(np.maximum(table, 1e-9) / np.maximum(free, 1e-9))))
+        out[i] = float(np.sum(table * np.log(np.maximum(table, LEAST_CELL) / np.maximum(free, LEAST_CELL))))
     return out
 
 

@@ -106,6 +106,9 @@ class _Python:
             return
         if isinstance(node, ast.Call) and _name(node.func) in ("isinstance", "issubclass"):
             return
+        if isinstance(node, ast.Call) and _name(node.func) == "reshape":  # any negative length is the open one
+            yield from (c for c in ast.iter_child_nodes(node) if not _is_negative(c))
+            return
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list", "keywords" if _is_field(node) else ""):
                 continue
@@ -165,6 +168,10 @@ class _Python:
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _is_negative(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
 
 
 def _is_store(node: ast.AST) -> bool:

@@ -76,6 +76,16 @@ def test_python_sites():
     assert not any(old == "+" for old, _ in made), "what `raise` says is left alone"
 
 
+def test_the_open_length_of_a_reshape_is_left_alone():
+    assert changes(python_sites("x.py", b"y = x[-1].reshape(-1, 7)")) == {
+        ("1", "2"),
+        ("1", "0"),
+        ("7", "8"),
+        ("7", "6"),
+    }
+    assert not changes(python_sites("x.py", b"y = x.reshape(-1)"))
+
+
 def test_every_python_mutant_is_valid_and_differs():
     before = ast.dump(ast.parse(PYTHON))
     for site in python_sites("x.py", PYTHON):

@@ -37,6 +37,8 @@ PAIR_CELLS = 1 << 24
 """The most cells of all pairs together over merged codes. Where needed, more than the rare values of a column
 are merged, and only its most frequent ones keep codes of their own."""
 
+LEAST_ROWS = 1e-6
+"""Rows of a model that none are left for."""
 
 HALVING = 1 << 31
 """The stream of randomness that halvings use, beside those of `Expansion`, one per column."""
@@ -64,6 +66,11 @@ class Merged:
     def codes(self) -> Mapping[str, np.ndarray]:
         """Code -> merged code of each column that shrinks: the `recode` of the session's calls."""
         return self.compression.codes
+
+    @property
+    def fitted_total(self) -> float:
+        """The rows of a model: `total`, or nearly none where noise left nothing; a fit needs more than 0."""
+        return max(self.total, LEAST_ROWS)
 
     @property
     def notes(self) -> tuple[str, ...]:
