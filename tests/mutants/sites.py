@@ -106,7 +106,7 @@ class _Python:
             return
         if isinstance(node, ast.Call) and _name(node.func) in ("isinstance", "issubclass"):
             return
-        if isinstance(node, ast.Call) and _name(node.func) == "reshape":  # any negative length is the open one
+        if isinstance(node, ast.Call) and _name(node.func) == "reshape":  # -2 means -1
             yield from (c for c in ast.iter_child_nodes(node) if not _is_negative(c))
             return
         for name, value in ast.iter_fields(node):
