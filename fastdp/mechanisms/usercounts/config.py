@@ -52,10 +52,10 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
     config = msgspec.structs.replace(
         config, columns=columns, kind=columns[-1], cap=cap, clip=clip, totals=_totals(config, columns)
     )
-    return msgspec.structs.replace(config, noise=_law(config, epsilon, delta))
+    return msgspec.structs.replace(config, noise=_law(config, cap, epsilon, delta))
 
 
-def _law(config: UserCounts, epsilon: float, delta: float) -> str:
+def _law(config: UserCounts, cap: int, epsilon: float, delta: float) -> str:
     """The law that the config sets; else Laplace, unless Gaussian noise has less variance in the groups'
     answers at this delta."""
     if config.noise == "gaussian" and delta == 0:
@@ -64,7 +64,7 @@ def _law(config: UserCounts, epsilon: float, delta: float) -> str:
         return config.noise
     if delta == 0:
         return "laplace"
-    share, cap = config.shares()[0], config.cap or 1
+    share = config.shares()[0]
     laplace = Noise(True, cap, epsilon).std(share)
     gaussian = Noise(False, cap, mu_of_method(epsilon, delta, config.calibration)).std(share)
     return "laplace" if laplace <= gaussian else "gaussian"

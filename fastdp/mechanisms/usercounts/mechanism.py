@@ -123,7 +123,9 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         facts = {"public": job.public is not None, "user": job.schema.user is not None}
         people = self.people_share(**facts, bound=job.schema.max_rows_per_user)
         share, level_shares = self.shares(people)
-        noise = Noise(self.pure, self.cap or 1, (session.pure if self.pure else session.mu) or 0.0)
+        whole = session.pure if self.pure else session.mu
+        assert self.cap is not None and whole is not None, "a config is resolved before it runs"
+        noise = Noise(self.pure, self.cap, whole)
         cells = self.query_set(job)
         groups, at, t = cells.groups()
 
