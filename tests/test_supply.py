@@ -1,7 +1,9 @@
 """What the package is made of: no code from data, each dependency with its reason, a lock for development."""
 
 import ast
+import fnmatch
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -57,3 +59,24 @@ def test_the_lock_holds_every_dependency_of_development_by_hash():
     extras = PROJECT["optional-dependencies"]
     for requirement in [*PROJECT["dependencies"], *extras["test"], *extras["lint"]]:
         assert name_of(requirement).replace("_", "-") in locked, requirement
+
+
+def archived(path, rules):
+    """Whether MANIFEST.in takes a file into the source archive."""
+    for rule, *words in rules:
+        if rule == "include" and any(fnmatch.fnmatch(path, w) for w in words):
+            return True
+        if rule == "recursive-include" and path.startswith(words[0] + "/"):
+            if any(fnmatch.fnmatch(Path(path).name, w) for w in words[1:]):
+                return True
+    return False
+
+
+def test_the_source_archive_holds_every_file_of_the_project():
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout: there is no list of the project's files")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    rules = [line.split() for line in (ROOT / "MANIFEST.in").read_text("utf-8").splitlines()]
+    of_the_checkout = (".ci/", ".github/", ".gitignore", "MANIFEST.in", "pyproject.toml", "setup.py")
+    missing = [p for p in listed.split() if not p.startswith(of_the_checkout) and not archived(p, rules)]
+    assert missing == []  # MANIFEST.in, pyproject.toml and setup.py are there always
