@@ -204,7 +204,7 @@ def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:
     if len(parts) != 1 and "part" not in statement:
         return None
     number = statement.get("part", 0)
-    if not isinstance(number, int) or not 0 <= number < len(parts):
+    if type(number) is not int or not 0 <= number < len(parts):
         raise RunError("the statement names a part that it does not have")
     return number, parts[number]
 

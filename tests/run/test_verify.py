@@ -526,3 +526,13 @@ def test_every_part_is_checked_for_constraints_whatever_lies_before_it(tmp_path,
         "part-1.parquet has row groups of more than 5,000 bytes: its rows were not checked",
         "50 rows break constraint 1 (a <= b)",
     ]
+
+
+@pytest.mark.parametrize("part", [True, False, -1, 2, 0.0, "0", None])
+def test_a_part_is_named_by_its_number(finished, tmp_path, part):
+    folder = shutil.copytree(finished[0] / "both", tmp_path / "both")
+    (first, second) = sorted(p for p in folder.iterdir() if (p / "privacy.json").exists())
+    for place in (first, second):
+        assert not inspect(place).problems
+        rehash(place, lambda s: s.update(part=part))
+        assert any("a part that it does not have" in text for text in inspect(place).problems)
