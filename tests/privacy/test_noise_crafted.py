@@ -10,6 +10,7 @@ import errno
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import mpmath
@@ -115,6 +116,44 @@ def both(crafted, law, scale, values) -> tuple[int, int]:
     slow = twin.draw_laplace(stream, scale, EXPO) if law else twin.draw_gaussian(stream, scale, GAUSS)
     assert used.value == WORDS - sum(1 for _ in stream._words)
     return drawn, slow
+
+
+def ties(u: int, scale: float, strip: int, k: int, depth: int) -> list[int]:
+    """Words after `u` that leave it open on which side of k scale * (strip + u) / 16 + 1/2 lies, word after
+    word, and the last but one of which the next word decides."""
+    point = Fraction(2 * k - 1, 2) * 16 / Fraction(scale) - strip
+    rest, out = point * 2**64 - u, []
+    for _ in range(depth):
+        assert 0 < rest < 1
+        word, rest = divmod(rest * 2**64, 1)
+        out.append(int(word))
+    return out
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("scale", [37.5, 0.7, 1234.567, 1e6])
+def test_bits_are_drawn_until_they_decide(crafted, scale, slow):
+    """Near the middle between two whole numbers the first 64 bits of u do not decide: further ones are drawn,
+    one word at a time, each used once, whether or not the first was drawn to accept the point."""
+    reached = 0
+    for strip in range(1, 60, 3):
+        k = int(Fraction(scale) * (2 * strip + 1) / 32) + 1
+        point = (Fraction(2 * k - 1, 2) * 16 / Fraction(scale) - strip) * 2**64
+        u = int(point)
+        if not 0 <= u < 2**64 or u == point:
+            continue
+        z64 = (2 * strip * u + (u * u >> 64)) >> 9
+        start = [(GAUSS[strip - 1] >> 64) + 1, u, TOP - z64 - 1 if slow else 0]
+        for depth in (1, 2, 3):
+            *before, last = ties(u, scale, strip, k, depth)
+            for word in (last - 1, last + 1, 0, TOP):
+                after = [*before, word]
+                drawn, expected = both(
+                    crafted, 0, scale, [*start, after[0], *([7] if slow else []), *after[1:], 1, TOP // 3]
+                )
+                assert drawn == expected and abs(drawn) == (k if word > last else k - 1)
+                reached += 1
+    assert reached
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3, 37.5, 1e6])
