@@ -1,6 +1,8 @@
 """A step from tables (`Engine.move`) against inference at the changed potentials, and against its laws in
 plain numpy."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -189,6 +191,26 @@ def test_a_step_too_long_is_told_not_taken():
     delta[:] = 0
     delta[plan.places[frozenset("a")].at] = np.nan
     assert moved(engine, z, delta)[3]
+
+
+@pytest.mark.parametrize("dtype, longest", [(np.float64, 600.0), (np.float32, 50.0)])
+@pytest.mark.parametrize("size", [3, 96])
+@pytest.mark.parametrize("cliques", [["abc", "abd"], ["abc", "cd"], ["abc", "abd", "ab"]])
+def test_how_long_a_step_is_adds_up_over_tables_that_meet(cliques, size, dtype, longest):
+    """The changes of two tables meet in the rows they share: together they may be as long as one alone, in
+    tables of a few cells and in those that threads share."""
+    domain = Domain({"a": size, "b": size, "c": 5, "d": 4})
+    plan = planned(domain, [tuple(c) for c in cliques])
+    engine, z = inferred(plan, np.zeros(plan.size), dtype=dtype)
+    one, other = (plan.places[frozenset(c)] for c in cliques[:2])
+    for first, second in ((one, other), (other, one)):
+        row = slice(second.at, second.at + domain[second.axes[-1]])
+        for together in (longest / 3, longest):
+            for by, far in ((-1.0, False), (1.0 + math.log(domain.cells(tuple(domain))), True)):
+                delta = np.zeros(plan.size)
+                delta[row] = longest - together
+                delta[first.at] = together + by
+                assert moved(engine, z, delta)[3] == far, (together, by)
 
 
 @settings(max_examples=15, deadline=None)
