@@ -147,8 +147,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
         job.after_ones(ones)
         merged = merge(session.domain, start.ones(ones), RARE, impossible=job.zeros.impossible)
-        sigma = session.clip / part_mu(session, rest / (2 * len(session.domain)))
-        seen = look_at_pairs(session, merged, start, for_choice, sigma)
+        seen = look_at_pairs(session, merged, start, for_choice)
         ways = WAYS if self.rounds is None else min(WAYS, len(self.rounds))
         outer = seen.outer(session.domain, ways, MAX_OUTER_CELLS, job.zeros)
         about = {"believed": [list(c.clique) for c in seen.pairs if c.explained > 0]}

@@ -38,6 +38,7 @@ _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 # each sum rounded up, still fits; 1e-9 relative is what is promised.
 _HEADROOM = 2.0**-42
 _MU_MAX = 1e6
+_MOST_STEPS = 200  # of a search; it takes a few dozen
 
 
 def delta_of(mu: float, epsilon: float) -> float:
@@ -193,7 +194,7 @@ def _root(step: Callable[[float], tuple[float, float]], low: float, high: float)
     `step(x)` gives the value and the slope (0: unknown).
     """
     x = 0.5 * (low + high)
-    for _ in range(200):
+    for _ in range(_MOST_STEPS):
         value, slope = step(x)
         if value > 0.0:
             high = x

@@ -64,10 +64,11 @@ class PairsSeen:
 
 
 def look_at_pairs(
-    session: Session, merged: Merged, start: PublicStart, share: float, sigma: float
+    session: Session, merged: Merged, start: PublicStart, share: float, sigma: float = 1.0
 ) -> PairsSeen:
     """Judges all pairs over merged codes, for at most `share` of mu^2. `sigma`: the noise that a pair would
-    have if it were measured."""
+    have if it were measured, for those who measure pairs; how far pairs are from independence does not depend
+    on it."""
     cliques = all_pairs(merged.domain, MAX_CANDIDATES, MAX_PAIR_CELLS)
     starts = Starts(start, session, merged.codes)
     if not cliques:
