@@ -78,7 +78,7 @@ static int split_plain(const uint8_t *text, int64_t start, int64_t end, int64_t 
                        struct fdp_span *span) {
     for (int k = 0; k < fields; k++) {
         const int64_t stop = find(text, start, end, n, (uint8_t)delimiter);
-        span[k] = (struct fdp_span){start, stop, 0, 0};
+        span[k] = (struct fdp_span){.start = start, .end = stop};
         if (stop == end) return k == fields - 1;
         start = stop + 1;
     }

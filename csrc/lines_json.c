@@ -203,7 +203,7 @@ static int which_key(const struct place *p, int64_t start, int64_t stop, int cod
  * the right shape. */
 static int read_line(const struct place *p, int64_t at, const struct keys *keys, struct fdp_span *span) {
     enum { ABSENT = -2, NONE = -1 };
-    for (int k = 0; k < keys->count; k++) span[k] = (struct fdp_span){ABSENT, ABSENT, 0, 0};
+    for (int k = 0; k < keys->count; k++) span[k] = (struct fdp_span){.start = ABSENT, .end = ABSENT};
     at = skip_blanks(p, at);
     if (at >= p->end || p->text[at] != '{') return 0;
     at = skip_blanks(p, at + 1);
@@ -222,13 +222,13 @@ static int read_line(const struct place *p, int64_t at, const struct keys *keys,
             const uint8_t first = p->text[value];
             if (span[key].start != ABSENT || first == '{' || first == '[') return 0;
             if (first == 'n') {
-                span[key] = (struct fdp_span){NONE, NONE, 0, 0};
+                span[key] = (struct fdp_span){.start = NONE, .end = NONE};
             } else if (first == '"') {
                 const int64_t body = at - value - 2;
                 span[key] = (struct fdp_span){value + 1, at - 1, 1,
                                               body > 0 && memchr(p->text + value + 1, '\\', (size_t)body)};
             } else {
-                span[key] = (struct fdp_span){value, at, 0, 0};
+                span[key] = (struct fdp_span){.start = value, .end = at};
             }
         }
         at = skip_blanks(p, at);

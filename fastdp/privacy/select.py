@@ -78,7 +78,7 @@ def exp_enclosure(x: Fraction, precision: int) -> tuple[int, int]:
         return 1 << precision, 1 << precision
     if x > precision:  # exp(-x) < 2^-precision
         return 0, 1
-    halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 1) + 8
+    halvings = max(8, x.numerator.bit_length() - x.denominator.bit_length() + 9)
     work = precision + _GUARD + halvings
     low = _taylor(-((-x.numerator << work) // (x.denominator << halvings)), work, up=False)
     high = _taylor((x.numerator << work) // (x.denominator << halvings), work, up=True)

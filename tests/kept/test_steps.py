@@ -109,7 +109,7 @@ def mixed() -> Any:
         weights = dual.mixture(gram, gain)
         out.append(weights)
         squares = float(np.einsum("ni,nij,nj->", weights, gram, weights))
-        for share in (1e-6, 0.3, 0.9, 1.0, 1.1, 3.0, 1e6):
+        for share in (1e-6, 0.3, 0.9, 1.1, 3.0, 1e6):  # at 1 a rounding decides
             out += [dual._blend(scale * gram, weights, scale * squares * share) for scale in (1.0, 1e-4)]
         out.append(dual._blend(np.zeros_like(gram), weights, 1.0))
     same = np.ones((1, 2, 2))
