@@ -2,8 +2,10 @@
  * the wrong shape. */
 #include "lines_put.h"
 
-/* A place in a line. Every reader below returns the position after what it read, or -1 where that is not
- * there. */
+#define WRONG (-1)
+
+/* A place in a line. Every reader below returns the position after what it read, or WRONG, which is below 0,
+ * where that is not there. */
 struct place {
     const uint8_t *text;
     int64_t end;
@@ -14,16 +16,16 @@ static int64_t skip_blanks(const struct place *p, int64_t at) {
     return at;
 }
 
-/* Four hexadecimal digits as a number, or -1. */
+/* Four hexadecimal digits as a number, or WRONG. */
 static int hex4(const struct place *p, int64_t at) {
-    if (at + 4 > p->end) return -1;
+    if (at + 4 > p->end) return WRONG;
     int value = 0;
     for (int k = 0; k < 4; k++) {
         const uint8_t c = p->text[at + k], lower = c | 0x20;
         const int digit = c >= '0' && c <= '9'           ? c - '0'
                           : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10
-                                                         : -1;
-        if (digit < 0) return -1;
+                                                         : WRONG;
+        if (digit < 0) return WRONG;
         value = value * 16 + digit;
     }
     return value;
@@ -32,7 +34,7 @@ static int hex4(const struct place *p, int64_t at) {
 /* The character of the escape whose backslash is at `at`: its code point in *point; surrogates must come
  * in pairs. */
 static int64_t read_escape(const struct place *p, int64_t at, uint32_t *point) {
-    if (at + 1 >= p->end) return -1;
+    if (at + 1 >= p->end) return WRONG;
     const uint8_t kind = p->text[at + 1];
     if (kind != 'u') {
         static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -41,15 +43,15 @@ static int64_t read_escape(const struct place *p, int64_t at, uint32_t *point) {
                 *point = (uint8_t)to[k];
                 return at + 2;
             }
-        return -1;
+        return WRONG;
     }
     const int first = hex4(p, at + 2);
-    if (first < 0 || (first >= 0xDC00 && first <= 0xDFFF)) return -1;
+    if (first < 0 || (first >= 0xDC00 && first <= 0xDFFF)) return WRONG;
     *point = (uint32_t)first;
     if (first < 0xD800 || first > 0xDBFF) return at + 6;
-    if (at + 7 >= p->end || p->text[at + 6] != '\\' || p->text[at + 7] != 'u') return -1;
+    if (at + 7 >= p->end || p->text[at + 6] != '\\' || p->text[at + 7] != 'u') return WRONG;
     const int second = hex4(p, at + 8);
-    if (second < 0xDC00 || second > 0xDFFF) return -1;
+    if (second < 0xDC00 || second > 0xDFFF) return WRONG;
     *point = 0x10000u + ((uint32_t)(first - 0xD800) << 10) + (uint32_t)(second - 0xDC00);
     return at + 12;
 }
@@ -59,23 +61,23 @@ static int64_t read_string(const struct place *p, int64_t at, int *coded) {
     for (at++; at < p->end;) {
         const uint8_t byte = p->text[at];
         if (byte == '"') return at + 1;
-        if (byte < 0x20) return -1;
+        if (byte < 0x20) return WRONG;
         if (byte == '\\') {
             uint32_t point;
             *coded = 1;
             at = read_escape(p, at, &point);
-            if (at < 0) return -1;
+            if (at < 0) return WRONG;
         } else {
             at++;
         }
     }
-    return -1;
+    return WRONG;
 }
 
 static int64_t read_digits(const struct place *p, int64_t at) {
     const int64_t start = at;
     while (at < p->end && p->text[at] >= '0' && p->text[at] <= '9') at++;
-    return at > start ? at : -1;
+    return at > start ? at : WRONG;
 }
 
 static int64_t read_number(const struct place *p, int64_t at) {
@@ -83,8 +85,8 @@ static int64_t read_number(const struct place *p, int64_t at) {
     if (at < p->end && p->text[at] == '0')
         at++;
     else if ((at = read_digits(p, at)) < 0)
-        return -1;
-    if (at < p->end && p->text[at] == '.' && (at = read_digits(p, at + 1)) < 0) return -1;
+        return WRONG;
+    if (at < p->end && p->text[at] == '.' && (at = read_digits(p, at + 1)) < 0) return WRONG;
     if (at < p->end && (p->text[at] | 0x20) == 'e') {
         at++;
         if (at < p->end && (p->text[at] == '+' || p->text[at] == '-')) at++;
@@ -99,7 +101,7 @@ static int64_t read_word(const struct place *p, int64_t at) {
         const int64_t length = (int64_t)strlen(words[k]);
         if (at + length <= p->end && !memcmp(p->text + at, words[k], (size_t)length)) return at + length;
     }
-    return -1;
+    return WRONG;
 }
 
 static int64_t read_value(const struct place *p, int64_t at, int depth);
@@ -107,18 +109,18 @@ static int64_t read_value(const struct place *p, int64_t at, int depth);
 /* `"key" :`, with blanks; returns the position of the value. The key is text[*start .. *stop). */
 static int64_t read_key(const struct place *p, int64_t at, int64_t *start, int64_t *stop, int *coded) {
     *coded = 0;
-    if (at >= p->end || p->text[at] != '"') return -1;
+    if (at >= p->end || p->text[at] != '"') return WRONG;
     *start = at + 1;
     at = read_string(p, at, coded);
-    if (at < 0) return -1;
+    if (at < 0) return WRONG;
     *stop = at - 1;
     at = skip_blanks(p, at);
-    return at < p->end && p->text[at] == ':' ? skip_blanks(p, at + 1) : -1;
+    return at < p->end && p->text[at] == ':' ? skip_blanks(p, at + 1) : WRONG;
 }
 
 /* An array or object that nobody asks for. */
 static int64_t read_nested(const struct place *p, int64_t at, int depth) {
-    if (depth > FDP_JSON_DEPTH) return -1;
+    if (depth > FDP_JSON_DEPTH) return WRONG;
     const int object = p->text[at] == '{';
     const uint8_t close = object ? '}' : ']';
     at = skip_blanks(p, at + 1);
@@ -126,21 +128,21 @@ static int64_t read_nested(const struct place *p, int64_t at, int depth) {
     while (at < p->end) {
         int64_t start, stop;
         int coded;
-        if (object && (at = read_key(p, at, &start, &stop, &coded)) < 0) return -1;
+        if (object && (at = read_key(p, at, &start, &stop, &coded)) < 0) return WRONG;
         at = read_value(p, at, depth);
-        if (at < 0) return -1;
+        if (at < 0) return WRONG;
         at = skip_blanks(p, at);
-        if (at >= p->end) return -1;
+        if (at >= p->end) return WRONG;
         if (p->text[at] == close) return at + 1;
-        if (p->text[at] != ',') return -1;
+        if (p->text[at] != ',') return WRONG;
         at = skip_blanks(p, at + 1);
     }
-    return -1;
+    return WRONG;
 }
 
 /* Any value; `depth` containers are open around it. */
 static int64_t read_value(const struct place *p, int64_t at, int depth) {
-    if (at >= p->end) return -1;
+    if (at >= p->end) return WRONG;
     const uint8_t byte = p->text[at];
     int ignored = 0;
     if (byte == '"') return read_string(p, at, &ignored);
@@ -184,7 +186,7 @@ struct keys {
     uint8_t *scratch;
 };
 
-/* Which of the keys wanted this is, or -1. */
+/* Which of the keys wanted this is, or WRONG. */
 static int which_key(const struct place *p, int64_t start, int64_t stop, int coded, const struct keys *keys) {
     const uint8_t *name = p->text + start;
     int64_t length = stop - start;
@@ -196,7 +198,7 @@ static int which_key(const struct place *p, int64_t start, int64_t stop, int cod
         const int32_t from = keys->start[k];
         if (keys->start[k + 1] - from == length && !memcmp(keys->text + from, name, (size_t)length)) return k;
     }
-    return -1;
+    return WRONG;
 }
 
 /* One line: span[k] is the value of key k, with start -1 where it is null or not there. 1 if the line has
