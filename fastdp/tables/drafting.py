@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SchemaError, did_you_mean
@@ -330,7 +331,7 @@ def _bins(values: Any, whole: bool, bins: int) -> dict[str, Any]:
         step = max(1, math.ceil(step))
     first = math.floor(inner[0] / step)
     last = max(first + 1, math.ceil(inner[1] / step))
-    edges = [round(i * step, 12) for i in range(first, last + 1)]
+    edges = [_multiple(i, step) for i in range(first, last + 1)]
     made: dict[str, Any] = {"kind": "numeric", "edges": ["-inf", *edges, "inf"]}
     if low >= 0 and edges[0] <= 0:
         made["edges"] = [0, *(e for e in edges if e > 0), "inf"]
@@ -338,6 +339,11 @@ def _bins(values: Any, whole: bool, bins: int) -> dict[str, Any]:
         made["min"] = min(low, edges[0] - step)
     made["max"] = max(high, edges[-1] + step)
     return {k: int(v) if whole and isinstance(v, float) else v for k, v in made.items()}
+
+
+def _multiple(i: int, step: float) -> float:
+    """i times the step; the float nearest to the round number that it is."""
+    return i * step if isinstance(step, int) else float(i * Decimal(repr(step)))
 
 
 def _round_step(step: float) -> float:
