@@ -288,6 +288,17 @@ def test_the_bare_mechanism_takes_everything_from_the_folder(trips, folder):
     assert 300 <= run.data.num_rows <= 500
 
 
+@pytest.mark.parametrize(
+    "fields", [{"features": ["nowhere"]}, {"trait": "nowhere"}, {"habits": ["nowhere"]}, {"prior": [["nowhere"]]}]
+)
+def test_options_are_checked_before_public_data_is_read(tmp_path, fields):
+    """Reading may take minutes: a recipe that cannot fit the schema is refused at once, and so even where the
+    file does not exist."""
+    with pytest.raises(fastdp.errors.FastdpError, match="nowhere"):
+        fit_folder(tmp_path / "absent.parquet", tmp_path / "out", recipe(**fields), schema="taxi-deid2")
+    assert not (tmp_path / "out").exists()
+
+
 def test_clear_errors(table, public, folder, tmp_path):
     with pytest.raises(UsageError, match="need public data"):
         fastdp.synthesize(table, recipe(), **BUDGET)
