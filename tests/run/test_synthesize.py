@@ -273,6 +273,8 @@ def test_a_run_that_died_after_publishing_only_ends_its_reservation(table, tmp_p
     run = go(table, out=tmp_path / "run", ledger=ledger, dataset="d", resume=True)
     assert run.data.count_rows() > 0
     assert ledger.entries("d")[0]["finished"]
+    assert not (tmp_path / "run.private" / "state.json").exists(), "there is nothing left to resume"
+    assert not (tmp_path / "run.private" / "state").exists()
 
 
 def test_nothing_to_resume(table, tmp_path):
