@@ -289,7 +289,8 @@ def test_the_bare_mechanism_takes_everything_from_the_folder(trips, folder):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"features": ["nowhere"]}, {"trait": "nowhere"}, {"habits": ["nowhere"]}, {"prior": [["nowhere"]]}]
+    "fields",
+    [{"features": ["nowhere"]}, {"trait": "nowhere"}, {"habits": ["nowhere"]}, {"prior": [["nowhere"]]}],
 )
 def test_options_are_checked_before_public_data_is_read(tmp_path, fields):
     """Reading may take minutes: a recipe that cannot fit the schema is refused at once, and so even where the
