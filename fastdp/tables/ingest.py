@@ -67,6 +67,7 @@ class _Column:
             self.file.write(np.ascontiguousarray(chunk).data)
 
     def spill(self, folder: str | None) -> None:
+        """From now on in a file; nothing to do where it is in one already."""
         if self.file is None:
             self.file = tempfile.TemporaryFile(dir=folder, prefix="fastdp-")
             chunks, self.chunks = self.chunks, []
@@ -188,16 +189,14 @@ class Gathering:
         self._columns = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
         self._numbers = _Column(np.dtype(np.uint32))
         self._always, self._folder = spool is not None, None if spool is None else str(spool)
-        self._spilled = False
 
     def add(self, piece: Encoded) -> None:
         self.rows += piece.rows
         self.dropped += piece.dropped
         try:
-            if not self._spilled and (self._always or self.rows > SPOOL_ROWS):
+            if self._always or self.rows > SPOOL_ROWS:
                 for column in (*self._columns.values(), self._numbers):
                     column.spill(self._folder)
-                self._spilled = True
             for name, codes in piece.codes.items():
                 self._columns[name].append(codes)
             if self.users is not None and piece.user is not None:
