@@ -51,8 +51,8 @@ class Never:
 
 def played(*restarts: float) -> tuple[int, str]:
     """(restarts made, why it ended)"""
-    descent: Any = Script(*restarts)
-    fitted = accelerated(descent, Never(), SimpleNamespace(tick=lambda *about: None, calls=0))  # type: ignore[arg-type]
+    descent, stop, clock = Script(*restarts), Never(), SimpleNamespace(tick=lambda *about: None, calls=0)
+    fitted = accelerated(descent, stop, clock)  # type: ignore[arg-type]
     return len(descent.taken), fitted.ended
 
 
