@@ -190,8 +190,9 @@ def test_a_data_set_protects_one_unit():
 
 def test_groups_of_one_data_set_are_over_the_same_columns():
     first = [*RUN, step(Gaussian(0.1), group=["a"])]
-    refused(*first, step(Gaussian(0.1), number=1, group=["a", "b"]), match="do not add up")
-    refused(*first, step(Gaussian(0.1), number=1, group=[]), match="do not add up")
+    wider = "this step one user's rows of one group over a, b; the two do not add up"
+    refused(*first, step(Gaussian(0.1), number=1, group=["a", "b"]), match=wider)
+    refused(*first, step(Gaussian(0.1), number=1, group=[]), match="this step one row; the two do not add up")
     state = grown(*first, step(Gaussian(0.1), number=1, group=["a"]), step(Gaussian(0.1), number=2))
     assert state.groups == {"d": ("a",)} and state.runs["r"].steps[0, 2].group is None
 
