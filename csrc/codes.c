@@ -89,17 +89,28 @@ static void widen_u64(const uint64_t *x, size_t n, int64_t *out) {
     }
 INT_TYPES(DEFINE_INT)
 
+/* The least double that is at least k, and the greatest that is at most k: beyond 2^53 not every whole number
+ * is one. */
+static double at_least(int64_t k) {
+    const double d = (double)k;
+    return d >= 0x1p63 || (int64_t)d >= k ? d : nextafter(d, INFINITY);
+}
+
+static double at_most(int64_t k) {
+    const double d = (double)k;
+    return d < 0x1p63 && (int64_t)d <= k ? d : nextafter(d, -INFINITY);
+}
+
 /* Floating point: a number that is not whole is no key of a whole-number rule. */
 #define DEFINE_FLOAT(TAG, T) \
     static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
-        const double lo = (double)m->lo, hi = lo + (double)m->count - 1; \
+        const double lo = at_least(m->lo), hi = at_most(m->lo + (int64_t)m->count - 1); \
         for (size_t i = 0; i < n; i++) { \
             const double v = (double)x[i]; \
             if (v >= lo && v <= hi) { \
                 const int64_t t = (int64_t)v; \
                 const uint64_t d = (uint64_t)t - (uint64_t)m->lo; \
-                out[i] = (double)t == v && d < m->count ? (m->rule == FDP_TABLE ? m->table[d] : (uint32_t)d) \
-                                                        : m->other; \
+                out[i] = (double)t != v ? m->other : m->rule == FDP_TABLE ? m->table[d] : (uint32_t)d; \
             } else { \
                 out[i] = v != v ? m->nan : m->rule == FDP_TABLE ? m->other : v < lo ? m->below : m->above; \
             } \

@@ -131,7 +131,7 @@ class Source:
         good = np.ones(len(x), dtype=bool)
         if self.form == "float":
             null |= np.isnan(x)
-            good = (np.abs(x) < 2.0**53) & (x == np.floor(x))
+            good = (x >= -(2.0**63)) & (x < 2.0**63) & (x == np.floor(x))
             x = np.where(good, x, 0)
         elif self.form == "decimal":
             one_by_one = wide(array, x) if self.kind.scale >= 0 else np.flatnonzero(~null)

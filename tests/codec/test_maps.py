@@ -1,5 +1,6 @@
 """Maps from physical values to codes: one number, one code, whatever type it comes in."""
 
+import math
 from decimal import Decimal
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fastdp
 from fastdp.codec.encode import check_types, encode_batch
 from fastdp.codec.maps import Source
 from fastdp.errors import DataError
@@ -220,3 +222,39 @@ def test_a_null_decimal_is_null_whatever_lies_under_it(name):
     for other in (schema_of(kind="places"), schema_of(**split)):
         got, wanted = (encode_batch(other, pa.table({"x": given_as}))[0] for given_as in (array, plain))
         assert all(got[part].tolist() == wanted[part].tolist() for part in wanted)
+
+
+@pytest.mark.parametrize("overflow", ["clamp", "code"])
+@pytest.mark.parametrize("first", [-(2**63), -(2**53) - 3, -3, 2**53 - 3, 2**60 + 1, 2**63 - 7])
+def test_a_float_has_the_code_of_the_whole_number_that_it_is(first, overflow):
+    """Beyond 2^53 not every whole number is a float: the ends of a domain still lie between the floats that
+    are inside and those that are outside, up to the ends of int64 and past them."""
+    last = first + 6
+    column = {"kind": "integer", "dtype": "int64", "min": first, "max": last, "overflow": overflow}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "name": "t", "columns": {"x": column}})
+    middle = float(first + 3)
+    floats = {middle, math.nextafter(middle, math.inf), math.nextafter(middle, -math.inf)}
+    for k in (*range(first - 3, last + 4), first - 2000, last + 2000):
+        floats |= {float(k), math.nextafter(float(k), math.inf), math.nextafter(float(k), -math.inf)}
+    values = sorted(floats)
+    got = fastdp.read(pa.table({"x": values}), schema).codes["x"].tolist()
+    for value, code in zip(values, got, strict=True):
+        if value != math.floor(value) and first <= value <= last:
+            expected = 7  # no whole number
+        elif first <= value <= last:  # Python compares floats with whole numbers exactly
+            expected = int(value) - first
+        else:
+            expected = 7 if overflow == "code" else 0 if value < first else 6
+        assert code == expected, value
+
+
+def test_a_float_is_read_as_the_whole_number_that_it_is_up_to_the_ends_of_int64():
+    source = Source.of("int64", pa.float64())
+    ends = [-(2.0**63), 2.0**63, -(2.0**53), 2.0**53, 0.0, 1e300, -1e300]
+    floats = [f for e in ends for f in (e, math.nextafter(e, math.inf), math.nextafter(e, -math.inf))]
+    floats += [math.inf, -math.inf, 0.5, -3.0]
+    values, good, null = source.as_integers(pa.array([*floats, math.nan, None]), None)
+    for f, value, readable in zip(floats, values.tolist(), good.tolist()):
+        assert readable == (abs(f) != math.inf and f == int(f) and -(2**63) <= int(f) < 2**63), f
+        assert not readable or value == int(f), f
+    assert good[-2:].all() and null[-2:].all() and not null[:-2].any()
