@@ -17,6 +17,9 @@ from ...errors import DataError
 QUANTISATION = 1 / 12
 """Variance of a uniform distribution of width 1 (one code). It is added to the variances, so that no
 component collapses onto a single code."""
+ALIKE = 1e-9
+"""Mean log likelihoods that differ by less are those of one solution, whose components only come in another
+order; the first is taken, so that no rounding decides, and a seed gives the same on every processor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +90,8 @@ def fit(
         hard = kmeans(x, share, size, rng)
         state = maximise(phi, share, np.equal.outer(hard, np.arange(size)).astype(float), extra)
         runs.append(climb(phi, share, state, extra, tol, 10))
-    state, _ = max(runs, key=lambda run: run[1])
+    best = max(now for _, now in runs)
+    state = next(state for state, now in runs if now >= best - ALIKE)
     state, _ = climb(phi, share, state, extra, tol, iterations)
     return Mixture(centre, spread, *state)
 
