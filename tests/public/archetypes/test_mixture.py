@@ -115,3 +115,29 @@ def test_fewer_different_points_than_means():
     x, share = np.array([[1.0, 2.0], [5.0, 2.0]]), np.array([0.25, 0.75])
     label = mixture.kmeans(x, share, 4, np.random.default_rng(0))
     assert sorted(label) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "likelihoods, taken",
+    [
+        ([-3.0, -2.0, -1.0], 2),
+        ([-1.0, -1.0, -1.0], 0),
+        ([-1.0 - 1e-12, -1.0, -2.0], 0),  # a rounding apart: one solution in another order
+        ([-1.0 - 1e-7, -1.0, -1.0 + 1e-12], 1),
+    ],
+)
+def test_of_starts_that_are_alike_the_first_is_taken(monkeypatch, likelihoods, taken):
+    """Else a rounding would decide, and a seed would give other archetypes on another processor."""
+    climb, states = mixture.climb, []
+
+    def scripted(phi, share, state, extra, tol, iterations):
+        if len(states) < len(likelihoods):
+            states.append(state)
+            return state, likelihoods[len(states) - 1]
+        states.append(state)
+        return climb(phi, share, state, extra, tol, 1)
+
+    monkeypatch.setattr(mixture, "climb", scripted)
+    points = np.arange(12.0).reshape(-1, 1) ** 2
+    mixture.fit(points, np.ones(12), 3, seed=1)
+    assert len(states) == 4 and states[-1] is states[taken]
