@@ -19,7 +19,7 @@ QUANTISATION = 1 / 12
 component collapses onto a single code."""
 ALIKE = 1e-9
 """Mean log likelihoods that differ by less are those of one solution, whose components only come in another
-order; the first is taken, so that no rounding decides, and a seed gives the same on every processor."""
+order; the first is taken, so that no rounding decides between them."""
 
 
 @dataclass(frozen=True, eq=False)
