@@ -33,7 +33,7 @@ EXACT = 1 << 40
 """Fractions of larger denominators come from floats, whose last bits are the machine's: kept as floats."""
 REFUSALS = (ValueError, TypeError, LookupError, ArithmeticError)
 UNCOMPARED: dict[str, list[str]] = json.loads((HERE / "uncompared.json").read_text("utf-8"))
-"""Cases by subject whose figures hang on roundings, or have not been compared elsewhere yet: kept on ARM64."""
+"""Cases by subject whose figures hang on roundings, or were not compared elsewhere yet: kept on ARM64."""
 
 
 def plain(value: Any) -> Any:
