@@ -258,3 +258,11 @@ def test_a_float_is_read_as_the_whole_number_that_it_is_up_to_the_ends_of_int64(
         assert readable == (abs(f) != math.inf and f == int(f) and -(2**63) <= int(f) < 2**63), f
         assert not readable or value == int(f), f
     assert good[-2:].all() and null[-2:].all() and not null[:-2].any()
+
+
+def test_a_whole_number_beyond_int64_is_not_read_whatever_its_type():
+    numbers = [0, 5, 2**63 - 1, 2**63, 2**64 - 1]
+    for kind in (pa.uint64(), pa.decimal128(38, 0)):
+        values, good, _ = Source.of("int64", kind).as_integers(pa.array(numbers, kind), None)
+        assert good.tolist() == [n < 2**63 for n in numbers], kind
+        assert values[good].tolist() == numbers[:3]

@@ -91,3 +91,17 @@ def test_a_saved_model_stands_for_public_rows_in_a_plan(tmp_path):
     assert public_table(tmp_path, schema, "archetypes") is public_table(str(tmp_path), schema, "mst") is True
     table = public_table(pa.table({"a": [0, 1, 1], "who": [1, 2, 3]}), schema, "mst", 1)
     assert table.public and table.rows == 3
+
+
+@pytest.mark.parametrize("bound", [1, 2, 5, 8, 13, 100, 3000])
+def test_a_plan_shows_some_of_the_clips_a_run_may_choose(bound):
+    """All of a few; else about seven evenly from the list, and always the bound."""
+    from fastdp.privacy.clip import candidates
+
+    columns = {n: {"kind": "integer", "dtype": "int8", "min": 0, "max": 3} for n in "ab"}
+    user = {"column": "who", "max_rows": bound}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "name": "t", "columns": columns, "user": user})
+    plan = fastdp.plan(schema, {"mechanism": "mst", "clip": "private"}, 1.0, 1e-6)
+    shown, grid = [option.clip for option in plan.clip_options], candidates(bound)
+    assert set(shown) <= set(grid) and shown[-1] == bound and shown == sorted(shown)
+    assert shown == list(grid) if len(grid) < 14 else 7 <= len(shown) <= 15
