@@ -1,9 +1,9 @@
 """Constants, defaults of parameters and defaults of fields are those that are kept: each is a choice that a
 docstring or a page of docs/ explains, and none changes unseen.
 
-Kept per module: names in capitals, of the module and of its classes; parameters with defaults; fields of
-dataclasses and of structs with defaults; of structs, whether they are frozen, forbid unknown fields, and take
-fields by place.
+Kept per module: names in capitals, of the module and of its classes; plain attributes of classes; parameters
+with defaults; fields of dataclasses and of structs with defaults; of structs, whether they are frozen, forbid
+unknown fields, and take fields by place.
 """
 
 from __future__ import annotations
@@ -70,8 +70,18 @@ def _fields(cls: type) -> Iterator[tuple[str, Any]]:
                 yield f"{cls.__qualname__}.{field.name}", _value(made)
 
 
+def _attributes(cls: type) -> Iterator[tuple[str, Any]]:
+    fields = getattr(cls, "__dataclass_fields__", {})
+    for name, value in sorted(vars(cls).items()):
+        if name.startswith("_") or name in fields or CONSTANT.fullmatch(name):
+            continue
+        if isinstance(value, bool | int | float | str | tuple | None):
+            yield f"{cls.__qualname__}.{name}", _value(value)
+
+
 def _of_class(cls: type) -> Iterator[tuple[str, Any]]:
     yield from _constants(cls, f"{cls.__qualname__}.")
+    yield from _attributes(cls)
     yield from _fields(cls)
     for name, member in sorted(vars(cls).items()):
         function = getattr(member, "__func__", member)
