@@ -104,7 +104,7 @@ static double at_most(int64_t k) {
 /* Floating point: a number that is not whole is no key of a whole-number rule. */
 #define DEFINE_FLOAT(TAG, T) \
     static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
-        const double lo = at_least(m->lo), hi = at_most(m->lo + (int64_t)m->count - 1); \
+        const double lo = at_least(m->lo), hi = at_most(m->lo + ((int64_t)m->count - 1)); \
         for (size_t i = 0; i < n; i++) { \
             const double v = (double)x[i]; \
             if (v >= lo && v <= hi) { \
