@@ -7,7 +7,7 @@ Draws `--count` mutants by the seed: 60 of 100 in privacy code and the way of th
 mechanisms, 15 in C (`tests.mutants.places`), each site with the same chance. The quick tests are run once
 without any change, and which of them reaches which line is recorded (`tests.mutants.reach`). Every mutant
 is applied to a copy of the tree, its extension built if it is in C, and the tests that reach it are run,
-those of its file's own name first, then tests/kept, then the quickest first, until one fails. In the end
+those of its file's own name first, then the quickest first, until one fails. In the end
 the tests that caught something are run without any change once more. Prints a table and every survivor;
 those of equivalent.toml, which change nothing that a caller could see, are counted apart. Exit code 1 if
 less than 95 % of the others are caught.

@@ -33,14 +33,6 @@ def concerned(path: str, line: int) -> Lines:
     return {path: _bits(inner.lineno, last) if line <= last else _bits(line, line)}
 
 
-def is_choice(path: str, line: int) -> bool:
-    """Whether a line of Python stands outside of the bodies of functions: a constant, a field, a default."""
-    if places.is_c(path):
-        return False
-    inner, outer = _around(path, line)
-    return outer is None or (isinstance(inner, ast.FunctionDef) and line < inner.body[0].lineno)
-
-
 @cache
 def package() -> list[str]:
     return sorted(str(p.relative_to(places.ROOT)) for p in (places.ROOT / "fastdp").rglob("*.py"))

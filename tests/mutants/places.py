@@ -43,10 +43,6 @@ NOT_TRIED = tuple(
     for folder in ("bench", "cross", "docs", "mutants", "report", "soak", "spark", "typing")
 )
 
-KEPT = "tests/kept/"
-CHOICES = KEPT + "test_constants.py"
-"""Holds constants and defaults of every module, one test each."""
-
 # Tests that concern a folder, in the order in which they are run; a test file of the module's own name comes
 # first.
 FOLDERS: dict[str, list[str]] = {

@@ -135,21 +135,15 @@ class Reach:
         )
         return sorted(names, key=lambda name: (self.tests[name]["seconds"], name))
 
-    def _turn(self, own: Sequence[str], name: str) -> tuple[bool, bool, float, str]:
-        first, kept = name.split("::")[0] in own, name.startswith(places.KEPT)
-        return not first, not kept, self.tests[name]["seconds"], name
+    def _turn(self, own: Sequence[str], name: str) -> tuple[bool, float, str]:
+        return name.split("::")[0] not in own, self.tests[name]["seconds"], name
 
     def concerned(self, site: Site) -> list[str]:
-        """Tests to try a mutant on: those that reach it, of the file's own name first, then those that
-        compare results with kept ones, then the quickest first; where none does, those of its file's stages.
-        Constants and defaults also concern the test that keeps them."""
+        """Tests to try a mutant on: those that reach it, of the file's own name first, then the
+        quickest first; where none does, those of its file's stages."""
         own, direct = places.own_tests(site.path), places.direct_tests(site.path)
         names = set(self.reaching(concerns.concerned(site.path, site.line)))
         names |= {name for name in self.tests if name.split("::")[0] in direct}
-        if concerns.is_choice(site.path, site.line):
-            own = [*own, places.CHOICES]
-            case = f"[{places.module_of(site.path)}]"
-            names |= {n for n in self.tests if n.startswith(places.CHOICES) and n.endswith(case)}
         if names:
             return sorted(names, key=partial(self._turn, own))
         stages = [tuple(stage) for stage in places.stages(site.path)]

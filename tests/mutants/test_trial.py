@@ -103,13 +103,6 @@ def test_lines_that_a_change_concerns(project):
         assert concerns.concerned(PATH, line(constant)) == {PATH: 1 << above}, "those that name it"
 
 
-def test_constants_fields_and_defaults_are_choices(project):
-    for text in ("LIMIT = 3", "TWICE = 2 * LIMIT", "def plain(y=7):"):
-        assert concerns.is_choice(PATH, line(text)), text
-    for text in ("    if x > TWICE:", "    return y", "        n -= 2"):
-        assert not concerns.is_choice(PATH, line(text)), text
-
-
 def test_tests_that_reach_a_line_and_what_they_make_of_mutants(project, tmp_path):
     workshop = Workshop(tmp_path / "work" / "0", Limits(hang=2))
     reach = Reach(tmp_path / "work", workshop.tree, 1)
