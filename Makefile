@@ -50,13 +50,13 @@ RUNS  ?= 100
 soak: build
 	$(BIN)/python -m tests.soak --kills $(KILLS) --runs $(RUNS)
 
-# The kernels' vectors on ARM64, and on the processor that this machine is not, under qemu-user (tests/cross).
+# The kernels' vectors on ARM64, and on the processor that this machine is not, under qemu-user (tools/cross).
 OTHER := $(if $(filter aarch64,$(shell uname -m)),x86_64,aarch64)
 test-arm: build
 	test "$$(uname -m)" = aarch64 || $(MAKE) cross-tools
-	$(BIN)/python -m tests.cross aarch64
+	$(BIN)/python -m tools.cross aarch64
 test-cross: build cross-tools
-	$(BIN)/python -m tests.cross $(OTHER)
+	$(BIN)/python -m tools.cross $(OTHER)
 cross-tools:
 	@{ command -v qemu-$(OTHER) && command -v $(OTHER)-linux-gnu-gcc; } > /dev/null || \
 	  apt-get install -y -q qemu-user gcc-$(subst _,-,$(OTHER))-linux-gnu || \
@@ -68,7 +68,7 @@ SEED  ?= 1
 COUNT ?= 100
 JOBS  ?= 1
 mutants: build
-	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --jobs $(JOBS) --work build/mutants
+	$(BIN)/python -m tools.mutants --seed $(SEED) --count $(COUNT) --jobs $(JOBS) --work build/mutants
 
 # Whether a user of 200 rows was in the data, from what runs release, every mechanism: make membership ATTACKS=20000 PIPELINES=300
 ATTACKS   ?= 20000
@@ -89,8 +89,8 @@ bench: build
 
 lint: build
 	$(BIN)/python -m pip install -q "fastdp[lint]"
-	$(BIN)/ruff check fastdp tests bench setup.py
-	$(BIN)/ruff format --check fastdp tests bench setup.py
+	$(BIN)/ruff check fastdp tests tools bench setup.py
+	$(BIN)/ruff format --check fastdp tests tools bench setup.py
 	$(BIN)/mypy
 	$(BIN)/mypy --strict --follow-imports=silent tests/typing/program.py fastdp/__init__.pyi
 	$(BIN)/pyright tests/typing/program.py
@@ -98,8 +98,8 @@ lint: build
 
 format: build
 	$(BIN)/python -m pip install -q "fastdp[lint]"
-	$(BIN)/ruff check --fix fastdp tests bench setup.py
-	$(BIN)/ruff format fastdp tests bench setup.py
+	$(BIN)/ruff check --fix fastdp tests tools bench setup.py
+	$(BIN)/ruff format fastdp tests tools bench setup.py
 	$(BIN)/clang-format -i $(UNITS)
 
 # The kernels under the address and undefined-behaviour sanitisers, built in a copy so that the core in use stays as it is.
@@ -143,7 +143,7 @@ dist: build
 
 # The wheel in an environment of its own, with no compiler on the path, under the archive's tests.
 # Left out: what reads the sources themselves.
-SOURCE_TESTS := tests/test_imports.py tests/core tests/bench tests/mutants
+SOURCE_TESTS := tests/test_imports.py tests/core tests/bench
 SOURCE_TEST  := tests/privacy/test_noise_kernel.py::test_tables_are_those_of_high_precision_arithmetic
 test-wheel: dist
 	rm -rf build/wheel && mkdir -p build/wheel/path && $(PYTHON) -m venv build/wheel/venv

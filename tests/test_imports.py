@@ -39,7 +39,6 @@ BEHIND = {"tables", "engines"}
 BEHIND_CORE = {"count", "bound"}
 MAY_HOLD_TABLES = {"tables", "engines", "release", "run", "evaluate", "report", "cli"}
 FITS_ON_PUBLIC_TABLES = {("public", "data"), ("public", "choice"), ("public", "archetypes", "fit")}
-LINES_KEPT_SHORT = ("fastdp", "csrc", "tests", "bench")
 MAY_RELEASE = {("release", "reserve"), ("release", "keyselect"), ("release", "domain")}
 """What opens sessions: a mechanism is handed one and imports none of it."""
 
@@ -226,17 +225,3 @@ def test_every_folder_says_what_it_holds():
     for path in modules():
         if path.name == "__init__.py":
             assert ast.get_docstring(ast.parse(path.read_text())), path
-
-
-def test_no_line_is_over_110_characters():
-    root = PACKAGE.parent
-    sources = [p for d in LINES_KEPT_SHORT for p in (root / d).rglob("*") if p.is_file()]
-    long = [
-        f"{p.relative_to(root)}:{n}"
-        for p in sources
-        if p.suffix in (".py", ".pyi", ".pyx", ".pxd", ".c", ".h")
-        and not (p.parent.name == "_core" and p.suffix == ".c")
-        for n, line in enumerate(p.read_text("utf-8").splitlines(), 1)
-        if len(line) > 110
-    ]
-    assert long == []

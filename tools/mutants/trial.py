@@ -27,6 +27,7 @@ COPIED = (
     "fastdp",
     "csrc",
     "tests",
+    "tools",
     "bench",
     "docs",
     "setup.py",
@@ -159,7 +160,7 @@ class Workshop:
         this order."""
         chosen = self.folder / "chosen.json"
         chosen.write_text(json.dumps(list(tests.items())))
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tests.mutants.chosen"]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tools.mutants.chosen"]
         command += ["-p", "no:xdist"]
         command += [*(["-x"] if stop else []), *_files(list(tests))]
         environment = os.environ | {

@@ -1,4 +1,4 @@
-"""The kernels' vectors on a processor, its own or another's: python -m tests.cross aarch64 | x86_64
+"""The kernels' vectors on a processor, its own or another's: python -m tools.cross aarch64 | x86_64
 
 Compiles csrc/ and the harness for the processor, with Debian's cross compiler where it is not this machine's,
 and runs every case there or under qemu-user. On x86-64 under qemu the baseline and the AVX2 copies of the
@@ -77,7 +77,7 @@ def build(machine: str, folder: Path, sanitize: str | None = None) -> Path:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.cross",
+        prog="python -m tools.cross",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

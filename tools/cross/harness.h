@@ -1,4 +1,4 @@
-/* Cases of the kernels, read from a file that tests/cross/vectors.py writes: inputs, then expected
+/* Cases of the kernels, read from a file that tools/cross/vectors.py writes: inputs, then expected
  * outputs. */
 #ifndef CROSS_HARNESS_H
 #define CROSS_HARNESS_H

@@ -99,7 +99,7 @@ class Reach:
         notes.mkdir(parents=True)
         settings = notes / "coverage.ini"
         settings.write_text(SETTINGS.format(tree=self.tree, folder=notes, context=CONTEXT))
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tests.mutants.recorder"]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tools.mutants.recorder"]
         command += ["-n", str(self.jobs), "--dist", "loadfile"] if self.jobs > 1 else []
         environment = os.environ | {
             "PYTHONPATH": str(self.tree),
@@ -139,15 +139,13 @@ class Reach:
         return name.split("::")[0] not in own, self.tests[name]["seconds"], name
 
     def concerned(self, site: Site) -> list[str]:
-        """Tests to try a mutant on: those that reach it, of the file's own name first, then the
-        quickest first; where none does, those of its file's stages."""
+        """Tests to try a mutant on: those that reach it, of the file's own tests first, then the quickest
+        first; where none does, the file's own tests."""
         own, direct = places.own_tests(site.path), places.direct_tests(site.path)
         names = set(self.reaching(concerns.concerned(site.path, site.line)))
         names |= {name for name in self.tests if name.split("::")[0] in direct}
-        if names:
-            return sorted(names, key=partial(self._turn, own))
-        stages = [tuple(stage) for stage in places.stages(site.path)]
-        return list(dict.fromkeys(n for stage in stages for n in self.tests if n.startswith(stage)))
+        names = names or {name for name in self.tests if name.split("::")[0] in own}
+        return sorted(names, key=partial(self._turn, own))
 
 
 def _file_of(context: str) -> str:
@@ -157,5 +155,4 @@ def _file_of(context: str) -> str:
 
 def _digests(tree: Path) -> dict[str, str]:
     paths = [p for top in ("fastdp", "tests") for p in sorted((tree / top).rglob("*.py"))]
-    names = {str(p.relative_to(tree)): p for p in paths if "mutants" not in p.parts[len(tree.parts) :]}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for name, path in names.items()}
+    return {str(p.relative_to(tree)): hashlib.sha256(p.read_bytes()).hexdigest()[:16] for p in paths}
