@@ -105,7 +105,7 @@ format: build
 # The kernels under the address and undefined-behaviour sanitisers, built in a copy so that the core in use stays as it is.
 # libstdc++ is loaded early too: without it the sanitiser cannot follow the C++ exceptions of pyarrow.
 KERNEL_TESTS := tests/core tests/tables tests/codec tests/engines tests/public \
-  tests/test_fork.py tests/model tests/privacy/test_noise_kernel.py tests/evaluate/test_score_kernels.py
+  tests/test_fork.py tests/model tests/estimate tests/privacy/test_noise_kernel.py tests/evaluate/test_score_kernels.py
 sanitize: build
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r fastdp csrc tests bench setup.py pyproject.toml README.md LICENSE build/sanitize
@@ -118,7 +118,7 @@ sanitize: build
 # The same for data races between the threads of a team. Only code built for it is watched (races within Arrow and Polars are left out,
 # and the allocator that Polars brings starts no thread). A
 # child of fork may make no threads under this sanitiser, and addresses must not be random.
-THREAD_TESTS := tests/core/test_team.py tests/model/test_infer.py tests/model/test_move.py tests/model/test_sample.py tests/engines
+THREAD_TESTS := tests/core/test_team.py tests/model/test_infer.py tests/estimate/test_move.py tests/model/test_sample.py tests/engines
 sanitize-threads: build
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r fastdp csrc tests bench setup.py pyproject.toml README.md LICENSE build/sanitize

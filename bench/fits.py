@@ -32,7 +32,7 @@ from itertools import combinations
 import numpy as np
 
 import fastdp
-from fastdp.model.tree import junction_tree
+from fastdp.model.junction_tree import junction_tree
 from fastdp.queries import Binned
 
 from . import fits_problems as problems

@@ -226,7 +226,7 @@ def marginal_problem(name: str, table: Table, epsilon: float, seed: int, cliques
 
 def strongest(table: Table, pairs: int, cells: int) -> list[Clique]:
     """The pairs furthest from independence that keep the junction tree within `cells`."""
-    from fastdp.model.tree import junction_tree
+    from fastdp.model.junction_tree import junction_tree
 
     ones = {a: table.marginal((a,)) for a in table.domain}
     weight = _dependence(table, ones)

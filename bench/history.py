@@ -47,7 +47,7 @@ def gauges(folder: Path, rows: int) -> dict[str, Gauge]:
 
     import fastdp
     from fastdp.domain import downward_closure
-    from fastdp.model.sample import Sampler
+    from fastdp.model.sampler import Sampler
     from fastdp.privacy import noise
 
     from . import counting, fits_problems, tables

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 import fastdp
-from fastdp.model import descend
+from fastdp.estimate.descent import descent_solver
 
 from . import machine
 
@@ -39,7 +39,7 @@ def problem(size: int, sigma: float) -> tuple[dict[str, int], list[fastdp.Measur
     return domain, [fastdp.Measurement((a, b), v, sigma) for a, b, v in pairs]
 
 
-class Timed(descend.Engine):  # type: ignore[misc]
+class Timed(descent_solver.Engine):  # type: ignore[misc]
     """The engine, with the processor seconds of its steps."""
 
     seconds: ClassVar[list[float]] = []
@@ -71,14 +71,14 @@ def call(size: int, method: str) -> dict[str, float]:
     """Microseconds of a call, in all and inside, each the least of several fits' means; and its cells."""
     domain, asked = problem(size, 5.0)
     whole, inside, cells = np.inf, np.inf, 0
-    kept = descend.Engine
+    kept = descent_solver.Engine
     for timed in (False, True) * ROUNDS:
         Timed.seconds = []
-        descend.Engine = Timed if timed else kept
+        descent_solver.Engine = Timed if timed else kept
         try:
             model, seconds = stepped(domain, asked, method)
         finally:
-            descend.Engine = kept
+            descent_solver.Engine = kept
         cells = model.cells
         if timed:
             inside = min(inside, 1e6 * float(np.mean(Timed.seconds)))

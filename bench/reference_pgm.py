@@ -193,10 +193,10 @@ class Fast:
     ):
         from fastdp._core.infer import Engine
         from fastdp._util.threads import resolve
+        from fastdp.estimate.linear_rows import check, usage
+        from fastdp.estimate.lower import lower
+        from fastdp.model.junction_tree import junction_tree
         from fastdp.model.layout import make_plan
-        from fastdp.model.lower import lower
-        from fastdp.model.parts import check, usage
-        from fastdp.model.tree import junction_tree
 
         parts = check(problem.domain, to_fastdp(problem))
         tree = junction_tree(problem.domain, [m.clique for m in problem.measured], None)
@@ -236,7 +236,7 @@ class Fast:
 
     def model(self):
         """The fitted `fastdp.Model` (the tables of the last attempt are the accepted ones)."""
-        from fastdp.model.model import Model
+        from fastdp.model.graphical_model import Model
 
         return Model.from_plan(
             self.plan,

@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from fastdp._util.threads import available
-from fastdp.model.sample import METHODS, Sampler
+from fastdp.model.sampler import METHODS, Sampler
 
 from .measurements import Problem, load, prepare
 

@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 import fastdp
-from fastdp.model.total import estimate_total
+from fastdp.estimate.total import estimate_total
 
 from . import machine, measurements, reference_pgm
 from .measurements import DOMAIN, OUT, Problem, to_fastdp

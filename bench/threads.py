@@ -112,7 +112,7 @@ def timed(problem, total: float, asked, threads: int, tables: str) -> float:
 def profile(module, notes, problem, total: float, asked) -> tuple[list, float]:
     """The phases of the median step on one thread, and the seconds of a call that are outside of it."""
     import fastdp
-    from fastdp.model import descend, optimise
+    from fastdp.estimate.descent import descent_solver, optimisers
 
     taken: list[tuple[float, np.ndarray]] = []
 
@@ -124,13 +124,13 @@ def profile(module, notes, problem, total: float, asked) -> tuple[list, float]:
             taken.append((time.perf_counter() - begin, notes()))
             return answer
 
-    kept = descend.Engine
-    descend.Engine, average = Traced, optimise.average
-    optimise.average = module.average
+    kept = descent_solver.Engine
+    descent_solver.Engine, average = Traced, optimisers.average
+    optimisers.average = module.average
     try:
         model = fastdp.fit(problem.domain, asked, total=total, threads=1, **STEPS)
     finally:
-        descend.Engine, optimise.average = kept, average
+        descent_solver.Engine, optimisers.average = kept, average
     steps = np.diff(np.array(model.trace), axis=0)
     call = float(np.median(steps[:, 2] / steps[:, 0]))
     seconds, record = sorted(taken, key=lambda pair: pair[0])[len(taken) // 2]

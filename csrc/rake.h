@@ -1,4 +1,4 @@
-/* Raking along a junction tree: one tour as a list of steps (fastdp/model/rake.py makes it).
+/* Raking along a junction tree: one tour as a list of steps (fastdp/estimate/dual/raking.py makes it).
  *
  * A step works on one table of rows x cols cells: every cell is multiplied by the ratio that an earlier step
  * left for it, and the products are added up onto a marginal. What is done with the sums is the step's rule:

@@ -1,4 +1,4 @@
-/* How many cells a junction tree would have: greedy elimination on bit sets, as fastdp/model/tree.py does. */
+/* Cells of a junction tree: greedy elimination on bit sets, as fastdp/model/junction_tree.py does. */
 #ifndef FDP_TREESIZE_H
 #define FDP_TREESIZE_H
 

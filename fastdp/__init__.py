@@ -25,7 +25,7 @@ _WHERE = {
     "marginals": "engines.truth",
     "calibrate": "privacy.calibrate",
     "Measurement": "measurement",
-    "fit": "model",
+    "fit": "estimate",
     "Model": "model",
     "evaluate": "report.evaluate",
     "check": "evaluate.check",

@@ -7,7 +7,7 @@ from .engines.truth import marginals as marginals
 from .evaluate.check import check as check
 from .measurement import Measurement as Measurement
 from .model import Model as Model
-from .model import fit as fit
+from .estimate import fit as fit
 from .privacy.calibrate import calibrate as calibrate
 from .privacy.ledger import Ledger as Ledger
 from .release.keyselect import select_keys as select_keys

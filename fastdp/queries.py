@@ -9,10 +9,9 @@ session measures whole counts and carries a row's scalar in the noise, `sigma / 
 * `transpose(r)`: one number per cell, exact on int64;
 * `coef2`: the squares of the scalars as integer numerators and denominators;
 * `column_norm2()`: the largest over cells of the sum of squared scalars in its column, as an exact
-`Fraction`: the square
-  of the L2 sensitivity to one unit of weight;
-* `blocks(clique)`: the same rows as sums and differences of cells of plain marginals, which is what the
-estimator eats.
+  `Fraction`: the square of the L2 sensitivity to one unit of weight;
+* `blocks(clique)`: the same rows as sums and differences of cells of plain marginals, for the
+  estimator.
 """
 
 from __future__ import annotations
@@ -365,6 +364,21 @@ class AdaGrid(_Base):
 
     def __repr__(self):
         return f"AdaGrid({self.grid.clique}: {self.grid.fine.size} fine, {self.rows} rows)"
+
+
+def as_query(query, cells: int) -> Query:
+    """The query that a measurement's `query` field stands for (None: every cell by itself)."""
+    if query is None:
+        return Identity(cells)
+    if isinstance(query, Query):
+        return query
+    from scipy.sparse import issparse
+
+    if issparse(query) or isinstance(query, np.ndarray):
+        return Sparse(query)
+    raise MeasurementError(
+        f"a query is None, a scipy.sparse matrix or a fastdp query, got {type(query).__name__}"
+    )
 
 
 def fresh(query, made: dict[int, tuple]):

@@ -23,10 +23,10 @@ from fastdp.errors import (
     SchemaError,
     UsageError,
 )
+from fastdp.estimate.total import estimate_total
 from fastdp.mechanisms import recipe
 from fastdp.mechanisms.adagrid import AdaGrid
 from fastdp.mechanisms.base import whole_total
-from fastdp.model.total import estimate_total
 from fastdp.privacy import accountant, calibrate, crosscheck, forms, gdp
 from fastdp.public.archetypes.options import MAX_ARCHETYPES, Options
 from fastdp.release import keyselect, noiseplan, reserve

@@ -1,5 +1,5 @@
 """A sparse approximate inverse of the covariance of counts; see csrc/ancestors.h. Shapes are made in
-fastdp/model/functionals.py."""
+fastdp/estimate/flow/functionals.py."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 

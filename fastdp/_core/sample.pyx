@@ -1,4 +1,4 @@
-"""Rows from a directed junction tree; see csrc/sample.h. Arguments are checked in fastdp/model/sample.py."""
+"""Rows from a directed junction tree; see csrc/sample.h. Arguments are checked in fastdp/model/sampler.py."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free

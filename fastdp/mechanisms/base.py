@@ -107,7 +107,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def limits_used(self) -> dict[str, Any]:
         """The limits that hold, as the statement records them; a resumed run may have others as long as no
         step that was entered depended on them (`max_cells_steps`)."""
-        from ..model.tree import DEFAULT_MAX_CELLS
+        from ..model.junction_tree import DEFAULT_MAX_CELLS
 
         cells = DEFAULT_MAX_CELLS if self.max_cells is None else self.max_cells
         return {"max_cells": cells} | ({} if self.memory is None else {"memory": self.memory})

@@ -23,7 +23,7 @@ from ..codec.possible import impossible, merged_masks
 from ..domain import Clique, Domain
 from ..errors import SchemaError, UsageError
 from ..measurement import Measurement, Request
-from ..model.tree import DEFAULT_MAX_CELLS
+from ..model.junction_tree import DEFAULT_MAX_CELLS
 from ..queries import Binned
 from ..schema.constraints import Constraint
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total

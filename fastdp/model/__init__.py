@@ -1,28 +1,26 @@
-"""The estimator: measurements in, a graphical model out, rows from it.
+"""The graphical model: its junction tree, tables, marginals, rows and file.
 
-`estimate` fits (over `lower`, `tree`, `layout`, `optimise`, `staged`), `total` estimates the number of rows,
-`adjust` moves tables to given sums, `model` answers and samples, `store` keeps arrays in a file. Never sees
-private data: imports `domain`, `queries`, `measurement` and the kernels; no schema, no table, nothing of
-privacy.
+`junction_tree` and `layout` say which cliques a model has and where their tables lie, `graphical_model`
+answers and samples (`marginals`, `out_of_clique`, `sampler`), `array_file` stores arrays, `adjust` moves
+tables to given sums. `estimate/` fits models. Never sees private data: imports no schema, no table, nothing
+of privacy.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .estimate import fit
-    from .model import Model
+    from .graphical_model import Model
 
-__all__ = ["Model", "fit"]
-
-_WHERE = {"Model": "model", "fit": "estimate"}
-"""Imported when first used: they bring scipy.sparse, and `tree` alone must not."""
+__all__ = ["Model"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    """Imports `Model` when first used: `junction_tree` alone must stay cheap to import."""
+    if name != "Model":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_WHERE[name]}", __name__), name)
-    return value
+    from .graphical_model import Model
+
+    globals()["Model"] = Model
+    return Model

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..domain import Clique, Domain
 from ..errors import ModelTooLargeError
-from .tree import JunctionTree
+from .junction_tree import JunctionTree
 
 ROW_LIMIT = 4096
 LANE_CELLS = 32_768

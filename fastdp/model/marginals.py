@@ -17,12 +17,12 @@ import numpy as np
 
 from ..domain import Clique, Domain
 from ..errors import ModelTooLargeError
-from .meeting import Meetings
-from .model import MARGINAL_CELLS
+from .graphical_model import MARGINAL_CELLS
+from .out_of_clique import Meetings
 from .treesums import CARRIED_CELLS, Sums, Tree, offsets
 
 if TYPE_CHECKING:
-    from .model import Model
+    from .graphical_model import Model
 
 
 def marginals(

@@ -20,6 +20,7 @@ def load_ahead() -> None:
 
 def _load() -> None:
     with contextlib.suppress(Exception):
-        from ..model import estimate, sample, store  # noqa: F401
+        from ..estimate import estimator  # noqa: F401
+        from ..model import array_file, sampler  # noqa: F401
 
         build_hash()

@@ -30,7 +30,8 @@ def fit_once(
 ) -> Model:
     """Fits a model, or loads from the folder `cache` the one already fitted to the same noisy answers. `keep`
     is handed the function that stores it, and may call it while the run goes on."""
-    from ..model import Model, fit
+    from ..estimate import fit
+    from ..model import Model
 
     path = None if cache is None else cache / f"model-{_digest(domain, measurements, options)}.fastdp"
     if path is not None and path.exists():

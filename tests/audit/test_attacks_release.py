@@ -18,7 +18,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import FastdpError, LedgerError, RunError, UsageError
-from fastdp.model import store
+from fastdp.model import array_file
 from fastdp.privacy import statement
 from fastdp.privacy.ledger import Ledger
 from fastdp.release import reserve
@@ -119,7 +119,7 @@ def test_every_file_of_a_seeded_run_says_that_it_is_not_private(both):
         for name in ("synthetic.parquet", "measurements.parquet"):
             assert pq.read_schema(both / part / name).metadata[b"fastdp.private"] == b"false"
         assert json.loads((both / part / "measurements.json").read_text())["private"] is False
-        assert store.load(both / part / "model.fastdp")[1]["private"] is False
+        assert array_file.load(both / part / "model.fastdp")[1]["private"] is False
         assert fastdp.Model.load(both / part / "model.fastdp").private is False
         assert json.loads((both / part / "privacy.json").read_text())["private"] is False
     assert not inspect(both).private

@@ -169,7 +169,7 @@ def slow(*arguments, **options):
     pathlib.Path(sys.argv[sys.argv.index("--out") + 1]).with_name("fitting").touch()
     time.sleep(60)
 
-fastdp.model.fit = slow
+fastdp.estimate.fit = slow
 main()
 """
 

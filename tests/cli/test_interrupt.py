@@ -41,7 +41,7 @@ elif stage == "measure":
     local = fastdp.engines.local.LocalCounter
     local.marginals = after_the_first(local.marginals)
 elif stage == "fit":
-    fastdp.model.fit = hang
+    fastdp.estimate.fit = hang
 else:
     fastdp.run.output.Output.write = half
 main()

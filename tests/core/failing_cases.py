@@ -16,9 +16,9 @@ import fastdp
 from fastdp._core import bound, count, draw, ids, infer, lines, noise, sample, score, team, treesize
 from fastdp.domain import Domain
 from fastdp.errors import PrivacyError
+from fastdp.model.junction_tree import junction_tree
 from fastdp.model.layout import make_plan
 from fastdp.model.marginals import marginals
-from fastdp.model.tree import junction_tree
 from fastdp.privacy import noise as privacy
 
 MOST = 200  # allocations of one call

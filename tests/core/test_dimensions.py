@@ -10,7 +10,7 @@ from fastdp._core.infer import Engine
 from fastdp.domain import Domain
 from fastdp.errors import ModelTooLargeError
 from fastdp.model import layout
-from fastdp.model.tree import JunctionTree, junction_tree
+from fastdp.model.junction_tree import JunctionTree, junction_tree
 
 
 def planned(names=14):

@@ -14,7 +14,7 @@ from fastdp._core.infer import Engine, blend
 from fastdp._core.team import Team
 from fastdp.domain import Domain
 from fastdp.model import layout
-from fastdp.model.tree import junction_tree
+from fastdp.model.junction_tree import junction_tree
 
 DOMAIN = Domain({"a": 60, "b": 30, "c": 30, "d": 20})
 CLIQUES = [("a", "b", "c"), ("b", "c", "d"), ("a", "d"), ("b",), ("c", "b")]

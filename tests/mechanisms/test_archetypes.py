@@ -20,7 +20,7 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms.archetypes import NEEDS_PUBLIC, Archetypes
 from fastdp.mechanisms.base import Job
-from fastdp.model import store as model_store
+from fastdp.model import array_file as model_store
 from fastdp.privacy.calibrate import mu_of_method
 from fastdp.public.archetypes import fit as fitting
 from fastdp.public.archetypes import store

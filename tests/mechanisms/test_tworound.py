@@ -18,7 +18,7 @@ from fastdp.mechanisms import recipe
 from fastdp.mechanisms.parts.choose import affordable, strongest
 from fastdp.mechanisms.parts.regions import Region
 from fastdp.mechanisms.tworound import Marginal, TwoRound, normalised
-from fastdp.model.tree import junction_tree
+from fastdp.model.junction_tree import junction_tree
 from fastdp.schema import Schema
 from fastdp.schema.constraints import Constraint
 from fastdp.simulate.census_world import census_cities

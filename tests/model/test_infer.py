@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain
 from fastdp.model import layout
-from fastdp.model.tree import junction_tree
+from fastdp.model.junction_tree import junction_tree
 
 from ..reference.brute import marginals
 

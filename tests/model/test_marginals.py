@@ -12,10 +12,10 @@ from fastdp._core.treesize import TOO_LARGE, Graph
 from fastdp.domain import Domain
 from fastdp.errors import ModelTooLargeError
 from fastdp.model import marginals as many
-from fastdp.model import meeting
+from fastdp.model import out_of_clique
+from fastdp.model.junction_tree import junction_tree
 from fastdp.model.marginals import marginals
-from fastdp.model.meeting import Meetings
-from fastdp.model.tree import junction_tree
+from fastdp.model.out_of_clique import Meetings
 from fastdp.model.treesums import Sums, Tree
 from tests.reference import cliques as reference
 
@@ -101,7 +101,7 @@ def test_threads_and_batches_change_no_bit(monkeypatch, make):
     asked = [c for k in (2, 3) for c in combinations(model.domain, k)]
     one, three = marginals(model, asked, 1), marginals(model, asked, 3)
     monkeypatch.setattr(many, "CARRIED_CELLS", 1)
-    monkeypatch.setattr(meeting, "CARRIED_CELLS", 1)
+    monkeypatch.setattr(out_of_clique, "CARRIED_CELLS", 1)
     small = marginals(model, asked, 2)
     assert all(np.array_equal(one[c], three[c]) and np.array_equal(one[c], small[c]) for c in asked)
 

@@ -9,11 +9,12 @@ import scipy.sparse as sp
 
 from fastdp.domain import Domain
 from fastdp.errors import DataError, SchemaError, UsageError
+from fastdp.estimate import fit
 from fastdp.measurement import Measurement
-from fastdp.model import Model, fit
+from fastdp.model import Model
 from fastdp.queries import AdaGrid, Grid, Sparse
 
-from .test_estimate import measure, project, skewed
+from ..estimate.test_estimator import measure, project, skewed
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5, "e": 3, "free": 2})
 

@@ -10,8 +10,8 @@ from scipy import stats
 
 from fastdp.domain import Domain
 from fastdp.errors import SchemaError, UsageError
-from fastdp.model import sample
-from fastdp.model.sample import Sampler
+from fastdp.model import sampler as sample
+from fastdp.model.sampler import Sampler
 
 from ..reference import sample as twin
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis.extra import numpy as hnp
 
 from fastdp.errors import DataError, RunError, UsageError
-from fastdp.model import store
+from fastdp.model import array_file
 
 ARRAYS = {
     "potentials-0": np.arange(12.0).reshape(3, 4),
@@ -43,12 +43,12 @@ def edit_manifest(path, change):
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "model.fastdp"
-    store.save(path, ARRAYS, MANIFEST)
+    array_file.save(path, ARRAYS, MANIFEST)
     return path
 
 
 def test_round_trip(saved):
-    arrays, manifest = store.load(saved)
+    arrays, manifest = array_file.load(saved)
     assert manifest == MANIFEST
     assert set(arrays) == set(ARRAYS)
     for name, array in ARRAYS.items():
@@ -67,8 +67,8 @@ def test_round_trip(saved):
 )
 def test_any_array_comes_back(tmp_path_factory, array):
     path = tmp_path_factory.mktemp("store") / "m"
-    store.save(path, {"a": array}, {})
-    back = store.load(path)[0]["a"]
+    array_file.save(path, {"a": array}, {})
+    back = array_file.load(path)[0]["a"]
     assert back.shape == array.shape and back.dtype == array.dtype.newbyteorder("=")
     assert back.tobytes() == array.astype(back.dtype).tobytes()  # NaN and -0.0 too
 
@@ -76,15 +76,15 @@ def test_any_array_comes_back(tmp_path_factory, array):
 def test_equal_content_gives_equal_bytes(tmp_path):
     for i, order in enumerate((1, -1)):
         arrays = dict(list(ARRAYS.items())[::order])
-        store.save(tmp_path / str(i), arrays, dict(list(MANIFEST.items())[::order]))
+        array_file.save(tmp_path / str(i), arrays, dict(list(MANIFEST.items())[::order]))
     assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
 
 
 def test_fortran_and_strided_arrays(tmp_path):
     big = np.arange(24.0).reshape(4, 6)
     arrays = {"f": np.asfortranarray(big), "s": big[::2, ::-1], "b": big.astype(">f8")}
-    store.save(tmp_path / "m", arrays, {})
-    back, _ = store.load(tmp_path / "m")
+    array_file.save(tmp_path / "m", arrays, {})
+    back, _ = array_file.load(tmp_path / "m")
     assert all(np.array_equal(back[k], arrays[k]) for k in arrays)
 
 
@@ -93,7 +93,7 @@ def test_every_truncation_is_an_error(saved):
     for length in (*range(0, len(whole), 97), len(whole) - 1):
         saved.write_bytes(whole[:length])
         with pytest.raises(DataError):
-            store.load(saved)
+            array_file.load(saved)
 
 
 def test_every_flipped_payload_bit_is_found(saved):
@@ -104,7 +104,7 @@ def test_every_flipped_payload_bit_is_found(saved):
         broken[at] ^= 4
         saved.write_bytes(broken)
         with pytest.raises(DataError):
-            store.load(saved)
+            array_file.load(saved)
 
 
 def test_any_flipped_byte_is_an_error_or_harmless(saved):
@@ -114,7 +114,7 @@ def test_any_flipped_byte_is_an_error_or_harmless(saved):
         broken[at] ^= 0xFF
         saved.write_bytes(broken)
         try:
-            arrays, _ = store.load(saved)
+            arrays, _ = array_file.load(saved)
         except DataError:
             continue
         assert all(np.array_equal(arrays[k], ARRAYS[k]) for k in ARRAYS)
@@ -126,13 +126,13 @@ def test_data_changed_with_a_valid_zip_checksum(saved):
     data[-1] ^= 1
     rewrite(saved, {**parts, "potentials-0.npy": bytes(data)})
     with pytest.raises(DataError, match="SHA-256"):
-        store.load(saved)
+        array_file.load(saved)
 
 
 def test_another_version_says_what_to_do(saved):
     edit_manifest(saved, lambda head: head.update(version=99))
     with pytest.raises(DataError, match="version 99"):
-        store.load(saved)
+        array_file.load(saved)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_another_version_says_what_to_do(saved):
 def test_wrong_manifests(saved, change):
     edit_manifest(saved, change)
     with pytest.raises(DataError):
-        store.load(saved)
+        array_file.load(saved)
 
 
 def replace_array(path, name, data):
@@ -178,7 +178,7 @@ def test_a_header_cannot_promise_more_than_its_member(saved, shape):
     replace_array(saved, "potentials-0", npy(shape))
     edit_manifest(saved, lambda h: h["arrays"]["potentials-0"].update(shape=list(shape)))
     with pytest.raises(DataError, match="promises another size"):
-        store.load(saved)
+        array_file.load(saved)
 
 
 def test_objects_are_never_unpickled(saved):
@@ -186,39 +186,39 @@ def test_objects_are_never_unpickled(saved):
     np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     replace_array(saved, "potentials-0", buffer.getvalue())
     with pytest.raises(DataError, match="type object"):
-        store.load(saved)
+        array_file.load(saved)
 
 
 def test_garbage_members_and_compression_are_refused(saved):
     replace_array(saved, "potentials-0", b"not an array")
     with pytest.raises(DataError, match=r"not a \.npy"):
-        store.load(saved)
-    store.save(saved, {"zeros": np.zeros(100_000)}, {})
+        array_file.load(saved)
+    array_file.save(saved, {"zeros": np.zeros(100_000)}, {})
     rewrite(saved, members(saved), zipfile.ZIP_DEFLATED)
     with pytest.raises(DataError, match="list of members"):
-        store.load(saved)
+        array_file.load(saved)
 
 
 def test_missing_file_and_not_a_zip(tmp_path):
     with pytest.raises(DataError, match="No such file"):
-        store.load(tmp_path / "none")
+        array_file.load(tmp_path / "none")
     (tmp_path / "text").write_text("hello")
     with pytest.raises(DataError, match="not a model file"):
-        store.load(tmp_path / "text")
+        array_file.load(tmp_path / "text")
 
 
 def test_what_cannot_be_saved(tmp_path):
     path = tmp_path / "m"
     with pytest.raises(UsageError, match="type"):
-        store.save(path, {"a": np.array(["x"])}, {})
+        array_file.save(path, {"a": np.array(["x"])}, {})
     with pytest.raises(UsageError, match="array name"):
-        store.save(path, {"../a": np.zeros(1)}, {})
+        array_file.save(path, {"../a": np.zeros(1)}, {})
     with pytest.raises(UsageError, match="JSON"):
-        store.save(path, {}, {"x": float("nan")})
+        array_file.save(path, {}, {"x": float("nan")})
     with pytest.raises(UsageError, match="JSON"):
-        store.save(path, {}, {"x": object()})
+        array_file.save(path, {}, {"x": object()})
     with pytest.raises(RunError, match="cannot be written"):
-        store.save(tmp_path / "none" / "m", {}, {})
+        array_file.save(tmp_path / "none" / "m", {}, {})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -230,7 +230,7 @@ def test_a_failed_write_leaves_the_old_file(saved, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(RunError, match="No space"):
-        store.save(saved, {"a": np.zeros(3)}, {})
+        array_file.save(saved, {"a": np.zeros(3)}, {})
     assert saved.read_bytes() == before
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
 
@@ -241,4 +241,4 @@ def test_an_array_of_another_version_is_not_read_as_one_of_the_first(saved, vers
     whole = npy((3, 4))
     replace_array(saved, "potentials-0", whole[:6] + version + whole[8:])
     with pytest.raises(DataError, match=r"array 'potentials-0': not a \.npy member"):
-        store.load(saved)
+        array_file.load(saved)

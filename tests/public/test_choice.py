@@ -47,7 +47,7 @@ def test_larger_cliques_form_a_junction_tree_within_the_limit():
     chosen = choice.grow(domain, strength, 3, 200)
     assert {a for c in chosen for a in c} == set(names)
     assert all(domain.cells(c) <= 200 and len(c) <= 3 for c in chosen)
-    from fastdp.model.tree import junction_tree
+    from fastdp.model.junction_tree import junction_tree
 
     assert {frozenset(c) for c in junction_tree(domain, chosen).cliques} == {frozenset(c) for c in chosen}
 

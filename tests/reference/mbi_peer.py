@@ -1,5 +1,5 @@
-"""Run as a script by `tests/model/test_against_mbi.py`: mbi's marginals and fits of the cases in a file, in
-float64.
+"""Run as a script by `tests/estimate/test_against_mbi.py`: mbi's marginals and fits of the cases in a
+file, in float64.
 
 It is a process of its own because JAX keeps threads and a global precision. Input and output are .npz files;
 a case i has `domain_i` and `cliques_i` (JSON), and per clique j either `theta_i_j` (potentials; marginals are

@@ -1,10 +1,10 @@
-"""Raking along the tree in plain numpy, table by table: the twin of fastdp/model/rake.py and csrc/rake.c."""
+"""Raking along the tree in plain numpy, table by table: twin of estimate/dual/raking.py and csrc/rake.c."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fastdp.model.rake import FLOOR, merged
+from fastdp.estimate.dual.raking import FLOOR, merged
 
 
 class CliqueTables:

@@ -23,7 +23,7 @@ from fastdp.errors import (
     SchemaError,
     UsageError,
 )
-from fastdp.model import fit
+from fastdp.estimate import fit
 from fastdp.privacy import gdp, scale
 from fastdp.privacy.ledger import Ledger
 from fastdp.queries import Binned, Sparse, Weighted

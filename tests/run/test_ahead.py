@@ -7,7 +7,7 @@ import pytest
 
 from fastdp.run import ahead
 
-LATE = ("scipy.sparse", "fastdp.model.estimate", "fastdp.engines.spark", "rich.console")
+LATE = ("scipy.sparse", "fastdp.estimate.estimator", "fastdp.engines.spark", "rich.console")
 
 
 def test_steps_of_a_run_bring_neither_the_estimator_nor_spark_before_rows_are_read():
@@ -24,7 +24,7 @@ def test_what_is_loaded_ahead_is_the_estimator_and_the_hash_of_the_build():
         "import sys, threading; from fastdp.run.ahead import load_ahead; load_ahead();"
         "[t.join() for t in threading.enumerate() if t.name == 'fastdp-ahead'];"
         "from fastdp.privacy.statement import build_hash;"
-        "print('fastdp.model.estimate' in sys.modules, build_hash.cache_info().currsize)"
+        "print('fastdp.estimate.estimator' in sys.modules, build_hash.cache_info().currsize)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "1"] and not done.stderr

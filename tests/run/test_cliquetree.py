@@ -95,7 +95,7 @@ def test_a_run_that_died_goes_on_with_its_noise_and_its_fits(table, tmp_path, di
     import fastdp.model
 
     whole = go(table)
-    real, fits = fastdp.model.fit, []
+    real, fits = fastdp.estimate.fit, []
 
     def dies(domain, measurements, **options):
         fits.append(len(measurements))

@@ -213,7 +213,7 @@ def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_
     import fastdp.model
 
     seen = []
-    real = fastdp.model.fit
+    real = fastdp.estimate.fit
 
     def dies(domain, measurements, **options):
         seen.append([m.values.copy() for m in measurements])

@@ -12,10 +12,11 @@ from fastdp._core import cliques, halve, infer, rake, treesize
 from fastdp._core import dual as dual_core
 from fastdp._core import sample as sample_core
 from fastdp.domain import Domain
-from fastdp.model import functionals, layout
-from fastdp.model.tree import junction_tree
-from tests.model.test_dual import made as made_dual
-from tests.model.test_dual import problem_of
+from fastdp.estimate.flow import functionals
+from fastdp.model import layout
+from fastdp.model.junction_tree import junction_tree
+from tests.estimate.test_dual import made as made_dual
+from tests.estimate.test_dual import problem_of
 from tests.model.test_infer import random_case
 
 from .vectors import DOUBLE, SINGLE, File
@@ -148,7 +149,7 @@ def dual_cases(out: File, rng: np.random.Generator) -> None:
         _, problem, _ = problem_of(seed)
         if problem is None:
             continue
-        with patch("fastdp.model.dual.Core", noted):
+        with patch("fastdp.estimate.dual.newton.Core", noted):
             solver, _ = made_dual(problem, 2000.0, rng)
         core, n = solver.core, len(problem.regions)
         tau, kappa = rng.choice([0.1, 1.0, 4.0], n), rng.choice([1.0, 0.01], n)

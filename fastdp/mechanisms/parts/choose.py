@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
-from ...model.tree import NO_LIMIT, JunctionTree, junction_tree
+from ...model.junction_tree import NO_LIMIT, JunctionTree, junction_tree
 
 
 def affordable(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...estimate.total import average
 from ...measurement import Measurement
-from ...model.total import average
 
 if TYPE_CHECKING:
     from ...schema import Schema

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from ...domain import Clique, Domain
 from ...errors import ModelTooLargeError
-from ...model.tree import DEFAULT_MAX_CELLS, NO_LIMIT, junction_tree
+from ...model.junction_tree import DEFAULT_MAX_CELLS, NO_LIMIT, junction_tree
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ import numpy as np
 from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
 from ...errors import UsageError
+from ...estimate.total import average
 from ...measurement import Measurement, Request
 from ...model.adjust import onto_simplex
-from ...model.total import average
 from ...privacy.gdp import range_epsilon_from
 from .portions import divided_by
 

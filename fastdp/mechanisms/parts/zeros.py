@@ -11,7 +11,7 @@ import numpy as np
 from ...codec.possible import Mask, known, merged_masks
 from ...domain import Clique, Domain
 from ...errors import SchemaError, UsageError
-from ...model.tree import junction_tree
+from ...model.junction_tree import junction_tree
 
 if TYPE_CHECKING:
     from ...schema import Schema

@@ -17,9 +17,9 @@ from ..._util.threads import resolve
 from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...model import Model
+from ...model.graphical_model import Node
+from ...model.junction_tree import junction_tree
 from ...model.layout import make_plan
-from ...model.model import Node
-from ...model.tree import junction_tree
 
 Counts = Mapping[Clique, tuple[np.ndarray, np.ndarray]]
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from fastdp._core.halve import halve
 from fastdp.domain import Domain
+from fastdp.estimate import fit
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.parts import halving, merged
 from fastdp.mechanisms.parts.halving import LEVELS, Halving
 from fastdp.mechanisms.parts.merged import BalancedRows, ExpandedRows, merge
 from fastdp.mechanisms.parts.workload import Workload
-from fastdp.model import fit
 
 from ...reference import halve as twin
 

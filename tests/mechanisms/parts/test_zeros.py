@@ -15,7 +15,7 @@ from fastdp.mechanisms.parts.merged import merge
 from fastdp.mechanisms.parts.sizes import largest_forest
 from fastdp.mechanisms.parts.tree import spanning_tree
 from fastdp.mechanisms.parts.zeros import Zeros, check_possible, some_row
-from fastdp.model.tree import junction_tree
+from fastdp.model.junction_tree import junction_tree
 from fastdp.schema import Schema
 from tests.mechanisms.fakes import FakeDoor
 

@@ -1,0 +1,1 @@
+"""All other measurements: mirror descent, accelerated or plain."""

@@ -1,0 +1,69 @@
+"""Structural zeros as seen by regions: which of their cells are possible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...domain import Clique, Domain
+from ...errors import MeasurementError
+from .raking import merged
+from .region_graph import Regions
+
+
+def possible_cells(
+    domain: Domain, problem: Regions, zeros: Mapping[Clique, np.ndarray]
+) -> dict[int, np.ndarray]:
+    """Which cells of which regions are possible: not ruled out by `zeros`, and with a possible counterpart
+    wherever regions must agree. Regions where all are possible are left out."""
+    out: dict[int, np.ndarray] = {}
+    partitions = problem.partitions
+    for clique, mask in zeros.items():
+        free = ~np.asarray(mask, bool).reshape(domain.shape(clique))
+        for i, r in enumerate(problem.regions):
+            if set(clique) <= set(r.clique):
+                kept = [a for a in r.clique if a in clique]
+                cube = free.transpose([clique.index(a) for a in kept])
+                bins = [partitions.bins[a][dict(r.names)[a]] for a in kept]
+                any_free = merged(cube.astype(np.float64), bins) > 0
+                any_free = any_free.reshape(
+                    [r.shape[k] if a in clique else 1 for k, a in enumerate(r.clique)]
+                )
+                out[i] = out.get(i, np.ones(r.shape, bool)) & any_free
+    changed = bool(out)
+    while changed:
+        changed = False
+        for c in problem.constraints:
+            if c.right is None or (c.left not in out and c.right not in out):
+                continue
+            sides = [_onto(problem, i, out.get(i), c.names) for i in (c.left, c.right)]
+            both = sides[0] & sides[1]
+            for i, side in zip((c.left, c.right), sides):
+                if (side & ~both).any():
+                    out[i] = out.get(i, np.ones(problem.regions[i].shape, bool)) & _back(
+                        problem, i, both, c.names
+                    )
+                    changed = True
+    if any(not mask.any() for mask in out.values()):
+        raise MeasurementError("structural zeros leave no possible row: check `zeros` for a contradiction")
+    return out
+
+
+def _onto(problem: Regions, i: int, mask: np.ndarray | None, names) -> np.ndarray:
+    """Which cells of a meet have a possible cell in region i."""
+    p, r, number = problem.partitions, problem.regions[i], dict(names)
+    if mask is None:
+        return np.ones([p.size(a, number[a]) for a in p.axes(names)], bool)
+    table = mask.astype(np.float64).sum(axis=tuple(k for k, a in enumerate(r.clique) if a not in number))
+    return merged(table, [p.lift(a, dict(r.names)[a], number[a]) for a in p.axes(names)]) > 0
+
+
+def _back(problem: Regions, i: int, mask: np.ndarray, names) -> np.ndarray:
+    """Which cells of region i lie over cells of a meet in the mask."""
+    p, r, number = problem.partitions, problem.regions[i], dict(names)
+    for axis, a in enumerate(p.axes(names)):
+        mask = mask.take(p.lift(a, dict(r.names)[a], number[a]), axis)
+    return np.broadcast_to(
+        mask.reshape([r.shape[k] if a in number else 1 for k, a in enumerate(r.clique)]), r.shape
+    )

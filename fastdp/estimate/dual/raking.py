@@ -1,0 +1,246 @@
+"""The model of a junction tree whose marginals are given tables: scaling (raking) along the tree.
+
+Every clique's table is held, calibrated with its neighbours. A visit to a clique scales its table to each
+of its targets in turn; walking from clique to clique along the tree, only the separator crossed has to be
+brought up to date, by the ratio of its new to its old marginal. This is iterative proportional fitting of
+the whole distribution (Jirousek and Preucil 1995), at the price of the cliques' tables: it converges to the
+model of largest entropy, relative to the start, that has the targets, where there is one. A tour is a list
+of steps that csrc/rake.h carries out: each multiplies a table by the last ratios and adds it up onto the
+next marginal, in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..._core.rake import Tour, View
+from ..._core.team import Team
+from ...domain import Clique, Domain
+from ...model.junction_tree import JunctionTree
+from ...model.layout import Plan
+
+FLOOR = 0.05
+"""Added to target and marginal, in sigma, before their ratio is taken, so that nearly empty cells are not
+scaled by their noise."""
+
+ROW = 16
+"""A row of a table has at least so many cells, if need be of several attributes: shorter ones cost more in
+loops than in cells."""
+
+PARALLEL = 1 << 16
+"""Trees of fewer cells than this are not worth a second thread."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table of bins over `clique`, axis by axis (bins[k]: code -> bin of attribute k), with its standard
+    error."""
+
+    clique: Clique
+    table: np.ndarray
+    sigma: float
+    bins: Sequence[np.ndarray | None]
+
+
+class Frame:
+    """How the tables of a tree's cliques lie: the axes of each by their number of codes, the longest last.
+    Views of marginals are made once, and serve all models of the tree in turn."""
+
+    def __init__(self, domain: Domain, tree: JunctionTree, threads: int | Team = 1):
+        self.domain, self.tree = domain, tree
+        self.threads = threads if tree.cells >= PARALLEL else 1
+        order = {a: i for i, a in enumerate(domain)}
+        self.axes = [tuple(sorted(clique, key=lambda a: (domain[a], order[a]))) for clique in tree.cliques]
+        self.around = tree.neighbours()
+        self._views: dict[tuple, View] = {}
+
+    def laid(self, k: int, table: np.ndarray, clique: Sequence[str]) -> np.ndarray:
+        """A table with axes as in `clique` as that of clique k."""
+        return np.ascontiguousarray(table.transpose([clique.index(a) for a in self.axes[k]]), np.float64)
+
+    def home(self, attrs: Sequence[str]) -> int:
+        """The smallest clique that holds these attributes."""
+        inside = [k for k, axes in enumerate(self.axes) if set(attrs) <= set(axes)]
+        return min(inside, key=lambda k: self.domain.cells(self.axes[k]))
+
+    def separator(self, i: int, j: int) -> Clique:
+        """What two neighbours share, in the same order from either side."""
+        return tuple(a for a in self.axes[min(i, j)] if a in self.axes[max(i, j)])
+
+    def view(self, k: int, clique: Sequence[str], bins: Sequence[np.ndarray | None]) -> View:
+        """Where the cells of clique k lie in a table of bins over `clique`."""
+        key = (k, tuple(clique), tuple(None if b is None else b.tobytes() for b in bins))
+        if key not in self._views:
+            self._views[key] = self._make_view(k, clique, bins)
+        return self._views[key]
+
+    def _make_view(self, k: int, clique: Sequence[str], bins: Sequence[np.ndarray | None]) -> View:
+        codes = {a: np.arange(self.domain[a]) if b is None else b for a, b in zip(clique, bins)}
+        offset, size = {}, 1
+        for a in reversed(clique):
+            offset[a] = size * codes[a].astype(np.int64)
+            size *= int(codes[a].max()) + 1
+        axes, split = self.axes[k], len(self.axes[k]) - 1
+        while split > 0 and self.domain.cells(axes[split:]) < ROW:
+            split -= 1
+        base, along = (_added(self.domain, part, offset) for part in (axes[:split], axes[split:]))
+        shape: str | np.ndarray = along.astype(np.int32)
+        if not along.any():
+            shape = "row"
+        elif (along == np.arange(along.size)).all():
+            shape = "cell"
+        alone = all(a in clique and bins[clique.index(a)] is None for a in axes[:split])
+        rows = None if not base.any() else base.astype(np.int32)
+        return View(base.size, along.size, size, rows, shape, alone)
+
+    def walk(self) -> Iterator[tuple[int | None, int, bool]]:
+        """(parent, clique, True) when a clique is entered, (parent, clique, False) when it is left."""
+        seen: set[int] = set()
+        for root in range(len(self.axes)):
+            if root in seen:
+                continue
+            seen.add(root)
+            yield None, root, True
+            stack = [(root, iter(self.around[root]))]
+            while stack:
+                i, rest = stack[-1]
+                j = next((j for j in rest if j not in seen), None)
+                if j is None:
+                    stack.pop()
+                    if stack:
+                        yield stack[-1][0], i, False
+                else:
+                    seen.add(j)
+                    yield i, j, True
+                    stack.append((j, iter(self.around[j])))
+
+
+def _added(domain: Domain, axes: Sequence[str], offset: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The sum of the axes' offsets for every cell of a table; an axis without offsets counts nothing."""
+    out = np.zeros(1, np.int64)
+    for a in axes:
+        out = (out[:, None] + offset.get(a, np.zeros(domain[a], np.int64))).reshape(-1)
+    return out
+
+
+class CliqueTables:
+    """Calibrated tables of all cliques of a tree, axes as the frame has them, in rows."""
+
+    def __init__(self, frame: Frame, tables: list[np.ndarray]):
+        self.frame, self.tables = frame, tables
+
+    @classmethod
+    def independent(cls, frame: Frame, shares: Mapping[str, np.ndarray], total: float) -> CliqueTables:
+        """Every attribute by itself; `shares` add up to 1."""
+        tables = []
+        for axes in frame.axes:
+            table = np.full((), total)
+            for a in axes:
+                table = np.multiply.outer(table, shares[a])
+            tables.append(np.ascontiguousarray(table, np.float64))
+        return cls(frame, tables)
+
+    def copy(self) -> CliqueTables:
+        return CliqueTables(self.frame, [table.copy() for table in self.tables])
+
+    @cached_property
+    def _separators(self) -> dict[tuple[int, int], np.ndarray]:
+        return {
+            (min(i, j), max(i, j)): _sum(
+                self.tables[min(i, j)], self.frame.axes[min(i, j)], self.frame.separator(i, j)
+            ).flatten()
+            for i, j in self.frame.tree.edges
+        }
+
+    def calibrate(self, total: float) -> None:
+        """Makes every root sum to the total and every other clique agree with the one above it, where that
+        holds only nearly."""
+        for i, j, down in self.frame.walk():
+            if not down:
+                continue
+            if i is None:
+                self.tables[j] *= total / self.tables[j].sum()
+                continue
+            axes, shared = self.frame.axes[j], self.frame.separator(i, j)
+            new = _sum(self.tables[i], self.frame.axes[i], shared)
+            old = _sum(self.tables[j], axes, shared)
+            ratio = np.divide(new, old, out=np.zeros(new.shape), where=old > 0)
+            kept = [a for a in axes if a in shared]
+            ratio = ratio.transpose([shared.index(a) for a in kept])
+            self.tables[j] *= ratio.reshape([self.frame.domain[a] if a in shared else 1 for a in axes])
+        self.__dict__.pop("_separators", None)
+
+    def marginal(self, clique: Sequence[str]) -> np.ndarray:
+        k = self.frame.home(clique)
+        return _sum(self.tables[k], self.frame.axes[k], clique)
+
+    def rake(self, targets: Sequence[Target], tours: int, floor: float = FLOOR, stalled: float = 0.0) -> int:
+        """Scales to the targets, so many times around the tree, or until a tour lowers the sum of their
+        squared distances in sigma by less than the part `stalled` of it; returns the number of tours."""
+        held: list[list[Target]] = [[] for _ in self.tables]
+        for target in sorted(targets, key=lambda t: -t.table.size):
+            held[self.frame.home(target.clique)].append(target)
+        tour = Tour(self._steps(held, floor, up=True), self.frame.threads)
+        before, done = np.inf, 0
+        while done < tours:
+            squares, done = tour.run(), done + 1
+            if stalled and squares >= (1 - stalled) * before:
+                break
+            before = squares
+        Tour(self._steps([[] for _ in self.tables], floor, up=False), self.frame.threads).run()
+        return done
+
+    def _steps(self, held: Sequence[Sequence[Target]], floor: float, up: bool) -> list[tuple]:
+        """One tour as steps of csrc/rake.h; `up`: cliques are told of those below them, too."""
+        frame = self.frame
+        steps: list[tuple] = []
+        pending: dict[int, View] = {}
+        cells = [table.reshape(-1) for table in self.tables]
+
+        def tell(i: int, j: int) -> None:
+            shared = frame.separator(i, j)
+            here, there = (frame.view(k, shared, [None] * len(shared)) for k in (i, j))
+            old = self._separators[min(i, j), max(i, j)]
+            steps.append((cells[i], pending.pop(i, None), here, old, there, 0.0, 0.0))
+            pending[j] = there
+
+        for i, j, down in frame.walk():
+            if down and i is not None:
+                tell(i, j)
+            for target in held[j] if down else ():
+                view, least = frame.view(j, target.clique, target.bins), floor * target.sigma
+                table = np.ascontiguousarray(target.table, np.float64).reshape(-1)
+                steps.append((cells[j], pending.pop(j, None), view, table, None, least, 1 / target.sigma))
+                pending[j] = view
+            if not down and up and i is not None:
+                tell(j, i)
+        return steps + [(cells[k], view, None, None, None, 0.0, 0.0) for k, view in pending.items()]
+
+    def lay(self, plan: Plan) -> np.ndarray:
+        """The tables of a plan's nodes, one after the other."""
+        out = np.empty(plan.cells)
+        for node in plan.nodes:
+            out[node.table : node.table + node.rows * node.cells] = self.marginal(node.axes).reshape(-1)
+        return out
+
+
+def _sum(table: np.ndarray, axes: Sequence[str], clique: Sequence[str]) -> np.ndarray:
+    """The marginal over `clique`, axes in its order."""
+    drop = tuple(i for i, a in enumerate(axes) if a not in clique)
+    kept = [a for a in axes if a in clique]
+    table = table.sum(axis=drop) if drop else table
+    return table.transpose([kept.index(a) for a in clique])
+
+
+def merged(table: np.ndarray, bins: Sequence[np.ndarray | None]) -> np.ndarray:
+    """The table with each axis's codes added up by bin (None: as they are)."""
+    for axis, b in enumerate(bins):
+        if b is not None:
+            order = np.argsort(b, kind="stable")
+            starts = np.searchsorted(b[order], np.arange(int(b.max()) + 1))
+            table = np.add.reduceat(table.take(order, axis), starts, axis)
+    return table

@@ -1,0 +1,329 @@
+"""Measured marginals as regions, and the constraints under which their tables agree, for the dual
+(`dual.py`).
+
+A *region* is a measured marginal: every cell of a clique by itself, or of its codes merged into bins,
+attribute by attribute. With the bins of an attribute as a partition of its codes, a region is a choice of
+one partition per attribute (one block: the attribute is left out). The finest marginal that two regions
+both determine takes, per attribute, the finest partition that is coarser than both: their *meet*. Regions
+agree everywhere they can if they agree on all meets, and that holds if they do along the covering pairs of
+the set of all meets. Each covering pair is a constraint with one multiplier per cell of the meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ...domain import Clique, Domain
+from ...queries import Binned, Identity, as_query
+
+Set = frozenset[tuple[str, int]]
+"""A region's or meet's partitions: (attribute, number of the partition) of every attribute it does not
+leave out."""
+
+MOST_SETS = 4000
+"""With more regions and meets than this, their bookkeeping would cost more than the fit; such problems are
+fitted by mirror descent."""
+
+
+@dataclass
+class Partitions:
+    """The partitions of the attributes' codes in use; number 0 of every attribute keeps all codes apart."""
+
+    domain: Domain
+    bins: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    _number: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    _joined: dict[tuple[str, int, int], int | None] = field(default_factory=dict)
+    _lifts: dict[tuple[str, int, int], np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self):
+        for a, n in self.domain.items():
+            self.number(a, np.arange(n))
+
+    def number(self, a: str, bins: np.ndarray) -> int | None:
+        """The number of a partition given as code -> bin, bins numbered by first code; None for a single
+        bin."""
+        if bins.size and bins.max() == 0 and self.domain[a] > 1:
+            return None
+        key = (a, bins.tobytes())
+        if key not in self._number:
+            self._number[key] = len(self.bins.setdefault(a, []))
+            self.bins[a].append(bins)
+        return self._number[key]
+
+    def size(self, a: str, number: int) -> int:
+        return int(self.bins[a][number].max()) + 1
+
+    def cells(self, names: Set) -> int:
+        return int(np.prod([self.size(a, p) for a, p in names], dtype=np.int64)) if names else 1
+
+    def join(self, a: str, p: int, q: int) -> int | None:
+        """The finest partition coarser than both; None where that is a single bin."""
+        if p == q or 0 in (p, q):
+            return max(p, q)
+        key = (a, min(p, q), max(p, q))
+        if key not in self._joined:
+            label = self.bins[a][p].copy()
+            while (
+                True
+            ):  # spread the least label through the bins of each partition in turn until nothing changes
+                before = label.copy()
+                for bins in (self.bins[a][q], self.bins[a][p]):
+                    least = np.full(bins.max() + 1, label.size)
+                    np.minimum.at(least, bins, label)
+                    label = least[bins]
+                if (label == before).all():
+                    break
+            self._joined[key] = self.number(a, first_seen(label))
+        return self._joined[key]
+
+    def lift(self, a: str, fine: int, coarse: int) -> np.ndarray:
+        """Bin of the finer partition -> bin of the coarser one."""
+        key = (a, fine, coarse)
+        if key not in self._lifts:
+            out = np.zeros(self.size(a, fine), np.int64)
+            out[self.bins[a][fine]] = self.bins[a][coarse]
+            self._lifts[key] = out
+        return self._lifts[key]
+
+    def meet(self, x: Set, y: Set) -> Set:
+        if self.plain:
+            return x & y
+        own_cells, out = dict(x), []
+        for a, q in y:
+            if a in own_cells:
+                joined = self.join(a, own_cells[a], q)
+                if joined is not None:
+                    out.append((a, joined))
+        return frozenset(out)
+
+    def within(self, x: Set, y: Set) -> bool:
+        """Whether x is a marginal of y (or y itself)."""
+        return x <= y if self.plain else self.meet(x, y) == x
+
+    def axes(self, names: Set) -> Clique:
+        """The attributes by their number of codes, so that the longest axis is last; the same order
+        everywhere, so that a meet's cells lie side by side in its regions' rows."""
+        order = list(self.domain)
+        return tuple(sorted((a for a, _ in names), key=lambda a: (self.domain[a], order.index(a))))
+
+    @property
+    def plain(self) -> bool:
+        """No codes are merged anywhere: meets are intersections."""
+        return len(self._number) == len(self.domain)
+
+
+def first_seen(labels: np.ndarray) -> np.ndarray:
+    """The same partition with bins numbered 0, 1, ... in the order of their first code."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, np.int64)
+    rank[np.argsort(first)] = np.arange(first.size)
+    return rank[inverse.reshape(-1)]
+
+
+@dataclass
+class Region:
+    """Every measurement of one marginal, fused: `y` with standard error `sigma` per cell (a number where
+    all are alike), axes in `clique` order (the longest last), bins numbered as in the partitions. `rows`
+    answers lie behind it; `constant` is the loss that no table can avoid."""
+
+    names: Set
+    clique: Clique
+    shape: tuple[int, ...]
+    y: np.ndarray
+    sigma: float | np.ndarray
+    rows: int
+    constant: float
+
+    @property
+    def order(self) -> int:
+        return len(self.clique)
+
+    @property
+    def cells(self) -> int:
+        return self.y.size
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """Region `left` and region `right` agree on `names`; without a right region: `left` sums to the total
+    there."""
+
+    left: int
+    right: int | None
+    names: Set
+
+
+@dataclass
+class Regions:
+    partitions: Partitions
+    regions: list[Region]
+    constraints: list[Constraint]
+
+
+def whole(measurement: Any, cells: int) -> bool:
+    """Whether a measurement is of a whole marginal: each cell by itself, or each bin of merged codes."""
+    return isinstance(as_query(measurement.query, cells), Identity | Binned)
+
+
+def make_regions(domain: Domain, measurements: Sequence[Any]) -> Regions | None:
+    """The regions and constraints of checked measurements; None where some measurement is not of a whole
+    marginal, or where the meets are too many."""
+    partitions = Partitions(domain)
+    groups: dict[Set, list[tuple[np.ndarray, np.ndarray, int, float]]] = {}
+    for m in measurements:
+        if not whole(m, domain.cells(m.clique)):
+            return None
+        names, y, variance, constant = _laid(domain, partitions, m)
+        groups.setdefault(names, []).append((y, variance, m.values.size, constant))
+    if frozenset() in groups:
+        return None  # all codes merged: an answer about the total alone
+    regions = [_fused(partitions, names, group) for names, group in groups.items()]
+    sets = _closed(partitions, [r.names for r in regions])
+    if sets is None:
+        return None
+    return Regions(partitions, regions, _constraints(partitions, regions, sets))
+
+
+def restricted(problem: Regions, numbers: Sequence[int]) -> Regions:
+    """The problem of some of the regions."""
+    regions = [problem.regions[i] for i in numbers]
+    sets = _closed(problem.partitions, [r.names for r in regions])
+    return Regions(problem.partitions, regions, _constraints(problem.partitions, regions, sets or []))
+
+
+def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarray, np.ndarray, float]:
+    """A measurement's answers and variances as a table over its partitions, axes in the region's order, and
+    the loss of answers about bins that hold no code."""
+    query = as_query(m.query, domain.cells(m.clique))
+    y, variance = np.asarray(m.values, np.float64), np.asarray(m.sigma, np.float64) ** 2
+    shape = query.bins if isinstance(query, Binned) else domain.shape(m.clique)
+    cube = y.reshape(shape)
+    spread = np.broadcast_to(variance, y.shape).reshape(shape)
+    constant = 0.0
+    names = []
+    for axis, a in enumerate(m.clique):
+        number: int | None = 0
+        if isinstance(query, Binned):
+            merge = np.asarray(query.maps[axis])
+            bins = first_seen(merge)
+            number = partitions.number(a, bins)
+            old = np.zeros(bins.max() + 1, np.int64)  # the given number of every bin
+            old[bins] = merge
+            if old.size < cube.shape[axis]:
+                empty = np.delete(np.arange(cube.shape[axis]), old)
+                constant += 0.5 * float((cube.take(empty, axis) ** 2 / spread.take(empty, axis)).sum())
+            cube, spread = cube.take(old, axis), spread.take(old, axis)
+        if number is not None:
+            names.append((a, number))
+    kept = frozenset(names)
+    order = [a for a in m.clique if a in dict(kept)]
+    lone = tuple(
+        i for i, a in enumerate(m.clique) if a not in dict(kept)
+    )  # merged into a single bin: no axis
+    cube, spread = cube.squeeze(lone), spread.squeeze(lone)
+    turn = [order.index(a) for a in partitions.axes(kept)]
+    return kept, cube.transpose(turn).reshape(-1), spread.transpose(turn).reshape(-1), constant
+
+
+def _fused(partitions: Partitions, names: Set, group) -> Region:
+    clique = partitions.axes(names)
+    shape = tuple(partitions.size(a, dict(names)[a]) for a in clique)
+    rows, constant = sum(g[2] for g in group), sum(g[3] for g in group)
+    y, variance = group[0][0], group[0][1]
+    if len(group) > 1:
+        weight = sum(1 / v for _, v, _, _ in group)
+        y = sum(t / v for t, v, _, _ in group) / weight
+        constant += sum(0.5 * float(((t - y) ** 2 / v).sum()) for t, v, _, _ in group)
+        variance = 1 / weight
+    alike = variance.size == 0 or float(np.ptp(variance)) <= 1e-12 * float(variance[0])
+    sigma = float(np.sqrt(variance[0])) if alike else np.sqrt(variance)
+    return Region(names, clique, shape, np.ascontiguousarray(y), sigma, rows, constant)
+
+
+def _closed(partitions: Partitions, sets: list[Set]) -> list[Set] | None:
+    """All meets of the sets, the sets included; None where they are too many."""
+    seen = dict.fromkeys(sets)
+    if len(seen) > MOST_SETS:
+        return None
+    fresh = list(seen)
+    while fresh:
+        added: dict[Set, None] = {}
+        old = [s for s in seen if s not in set(fresh)] if len(fresh) < len(seen) else []
+        for x, y in [*combinations(fresh, 2), *((x, y) for x in fresh for y in old)]:
+            meet = partitions.meet(x, y)
+            if meet and meet not in seen:
+                added[meet] = None
+        seen.update(added)
+        if len(seen) > MOST_SETS:
+            return None
+        fresh = list(added)
+    return list(seen)
+
+
+def _constraints(partitions: Partitions, regions: list[Region], sets: list[Set]) -> list[Constraint]:
+    """One per covering pair of sets whose tables are different regions, and the total for every least set."""
+    measured = {r.names: i for i, r in enumerate(regions)}
+    holding: dict[str, list[Set]] = {}
+    for s in sets:
+        for a, _ in s:
+            holding.setdefault(a, []).append(s)
+    place = {s: i for i, s in enumerate(sets)}  # a set's own order of iteration differs from run to run
+    above = {}
+    for s in sets:
+        rivals = min((holding[a] for a, _ in s), key=len) if s else sets
+        above[s] = sorted((t for t in rivals if t != s and partitions.within(s, t)), key=place.__getitem__)
+
+    def spread(i: int, s: Set) -> float:
+        """The variance of a cell of s summed up from region i."""
+        variance = float(np.mean(np.square(regions[i].sigma)))
+        return variance * regions[i].cells / partitions.cells(s)
+
+    owner = {}
+    for s in sets:
+        owner[s] = (
+            measured[s]
+            if s in measured
+            else min((measured[t] for t in above[s] if t in measured), key=lambda i: (spread(i, s), i))
+        )
+    out: dict[Constraint, None] = {}
+    least = set(sets)
+    for s in sets:
+        up = above[s]
+        least.difference_update(up)
+        inner = {t for u in up for t in above[u]}
+        for t in up:
+            if t not in inner and owner[t] != owner[s]:
+                out[Constraint(owner[t], owner[s], s)] = None
+    for s in sets:
+        if s in least:
+            out[Constraint(owner[s], None, s)] = None
+    return list(out)
+
+
+def expand(partitions: Partitions, region: Region, names: Set) -> tuple[np.ndarray | None, Any]:
+    """How the cells of a meet lie in a region: (offset per row or None, "row", "cell" or the offset per
+    column)."""
+    number, order = dict(names), partitions.axes(names)
+    stride, step = {}, 1
+    for a in reversed(order):
+        stride[a] = step
+        step *= partitions.size(a, number[a])
+    here = dict(region.names)
+    base = np.zeros(1, np.int64)
+    for a in region.clique[:-1]:
+        offset = np.zeros(partitions.size(a, here[a]), np.int64)
+        if a in stride:
+            offset = stride[a] * partitions.lift(a, here[a], number[a])
+        base = (base[:, None] + offset).reshape(-1)
+    last = region.clique[-1]
+    along: Any = "row"
+    if last in stride:
+        lift = partitions.lift(last, here[last], number[last])
+        plain = stride[last] == 1 and lift.size == partitions.size(last, number[last])
+        along = "cell" if plain else (stride[last] * lift).astype(np.int32)
+    return (None if not base.any() else base.astype(np.int32)), along

@@ -1,0 +1,98 @@
+"""Centres of the regions, towards which their tables are shrunk: for a single attribute its answers, for
+other regions a model of other regions.
+
+Stein's estimate of a region's risk requires a centre that does not depend on the region's own answers. So
+regions are dealt into groups (`dealt`), and a region's centre comes from a model of the other groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..._util.disjoint import DisjointSets
+from .region_graph import Region, Regions
+
+GROUPS = 4
+"""Number of groups: the strongest tree, and the other regions in three parts. With six or eight groups the
+tables of adult's pairs are 1 to 2 % better, with three as much worse; every group costs two tours of
+raking."""
+LEAST_CELL = 1e-9
+"""Rows that stand for none in a logarithm."""
+
+
+def first_centre(problem: Regions, r: Region) -> np.ndarray:
+    """The centre of a single attribute: its answers, raised to at least half a sigma; for codes that pairs
+    have merged, the mean of their answers, raised to at least a tenth of a sigma."""
+    sigma = np.broadcast_to(r.sigma, r.y.shape)
+    centre = np.maximum(r.y, 0.5 * sigma)
+    ((a, fine),) = r.names
+    for q in problem.regions:
+        p = dict(q.names).get(a, fine)
+        if q.order > 1 and p != fine and problem.partitions.join(a, fine, p) == p:
+            bins = problem.partitions.lift(a, fine, p)
+            n = np.bincount(bins)
+            mean = np.maximum(np.bincount(bins, r.y) / n, 0.1 * np.bincount(bins, sigma) / n)
+            centre = np.where(n[bins] > 1, mean[bins], centre)
+    return centre
+
+
+def first_shares(problem: Regions) -> dict[str, np.ndarray]:
+    """The share of every code of the measured attributes: from the attribute by itself, or summed up from
+    the region that has it with the least noise."""
+    out = {}
+    for a in {a for r in problem.regions for a in r.clique}:
+        about = [r for r in problem.regions if a in r.clique]
+        r = min(about, key=lambda r: (r.order > 1, float(np.mean(np.square(r.sigma))) * r.cells))
+        axis = r.clique.index(a)
+        if r.order == 1:
+            shares = first_centre(problem, r)
+        else:
+            sums = r.y.reshape(r.shape).sum(axis=tuple(i for i in range(r.order) if i != axis))
+            noise = float(np.sqrt(np.mean(np.square(r.sigma)) * (r.cells // r.shape[axis])))
+            shares = np.maximum(sums, 0.5 * noise)
+        bins = problem.partitions.bins[a][dict(r.names)[a]]
+        shares = (shares / np.bincount(bins))[bins]
+        out[a] = shares / shares.sum()
+    return out
+
+
+def independent(problem: Regions, r: Region, shares: Mapping[str, np.ndarray], total: float) -> np.ndarray:
+    table = np.full((), total)
+    for a in r.clique:
+        table = np.multiply.outer(table, np.bincount(problem.partitions.bins[a][dict(r.names)[a]], shares[a]))
+    return table
+
+
+def strengths(regions: Sequence[Region], tables: Mapping[int, np.ndarray]) -> dict[int, float]:
+    """How far each table of several attributes is from their independence: rows times nats."""
+    out = {}
+    for i, table in tables.items():
+        if regions[i].order < 2:
+            continue
+        free, total = np.full((), table.sum()), table.sum()
+        for axis in range(table.ndim):
+            free = np.multiply.outer(
+                free, table.sum(axis=tuple(k for k in range(table.ndim) if k != axis)) / total
+            )
+        out[i] = float(np.sum(table * np.log(np.maximum(table, LEAST_CELL) / np.maximum(free, LEAST_CELL))))
+    return out
+
+
+def strongest_tree(regions: Sequence[Region], strength: Mapping[int, float]) -> list[int]:
+    """The pairs of a maximum spanning forest."""
+    pairs = [i for i in sorted(strength, key=lambda i: (-strength[i], i)) if regions[i].order == 2]
+    joined = DisjointSets(a for i in pairs for a in regions[i].clique)
+    return [i for i in pairs if joined.merge(*regions[i].clique)]
+
+
+def dealt(
+    regions: Sequence[Region], strength: Mapping[int, float], numbers: Sequence[int]
+) -> list[list[int]]:
+    """Regions in groups: the pairs of the strongest tree, then the others in turn by strength, so that
+    without any of the groups the others still say much about it."""
+    tree = [i for i in strongest_tree(regions, strength) if i in set(numbers)]
+    rest = sorted(set(numbers) - set(tree), key=lambda i: (-strength[i], i))
+    parts = GROUPS - 1 if tree else GROUPS
+    return [group for group in (tree, *(rest[g::parts] for g in range(parts))) if group]

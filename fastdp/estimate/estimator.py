@@ -1,0 +1,116 @@
+"""`fit`: noisy measurements in, the graphical model whose marginals fit them best out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from .._core.team import Team
+from .._util.threads import resolve
+from ..errors import UsageError
+from ..model.graphical_model import Model
+from .descent.descent_solver import descend
+from .descent.optimisers import Callback, Clock
+from .descent.two_stage import two_stage
+from .dual.dual_solver import fit_whole, regions_of
+from .fit_options import Options
+from .flow.flow_solver import applies, follow
+from .task import Task
+
+
+def fit(
+    domain: Mapping[str, int],
+    measurements: Sequence[Any],
+    total: float | None = None,
+    stop: Literal["noise", "risk", "refined", "tol", "iters"] = "noise",
+    tol: float | None = None,
+    iters: int | None = None,
+    zeros: Mapping[Sequence[str], np.ndarray] | None = None,
+    warm_start: Model | None = None,
+    threads: int | None = None,
+    callback: Callback | None = None,
+    max_cells: int | None = None,
+    method: Literal["auto", "dual", "flow", "accelerated", "mirror-descent"] = "auto",
+    tables: Literal["float64", "float32"] = "float64",
+    slack: float = 0.0,
+) -> Model:
+    """The model that minimises `loss = 1/2 sum ((Q mu - y) / sigma)^2` over the marginals of a junction tree.
+
+    domain
+        Attribute name to number of codes. Attributes nobody measured come out uniform and independent.
+    measurements
+        `Measurement`s (clique, values, sigma, query).
+    total
+        Number of rows; by default the minimum-variance estimate from the measurements.
+    stop, tol, iters
+        How closely the answers are followed. "noise": as far as the noise explains the rest; "risk": where
+        the expected error of the measured rows is estimated to be least; "tol": to the least loss (by mirror
+        descent, until it falls by less than `tol`, 1e-6, relatively over ten calls); "iters": by mirror
+        descent, for `iters` calls of the oracle (which cap its other rules too; 10,000). "refined" takes the
+        pairs from "risk" and everything finer from "noise" (see `staged`); of AdaGrid's rows it ends a
+        little below the noise level (see `flow`); of whole marginals it is "risk", which by the dual follows
+        every marginal as closely as its own answers call for.
+    method
+        "dual": Newton's method on the multipliers of shared marginals (`whole`), for measurements of whole
+        marginals, each cell by itself or each bin of merged codes; tens of passes whatever the signal.
+        "accelerated" or "mirror-descent" (`descend`): for all others, and the reference that the dual is
+        tested against. "auto" takes the dual for whole marginals and the flow for AdaGrid's rows.
+    zeros
+        {clique: bool array, True where a combination is impossible}: public knowledge, exact in the model.
+    warm_start
+        Start from this model (also the way to give a prior: an early stop stays near where it started).
+    slack
+        With stop="noise": standard deviations of the truth's own loss that the fit may end above it. 2 suits
+        a good prior.
+    tables
+        Precision of the clique tables; sums are float64 either way.
+    """
+    domain, measurements = _in_order(domain, measurements)
+    options = Options(
+        stop=stop, method=method, tol=tol, iters=iters, tables=tables, slack=slack, max_cells=max_cells
+    )
+    task = Task.of(domain, measurements, total, zeros, warm_start, Team(resolve(threads)), max_cells)
+    return estimated(task, options, Clock(callback))
+
+
+def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequence[Any]]:
+    """The arguments, also of a schema or a run; UsageError where they are something else."""
+    domain = getattr(domain, "domain", domain)
+    measurements = getattr(measurements, "measurements", measurements)
+    if not isinstance(domain, Mapping):
+        raise UsageError(
+            "fit(domain, measurements): the domain, column to number of codes, comes first; got a "
+            f"{type(domain).__name__}"
+        )
+    if isinstance(measurements, Mapping | str) or not isinstance(measurements, Sequence):
+        raise UsageError(
+            f"fit(domain, measurements): a list of fastdp.Measurement, not a {type(measurements).__name__}"
+        )
+    return domain, measurements
+
+
+def estimated(task: Task, options: Options, clock: Clock) -> Model:
+    """The model of a task by the strategy that its options and measurements call for; all strategies count
+    their calls, tell of their progress and are cancelled through one clock."""
+    if options.method in ("auto", "flow") and applies(task, options):
+        return follow(task, options, clock)
+    if options.method == "flow":
+        raise UsageError(
+            'method="flow" takes AdaGrid\'s rows with stop="noise" or "refined"; use method="auto"'
+        )
+    if options.method in ("auto", "dual"):
+        whole = replace(options, stop="risk") if options.stop == "refined" else options
+        problem = regions_of(task, whole)
+        if problem is not None:
+            return fit_whole(task, whole, clock, problem)
+    if options.method == "dual":
+        raise UsageError(
+            'method="dual" takes measurements of whole marginals with stop="noise", "risk" or, where the '
+            'cliques are measured themselves, "tol", and no iters; use method="auto"'
+        )
+    if options.stop == "refined":
+        return two_stage(estimated, task, options, clock)
+    return descend(task, options, clock)

@@ -1,0 +1,1 @@
+"""AdaGrid's measurements: the mirror flow in long implicit strides."""

@@ -1,0 +1,196 @@
+"""AdaGrid's rows as distinct functionals, and which of them contain which.
+
+After `lower` the measured rows are cells of plain marginals and remainders: a cell t of a set T without the
+fine cells above it of a set S. Both count the rows that lie in some set of combinations. A remainder with no
+fine cell above it is the cell itself, so the two are fused; one with all fine cells above it is empty, and
+its answer is noise alone. What is left are distinct functionals f = B m of the vector m of marginals, with
+targets y and variances s2, and
+
+    loss = 1/2 sum (f - y)^2 / s2 + constant,
+
+the constant being the disagreement of answers to the same question. The sets nest: a cell lies inside its
+projections, a remainder inside its cell. Counts of nested sets have covariances that are known from the
+counts alone, which is what makes a good approximate inverse possible (csrc/ancestors.h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..._core.ancestors import MOST, Ancestors
+from ...domain import Domain
+from ...model.layout import Place, Plan
+from ..linear_rows import Part
+from ..quadratic import Quadratic
+
+
+def adaptive(parts: Sequence[Part]) -> bool:
+    """Whether the rows are cells and remainders only, with at least one remainder."""
+    kinds = {part.block.key[0] for part in parts}
+    return "rest" in kinds and kinds <= {"cells", "rest"}
+
+
+class Functionals:
+    """The distinct functionals of a quadratic: single cells first, then remainders.
+
+    Per functional: `target`, `variance`, `order` (attributes of the measured set). `constant`: of the loss;
+    `at`: where the cells lie in the plan's vector; `rest`: the remainders as a matrix over its `active`
+    entries.
+    """
+
+    def __init__(self, plan: Plan, quadratic: Quadratic):
+        if quadratic.matrix is None or quadratic.targets:
+            raise ValueError(
+                "functionals are for vectors that hold all that was measured, remainders with it"
+            )
+        matrix = quadratic.matrix
+        single = np.diff(matrix.indptr) == 1
+        cell, weight, answer = (
+            matrix.indices[matrix.indptr[:-1][single]],
+            quadratic.v[single],
+            quadratic.b[single],
+        )
+        w, wt = quadratic.w.copy(), quadratic.w * quadratic.t
+        np.add.at(w, cell, weight)
+        np.add.at(wt, cell, weight * answer)
+        t = np.divide(wt, w, out=np.zeros_like(w), where=w > 0)
+        fused = np.sum(quadratic.w * (quadratic.t - t) ** 2) + np.sum(weight * (answer - t[cell]) ** 2)
+        empty = ~single & _covered(plan, quadratic)
+        fused += np.sum(quadratic.v[empty] * quadratic.b[empty] ** 2)
+        self.constant = quadratic.constant + 0.5 * float(fused)
+        self._cells = np.flatnonzero(w > 0)
+        self.active = quadratic.active
+        remainder = ~(single | empty)
+        self.rest = sp.csr_array(matrix[remainder])
+        self._transpose = self.rest.T.tocsr()
+        self.at = self.active[self._cells]
+        self.target = np.concatenate([t[self._cells], quadratic.b[remainder]])
+        self.variance = 1 / np.concatenate([w[self._cells], quadratic.v[remainder]])
+        self.size, self._plan = self.target.size, plan
+        self.order = self._orders()
+
+    def answers(self, m: np.ndarray) -> np.ndarray:
+        """The functionals at the plan's vector of marginals."""
+        active = m[self.active]
+        return np.concatenate([active[self._cells], self.rest @ active])
+
+    def spread(self, multipliers: np.ndarray, out: np.ndarray) -> None:
+        """out = - B' multipliers, a change of the potentials of the plan's vector."""
+        n = self._cells.size
+        active = -(self._transpose @ multipliers[n:])
+        active[self._cells] -= multipliers[:n]
+        out[self.active] = active
+
+    def loss(self, f: np.ndarray) -> float:
+        return self.constant + 0.5 * float(np.sum((f - self.target) ** 2 / self.variance))
+
+    def singles(self) -> list[tuple[slice, np.ndarray]]:
+        """(place in the vector, functionals) of every attribute that was measured in all its values."""
+        number = self._numbers()
+        spans = [
+            slice(place.at, place.at + place.size)
+            for attrs, place in self._plan.places.items()
+            if len(attrs) == 1 and place.cells is None
+        ]
+        return [(span, number[span]) for span in spans if (number[span] >= 0).all()]
+
+    def _orders(self) -> np.ndarray:
+        axes = np.zeros(max(self._plan.size, 1), np.int64)
+        for place in self._plan.places.values():
+            axes[place.at : place.at + place.size] = len(place.axes)
+        order = np.concatenate([axes[self.at], np.zeros(self.rest.shape[0], np.int64)])
+        entry = sp.coo_array(self.rest)
+        above = entry.data < 0
+        order[self.at.size + entry.coords[0][above]] = axes[self.active[entry.coords[1][above]]]
+        return order
+
+    def _numbers(self) -> np.ndarray:
+        """The functional of every entry of the vector that is one; -1 elsewhere."""
+        number = np.full(max(self._plan.size, 1), -1, np.int64)
+        number[self.at] = np.arange(self.at.size)
+        return number
+
+    def ancestors(self, threads) -> Ancestors:
+        """Which measured cells contain each functional, for the approximate inverse. The parts of a cell, its
+        projections and itself, lie one after another in `place`; a remainder has those of its cell."""
+        number = self._numbers()
+        begin = np.zeros(number.size, np.int64)
+        width = np.zeros(number.size, np.int64)
+        place, end = [], 0
+        for spot in self._plan.places.values():
+            cells = np.flatnonzero(number[spot.at : spot.at + spot.size] >= 0)
+            if cells.size:
+                lie = _parts(self._plan.domain, self._plan.places, spot, cells)
+                begin[spot.at + cells] = end + np.arange(cells.size) * lie.shape[1]
+                width[spot.at + cells] = lie.shape[1]
+                place.append(lie.reshape(-1))
+                end += lie.size
+        places = np.concatenate(place)
+        entry = sp.coo_array(self.rest)
+        held = np.zeros(self.rest.shape[0], np.int64)
+        held[entry.coords[0][entry.data > 0]] = self.active[entry.coords[1][entry.data > 0]]
+        cell = np.concatenate([self.at, held])
+        begin, width = begin[cell], width[cell]
+        length, blocks = np.zeros(self.size, np.int64), []
+        for count in np.unique(width):
+            rows = np.flatnonzero(width == count)
+            columns = number[places[begin[rows][:, None] + np.arange(count)]]
+            itself = np.where(rows >= self.at.size, rows, -1)
+            columns = np.concatenate([columns, itself[:, None]], axis=1)
+            measured = columns >= 0
+            length[rows] = measured.sum(axis=1)
+            blocks.append((rows, columns, measured))
+        first = np.concatenate([[0], np.cumsum(length)])
+        column, mask = np.zeros(first[-1], np.int32), np.zeros(first[-1], np.uint8)
+        for rows, columns, measured in blocks:
+            at = (first[rows][:, None] + np.cumsum(measured, axis=1) - 1)[measured]
+            parts = np.append(np.arange(1, columns.shape[1]), 0)
+            column[at], mask[at] = columns[measured], np.broadcast_to(parts, columns.shape)[measured]
+        return Ancestors(first, column, mask, begin, places, threads)
+
+
+def _covered(plan: Plan, quadratic: Quadratic) -> np.ndarray:
+    """Which remainders are empty: every cell of S above their cell of T is fine."""
+    size = np.zeros(max(plan.size, 1))
+    for place in plan.places.values():
+        size[place.at : place.at + place.size] = plan.domain.cells(place.axes)
+    entry = sp.coo_array(quadratic.matrix)
+    line, cells, above = entry.coords[0], size[quadratic.active[entry.coords[1]]], entry.data < 0
+    whole, fine = np.ones(quadratic.v.size), np.bincount(line[above], minlength=quadratic.v.size)
+    whole[line[above]] = cells[above]
+    whole[line[~above]] /= cells[~above]
+    return fine == whole
+
+
+def _parts(
+    domain: Domain, places: Mapping[frozenset[str], Place], spot: Place, cells: np.ndarray
+) -> np.ndarray:
+    """Where in the vector the projections of a place's cells lie: column b - 1 is the one onto the axes whose
+    bits are set in b, the last the cell itself. Just that one where a projection is not in the vector, or
+    there are too many of them."""
+    own = (spot.at + cells)[:, None]
+    if 1 << len(spot.axes) > MOST:
+        return own
+    numbers = cells if spot.cells is None else spot.cells[cells]
+    codes = dict(zip(spot.axes, np.unravel_index(numbers, domain.shape(spot.axes)), strict=True))
+    out = np.empty((cells.size, (1 << len(spot.axes)) - 1), np.int64)
+    bit = {a: 1 << i for i, a in enumerate(spot.axes)}
+    for k in range(1, len(spot.axes) + 1):
+        for some in combinations(spot.axes, k):
+            onto = places.get(frozenset(some))
+            if onto is None:
+                return own
+            number = np.zeros(cells.size, np.int64)
+            for a in onto.axes:
+                number = number * domain[a] + codes[a]
+            if onto.cells is not None:
+                spots = np.minimum(np.searchsorted(onto.cells, number), max(onto.size - 1, 0))
+                if not onto.size or (onto.cells[spots] != number).any():
+                    return own
+                number = spots
+            out[:, sum(bit[a] for a in some) - 1] = onto.at + number
+    return out

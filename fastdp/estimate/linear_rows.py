@@ -1,0 +1,118 @@
+"""Turns measurements into parts: measurements are checked, and each query becomes blocks of rows over plain
+marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..domain import Clique, Domain
+from ..errors import MeasurementError, SchemaError
+from ..queries import Block, as_query
+
+SHARPEST, DULLEST, FARTHEST = 1e-25, 1e100, 1e36
+"""Sigmas that a fit can work with, in rows, and the largest answer in sigma: strategies count in sigma, some
+of them in float32, and in its squares."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One block of one measurement: its rows, their noisy answers and precisions."""
+
+    block: Block
+    order: int
+    y: np.ndarray
+    weight: np.ndarray
+
+
+def check(domain: Domain, measurements: Sequence) -> list[Part]:
+    """The measurements as parts, after every check that can be made of them; errors name the measurement."""
+    parts: list[Part] = []
+    for i, seen in enumerate(measurements):
+        if not all(hasattr(seen, part) for part in ("clique", "values", "sigma", "query")):
+            raise MeasurementError(
+                f"measurement {i}: expected a fastdp.Measurement, got {type(seen).__name__}"
+            )
+        name = f"measurement {i} on {seen.clique}"
+        try:
+            clique = domain.check(seen.clique)
+        except SchemaError as error:
+            raise MeasurementError(f"{name}: {error}") from None
+        if not clique:
+            raise MeasurementError(f"{name}: its clique is empty")
+        cells = domain.cells(clique)
+        query = as_query(seen.query, cells)
+        if query.cells != cells:
+            raise MeasurementError(f"{name}: its query is over {query.cells} cells, the clique has {cells}")
+        y = np.ascontiguousarray(seen.values, np.float64).reshape(-1)
+        if y.size != query.rows:
+            raise MeasurementError(f"{name}: {y.size} values for {query.rows} rows")
+        if not np.isfinite(y).all():
+            raise MeasurementError(f"{name}: a value is NaN or infinite")
+        sigma = np.asarray(seen.sigma, np.float64)
+        if sigma.ndim > 1 or (sigma.ndim == 1 and sigma.size != query.rows):
+            raise MeasurementError(f"{name}: sigma must be a number or one per row")
+        if not (np.isfinite(sigma).all() and (sigma > 0).all()):
+            raise MeasurementError(f"{name}: sigma must be positive and finite")
+        if (sigma < SHARPEST).any() or (sigma > DULLEST).any():
+            raise MeasurementError(f"{name}: sigma must lie between {SHARPEST:g} and {DULLEST:g}")
+        if (np.abs(y) > FARTHEST * sigma).any():
+            raise MeasurementError(f"{name}: a value is more than {FARTHEST:g} times its sigma")
+        weight = np.broadcast_to(1.0 / (sigma * sigma), y.shape)
+        start = 0
+        for block in query.blocks(clique):
+            stop = start + _rows(domain, block)
+            parts.append(Part(block, len(clique), y[start:stop], weight[start:stop]))
+            start = stop
+    return parts
+
+
+def _rows(domain: Domain, block: Block) -> int:
+    if block.matrix is not None:
+        return block.matrix.shape[0]
+    return domain.cells(block.plus) if block.cells is None else block.cells.size
+
+
+def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarray] | None]:
+    """By set of attributes: the cells of its marginal that the parts refer to, as (axes, flat numbers); None
+    where they are all cells."""
+    used: dict[frozenset[str], list[tuple[Clique, np.ndarray]] | None] = {}
+
+    def look(clique: Clique, cells: np.ndarray | None) -> None:
+        key = frozenset(clique)
+        seen = used.setdefault(key, [])
+        if cells is None:
+            used[key] = None
+        elif seen is not None:
+            seen.append((clique, cells))
+
+    for part in parts:
+        block = part.block
+        look(block.plus, None if block.matrix is not None else block.cells)
+        if block.minus:
+            look(block.minus, block.fine)
+    out: dict[frozenset[str], tuple[Clique, np.ndarray] | None] = {}
+    for key, looks in used.items():
+        if looks is None or any(clique != looks[0][0] for clique, _ in looks):
+            out[key] = None
+        else:
+            out[key] = (looks[0][0], np.unique(np.concatenate([cells for _, cells in looks])))
+    return out
+
+
+def direct(parts: Sequence[Part]) -> set[frozenset[str]]:
+    """The sets of attributes all of whose cells are measured one by one, by measurements of one order, and to
+    which no other row refers."""
+    orders: dict[frozenset[str], set[int]] = {}
+    other: set[frozenset[str]] = set()
+    for part in parts:
+        block = part.block
+        if block.key[0] == "cells" and block.cells is None:
+            orders.setdefault(frozenset(block.plus), set()).add(part.order)
+        else:
+            other.add(frozenset(block.plus))
+        if block.minus:
+            other.add(frozenset(block.minus))
+    return {attrs for attrs, ks in orders.items() if len(ks) == 1} - other

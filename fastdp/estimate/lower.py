@@ -1,0 +1,192 @@
+"""From measurements to one quadratic over the plan's vector of plain marginals.
+
+Every query is lowered to rows over plain marginals (`Query.blocks`). Rows that are single cells add up to a
+diagonal, whatever measurement they come from; other rows are kept once per distinct functional, with its
+measurements averaged by inverse variance. The remaining part of the loss does not depend on the marginals.
+So the loss of all measurements is exactly that of a `Quadratic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..domain import Clique, Domain
+from ..errors import MeasurementError
+from ..model.layout import Node, Place, Plan, permute_cells
+from ..queries import Block
+from .linear_rows import Part
+from .quadratic import DirectTarget, Order, Quadratic, form
+
+MOSTLY = 0.75
+"""If at least this part of the plan's vector is measured, all of it is active."""
+
+
+def _direct_target(
+    domain: Domain, node: Node, group: Sequence[Part], dtype: np.dtype
+) -> tuple[DirectTarget, float]:
+    """The node's target, and the constant that is left of the parts' loss."""
+
+    def laid(values: np.ndarray, part: Part, dtype=np.float64) -> np.ndarray:
+        clique = part.block.plus
+        cube = values.reshape(domain.shape(clique)).transpose([clique.index(a) for a in node.axes])
+        return np.ascontiguousarray(cube, dtype).reshape(-1)
+
+    def precision_of(part: Part, dtype=np.float64) -> float | np.ndarray:
+        return float(part.weight[0]) if part.weight.strides == (0,) else laid(part.weight, part, dtype)
+
+    if len(group) == 1:
+        return DirectTarget(node, laid(group[0].y, group[0], dtype), precision_of(group[0], dtype)), 0.0
+    cubes = [laid(part.y, part) for part in group]
+    weights = [precision_of(part) for part in group]
+    precision = sum(weights[1:], start=weights[0])
+    target = np.sum([w * y for w, y in zip(weights, cubes)], axis=0) / precision
+    constant = sum(0.5 * float(np.sum(w * (y - target) ** 2)) for w, y in zip(weights, cubes))
+    if isinstance(precision, np.ndarray):
+        precision = precision.astype(dtype, copy=False)
+    return DirectTarget(node, target.astype(dtype, copy=False), precision), constant
+
+
+def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64) -> Quadratic:
+    """One quadratic for all parts, and the same by order. `dtype`: of the direct nodes' targets."""
+    size = max(plan.size, 1)
+    orders = {k: Order(k) for k in sorted({part.order for part in parts})}
+    w, wt = np.zeros(size), np.zeros(size)
+    constant = 0.0
+    per_set: dict[tuple[int, frozenset[str]], list[Part]] = {}
+    rows: dict[tuple, list[Part]] = {}
+    for part in parts:
+        orders[part.order].rows += part.y.size
+        if part.block.key[0] == "cells":
+            per_set.setdefault((part.order, frozenset(part.block.plus)), []).append(part)
+        else:
+            rows.setdefault(part.block.key, []).append(part)
+    direct_nodes = {frozenset(node.axes): node for node in plan.direct}
+    targets: dict[int, DirectTarget] = {}
+    for (k, attrs), group in per_set.items():
+        if attrs in direct_nodes:
+            node = direct_nodes[attrs]
+            targets[node.direct], left = _direct_target(plan.domain, node, group, np.dtype(dtype))
+            constant += left
+            orders[k].constant += left
+            orders[k].targets.append(node.direct)
+            continue
+        place = plan.places[attrs]
+        if not place.size:
+            continue
+        set_w, set_wt = np.zeros(place.size), np.zeros(place.size)
+        spots = [_where(plan.domain, place, part.block.plus, part.block.cells) for part in group]
+        for part, where in zip(group, spots):
+            set_w[where] += part.weight
+            set_wt[where] += part.weight * part.y
+        span = slice(place.at, place.at + place.size)
+        w[span] += set_w
+        wt[span] += set_wt
+        some = set_w > 0
+        t = np.divide(set_wt, set_w, out=np.zeros_like(set_wt), where=some)
+        left = sum(form(part.y - t[where], part.weight) for part, where in zip(group, spots))
+        constant += left
+        orders[k].constant += left
+        if some.all():
+            orders[k].cells.append((span, set_w, t))
+        else:
+            at = np.flatnonzero(some)
+            orders[k].cells.append((at + place.at, set_w[at], t[at]))
+    t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
+    for order in orders.values():  # the loss of each order's own targets against the fused targets
+        constant += sum(form(target - t[where], weight) for where, weight, target in order.cells)
+    matrix, v, b, extra = _functionals(plan, rows, orders)
+    used = w > 0
+    if matrix is not None:
+        used[matrix.indices] = True
+    active = np.flatnonzero(used)
+    if active.size >= MOSTLY * size:  # keeping the other entries, with weight 0, is cheaper than a gather
+        active = np.arange(size)
+    if active.size < size:
+        matrix = sp.csr_array(matrix[:, active]) if matrix is not None else None
+        position = np.cumsum(used) - 1
+        for order in orders.values():
+            order.cells = [(_shift(where, position), weight, target) for where, weight, target in order.cells]
+    transpose = matrix.T.tocsr() if matrix is not None else None
+    total_rows = sum(order.rows for order in orders.values())
+    by_order = list(orders.values())
+    direct = [targets[k] for k in range(len(plan.direct))]
+    return Quadratic(
+        active, w[active], t[active], constant + extra, total_rows, matrix, v, b, by_order, direct, transpose
+    )
+
+
+def _shift(where: slice | np.ndarray, position: np.ndarray) -> slice | np.ndarray:
+    """A place in the plan's vector as a place in the active one."""
+    if isinstance(where, slice):
+        if where.start == where.stop:  # nothing of this marginal was measured cell by cell
+            return slice(0, 0)
+        first = int(position[where.start])
+        return slice(first, first + where.stop - where.start)
+    return position[where]
+
+
+def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Order]):
+    """Rows that are not single cells: one matrix, the fused precision and target of each row."""
+    size = max(plan.size, 1)
+    stack, vs, bs = [], [], []
+    start, constant = 0, 0.0
+    for group in rows.values():
+        block = group[0].block
+        matrix = _matrix(plan, block, size)
+        n = matrix.shape[0]
+        span = slice(start, start + n)
+        v, vb = np.zeros(n), np.zeros(n)
+        targets = []
+        for k in sorted({part.order for part in group}):
+            mine_v, mine_vb = np.zeros(n), np.zeros(n)
+            parts = [p for p in group if p.order == k]
+            for part in parts:
+                mine_v += part.weight
+                mine_vb += part.weight * part.y
+            b = np.divide(mine_vb, mine_v, out=np.zeros(n), where=mine_v > 0)
+            left = sum(form(part.y - b, part.weight) for part in parts)
+            constant += left
+            orders[k].constant += left
+            orders[k].functionals.append((span, mine_v, b))
+            targets.append((mine_v, b))
+            v += mine_v
+            vb += mine_vb
+        b = np.divide(vb, v, out=np.zeros(n), where=v > 0)
+        constant += sum(form(target - b, weight) for weight, target in targets)
+        stack.append(matrix)
+        vs.append(v)
+        bs.append(b)
+        start += n
+    if not stack:
+        return None, np.zeros(0), np.zeros(0), 0.0
+    return sp.vstack(stack, format="csr"), np.concatenate(vs), np.concatenate(bs), constant
+
+
+def _matrix(plan: Plan, block: Block, size: int) -> sp.csr_array:
+    place = plan.places[frozenset(block.plus)]
+    if block.matrix is not None:
+        entries = sp.coo_array(block.matrix)
+        columns = place.at + _where(plan.domain, place, block.plus, entries.coords[1].astype(np.int64))
+        return sp.csr_array((entries.data, (entries.coords[0], columns)), shape=(block.matrix.shape[0], size))
+    if block.cells is None or block.minus is None or block.fine is None:
+        raise MeasurementError("a block of rows needs its cells and what is taken away from them")
+    n = block.cells.size
+    below = plan.places[frozenset(block.minus)]
+    columns = np.concatenate(
+        [
+            place.at + _where(plan.domain, place, block.plus, block.cells),
+            below.at + _where(plan.domain, below, block.minus, block.fine),
+        ]
+    )
+    lines = np.concatenate([np.arange(n), block.at])
+    data = np.concatenate([np.ones(n), -np.ones(block.fine.size)])
+    return sp.csr_array((data, (lines, columns)), shape=(n, size))
+
+
+def _where(domain: Domain, place: Place, clique: Clique, cells: np.ndarray | None) -> np.ndarray:
+    """Positions inside a place of the given cells (flat numbers in clique order; None: all)."""
+    numbers = permute_cells(domain, clique, cells, place.axes)
+    return numbers if place.cells is None else np.searchsorted(place.cells, numbers)

@@ -1,0 +1,165 @@
+"""One estimation problem: checked measurements, the junction tree, the total, and where a fit begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._core.infer import Engine
+from .._core.team import Team
+from ..domain import Clique, Domain
+from ..errors import MeasurementError, SchemaError, UsageError
+from ..model.graphical_model import IMPOSSIBLE, Model
+from ..model.junction_tree import JunctionTree, junction_tree
+from ..model.layout import Place, Plan, make_plan, permute_cells
+from .linear_rows import Part, check, usage
+from .quadratic import Quadratic
+from .total import estimate_total
+
+"""The potential of a structural zero: finite, so that the difference of two such potentials is 0."""
+
+LEAST = np.float32(1e-30)
+"""The least float32 value of a cell that is not zero (csrc/infer.c raises smaller ones to it)."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """The problem that every fitting strategy is given. `zeros`: flat masks, True where impossible, with axes
+    in the order of the clique."""
+
+    domain: Domain
+    measurements: Sequence[Any]
+    parts: list[Part]
+    tree: JunctionTree
+    total: float
+    zeros: Mapping[Clique, np.ndarray]
+    warm_start: Model | None
+    team: Team
+
+    @classmethod
+    def of(cls, domain, measurements, total, zeros, warm_start, team: Team, max_cells: int | None) -> Task:
+        domain = domain if isinstance(domain, Domain) else Domain(domain)
+        if not len(measurements):
+            raise MeasurementError("there is nothing to fit: the list of measurements is empty")
+        if total is not None and not (np.isfinite(total) and total > 0):
+            raise UsageError(f"total must be a positive number, got {total!r}")
+        parts = check(domain, measurements)
+        banned = _zeros(domain, zeros)
+        cliques: list[Sequence[str]] = [m.clique for m in measurements] + list(banned)
+        if warm_start is not None:
+            _same_domain(domain, warm_start)
+            cliques += [node.axes for node in warm_start.nodes]
+        tree = junction_tree(domain, cliques, max_cells)
+        rows = float(total if total is not None else estimate_total(domain, measurements)[0])
+        return cls(domain, measurements, parts, tree, rows, banned, warm_start, team)
+
+    def with_only(self, measurements: Sequence[Any], warm_start: Model | None, max_cells: int | None) -> Task:
+        """The same problem (total, zeros) with other measurements and another start."""
+        cliques = [m.clique for m in measurements] + list(self.zeros)
+        cliques += [node.axes for node in warm_start.nodes] if warm_start is not None else []
+        return replace(
+            self,
+            measurements=measurements,
+            parts=check(self.domain, measurements),
+            tree=junction_tree(self.domain, cliques, max_cells),
+            warm_start=warm_start,
+        )
+
+    def used(self) -> dict[frozenset[str], Any]:
+        """The sets that measurements and zeros look at, for `make_plan`."""
+        used: dict[frozenset[str], Any] = usage(self.parts)
+        used.update({frozenset(clique): None for clique in self.zeros})
+        return used
+
+    def start(self, plan: Plan, quadratic: Quadratic | None) -> np.ndarray:
+        """The node tables a fit begins with: those of the given model, or of the independent fit of the
+        measured single attributes (uniform where none was measured); without what is impossible."""
+        if (
+            self.warm_start is not None
+        ):  # the same nodes in order, with a potential for every cell of the model
+            held = {frozenset(node.axes): None for node in self.warm_start.nodes}
+            plan = make_plan(self.domain, self.tree, held | {frozenset(c): None for c in self.zeros})
+            theta = self.warm_start.potentials(plan)
+        else:
+            theta = np.zeros(max(plan.size, 1))
+            w, t = spread(plan, quadratic) if quadratic is not None else (theta, theta)
+            for attrs, place in plan.places.items():
+                span = slice(place.at, place.at + place.size)
+                if len(attrs) == 1 and place.cells is None and (w[span] > 0).all():
+                    theta[span] = np.log(np.maximum(t[span], 0.1 / np.sqrt(w[span])))
+        for clique, mask in self.zeros.items():
+            place = plan.places[frozenset(clique)]
+            cells = permute_cells(plan.domain, clique, np.flatnonzero(mask), place.axes)
+            theta[place.at + cells] = IMPOSSIBLE
+        tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
+        log_z = Engine(plan, self.team).infer(theta, self.total, tables, m)
+        if log_z is None:
+            raise MeasurementError(
+                "structural zeros leave no possible row: check `zeros` for a contradiction"
+            )
+        if not np.isfinite(log_z):
+            raise MeasurementError("the fit cannot begin: potentials are not finite; check values and sigma")
+        return tables
+
+
+def single(tables: np.ndarray) -> np.ndarray:
+    """The tables in float32; what is possible stays possible."""
+    out = tables.astype(np.float32)
+    return np.maximum(out, LEAST, out=out, where=tables > 0)
+
+
+def spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
+    """Precision and target of every entry of the plan's vector (0 where nothing was measured)."""
+    w, t = np.zeros(max(plan.size, 1)), np.zeros(max(plan.size, 1))
+    w[quadratic.active], t[quadratic.active] = quadratic.w, quadratic.t
+    return w, t
+
+
+def errors_of(plan: Plan, quadratic: Quadratic) -> dict[Clique, np.ndarray]:
+    """Standard error of every cell measured by itself, per measured clique (inf where a cell was not)."""
+    w, _ = spread(plan, quadratic)
+    out = {}
+    for place in plan.places.values():
+        error = _errors(plan, place, w)
+        if error is not None:
+            out[place.axes] = error
+    for aim in quadratic.targets:
+        out[aim.node.axes] = np.broadcast_to(1 / np.sqrt(aim.precision), aim.target.shape)
+    return out
+
+
+def _errors(plan: Plan, place: Place, w: np.ndarray) -> np.ndarray | None:
+    precision = w[place.at : place.at + place.size]
+    if not (precision > 0).any():
+        return None
+    error = np.divide(1.0, np.sqrt(precision), out=np.full(precision.shape, np.inf), where=precision > 0)
+    if place.cells is None:
+        return error
+    full = np.full(plan.domain.cells(place.axes), np.inf)
+    full[place.cells] = error
+    return full
+
+
+def _zeros(domain: Domain, zeros) -> dict[Clique, np.ndarray]:
+    out = {}
+    for clique, mask in (zeros or {}).items():
+        try:
+            clique = domain.check(clique)
+        except SchemaError as error:
+            raise MeasurementError(f"zeros: {error}") from None
+        mask = np.asarray(mask)
+        if mask.dtype != bool or mask.size != domain.cells(clique):
+            raise MeasurementError(f"zeros on {clique}: give one bool per cell ({domain.cells(clique)})")
+        if mask.all():
+            raise MeasurementError(f"zeros on {clique}: every combination is ruled out")
+        out[clique] = mask.reshape(-1)
+    return out
+
+
+def _same_domain(domain: Domain, model: Model) -> None:
+    for name, n in model.domain.items():
+        if domain.get(name) != n:
+            raise UsageError(f"warm_start: attribute {name!r} has {n} codes there, {domain.get(name)} here")

@@ -1,0 +1,370 @@
+"""The fitted model: a distribution over all attributes, as marginal tables on a directed junction tree.
+
+p(row) = product over nodes of table[sep, res] / (sum over res), so a node is read as p(res | sep). It answers
+marginals inside and outside its cliques, samples, conditions, scores rows, and saves itself without pickle.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._core.infer import Engine
+from .._util.files import as_path
+from .._util.html import facts_html
+from ..domain import Clique, Domain
+from ..errors import DataError, ModelTooLargeError, UsageError, is_whole
+from . import array_file
+from .junction_tree import junction_tree
+from .layout import Plan, make_plan
+from .sampler import SHARD_ROWS, Sampler
+
+FORMAT = 1
+MARGINAL_CELLS = 1 << 28
+IMPOSSIBLE = -1e30
+"""Potential of a cell that holds nothing: its exp is 0, and sums of it stay finite."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """p(res | sep): `table` has shape (cells of sep, cells of res) and holds the joint marginal, in rows."""
+
+    sep: Clique
+    res: Clique
+    table: np.ndarray = field(repr=False)
+
+    @property
+    def axes(self) -> Clique:
+        return self.sep + self.res
+
+
+class Model:
+    """A fitted graphical model: expected rows in the cells of a junction tree's cliques.
+
+    Attributes
+    ----------
+    domain : Domain
+        Attribute to number of codes.
+    nodes : tuple of Node
+        p(res | sep) in the order of sampling; tables of shape (cells of sep, cells of res), in rows.
+    total : float
+        Rows.
+    loss : float
+        1/2 sum of squared standardised residuals at the end of the fit.
+    iterations : int
+        Oracle calls of the fit.
+    ended : str
+        What ended it: "noise level", "least risk", "noise level, pairs at least risk", "tolerance" or
+        "iterations".
+    trace : tuple of (calls, loss, seconds)
+    private : bool
+        False, in the file too, where a known seed fixed the noise of its measurements.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        nodes: Sequence[Node],
+        *,
+        total: float,
+        loss: float = math.nan,
+        iterations: int = 0,
+        ended: str = "",
+        trace: Sequence[tuple[int, float, float]] = (),
+        measured: Mapping[Clique, np.ndarray] | None = None,
+    ):
+        self.domain, self.nodes, self.total = domain, tuple(nodes), float(total)
+        self.loss, self.iterations, self.ended = float(loss), int(iterations), ended
+        self.trace = tuple(trace)
+        self.private = True
+        self._measured = dict(measured or {})
+        self._sampler: Sampler | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: the sampler is made anew there."""
+        return self.__dict__ | {"_sampler": None}
+
+    @classmethod
+    def from_plan(cls, plan: Plan, tables: np.ndarray, **facts: Any) -> Model:
+        """The model whose nodes are those of a plan; `tables` is kept, not copied."""
+        nodes = [
+            Node(n.sep, n.res, tables[n.table : n.table + n.rows * n.cells].reshape(n.rows, n.cells))
+            for n in plan.nodes
+        ]
+        return cls(plan.domain, nodes, **facts)
+
+    @property
+    def errors(self) -> dict[Clique, np.ndarray]:
+        """Standard error of every cell measured by itself, per measured clique (inf where a cell was not)."""
+        return self._measured
+
+    @property
+    def cells(self) -> int:
+        return sum(node.table.size for node in self.nodes)
+
+    @property
+    def cliques(self) -> list[Clique]:
+        """The maximal cliques, in the domain's order."""
+        sets = [frozenset(n.axes) for n in self.nodes]
+        return [self.domain.canonical(s) for s in sets if not any(s < t for t in sets)]
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        facts = {
+            "rows": f"{self.total:,.0f}",
+            "attributes": ", ".join(self.domain),
+            "cliques": "; ".join(" x ".join(c) for c in self.cliques),
+            "cells": f"{self.cells:,}",
+            "loss": f"{self.loss:.6g} after {self.iterations} iterations: {self.ended}",
+        }
+        return facts_html("fastdp.Model", facts)
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({len(self.domain)} attributes, {len(self.cliques)} cliques, {self.cells:,} cells, "
+            f"total {self.total:,.0f}, loss {self.loss:.6g} after {self.iterations} iterations: {self.ended})"
+        )
+
+    def marginal(self, attrs: Sequence[str] | str, max_cells: int = MARGINAL_CELLS) -> np.ndarray:
+        """Expected rows in every cell over `attrs`, axes in the order given; attrs need not share a clique,
+        but then ModelTooLargeError where a table of more than `max_cells` would be needed."""
+        clique = self.domain.check(attrs)
+        if not clique:
+            return np.array(self.total)
+        inside = [n for n in self.nodes if set(clique) <= set(n.axes)]
+        if inside:
+            node = min(inside, key=lambda n: n.table.size)
+            return _sum_to(node.table.reshape(self.domain.shape(node.axes)), node.axes, clique)
+        return self._eliminate(clique, max_cells)
+
+    def answer(self, query, clique: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """(answers, standard errors) of a query matrix over the clique's cells.
+
+        The error is that of the best single measured marginal that contains the clique, cell by cell: what
+        the noise alone would give without the model's pooling. It is inf where no measurement covers a cell
+        the query uses.
+        """
+        from ..queries import as_query
+
+        clique = self.domain.check(clique)
+        cells = self.domain.cells(clique)
+        asked = as_query(query, cells)
+        if asked.cells != cells:
+            raise UsageError(f"answer: the query is over {asked.cells} cells, {clique} has {cells}")
+        values = asked.product(self.marginal(clique).reshape(-1))
+        best = np.full(cells, np.inf)
+        for axes, error in self._measured.items():
+            if set(clique) <= set(axes):
+                variance = _sum_to((error**2).reshape(self.domain.shape(axes)), axes, clique).reshape(-1)
+                best = np.minimum(best, variance)
+        finite = np.isfinite(best)
+        weights = _squared(asked)
+        unknown = weights @ (~finite).astype(float) > 0
+        errors = np.sqrt(weights @ np.where(finite, best, 0.0))
+        errors[unknown] = np.inf
+        return values, errors
+
+    def sample(
+        self,
+        n: int,
+        seed: int | None = None,
+        where: Mapping[str, int] | None = None,
+        *,
+        method: str = "round",
+        shard: int | None = None,
+        shard_rows: int = SHARD_ROWS,
+        threads: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Code columns of `n` synthetic rows (or of one shard of them), in the domain's order of attributes.
+
+        `where` fixes attributes to codes: rows are drawn exactly from the conditional distribution.
+        """
+        if where:
+            return self.conditioned(where).sample(
+                n, seed, method=method, shard=shard, shard_rows=shard_rows, threads=threads
+            )
+        if self._sampler is None:
+            self._sampler = Sampler(self.domain, [(m.sep, m.res, m.table) for m in self.nodes])
+        drawn = self._sampler.draw(
+            n, method=method, seed=seed, shard=shard, shard_rows=shard_rows, threads=threads
+        )
+        return {name: drawn[name] for name in self.domain}
+
+    def conditioned(self, where: Mapping[str, int]) -> Model:
+        """The model given that some attributes have these codes; its total is the expected number of such
+        rows."""
+        for name, code in where.items():
+            self.domain.check((name,))
+            if not is_whole(code, 0, self.domain[name] - 1):
+                raise UsageError(f"where: {name!r} takes codes 0..{self.domain[name] - 1}, got {code!r}")
+        share = float(self.marginal(tuple(where))[tuple(int(c) for c in where.values())])
+        if not share > 0:
+            raise UsageError(f"where: no row of the model has {dict(where)}")
+        measured: dict[frozenset[str], None] = {frozenset(n.axes): None for n in self.nodes}
+        measured.update({frozenset((name,)): None for name in where})
+        plan = make_plan(
+            self.domain, junction_tree(self.domain, [n.axes for n in self.nodes], 2**62), measured
+        )
+        theta = self.potentials(plan)
+        for name, code in where.items():
+            place = plan.places[frozenset((name,))]
+            out = np.ones(self.domain[name], bool)
+            out[int(code)] = False
+            theta[place.at : place.at + place.size][out] = IMPOSSIBLE
+        tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
+        Engine(plan, 1).infer(theta, share, tables, m)
+        return Model.from_plan(plan, tables, total=share, ended="conditioned")
+
+    def potentials(self, plan: Plan) -> np.ndarray:
+        """This distribution as potentials of a plan that holds every node's set."""
+        theta = np.zeros(max(plan.size, 1))
+        for node in self.nodes:
+            place = plan.places[frozenset(node.axes)]
+            sums = node.table.sum(axis=1, keepdims=True, dtype=np.float64)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                logs = np.log(node.table / sums)
+            logs = np.where(np.isfinite(logs), logs, np.where(sums > 0, IMPOSSIBLE, 0.0))
+            cube = logs.reshape(self.domain.shape(node.axes))
+            flat = cube.transpose([node.axes.index(a) for a in place.axes]).reshape(-1)
+            theta[place.at : place.at + place.size] += flat
+        return np.maximum(theta, IMPOSSIBLE)
+
+    def log_likelihood(self, codes: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Natural log of the probability of every row; -inf for rows the model rules out."""
+        out: np.ndarray | None = None
+        for node in self.nodes:
+            sep = _number(self.domain, node.sep, codes)
+            res = _number(self.domain, node.res, codes)
+            sums = node.table.sum(axis=1, dtype=np.float64)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                part = np.log(node.table[sep, res] / sums[sep])
+            part = np.where(np.isnan(part), -np.inf, part)
+            out = part if out is None else out + part
+        return np.zeros(0) if out is None else out
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write a versioned file of arrays and a JSON manifest (no pickle)."""
+        arrays = {f"node{i}": node.table for i, node in enumerate(self.nodes)}
+        arrays |= {f"error{i}": e for i, e in enumerate(self._measured.values())}
+        manifest = {
+            "kind": "model",
+            "version": FORMAT,
+            "domain": dict(self.domain),
+            "nodes": [[list(n.sep), list(n.res)] for n in self.nodes],
+            "measured": [list(c) for c in self._measured],
+            "total": self.total,
+            "loss": self.loss if math.isfinite(self.loss) else None,
+            "iterations": self.iterations,
+            "ended": self.ended,
+            "trace": [[n, loss] for n, loss, _ in self.trace],
+        }
+        array_file.save(path, arrays, manifest if self.private else manifest | {"private": False})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Model:
+        path = as_path(path, "a model file")
+        arrays, manifest = array_file.load(path)
+        if manifest.get("kind") != "model" or manifest.get("version") != FORMAT:
+            raise DataError(f"{path}: not a fastdp model of format {FORMAT}")
+        try:
+            domain = Domain(manifest["domain"])
+            nodes = [
+                Node(tuple(sep), tuple(res), arrays[f"node{i}"])
+                for i, (sep, res) in enumerate(manifest["nodes"])
+            ]
+            for node in nodes:
+                if node.table.shape != (domain.cells(node.sep), domain.cells(node.res)):
+                    raise DataError(f"{path}: the table of {node.axes} has the wrong shape")
+            measured = {tuple(c): arrays[f"error{i}"] for i, c in enumerate(manifest["measured"])}
+            loss = manifest["loss"]
+            trace = [(int(n), float(v), math.nan) for n, v in manifest["trace"]]
+            model = cls(
+                domain,
+                nodes,
+                total=manifest["total"],
+                loss=math.nan if loss is None else loss,
+                iterations=manifest["iterations"],
+                ended=manifest["ended"],
+                trace=trace,
+                measured=measured,
+            )
+            model.private = manifest.get("private", True) is True
+            return model
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: its manifest lacks or spoils {error}") from None
+
+    def _eliminate(self, clique: Clique, max_cells: int) -> np.ndarray:
+        """Variable elimination over the conditionals of the nodes the clique depends on."""
+        owner = {a: node for node in self.nodes for a in node.res}
+        needed: dict[int, Node] = {}
+        stack = list(clique)
+        while stack:
+            node = owner[stack.pop()]
+            if id(node) not in needed:
+                needed[id(node)] = node
+                stack.extend(node.sep)
+        factors = []
+        for node in needed.values():
+            sums = node.table.sum(axis=1, keepdims=True, dtype=np.float64)
+            share = np.divide(node.table, sums, out=np.zeros(node.table.shape), where=sums > 0)
+            factors.append((node.axes, share.reshape(self.domain.shape(node.axes))))
+        hidden = {a for axes, _ in factors for a in axes} - set(clique)
+        while hidden:
+            a = min(hidden, key=lambda name: self._joined(factors, name, clique))
+            if self._joined(factors, a, clique) > max_cells:
+                raise ModelTooLargeError(
+                    f"marginal over {clique}: too many cells between its attributes ({max_cells:,} is "
+                    "the limit); ask for fewer attributes at once"
+                )
+            touching = [f for f in factors if a in f[0]]
+            factors = [f for f in factors if a not in f[0]]
+            axes = tuple(dict.fromkeys(b for f, _ in touching for b in f if b != a))
+            factors.append((axes, _product(touching, axes)))
+            hidden.remove(a)
+        if self.domain.cells(clique) > max_cells:
+            raise ModelTooLargeError(f"marginal over {clique} has {self.domain.cells(clique):,} cells")
+        return self.total * _product(factors, clique)
+
+    def _joined(self, factors, a: str, clique: Clique) -> int:
+        return self.domain.cells({b for axes, _ in factors if a in axes for b in axes})
+
+
+def _product(factors, axes: Clique) -> np.ndarray:
+    names = {a: i for i, a in enumerate(dict.fromkeys(b for f, _ in factors for b in f))}
+    operands: list[Any] = []
+    for f, table in factors:
+        operands += [table, [names[a] for a in f]]
+    return np.einsum(*operands, [names[a] for a in axes], optimize="greedy")
+
+
+def _sum_to(table: np.ndarray, axes: Clique, clique: Clique) -> np.ndarray:
+    kept = [a for a in axes if a in clique]
+    drop = tuple(i for i, a in enumerate(axes) if a not in clique)
+    summed = table.sum(axis=drop, dtype=np.float64)
+    return np.ascontiguousarray(summed.transpose([kept.index(a) for a in clique]))
+
+
+def _number(domain: Domain, names: Clique, codes: Mapping[str, np.ndarray]) -> np.ndarray | int:
+    out: np.ndarray | int = 0
+    for name in names:
+        out = out * domain[name] + codes[name].astype(np.int64)
+    return out
+
+
+def _squared(query):
+    """The query's matrix with entries squared, as something that can multiply a vector of cell variances."""
+    import scipy.sparse as sp
+
+    from ..queries import Identity, Sparse
+
+    if isinstance(query, Sparse):
+        return query.matrix.power(2)
+    if isinstance(query, Identity):
+        return sp.identity(query.cells, format="csr")
+    columns = [query.product(np.eye(1, query.cells, i).reshape(-1)) for i in range(query.cells)]
+    return sp.csr_array(np.array(columns).T ** 2)

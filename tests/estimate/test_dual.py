@@ -1,0 +1,358 @@
+"""The dual against its dense twin, differential equations and mirror descent."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp import Measurement
+from fastdp._core.dual import Dual as Core
+from fastdp._core.team import Team
+from fastdp.domain import Domain
+from fastdp.errors import MeasurementError, UsageError
+from fastdp.estimate.dual import local_consistency, newton
+from fastdp.estimate.dual import shrinkage_targets as centres
+from fastdp.estimate.dual.region_graph import make_regions
+from fastdp.estimate.estimator import fit
+from fastdp.queries import AdaGrid, Binned
+
+from ..reference import dual as twin
+from ..test_queries import family
+from .test_estimator import measure, project, skewed, stated_loss
+
+DOMAIN = Domain({"a": 5, "b": 4, "c": 3, "d": 6, "e": 2})
+CLIQUES = [("a",), ("b",), ("d",), ("a", "b"), ("b", "c"), ("d", "a"), ("a", "b", "c"), ("e", "d"), ("c",)]
+
+
+def problem_of(seed, cliques=None, louder=1.0):
+    """Random regions: some merged, some repeated, some with a sigma per cell; `louder` noise."""
+    rng = np.random.default_rng(seed)
+    joint = skewed(DOMAIN, rng, 2000.0)
+    if cliques is None:
+        cliques = [CLIQUES[i] for i in rng.permutation(len(CLIQUES))[: rng.integers(2, 7)]]
+    seen = []
+    for clique in cliques:
+        counts, query = project(DOMAIN, joint, clique), None
+        if rng.random() < 0.5:
+            maps = [rng.integers(0, max(1, n - 1), n).tolist() for n in DOMAIN.shape(clique)]
+            query = Binned(DOMAIN.shape(clique), maps)
+            counts = query.product(counts)
+        for _ in range(rng.integers(1, 3)):
+            sigma = louder * (rng.uniform(5, 30, counts.size) if rng.random() < 0.3 else 12.0)
+            seen.append(Measurement(clique, counts + sigma * rng.normal(size=counts.size), sigma, query))
+    return seen, make_regions(DOMAIN, seen), joint
+
+
+def made(problem, total, rng):
+    """A dual with random centres."""
+    solver = newton.Dual(problem, total, 1)
+    around = [rng.gamma(1.0, 20.0, r.shape) + 0.1 for r in problem.regions]
+    for i, centre in enumerate(around):
+        solver.centre(i, centre)
+    return solver, around
+
+
+@given(st.floats(-6, 12), st.floats(1e-3, 50), st.floats(0.01, 10))
+@settings(max_examples=40, deadline=None)
+def test_phi_is_the_mirror_flow(v, c, tau):
+    from scipy.integrate import solve_ivp
+
+    flow = solve_ivp(lambda _, t: -(np.exp(t) - v), (0, tau), [math.log(c)], rtol=1e-9, atol=1e-11)
+    core = Core([(1, 1, np.array([v]), 1.0, [(0, 1, 1.0, None, "row")])], np.zeros(1), 1)
+    core.inverse[:] = 1 / c
+    cells = np.empty(1)
+    core.evaluate(np.zeros(1), np.array([tau]), np.ones(1), cells)
+    assert cells[0] == pytest.approx(math.exp(flow.y[0, -1]), rel=1e-6)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_exact_marginals_satisfy_all_constraints(seed):
+    """Tables of one distribution satisfy every constraint, whatever was merged."""
+    _, problem, joint = problem_of(seed)
+    if problem is None:
+        return
+    matrix, totals = twin.matrix(problem)
+    tables = []
+    for r in problem.regions:
+        cube = project(DOMAIN, joint, r.clique).reshape(DOMAIN.shape(r.clique))
+        bins = [problem.partitions.bins[a][dict(r.names)[a]] for a in r.clique]
+        tables.append(local_consistency.merged(cube, bins).reshape(-1))
+    lack = matrix @ np.concatenate(tables) - np.where(totals, joint.sum(), 0)
+    np.testing.assert_allclose(lack, 0, atol=1e-8)
+    assert totals.any()
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_evaluate_solve_and_probe_are_those_of_the_twin(seed):
+    _, problem, _ = problem_of(seed)
+    if problem is None:
+        return
+    rng = np.random.default_rng(seed + 1)
+    solver, centres = made(problem, 2000.0, rng)
+    n = len(problem.regions)
+    tau, kappa = rng.choice([0.1, 1.0, 4.0, math.inf], n), rng.choice([1.0, 0.01], n)
+    x = rng.normal(size=solver.x.size) * 0.01
+    cells = np.empty(solver.core.cells)
+    gradient, sums = solver.core.evaluate(x, tau, kappa, cells)
+    g, hessian, u, s, _ = twin.evaluate(problem, 2000.0, x, tau, kappa, centres)
+    np.testing.assert_allclose(cells, u, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(gradient, g, rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(sums, s, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(solver.core.diagonal, np.diag(hessian), rtol=1e-5, atol=1e-5)
+    b = hessian @ rng.normal(size=x.size)
+    np.testing.assert_allclose(
+        hessian @ solver.core.solve(b, 1e-10, 500), b, rtol=1e-3, atol=1e-3 * np.abs(b).max()
+    )
+    smooth = np.where(np.isinf(tau), 2.0, tau)
+    solver.core.evaluate(x, smooth, kappa)
+    expected = twin.through_multipliers(problem, 2000.0, x, smooth, kappa, centres, 7)
+    np.testing.assert_allclose(solver.core.probe(7, 1e-10, 500), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_the_divergence_is_that_of_the_solution():
+    """Freedom is the sum of du/dy: against central differences of whole solves, all cells, mean of many
+    probes."""
+    _, problem, _ = problem_of(3, [("a",), ("b",), ("a", "b"), ("b", "c")])
+    rng = np.random.default_rng(0)
+    solver, _ = made(problem, 2000.0, rng)
+    n = len(problem.regions)
+    tau, ones = np.full(n, 1.0), np.ones(n)
+    sums = solver.solve(tau, ones, 1e-9)
+    probes = np.mean([solver.core.probe(k, 1e-9, 500) for k in range(400)], axis=0)
+    at, h, exact = solver.core.y.copy(), 1e-4, np.zeros(n)
+    for i, span in enumerate(solver.spans):
+        for cell in range(span.start, span.stop):
+            sides = []
+            for sign in (1, -1):
+                solver.core.y[:] = at
+                solver.core.y[cell] += sign * h
+                solver.solve(tau, ones, 1e-9)
+                tables = solver.tables(tau, ones)[i].reshape(-1) / problem.regions[i].sigma
+                sides.append(tables[cell - span.start])
+            exact[i] += (sides[0] - sides[1]) / (2 * h)
+    # 400 probes of at most 20 cells: their mean is within 6 standard errors (below 0.1 each) of the trace
+    np.testing.assert_allclose(sums[:, 1] + probes, exact, atol=0.6)
+
+
+def test_results_are_the_same_for_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    rows, cols = 300, 400
+    y, outcome = rng.normal(size=rows * cols) + 0.3, []
+    base = np.arange(rows, dtype=np.int32)
+    for threads in (1, 2, 5):
+        links = [(0, rows, 1.0, base, "row"), (rows, cols, 1.0, None, "cell")]
+        one = [(0, rows, -1.0, None, "cell")]
+        regions = [(rows, cols, y, 2.0, links), (1, rows, rng.normal(size=rows) * 0 + 50, 1.0, one)]
+        core = Core(regions, np.zeros(rows + cols), Team(threads))
+        x = np.linspace(-0.1, 0.1, rows + cols)
+        gradient, sums = core.evaluate(x, np.array([1.0, 2.0]), np.ones(2))
+        step = core.solve(-gradient, 1e-6, 50)
+        outcome.append([gradient, sums, core.diagonal.copy(), step, core.probe(1, 1e-3, 50)])
+    for other in outcome[1:]:
+        for first, second in zip(outcome[0], other):
+            assert (first == second).all()
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_mixture_is_the_least_of_the_simplex(seed):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(2, 4, 5))
+    gram, gain = np.einsum("nij,nkj->nik", root, root), rng.normal(size=(2, 4))
+    weights = newton.mixture(gram, gain)
+    assert (weights >= 0).all() and np.allclose(weights.sum(1), 1)
+    for q, b, w in zip(gram, gain, weights):
+        others = rng.dirichlet(np.full(4, 0.5), 3000)
+        value = np.einsum("ni,ij,nj->n", others, q, others) + 2 * others @ b
+        assert w @ q @ w + 2 * b @ w <= value.min() + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_least_loss_is_that_of_mirror_descent(seed):
+    """Trees of pairs and triples, merged codes, repeats: the same loss and the same marginals."""
+    cliques = [("a",), ("b",), ("c",), ("d",), ("a", "b"), ("b", "c"), ("b", "d")]
+    cliques = cliques if seed % 2 else [("a",), ("d",), ("a", "b", "c"), ("b", "c"), ("c", "d")]
+    rng = np.random.default_rng(seed)
+    domain = Domain({a: DOMAIN[a] for a in "abcd"})
+    joint = skewed(domain, rng, 5000.0)
+    seen = measure(domain, joint, cliques, 20.0, rng) + measure(domain, joint, cliques[:1], 8.0, rng)
+    if seed % 2:
+        query = Binned((4, 6), [[0, 1, 1, 2], [0, 1, 2, 2, 2, 0]])
+        seen = [m for m in seen if m.clique != ("b", "d")]
+        counts = query.product(project(domain, joint, ("b", "d")))
+        seen.append(Measurement(("b", "d"), counts + 20 * rng.normal(size=counts.size), 20.0, query))
+    ours = fit(domain, seen, stop="tol", method="dual")
+    theirs = fit(domain, seen, stop="tol", tol=1e-12, iters=20_000, method="accelerated")
+    assert ours.ended == "tolerance" and ours.iterations < 100
+    assert ours.loss == pytest.approx(theirs.loss, rel=1e-4)
+    assert ours.loss <= theirs.loss * (1 + 1e-6)
+    for m in seen:
+        np.testing.assert_allclose(ours.marginal(m.clique), theirs.marginal(m.clique), atol=0.5)
+
+
+@pytest.mark.parametrize("stop", ["noise", "risk"])
+@pytest.mark.parametrize("cliques", [CLIQUES[:6], [("a", "b"), ("b", "c"), ("c", "a"), ("a",)], CLIQUES])
+def test_the_stated_loss_is_the_loss_of_its_marginals(cliques, stop):
+    """Trees, loops and triples over pairs; all marginals sum to the total; passes stay few."""
+    rng = np.random.default_rng(5)
+    seen = measure(DOMAIN, skewed(DOMAIN, rng, 20_000.0), cliques, 15.0, rng)
+    model = fit(DOMAIN, seen, stop=stop)
+    assert model.loss == pytest.approx(stated_loss(model, seen), rel=1e-9)
+    assert model.iterations <= 150
+    for a in DOMAIN:
+        assert model.marginal((a,)).sum() == pytest.approx(model.total, rel=1e-9)
+    rows = sum(m.values.size for m in seen)
+    if stop == "noise":
+        assert model.ended == "noise level" and model.loss <= rows / 2
+
+
+def test_least_risk_is_nearer_to_the_truth_than_mirror_descent():
+    """Sum of squared errors over 6 fixed seeds, a tree of pairs."""
+    totals = {"dual": 0.0, "accelerated": 0.0}
+    domain = Domain({"a": 20, "b": 15, "c": 12, "d": 10})
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        joint = skewed(domain, rng, 30_000.0)
+        seen = measure(
+            domain, joint, [("a",), ("b",), ("c",), ("d",), ("a", "b"), ("b", "c"), ("c", "d")], 25.0, rng
+        )
+        for method in totals:
+            model = fit(domain, seen, stop="risk", method=method)
+            gaps = [model.marginal(m.clique).reshape(-1) - project(domain, joint, m.clique) for m in seen]
+            totals[method] += sum(float(gap @ gap) for gap in gaps)
+    assert totals["dual"] < totals["accelerated"]
+
+
+def all_pairs_of_classes(seed):
+    """Single attributes and all pairs of six columns that depend on one of five hidden classes."""
+    rng = np.random.default_rng(seed)
+    domain = Domain({f"c{i}": n for i, n in enumerate([6, 5, 8, 4, 7, 3])})
+    joint = 0.0
+    for weight in rng.dirichlet(np.ones(5)):
+        table = np.full((), 4000.0 * weight)
+        for n in domain.values():
+            table = np.multiply.outer(table, rng.dirichlet(np.full(n, 0.4)))
+        joint = joint + table
+    cliques = [c for k in (1, 2) for c in combinations(domain, k)]
+    return domain, joint, measure(domain, joint, cliques, 12.0, rng)
+
+
+def test_on_loops_too_and_in_a_hundred_passes():
+    """Sum of absolute errors of all pairs over 5 fixed seeds."""
+    totals = {"dual": 0.0, "accelerated": 0.0}
+    for seed in range(5):
+        domain, joint, seen = all_pairs_of_classes(seed)
+        for method in totals:
+            model = fit(domain, seen, stop="risk", method=method)
+            gaps = [model.marginal(m.clique).reshape(-1) - project(domain, joint, m.clique) for m in seen]
+            totals[method] += sum(float(np.abs(gap).sum()) for gap in gaps)
+            assert method != "dual" or model.iterations <= 100
+    assert totals["dual"] < totals["accelerated"]
+
+
+def test_groups_hold_every_region_once_and_a_tree_first():
+    domain, _, seen = all_pairs_of_classes(0)
+    regions = make_regions(domain, seen).regions
+    numbers = [i for i, r in enumerate(regions) if r.order == 2]
+    tables = {i: np.maximum(regions[i].y, 0.1).reshape(regions[i].shape) for i in numbers}
+    groups = centres.dealt(regions, centres.strengths(regions, tables), numbers)
+    assert len(groups) == centres.GROUPS
+    assert sorted(i for group in groups for i in group) == numbers
+    reached, edges = {"c0"}, [regions[i].clique for i in groups[0]]
+    for _ in edges:
+        reached |= {a for edge in edges if set(edge) & reached for a in edge}
+    assert len(edges) == len(domain) - 1 and reached == set(domain)
+
+
+@pytest.mark.parametrize(
+    "cliques", [[("a", "b"), ("b", "c"), ("a",)], [("a", "b"), ("b", "c"), ("c", "a"), ("a", "b", "e")]]
+)
+@pytest.mark.parametrize("clique", [("a", "b"), ("c", "d"), ("b",)])
+def test_zeros_are_exact_and_nothing_else_is_zero(cliques, clique):
+    rng = np.random.default_rng(1)
+    seen = measure(DOMAIN, skewed(DOMAIN, rng, 3000.0), cliques, 10.0, rng)
+    mask = rng.random(DOMAIN.cells(clique)) < 0.4
+    mask[0] = False
+    model = fit(DOMAIN, seen, stop="risk", zeros={clique: mask})
+    table = model.marginal(clique).reshape(-1)
+    assert (table[mask] == 0).all() and (table[~mask] > 0).any()
+    again = fit(DOMAIN, seen, stop="risk", warm_start=model)
+    assert (again.marginal(clique).reshape(-1)[mask] == 0).all()
+
+
+def test_zeros_that_leave_nothing_are_refused():
+    seen = [Measurement(("a", "b"), np.ones(20), 1.0)]
+    zeros = {("a",): np.array([True, True, False, False, False]), ("a", "b"): np.zeros(20, bool)}
+    zeros[("a", "b")].reshape(5, 4)[2:] = True
+    with pytest.raises(MeasurementError, match="no possible row"):
+        fit(DOMAIN, seen, stop="risk", zeros=zeros)
+
+
+def test_float32_is_the_same_model_rounded():
+    rng = np.random.default_rng(2)
+    seen = measure(DOMAIN, skewed(DOMAIN, rng, 3000.0), [("a", "b"), ("b", "c"), ("a",)], 10.0, rng)
+    full, half = (fit(DOMAIN, seen, stop="risk", tables=t) for t in ("float64", "float32"))
+    assert half.nodes[0].table.dtype == np.float32
+    for node, other in zip(full.nodes, half.nodes):
+        np.testing.assert_allclose(other.table, node.table, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("stop", ["noise", "risk", "refined"])
+@pytest.mark.parametrize("method", ["auto", "accelerated"])
+def test_progress_and_cancel_go_through_every_stage(stop, method):
+    rng = np.random.default_rng(3)
+    seen = measure(DOMAIN, skewed(DOMAIN, rng, 9000.0), CLIQUES, 10.0, rng)
+    ticks = []
+    model = fit(DOMAIN, seen, stop=stop, method=method, callback=lambda *tick: ticks.append(tick))
+    calls = [tick[0] for tick in ticks]
+    assert calls == sorted(calls) and [t[:2] for t in ticks] == [t[:2] for t in model.trace]
+    assert calls[-1] <= model.iterations
+
+    class Cancelled(Exception):
+        pass
+
+    def cancel_after(when):
+        def cancel(calls, loss, seconds):
+            if calls >= when:
+                raise Cancelled
+
+        return cancel
+
+    for when in (1, calls[len(calls) // 2], calls[-1]):
+        with pytest.raises(Cancelled):
+            fit(DOMAIN, seen, stop=stop, method=method, callback=cancel_after(when))
+
+
+def test_what_is_not_a_whole_marginal_goes_to_mirror_descent():
+    query = AdaGrid(family({"a": 3, "b": 4}, 0.5, np.random.default_rng(0)))
+    seen = [Measurement(("a", "b"), np.full(query.rows, 5.0), query.row_sigma(1.0), query)]
+    assert fit({"a": 3, "b": 4}, seen, stop="noise").iterations > 0
+    with pytest.raises(UsageError, match="whole marginals"):
+        fit({"a": 3, "b": 4}, seen, stop="noise", method="dual")
+
+
+def test_a_million_cells_in_one_pair():
+    domain = Domain({"a": 1000, "b": 1000})
+    rng = np.random.default_rng(0)
+    p = rng.gamma(0.2, size=1000)
+    counts = rng.poisson(1e6 * np.outer(p / p.sum(), np.roll(p, 3) / p.sum())).astype(float).reshape(-1)
+    seen = [Measurement(("a", "b"), counts + 5 * rng.normal(size=counts.size), 5.0)]
+    model = fit(domain, seen, stop="risk", threads=2)
+    assert (
+        np.abs(model.marginal(("a", "b")).reshape(-1) - counts).sum()
+        < 0.5 * np.abs(seen[0].values - counts).sum()
+    )
+
+
+@pytest.mark.parametrize("seed", [11, 14, 16, 23])
+@pytest.mark.parametrize("louder", [13.3, 40.0])
+def test_the_stated_loss_of_a_long_descent_is_that_of_its_marginals(seed, louder):
+    """Where noise drowns the table the last steps are very long, and sums kept from step to step are lost."""
+    seen, _, _ = problem_of(seed, louder=louder)
+    model = fit(DOMAIN, seen, stop="tol", method="accelerated")
+    assert model.loss == pytest.approx(stated_loss(model, seen), rel=1e-6)

@@ -1,0 +1,358 @@
+"""The estimator as a whole: the loss it states, gradients, convergence, stopping, totals, zeros, bad
+input."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp._core.infer import Engine
+from fastdp.domain import Domain
+from fastdp.errors import MeasurementError, ModelTooLargeError, UsageError
+from fastdp.estimate import fit
+from fastdp.estimate.linear_rows import check, usage
+from fastdp.estimate.lower import lower
+from fastdp.estimate.total import estimate_total
+from fastdp.measurement import Measurement
+from fastdp.model import Model
+from fastdp.model.junction_tree import junction_tree
+from fastdp.model.layout import make_plan
+from fastdp.queries import AdaGrid, Binned
+
+from ..test_queries import family
+
+
+def skewed(domain, rng, total=10_000.0):
+    """A random joint distribution with strong dependence, as an array over the whole domain."""
+    joint = rng.gamma(0.3, size=domain.shape(domain)) + 1e-3
+    return joint * (total / joint.sum())
+
+
+def project(domain, joint, clique):
+    names = list(domain)
+    kept = [a for a in names if a in clique]
+    drop = tuple(i for i, a in enumerate(names) if a not in clique)
+    return joint.sum(axis=drop).transpose([kept.index(a) for a in clique]).reshape(-1)
+
+
+def measure(domain, joint, cliques, sigma, rng, query=None):
+    out = []
+    for clique in cliques:
+        x = project(domain, joint, clique)
+        q = query(clique) if query else None
+        answer = x if q is None else q.product(x)
+        noise = sigma if q is None else q.row_sigma(sigma)
+        out.append(Measurement(clique, answer + noise * rng.normal(size=answer.size), noise, q))
+    return out
+
+
+def stated_loss(model, measurements):
+    total = 0.0
+    for m in measurements:
+        x = model.marginal(m.clique).reshape(-1)
+        x = x if m.query is None else m.query.product(x) if hasattr(m.query, "product") else m.query @ x
+        total += 0.5 * float((((x - m.values) / m.sigma) ** 2).sum())
+    return total
+
+
+DOMAIN = Domain({"a": 4, "b": 5, "c": 3, "d": 6})
+TREE = [("a", "b"), ("b", "c"), ("c", "d"), ("a",), ("d",)]
+CYCLE = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]
+
+
+@pytest.mark.parametrize("cliques", [TREE, CYCLE, [("a", "b")], [("b",)], [("a", "c", "d"), ("b",)]])
+@pytest.mark.parametrize("method", ["accelerated", "mirror-descent"])
+def test_the_stated_loss_is_the_loss_of_its_marginals(cliques, method):
+    rng = np.random.default_rng(1)
+    seen = measure(DOMAIN, skewed(DOMAIN, rng), cliques, 30.0, rng)
+    model = fit(DOMAIN, seen, stop="tol", method=method)
+    assert model.loss == pytest.approx(stated_loss(model, seen), rel=1e-9)
+    for a in DOMAIN:
+        assert model.marginal((a,)).sum() == pytest.approx(model.total, rel=1e-9)
+
+
+def test_noiseless_measurements_are_reproduced():
+    rng = np.random.default_rng(2)
+    joint = skewed(DOMAIN, rng)
+    seen = measure(DOMAIN, joint, TREE, 1e-9, rng)
+    seen = [Measurement(m.clique, m.values, 1.0) for m in seen]
+    model = fit(DOMAIN, seen, stop="tol", tol=1e-12, iters=5000)
+    for m in seen:
+        assert np.allclose(model.marginal(m.clique).reshape(-1), m.values, atol=0.5)
+
+
+def test_both_methods_reach_the_same_loss():
+    rng = np.random.default_rng(3)
+    seen = measure(DOMAIN, skewed(DOMAIN, rng), CYCLE, 50.0, rng)
+    fast = fit(DOMAIN, seen, stop="tol", tol=1e-10, iters=20_000)
+    slow = fit(DOMAIN, seen, stop="tol", tol=1e-10, iters=20_000, method="mirror-descent")
+    assert fast.loss == pytest.approx(slow.loss, rel=1e-4)
+
+
+def test_mirror_descent_is_monotone():
+    rng = np.random.default_rng(4)
+    seen = measure(DOMAIN, skewed(DOMAIN, rng), CYCLE, 50.0, rng)
+    losses = []
+    fit(DOMAIN, seen, stop="tol", method="mirror-descent", callback=lambda i, loss, s: losses.append(loss))
+    assert len(losses) > 5 and all(b <= a for a, b in itertools.pairwise(losses))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_gradient_equals_finite_differences(seed):
+    """d loss(marginals(theta)) / d m, for a mixture of all kinds of queries."""
+    rng = np.random.default_rng(seed)
+    domain = Domain({"a": 3, "b": 4, "c": 2})
+    joint = skewed(domain, rng, 100.0)
+    seen = measure(domain, joint, [("c", "a"), ("b",)], 2.0, rng)
+    seen += measure(
+        domain, joint, [("a", "b", "c")], 1.5, rng, lambda c: AdaGrid(family(dict(domain), 0.6, rng))
+    )
+    seen += measure(domain, joint, [("b", "a")], 1.0, rng, lambda c: Binned((4, 3), [[0, 0, 1, 1], None]))
+    matrix = sp.random_array((5, 8), density=0.5, rng=rng, format="csr")
+    seen.append(Measurement(("b", "c"), rng.normal(size=5), 0.7, matrix))
+    parts = check(domain, seen)
+    plan = make_plan(domain, junction_tree(domain, [m.clique for m in seen]), usage(parts))
+    quadratic = lower(plan, parts)
+    theta = rng.normal(size=plan.size)
+    m, tables = np.empty(plan.size), np.empty(plan.cells)
+    Engine(plan, 1).infer(theta, 100.0, tables, m)
+    model = Model.from_plan(plan, tables, total=100.0)
+    m = m[quadratic.active]
+    here = quadratic.residual(m)
+    loss, g = quadratic.loss(here), quadratic.gradient(here)
+    assert loss == pytest.approx(stated_loss(model, seen), rel=1e-9)
+    assert loss == pytest.approx(sum(x for _, x, _ in quadratic.by_order(here)), rel=1e-9)
+    assert quadratic.rows == sum(s.values.size for s in seen)
+    stepped = np.empty(m.size)
+    quadratic.step(here, here, 0.3, 2.0, stepped, 1)
+    assert np.allclose(stepped, -2.0 * g)
+    for i in rng.choice(m.size, 12):
+        step = 1e-4 * max(1.0, abs(m[i]))
+        up, down = m.copy(), m.copy()
+        up[i] += step
+        down[i] -= step
+        slope = (quadratic.loss(quadratic.residual(up)) - quadratic.loss(quadratic.residual(down))) / (
+            2 * step
+        )
+        assert slope == pytest.approx(g[i], rel=1e-5, abs=1e-6)
+
+
+def test_repeated_measurements_fuse_exactly():
+    rng = np.random.default_rng(6)
+    joint = skewed(DOMAIN, rng)
+    seen = measure(DOMAIN, joint, [("a", "b"), ("b", "a"), ("a", "b"), ("a",), ("b",)], 20.0, rng)
+    model = fit(DOMAIN, seen, stop="tol")
+    assert model.loss == pytest.approx(stated_loss(model, seen), rel=1e-9)
+
+
+def test_identical_for_any_number_of_threads():
+    rng = np.random.default_rng(7)
+    domain = Domain({"a": 40, "b": 50, "c": 60})
+    joint = skewed(domain, rng, 1e6)
+    seen = measure(domain, joint, [("a", "b"), ("b", "c"), ("a", "b", "c")], 30.0, rng)
+    one = fit(domain, seen, stop="iters", iters=8, threads=1)
+    three = fit(domain, seen, stop="iters", iters=8, threads=3)
+    assert one.loss == three.loss
+    for p, q in zip(one.nodes, three.nodes):
+        assert (p.table == q.table).all()
+
+
+def test_float32_tables_fit_as_well():
+    rng = np.random.default_rng(8)
+    domain = Domain({"a": 12, "b": 15, "c": 9})
+    seen = measure(domain, skewed(domain, rng, 1e6), [("a", "b"), ("b", "c"), ("a",)], 100.0, rng)
+    wide = fit(domain, seen)
+    small = fit(domain, seen, tables="float32")
+    assert small.nodes[0].table.dtype == np.float32
+    assert small.ended == wide.ended and small.loss == pytest.approx(wide.loss, rel=0.02)
+
+
+class TestStopping:
+    def test_noise_level_is_where_the_noise_explains_the_rest(self):
+        rng = np.random.default_rng(9)
+        domain = Domain({"a": 20, "b": 20, "c": 10})
+        seen = measure(
+            domain, skewed(domain, rng, 1e6), [("a", "b"), ("b", "c"), ("a",), ("b",), ("c",)], 200.0, rng
+        )
+        model = fit(domain, seen)
+        rows = sum(m.values.size for m in seen)
+        assert model.ended == "noise level" and model.loss <= rows / 2
+        further = fit(domain, seen, stop="tol", tol=1e-9, iters=5000)
+        assert further.loss < model.loss and further.ended in ("tolerance", "iterations")
+
+    def test_every_order_must_fit(self):
+        """Thousands of noise cells cannot hide a wrong 1-way marginal."""
+        rng = np.random.default_rng(10)
+        domain = Domain({"a": 30, "b": 30, "c": 3})
+        seen = measure(domain, skewed(domain, rng, 1e5), [("a", "b")], 500.0, rng)
+        seen += measure(domain, skewed(domain, rng, 1e5), [("c",)], 1.0, rng)
+        model = fit(domain, seen)
+        x = model.marginal(("c",))
+        part = 0.5 * float((((x - seen[1].values) / 1.0) ** 2).sum())
+        assert part <= 1.5 + 3 * math.sqrt(1.5) or model.ended == "tolerance"
+
+    def test_unreachable_noise_level_ends_by_tolerance(self):
+        seen = [
+            Measurement(("a",), np.array([0.0, 100.0]), 1e-3),
+            Measurement(("a",), np.array([100.0, 0.0]), 1e-3),
+        ]
+        assert fit({"a": 2}, seen).ended == "tolerance"
+
+    def test_iterations(self):
+        rng = np.random.default_rng(14)
+        seen = measure(DOMAIN, skewed(DOMAIN, rng), CYCLE, 30.0, rng)
+        model = fit(DOMAIN, seen, stop="iters", iters=3)
+        assert model.ended == "iterations" and model.iterations == 3
+
+
+class TestTotal:
+    def test_minimum_variance(self):
+        seen = [
+            Measurement(("a",), np.array([60.0, 60.0]), 1.0),
+            Measurement(("b",), np.array([20.0, 30.0, 30.0, 0.0]), 2.0),
+        ]
+        total, error = estimate_total(Domain({"a": 2, "b": 4}), seen)
+        assert total == pytest.approx((120 / 2 + 80 / 16) / (1 / 2 + 1 / 16))
+        assert error == pytest.approx((1 / 2 + 1 / 16) ** -0.5)
+
+    def test_adagrid_and_sparse_queries_know_the_total(self):
+        rng = np.random.default_rng(11)
+        domain = Domain({"a": 4, "b": 3, "c": 3})
+        joint = skewed(domain, rng, 5000.0)
+        grid = AdaGrid(family(dict(domain), 0.7, rng))
+        x = project(domain, joint, ("a", "b", "c"))
+        exact = [Measurement(("a", "b", "c"), grid.product(x), grid.row_sigma(3.0), grid)]
+        assert estimate_total(domain, exact)[0] == pytest.approx(5000)
+        both = sp.csr_array(np.array([[1.0, 1, 0, 0], [0, 0, 2, 2]]))
+        y = both @ project(domain, joint, ("a",))
+        assert estimate_total(domain, [Measurement(("a",), y, 1.0, both)])[0] == pytest.approx(5000)
+        part = sp.csr_array(np.array([[1.0, 1, 0, 0]]))
+        assert estimate_total(domain, [Measurement(("a",), y[:1], 1.0, part)]) == (1.0, math.inf)
+
+    def test_negative_answers_give_a_total_of_at_least_one(self):
+        model = fit({"a": 2}, [Measurement(("a",), np.array([-50.0, -40.0]), 10.0)])
+        assert model.total == 1.0 and np.isfinite(model.loss)
+
+
+class TestZeros:
+    def test_impossible_combinations_stay_impossible(self):
+        rng = np.random.default_rng(12)
+        mask = np.zeros((4, 5), bool)
+        mask[1, 2:] = True
+        mask[3, 0] = True
+        seen = measure(DOMAIN, skewed(DOMAIN, rng), CYCLE, 30.0, rng)
+        model = fit(DOMAIN, seen, zeros={("a", "b"): mask})
+        assert (model.marginal(("a", "b"))[mask] == 0).all()
+        rows = model.sample(20_000, seed=1)
+        assert not mask[rows["a"], rows["b"]].any()
+
+    def test_contradiction(self):
+        a_only = np.array([[False, True], [False, True]])
+        b_only = np.array([[True, False], [True, False]])
+        with pytest.raises(MeasurementError, match="no possible row"):
+            fit(
+                {"a": 2, "b": 2, "c": 2},
+                [Measurement(("a",), np.array([1.0, 1.0]), 1.0)],
+                zeros={("a", "b"): a_only, ("c", "b"): b_only},
+            )
+
+    def test_everything_ruled_out(self):
+        with pytest.raises(MeasurementError, match="every combination"):
+            fit({"a": 2}, [Measurement(("a",), np.ones(2), 1.0)], zeros={("a",): np.ones(2, bool)})
+
+
+def test_warm_start_begins_where_the_model_was():
+    rng = np.random.default_rng(13)
+    joint = skewed(DOMAIN, rng)
+    seen = measure(DOMAIN, joint, TREE, 20.0, rng)
+    first = fit(DOMAIN, seen, stop="tol", iters=300)
+    losses = []
+    again = fit(
+        DOMAIN,
+        seen,
+        total=first.total,
+        stop="tol",
+        warm_start=first,
+        callback=lambda i, x, s: losses.append(x),
+    )
+    assert losses[0] == pytest.approx(first.loss, rel=1e-6)
+    assert again.loss <= first.loss * (1 + 1e-9)
+
+
+def test_large_totals_and_unmeasured_attributes():
+    seen = [Measurement(("a", "b"), np.array([[1e12, 2e11], [3e10, 4e3]]).reshape(-1), 1e3)]
+    model = fit({"a": 2, "b": 2, "free": 5}, seen, stop="tol", iters=3000)
+    assert np.allclose(model.marginal(("a", "b")).reshape(-1), seen[0].values, rtol=1e-5, atol=1e6)
+    assert np.allclose(model.marginal(("free",)), model.total / 5)
+
+
+@pytest.mark.parametrize(
+    "measurement, text",
+    [
+        (("z", [1.0, 2.0], 1.0), "no attribute 'z'"),
+        ((("a", "a"), [1.0, 2.0], 1.0), "twice"),
+        (("a", [1.0, 2.0, 3.0], 1.0), "3 values"),
+        (("a", [1.0, math.nan], 1.0), "NaN"),
+        (("a", [1.0, 2.0], 0.0), "positive"),
+        (("a", [1.0, 2.0], -1.0), "positive"),
+        (("a", [1.0, 2.0], [1.0, 2.0, 3.0]), "sigma"),
+        (("a", [1.0, 2.0], 0.9e-25), r"sigma must lie between 1e-25 and 1e\+100"),
+        (("a", [1.0, 2.0], [1.0, 1.1e100]), r"sigma must lie between 1e-25 and 1e\+100"),
+        (("a", [1.0, -1.1e36], 1.0), r"a value is more than 1e\+36 times its sigma"),
+    ],
+)
+def test_bad_measurements_are_named(measurement, text):
+    class Raw:  # what a caller without `Measurement`'s own checks might hand over
+        clique = (measurement[0],) if isinstance(measurement[0], str) else measurement[0]
+        values, sigma, query = np.array(measurement[1]), np.array(measurement[2]), None
+
+    good = Measurement(("a",), np.ones(2), 1.0)
+    with pytest.raises(MeasurementError, match=text) as error:
+        fit({"a": 2, "b": 2}, [good, Raw])
+    assert "measurement 1" in str(error.value)
+
+
+def test_bad_options():
+    good = [Measurement(("a",), np.ones(2), 1.0)]
+    with pytest.raises(MeasurementError, match="empty"):
+        fit({"a": 2}, [])
+    for kw in [
+        {"total": -1},
+        {"stop": "soon"},
+        {"stop": "iters"},
+        {"tol": 0},
+        {"iters": 0},
+        {"method": "magic"},
+        {"tables": "float16"},
+        {"threads": 0},
+    ]:
+        with pytest.raises(UsageError):
+            fit({"a": 2}, good, **kw)
+
+
+def test_too_large_names_size_and_blame():
+    domain = {f"c{i}": 100 for i in range(6)}
+    names = list(domain)
+    seen = [Measurement((a, b), np.ones(10_000), 1.0) for i, a in enumerate(names) for b in names[i + 1 :]]
+    with pytest.raises(ModelTooLargeError, match=r"1,000,000,000,000 cells.*limit is 1,000,000.*c0"):
+        fit(domain, seen, max_cells=1_000_000)
+
+
+@pytest.mark.parametrize("method", ["auto", "dual", "accelerated", "mirror-descent"])
+@pytest.mark.parametrize(
+    "sigma, value", [(1e-25, 1e11), (1e100, 1.0), (1e100, 1e136), (1e60, 1e96), (1.0, 0.0)]
+)
+def test_sigmas_at_the_ends_of_their_range_are_fitted(method, sigma, value):
+    """Every strategy ends with a model of finite numbers, and near the answers where they are sharp."""
+    answers = value * np.array([1.0, 0.5])
+    seen = [Measurement(("a",), answers, sigma), Measurement(("a", "b"), np.repeat(answers, 2) / 2, sigma)]
+    model = fit({"a": 2, "b": 2}, seen, method=method)
+    made = model.marginal(("a",))
+    assert np.isfinite(made).all() and made.sum() == pytest.approx(model.total)
+    if value > sigma:
+        assert made == pytest.approx(answers, rel=0.02)

@@ -1,0 +1,441 @@
+"""AdaGrid's rows: distinct functionals, the approximate inverse and strides against the twin, fits."""
+
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fastdp import Measurement
+from fastdp._core.infer import Engine
+from fastdp.domain import Domain, downward_closure
+from fastdp.errors import FastdpError, MeasurementError
+from fastdp.estimate.descent.optimisers import Clock
+from fastdp.estimate.estimator import fit
+from fastdp.estimate.fit_options import Options
+from fastdp.estimate.flow import flow_solver
+from fastdp.estimate.flow.flow_solver import Flow, denoised
+from fastdp.estimate.flow.functionals import Functionals, adaptive
+from fastdp.estimate.linear_rows import check, usage
+from fastdp.estimate.lower import lower
+from fastdp.model.junction_tree import junction_tree
+from fastdp.model.layout import make_plan
+from fastdp.queries import AdaGrid, Grid
+
+from ..reference import flow as twin
+
+SMALL = Domain({"a": 4, "b": 3, "c": 5, "d": 3})
+OUTER = [("a", "b", "c"), ("a", "c", "d")]
+
+
+def table(domain, seed, rows):
+    """A joint table with large and small cells and clear dependence."""
+    rng = np.random.default_rng(seed)
+    joint = np.exp(rng.normal(size=domain.shape(tuple(domain))))
+    for i in range(len(domain) - 1):
+        pair = rng.normal(size=joint.shape[i : i + 2]) * 1.5
+        joint = joint * np.exp(pair.reshape([n if i <= k <= i + 1 else 1 for k, n in enumerate(joint.shape)]))
+    return rows * joint / joint.sum()
+
+
+def marginal(domain, joint, clique):
+    kept = [a for a in domain if a in clique]
+    summed = joint.sum(axis=tuple(i for i, a in enumerate(domain) if a not in clique))
+    return summed.transpose([kept.index(a) for a in clique]).reshape(-1)
+
+
+def measured(domain, joint, outer, sigma, seed, threshold=5.0):
+    """AdaGrid's measurements with numpy's noise, as the mechanism makes them."""
+    rng = np.random.default_rng(seed)
+    grids, passed, out = {}, {}, []
+    for clique in sorted(downward_closure([domain.check(c) for c in outer]), key=len):
+        shape = domain.shape(clique)
+        mask, children = np.ones(shape, bool), []
+        for part in combinations(clique, len(clique) - 1) if len(clique) > 1 else ():
+            ok = np.zeros(domain.shape(part), bool)
+            ok.reshape(-1)[passed[part]] = True
+            mask &= ok.reshape([domain[a] if a in part else 1 for a in clique])
+            children.append(grids[part])
+        grid = grids[clique] = Grid(clique, shape, np.flatnonzero(mask), tuple(children))
+        query = AdaGrid(grid)
+        spread = query.row_sigma(sigma)
+        rows = query.product(marginal(domain, joint, clique))
+        values = rows + rng.normal(size=rows.size) * spread
+        passed[clique] = grid.fine[values[: grid.fine.size] > threshold * sigma]
+        out.append(Measurement(clique, values, spread, query))
+    return out
+
+
+def prepared(domain, seen, threads=1):
+    parts = check(domain, seen)
+    assert adaptive(parts)
+    plan = make_plan(domain, junction_tree(domain, [m.clique for m in seen], None), usage(parts))
+    quadratic = lower(plan, parts)
+    return plan, quadratic, Functionals(plan, quadratic), Engine(plan, threads)
+
+
+def masks_of(domain, plan, lines):
+    """Every functional as a mask over all combinations, and the cell that it is or is left of as one."""
+    shape = domain.shape(tuple(domain))
+    vector = np.zeros((max(plan.size, 1), int(np.prod(shape))))
+    codes = dict(zip(domain, np.unravel_index(np.arange(vector.shape[1]), shape), strict=True))
+    for place in plan.places.values():
+        number = np.zeros(vector.shape[1], np.int64)
+        for a in place.axes:
+            number = number * domain[a] + codes[a]
+        cells = np.arange(place.size) if place.cells is None else place.cells
+        vector[place.at : place.at + place.size] = number[None, :] == cells[:, None]
+    masks = np.stack([lines.answers(column) for column in vector.T], axis=1)
+    hulls = masks.copy()
+    for i in range(lines.rest.shape[0]):
+        row = lines.rest[[i]].tocoo()
+        hulls[lines.at.size + i] = vector[lines.active[row.coords[1][row.data > 0][0]]]
+    return masks, hulls
+
+
+def _orders(masks):
+    """How many attributes a cell's mask fixes: those of which it holds one value."""
+    cubes = masks.reshape(-1, *SMALL.shape(tuple(SMALL))).astype(bool)
+    n = len(SMALL)
+    values = [cubes.any(axis=tuple(1 + j for j in range(n) if j != i)).sum(axis=1) for i in range(n)]
+    return np.sum([v == 1 for v in values], axis=0)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    joint = table(SMALL, 1, 20_000)
+    seen = measured(SMALL, joint, OUTER, 40.0, 2)
+    plan, quadratic, lines, engine = prepared(SMALL, seen)
+    return joint, seen, plan, quadratic, lines, engine, *masks_of(SMALL, plan, lines)
+
+
+def start(engine, plan, total):
+    tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
+    engine.infer(np.zeros(max(plan.size, 1)), total, tables, m)
+    return tables
+
+
+def test_functionals_are_distinct_sets_with_the_same_loss(problem):
+    joint, seen, _, quadratic, lines, _, masks, _ = problem
+    assert set(np.unique(masks)) == {0.0, 1.0}
+    assert masks.any(axis=1).all() and lines.size < quadratic.rows
+    cells = {mask.tobytes() for mask in masks[: lines.at.size]}
+    assert len(cells) == lines.at.size and not cells & {mask.tobytes() for mask in masks[lines.at.size :]}
+    for other in (joint, table(SMALL, 9, 15_000)):
+        loss = sum(
+            0.5 * np.sum(((m.query.product(marginal(SMALL, other, m.clique)) - m.values) / m.sigma) ** 2)
+            for m in seen
+        )
+        assert lines.loss(masks @ other.reshape(-1)) == pytest.approx(loss, rel=1e-12)
+
+
+def test_spread_is_the_transpose_of_answers(problem):
+    _, _, plan, _, lines, *_ = problem
+    rng = np.random.default_rng(0)
+    m, multipliers, delta = rng.random(plan.size), rng.normal(size=lines.size), np.zeros(plan.size)
+    lines.spread(multipliers, delta)
+    assert delta @ m == pytest.approx(-multipliers @ lines.answers(m), rel=1e-12)
+
+
+def test_approximate_inverse_is_the_twin_s(problem):
+    """Ancestors by structure are those by containment, and rows solve their blocks."""
+    _, _, plan, _, lines, engine, masks, hulls = problem
+    total = 20_000.0
+    state = engine.state(start(engine, plan, total))
+    engine.adopt(state, total)
+    # a model of the tree that is not uniform
+    delta = np.random.default_rng(5).normal(size=max(plan.size, 1)) * 0.4
+    there = engine.state()
+    engine.move(state, state.cells, 0.0, delta, 1.0, 1.0, total, there, np.zeros((0, 3)))
+    joint = np.ones(SMALL.shape(tuple(SMALL))).reshape(-1)
+    shape = SMALL.shape(tuple(SMALL))
+    codes = dict(zip(SMALL, np.unravel_index(np.arange(joint.size), shape), strict=True))
+    for place in plan.places.values():
+        number = np.zeros(joint.size, np.int64)
+        for a in place.axes:
+            number = number * SMALL[a] + codes[a]
+        cells = np.arange(place.size) if place.cells is None else place.cells
+        at = np.searchsorted(cells, number)
+        hit = (at < cells.size) & (cells[np.minimum(at, cells.size - 1)] == number)
+        joint *= np.exp(np.where(hit, delta[place.at + np.minimum(at, place.size - 1)], 0.0))
+    joint *= total / joint.sum()
+    f = lines.answers(there.m)
+    np.testing.assert_allclose(f, masks @ joint, rtol=1e-9, atol=1e-7)
+    inverse = lines.ancestors(1)
+    inverse.fill(there.m, f, lines.variance, 3.0, total)
+    factor = twin.inverse_factor(joint, masks, hulls, range(lines.at.size), lines.variance, 3.0)
+    x = np.random.default_rng(6).normal(size=lines.size)
+    np.testing.assert_allclose(inverse.factor(x), factor @ x, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(inverse.solve(x), factor.T @ (factor @ x), rtol=1e-6, atol=1e-9)
+
+
+def test_strides_are_the_twin_s(problem, monkeypatch):
+    """Two strides to convergence: the first by backward Euler, the second by BDF2 with another length."""
+    _, _, plan, _, lines, engine, masks, _ = problem
+    for name, value in {"CLOSE": 1e-9, "NEAR": 0.0, "MOST": 400}.items():
+        monkeypatch.setattr(flow_solver, name, value)
+    total = 20_000.0
+    state = Flow(engine, lines, start(engine, plan, total), total)
+    joint = np.full(int(np.prod(SMALL.shape(tuple(SMALL)))), 1.0)
+    joint *= total / joint.size
+    velocity, last = np.zeros(lines.size), 0.0
+    for length in (0.02, 0.035):
+        ratio = length / last if last else 0.0
+        keep, share = ratio**2 / (1 + 2 * ratio), (1 + ratio) / (1 + 2 * ratio)
+        joint, velocity = twin.stride(
+            joint, masks, lines.target, lines.variance, share * length * state.unit, keep * velocity
+        )
+        last = length
+        state.stride(length, Clock(None))
+        assert np.abs((state.f - masks @ joint) / np.sqrt(lines.variance)).max() < 1e-5
+    assert state.loss == pytest.approx(lines.loss(masks @ joint), rel=1e-6)
+
+
+def test_a_stride_of_some_moves_by_them_alone(problem):
+    """The last stride of "refined": single attributes and pairs pull, the others follow."""
+    _, _, plan, _, lines, engine, masks, _ = problem
+    assert (lines.order[: lines.at.size] == _orders(masks)[: lines.at.size]).all()
+    state = Flow(engine, lines, start(engine, plan, 20_000.0), 20_000.0)
+    state.stride(0.02, Clock(None))
+    low, before = lines.order <= 2, (state.f - lines.target) ** 2 / lines.variance
+    state.stride(0.05, Clock(None), low)
+    after = (state.f - lines.target) ** 2 / lines.variance
+    assert 0 < low.sum() < low.size and after[low].sum() < before[low].sum()
+    assert np.abs(state._velocity[~low]).max() < 1e-5 < np.abs(state._velocity[low]).max()
+
+
+def test_denoiser_is_the_flow():
+    """du/dt = u (x - u) from the centre, by small steps."""
+    x, u, steps = np.linspace(-6, 30, 37), np.full(37, 2.0), 40_000
+    for _ in range(steps):
+        u = u * np.exp(0.7 / steps * (x - u))
+    np.testing.assert_allclose(denoised(x, 2.0, 0.7), u, rtol=2e-3)
+
+
+@pytest.fixture(scope="module")
+def case():
+    domain = Domain({"a": 14, "b": 10, "c": 12, "d": 6})
+    joint = table(domain, 3, 400_000)
+    return domain, joint, measured(domain, joint, [("a", "b", "c"), ("b", "c", "d")], 12.0, 4)
+
+
+class TestFit:
+    def error(self, domain, joint, model):
+        return sum(
+            np.abs(model.marginal(c).reshape(-1) - marginal(domain, joint, c)).sum() / joint.sum()
+            for c in (("a", "b", "c"), ("b", "c", "d"))
+        )
+
+    def test_ends_where_it_says_with_fewer_calls_and_no_larger_error(self, case):
+        domain, joint, seen = case
+        rows = sum(m.values.size for m in seen)
+        plain = fit(domain, seen, stop="noise", method="mirror-descent")
+        noise = fit(domain, seen, stop="noise")
+        settled = fit(domain, seen, stop="refined")
+        assert noise.ended == "noise level" and noise.loss <= rows / 2
+        assert settled.ended == "noise level, settled" and settled.loss < noise.loss
+        assert max(noise.iterations, settled.iterations) < plain.iterations / 3
+        assert self.error(domain, joint, settled) <= 1.02 * self.error(domain, joint, plain)
+        loss = sum(
+            0.5 * np.sum(((m.query.product(noise.marginal(m.clique).reshape(-1)) - m.values) / m.sigma) ** 2)
+            for m in seen
+        )
+        assert noise.loss == pytest.approx(loss, rel=1e-6)
+
+    def test_any_number_of_threads_gives_the_same_bits(self):
+        domain = Domain({"a": 40, "b": 30, "c": 12, "d": 6})
+        joint = table(domain, 7, 3_000_000)
+        seen = measured(domain, joint, [("a", "b", "c"), ("a", "b", "d")], 4.0, 8)
+        assert sum(m.values.size for m in seen) > 10_000
+        one, three = (fit(domain, seen, stop="refined", iters=40, threads=n) for n in (1, 3))
+        assert one.loss == three.loss and one.iterations == three.iterations
+        for left, right in zip(one.nodes, three.nodes, strict=True):
+            assert (np.asarray(left.table) == np.asarray(right.table)).all()
+
+    def test_zeros_are_exact_and_float32_is_near(self, case):
+        domain, _, seen = case
+        banned = np.zeros((14, 10), bool)
+        banned[2, 3:7] = True
+        model = fit(domain, seen, stop="refined", zeros={("a", "b"): banned}, iters=300)
+        assert (np.asarray(model.marginal(("a", "b")))[banned] == 0).all()
+        wide, small = (fit(domain, seen, stop="noise", tables=t) for t in ("float64", "float32"))
+        assert small.ended == wide.ended and small.loss == pytest.approx(wide.loss, rel=0.02)
+
+    def test_a_start_below_the_level_is_kept(self, case):
+        domain, _, seen = case
+        model = fit(domain, seen, stop="noise")
+        again = fit(domain, seen, stop="noise", warm_start=model)
+        assert again.iterations == 1 and again.ended == "noise level"
+        for clique in (("a", "b", "c"), ("b", "c", "d")):
+            np.testing.assert_allclose(again.marginal(clique), model.marginal(clique), rtol=1e-9, atol=1e-9)
+
+    def test_callers_can_watch_cap_and_cancel(self, case):
+        domain, _, seen = case
+        reports = []
+        capped = fit(domain, seen, stop="refined", iters=9, callback=lambda *now: reports.append(now))
+        assert capped.ended == "iterations" and capped.iterations == 9
+        assert [calls for calls, _, _ in reports] == sorted(calls for calls, _, _ in reports)
+
+        class Enough(FastdpError):
+            pass
+
+        def stop(calls, loss, seconds):
+            if calls > 5:
+                raise Enough("enough")
+
+        with pytest.raises(Enough):
+            fit(domain, seen, stop="refined", callback=stop)
+
+    def test_other_rows_and_methods_keep_their_ways(self, case):
+        domain, _, seen = case
+        plain = fit(domain, seen, stop="iters", iters=5)
+        assert plain.ended == "iterations" and plain.iterations == 5
+        assert not adaptive(check(domain, [Measurement(("a",), np.ones(14), 1.0)]))
+
+
+def settled(problem):
+    """A flow after its first stride, with its pairs; and what `_iterate` is called with at its end."""
+    _, _, plan, _, lines, engine, *_ = problem
+    state = Flow(engine, lines, start(engine, plan, 20_000.0), 20_000.0)
+    state.stride(flow_solver.FIRST, Clock(None))
+    soft = lines.variance / (flow_solver.FIRST * state.unit)
+    at, pull = np.zeros(lines.size), np.zeros(lines.size)
+    return state, at, lines.target - state.f, soft, pull
+
+
+def test_pairs_that_rounding_has_spoilt_count_for_nothing(problem):
+    """Whatever they are, the step is that of a flow without pairs, and only its own pair is kept."""
+    clean, at, slope, soft, pull = settled(problem)
+    clean._pairs = []
+    want, f = clean._iterate(at, clean.f, slope, soft, pull)
+    spoilt, at, slope, soft, pull = settled(problem)
+    huge = np.full(at.size, 1e200)
+    spoilt._pairs = [(huge, huge)]
+    with np.errstate(all="ignore"):
+        mine, g = spoilt._iterate(at, spoilt.f, slope, soft, pull)
+    assert np.array_equal(mine, want) and np.array_equal(g, f) and np.dot(slope, want - at) < 0
+    assert len(spoilt._pairs) == len(clean._pairs) == 1
+    assert all(np.array_equal(a, b) for a, b in zip(spoilt._pairs[0], clean._pairs[0], strict=True))
+
+
+def test_a_step_too_long_for_the_number_format_is_shortened_until_it_is_none(problem, monkeypatch):
+    """By 0.4 each time, the last above 1e-12 of the whole way and one below; then the fit has diverged."""
+    state, at, slope, soft, pull = settled(problem)
+    tried: list = []
+
+    def too_far(multipliers):
+        assert len(tried) < 100, "it never ends"
+        tried.append(multipliers)
+
+    monkeypatch.setattr(state, "_try", too_far)
+    with pytest.raises(MeasurementError, match="the fit diverged: potentials are no longer finite; check"):
+        state._iterate(at, state.f, slope * 1e-9, soft, pull)
+    sizes = np.array([np.linalg.norm(m) for m in tried]) / np.linalg.norm(tried[0])
+    assert sizes == pytest.approx(0.4 ** np.arange(32), rel=1e-9)
+    assert sizes[-1] < 1e-12 < sizes[-2] < 1.5e-12
+    with monkeypatch.context() as patch:  # a whole way of just 1e-12 of itself is shortened once more
+        patch.setattr(type(state.lines), "spread", lambda self, way, out: out.fill(flow_solver.REACH * 1e12))
+        tried.clear()
+        with pytest.raises(MeasurementError):
+            state._iterate(at, state.f, slope, soft, pull)
+    assert len(tried) == 2
+    state, at, slope, soft, pull = settled(problem)
+    real, seen = state._try, []
+    monkeypatch.setattr(state, "_try", lambda m: seen.append(m) or (real(m) if len(seen) > 2 else None))
+    end, _ = state._iterate(at, state.f, slope, soft, pull)
+    assert len(seen) >= 3 and np.array_equal(end, seen[-1])
+    assert seen[2] == pytest.approx(0.16 * seen[0], rel=1e-9)
+
+
+class Way:
+    """A flow whose loss along its last stride is a function of the share of the way."""
+
+    def __init__(self, loss, most=100):
+        made = self.flow = Flow.__new__(Flow)
+        made.lines, made._velocity, made._length, made.time = self, 1.0, 2.0, 5.0
+        made._z, made._at, made._spare, made.calls, made.most = "begun", "led", "spare", 0, most
+        made.f, made.loss, made._try, self.loss, self.tried = 1.0, loss(1.0), self.f_at, loss, []
+
+    def f_at(self, share):
+        self.tried.append(share)
+        self.flow._spare = share
+        return share
+
+
+def false_position(loss, wanted):
+    """The shares that are tried between 0 and 1, and the last one whose loss is not above what is wanted."""
+    aim, near, tried = wanted - 0.02 * (wanted - loss(1.0)), wanted - 0.1 * (wanted - loss(1.0)), []
+    low, high = 0.0, 1.0
+    while len(tried) < 4 and loss(high) < near:
+        share = low + (high - low) * (loss(low) - aim) / (loss(low) - loss(high))
+        tried.append(share)
+        low, high = (share, high) if loss(share) > wanted else (low, share)
+    return tried, high
+
+
+@pytest.mark.parametrize("power", [0.3, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("wanted", [0.3, 0.5, 0.8])
+def test_going_back_ends_just_below_what_is_wanted(power, wanted):
+    """Whether the loss falls early or late on the way: tries above what is wanted only narrow the way."""
+    way = Way(lambda share: 1 - share**power)
+    flow = way.flow
+    flow.back(1.0, wanted)
+    tried, end = false_position(way.loss, wanted)
+    assert way.tried == pytest.approx(tried) and flow.f == pytest.approx(end)
+    assert flow.loss == way.loss(flow.f) <= wanted
+    assert flow.time == 5.0 - (1 - flow.f) * 2.0
+    if power > 1:
+        assert any(way.loss(share) > wanted for share in way.tried)
+
+
+def test_going_back_ends_where_the_way_cannot_be_computed():
+    way = Way(lambda share: 1 - share)
+    flow = way.flow
+    flow._try = lambda share: way.tried.append(share)
+    flow.back(1.0, 0.5)
+    assert len(way.tried) == 1 and (flow.f, flow.loss, flow.time) == (1.0, 0.0, 5.0)
+    assert (flow._z, flow._at) == ("begun", "led")
+
+
+class Strides:
+    """A flow of given losses, stride by stride; its orders fit after so many."""
+
+    lines = SimpleNamespace(order=np.ones(1))
+
+    def __init__(self, losses, fits=10**9):
+        self.losses, self.loss, self.after, self.calls, self.time = iter(losses), 100.0, fits, 0, 5.0
+
+    def stride(self, length, clock):
+        self.loss, self.calls = next(self.losses), self.calls + 1
+
+    def next_length(self):
+        return 1.0
+
+    def fits(self, quadratic, stop):
+        return self.calls >= self.after
+
+    def back(self, before, wanted):
+        self.loss = wanted
+
+
+def test_orders_that_never_fit_have_patience_of_three_strides():
+    goal, options = flow_solver.Goal(10.0, "noise level"), Options(stop="noise")
+
+    def ended(*arguments):
+        flow = Strides(*arguments)
+        return flow_solver.run(flow, goal, options, None, Clock(None)), flow.calls
+
+    below = [9.0 - i for i in range(9)]
+    assert ended(below) == ("tolerance", flow_solver.PATIENCE)
+    assert ended([50.0, *below]) == ("tolerance", flow_solver.PATIENCE + 1)
+    for fits in range(1, flow_solver.PATIENCE + 1):
+        assert ended(below, fits) == ("noise level", fits)
+
+
+def test_functionals_need_remainders():
+    seen = [Measurement(("a", "b"), np.ones(12), 1.0)]
+    parts = check(SMALL, seen)
+    assert not adaptive(parts)
+    plan = make_plan(SMALL, junction_tree(SMALL, [("a", "b")], None), usage(parts))
+    with pytest.raises(ValueError, match="functionals are for vectors that hold all that was measured"):
+        Functionals(plan, lower(plan, parts))

@@ -1,0 +1,308 @@
+"""A step from tables (`Engine.move`) against inference at the changed potentials, and against its laws in
+plain numpy."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp import Measurement
+from fastdp._core.infer import Engine
+from fastdp._core.team import Team
+from fastdp.domain import Domain
+from fastdp.estimate.estimator import fit
+from fastdp.estimate.task import Task, single
+from fastdp.model import layout
+from fastdp.model.junction_tree import junction_tree
+
+from ..model.test_infer import IMPOSSIBLE, random_case
+
+TOTAL = 1000.0
+
+
+def planned(domain, cliques, direct=(), sparse=()):
+    measured = {frozenset(c): None for c in cliques}
+    measured.update({frozenset(c): (c, cells) for c, cells in sparse})
+    tree = junction_tree(domain, [*cliques, *(c for c, _ in sparse)])
+    return layout.make_plan(domain, tree, measured, {frozenset(c) for c in direct})
+
+
+def inferred(plan, theta, threads=1, dtype=np.float64, targets=()):
+    """An engine, and the state at these potentials."""
+    engine = Engine(plan, threads, dtype, targets)
+    tables, m = np.empty(plan.cells, dtype), np.empty(max(plan.size, 1))
+    assert engine.infer(theta, TOTAL, tables, m) is not None
+    state = engine.state(tables)
+    engine.adopt(state, TOTAL)
+    assert np.allclose(state.m, m, rtol=1e-6 if dtype == np.float32 else 1e-12, atol=1e-6)
+    return engine, state
+
+
+def moved(engine, z, delta, size=1.0, mix=1.0, x=None, weight=0.0, targets=0):
+    out, sums = engine.state(), np.zeros((targets, 3))
+    x = z.cells.copy() if x is None else x
+    log_z, far = engine.move(z, x, weight, delta, size, mix, TOTAL, out, sums)
+    return out, sums, log_z, far
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_equals_inference_at_the_changed_potentials(seed):
+    rng, domain, potentials = random_case(seed)
+    plan = planned(domain, list(potentials) or [tuple(domain)[:1]])
+    theta = rng.normal(size=max(plan.size, 1))
+    delta = rng.normal(size=theta.size) * rng.choice([0.01, 1.0, 20.0])
+    engine, z = inferred(plan, theta)
+    out, _, _, far = moved(engine, z, delta)
+    assert not far
+    engine.normalise(out, TOTAL)
+    _, want = inferred(plan, theta + delta)
+    assert np.allclose(out.cells, want.cells, rtol=1e-9, atol=1e-9 * TOTAL)
+    assert np.allclose(out.m, want.m, rtol=1e-9, atol=1e-9 * TOTAL)
+    again, _, _, _ = moved(engine, out, -delta)
+    engine.normalise(again, TOTAL)
+    assert np.allclose(again.cells, z.cells, rtol=1e-8, atol=1e-8 * TOTAL)
+
+
+def test_sparse_own_cells_and_float32():
+    rng = np.random.default_rng(1)
+    domain = Domain({"a": 6, "b": 7, "c": 5, "d": 4})
+    cells = rng.choice(210, 20, replace=False)
+    plan = planned(domain, [("b", "d"), ("a", "c")], sparse=[(("a", "b", "c"), cells)])
+    assert plan.places[frozenset("abc")].cells is not None
+    theta, delta = rng.normal(size=plan.size), rng.normal(size=plan.size)
+    for dtype, close in ((np.float64, 1e-10), (np.float32, 1e-5)):
+        engine, z = inferred(plan, theta, dtype=dtype)
+        out, _, _, far = moved(engine, z, delta)
+        engine.normalise(out, TOTAL)
+        _, want = inferred(plan, theta + delta)
+        assert not far and np.allclose(out.cells, want.cells, rtol=close, atol=close * TOTAL)
+
+
+CUT = Domain({"a": 9, "b": 5, "c": 13, "d": 3, "e": 40})
+OUTER = [("a", "b", "c"), ("b", "a", "e"), ("c", "d")]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_direct_nodes_keep_their_laws(monkeypatch, dtype, weighted, threads):
+    """The step, the average and the three sums, as csrc/infer.h states them, written out."""
+    monkeypatch.setattr(layout, "DIRECT_CELLS", 1)
+    monkeypatch.setattr(layout, "LANE_CELLS", 16)
+    rng = np.random.default_rng(5)
+    plan = planned(CUT, OUTER, direct=OUTER)
+    assert len(plan.direct) == 3 and {len(n.lane_at) > 2 for n in plan.nodes} >= {True}
+    targets = []
+    for node in plan.direct:
+        n = node.rows * node.cells
+        weight = rng.uniform(0.1, 2.0, n).astype(dtype) if weighted else rng.uniform(0.5, 2.0)
+        targets.append((rng.normal(TOTAL / n, 1.0, n).astype(dtype), weight))
+    theta = rng.normal(size=max(plan.size, 1))
+    engine, start = inferred(plan, theta, threads, dtype, targets)
+    # a state whose rows have factors, and an average that differs from it
+    z, *_ = moved(engine, start, rng.normal(size=theta.size) * 0.1, size=0.02, targets=3)
+    true = engine.state(z.cells.copy())
+    true.rowsum[:], true.m[:] = z.rowsum, z.m
+    engine.normalise(true, TOTAL)
+    x = start.cells.astype(dtype) * dtype(1.0)
+    size, mix, weight = 0.05, 0.4, 0.3
+    delta = rng.normal(size=theta.size) * 0.2
+    out, sums, _, far = moved(engine, z, delta, size, mix, x, weight, targets=3)
+    assert not far
+    engine.normalise(out, TOTAL)
+    # in numpy
+    mean = 0.7 * start.cells.astype(float) + 0.3 * true.cells
+    close = 1e-4 if dtype == np.float32 else 1e-9
+    assert np.allclose(x, mean, rtol=close)
+    dense = planned(CUT, OUTER)
+    potentials = np.zeros(dense.size)
+    wanted = []
+    for node, (target, w) in zip(plan.direct, targets):
+        span = slice(node.table, node.table + target.size)
+        y = 0.6 * mean[span] + 0.4 * true.cells[span] - target
+        wanted.append((span, y, w))
+        at = dense.places[frozenset(node.axes)].at
+        potentials[at : at + target.size] = -size * w * y
+    for attrs, place in plan.places.items():
+        at = dense.places[attrs].at
+        potentials[at : at + place.size] += delta[place.at : place.at + place.size]
+    plain = Engine(dense, 1)
+    same = plain.state(np.asarray(true.cells, np.float64))
+    plain.adopt(same, TOTAL)
+    want, *_ = moved(plain, same, potentials)
+    plain.normalise(want, TOTAL)
+    assert np.allclose(out.cells, want.cells, rtol=close * 10, atol=close)
+    for k, (span, y, w) in enumerate(wanted):
+        g = want.cells[span] - true.cells[span]
+        expected = [np.sum(w * y * y), np.sum(w * y * g), np.sum(w * g * g)]
+        assert np.allclose(sums[k], expected, rtol=1e-3 if dtype == np.float32 else 1e-8)
+
+
+def test_bits_do_not_depend_on_threads(monkeypatch):
+    monkeypatch.setattr(layout, "LANE_CELLS", 16)
+    rng = np.random.default_rng(2)
+    plan = planned(CUT, OUTER, direct=OUTER)
+    targets = [(rng.normal(1.0, 1.0, n.rows * n.cells), 0.7) for n in plan.direct]
+    theta, delta = rng.normal(size=plan.size), rng.normal(size=plan.size)
+    results = []
+    for threads in (1, 2, 5):
+        engine, z = inferred(plan, theta, threads, targets=targets)
+        x = z.cells.copy()
+        out, sums, log_z, _ = moved(engine, z, delta, 0.1, 0.5, x, 0.5, targets=len(targets))
+        results.append((out.cells.tobytes(), out.m.tobytes(), x.tobytes(), sums.tobytes(), log_z))
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_zeros_stay_and_everything_else_can_come_back(dtype):
+    domain = Domain({"a": 3, "b": 40})
+    plan = planned(domain, [("a",), ("a", "b")])
+    theta = np.zeros(plan.size)
+    place = plan.places[frozenset("ab")]
+    theta[place.at + 7] = IMPOSSIBLE
+    engine, z = inferred(plan, theta, dtype=dtype)
+    delta = np.zeros(plan.size)
+    far_down = -400.0 if dtype == np.float64 else -40.0
+    delta[place.at + 3] = far_down
+    low = z
+    for _ in range(4):  # four steps down leave the number format ...
+        low, _, _, far = moved(engine, low, delta)
+        assert not far
+    assert low.cells[3] > 0 and low.cells[7] == 0
+    delta[place.at + 3] = -far_down
+    back = low
+    for _ in range(4):
+        back, _, _, far = moved(engine, back, delta)
+        assert not far
+    engine.normalise(back, TOTAL)
+    assert back.cells[7] == 0 and back.cells[3] > 0.1 * TOTAL  # ... and it returns
+
+
+def test_a_step_too_long_is_told_not_taken():
+    domain = Domain({"a": 3, "b": 40})
+    plan = planned(domain, [("a",), ("a", "b")])
+    engine, z = inferred(plan, np.zeros(plan.size))
+    delta = np.zeros(plan.size)
+    delta[plan.places[frozenset("ab")].at] = 2000.0
+    assert moved(engine, z, delta)[3]
+    delta[:] = 0
+    delta[plan.places[frozenset("a")].at] = np.nan
+    assert moved(engine, z, delta)[3]
+
+
+@pytest.mark.parametrize("dtype, longest", [(np.float64, 600.0), (np.float32, 50.0)])
+@pytest.mark.parametrize("size", [3, 96])
+@pytest.mark.parametrize("cliques", [["abc", "abd"], ["abc", "cd"], ["abc", "abd", "ab"]])
+def test_how_long_a_step_is_adds_up_over_tables_that_meet(cliques, size, dtype, longest):
+    """The changes of two tables meet in the rows they share: together they may be as long as one alone, in
+    tables of a few cells and in those that threads share."""
+    domain = Domain({"a": size, "b": size, "c": 5, "d": 4})
+    plan = planned(domain, [tuple(c) for c in cliques])
+    engine, z = inferred(plan, np.zeros(plan.size), dtype=dtype)
+    one, other = (plan.places[frozenset(c)] for c in cliques[:2])
+    for first, second in ((one, other), (other, one)):
+        row = slice(second.at, second.at + domain[second.axes[-1]])
+        for together in (longest / 3, longest):
+            for by, far in ((-1.0, False), (1.0 + math.log(domain.cells(tuple(domain))), True)):
+                delta = np.zeros(plan.size)
+                delta[row] = longest - together
+                delta[first.at] = together + by
+                assert moved(engine, z, delta)[3] == far, (together, by)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_a_fit_is_the_same_with_and_without_direct_nodes(seed):
+    """Whole fits by both paths: identity measurements, some repeated, some with a sigma per cell."""
+    rng = np.random.default_rng(seed)
+    joint = rng.gamma(0.3, 1.0, CUT.shape(tuple(CUT))) * 20
+    seen = []
+    for clique in [*OUTER, ("b", "a", "e")]:
+        axes = tuple(i for i, a in enumerate(CUT) if a not in clique)
+        kept = [a for a in CUT if a in clique]
+        values = joint.sum(axis=axes).transpose([kept.index(a) for a in clique]).ravel()
+        sigma = rng.uniform(1, 3, values.size) if rng.random() < 0.5 else 2.0
+        seen.append(Measurement(clique, values + rng.normal(size=values.size) * sigma, sigma))
+    losses = {}
+    for least in (1, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(layout, "DIRECT_CELLS", least)
+            for method in ("accelerated", "mirror-descent"):
+                model = fit(CUT, seen, stop="tol", tol=1e-9, method=method, iters=3000)
+                stated = sum(
+                    0.5 * np.sum(((model.marginal(s.clique).ravel() - s.values) / s.sigma) ** 2) for s in seen
+                )
+                assert model.loss == pytest.approx(stated, rel=1e-9)
+                losses[least, method] = model.loss
+    assert losses[1, "accelerated"] == pytest.approx(losses[10**9, "accelerated"], rel=1e-6)
+    assert losses[1, "mirror-descent"] == pytest.approx(losses[10**9, "mirror-descent"], rel=1e-3)
+
+
+def test_float32_begins_with_everything_possible():
+    domain = Domain({"a": 2, "b": 50})
+    warm = fit(domain, [Measurement(("a", "b"), np.full(100, 10.0), 1.0)])
+    warm.nodes[0].table.reshape(-1)[5] = 1e-80
+    mask = np.zeros(100, bool)
+    mask[6] = True
+    seen = [Measurement(("a", "b"), np.full(100, 10.0), 1.0)]
+    task = Task.of(domain, seen, 1000.0, {("a", "b"): mask}, warm, Team(1), None)
+    plan = layout.make_plan(domain, task.tree, task.used())
+    start = single(task.start(plan, None))
+    cells = layout.permute_cells(domain, ("a", "b"), np.array([5, 6]), plan.nodes[0].axes)
+    assert start[cells[0]] > 0 and start[cells[1]] == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_that_are_almost_empty_do_not_make_a_step_look_long(dtype):
+    """Deep in a tree true cells fall below the least that is stored; standing still must stay possible
+    there."""
+    domain = Domain({"b": 4, "c": 5, "d": 12, "x": 12, "y": 12})
+    plan = planned(domain, [("b", "x"), ("b", "c", "y"), ("b", "c", "d"), ("b", "c"), ("b",)])
+    engine, z = inferred(plan, np.zeros(plan.size), dtype=dtype)
+
+    def changed(clique, by):
+        delta = np.zeros(plan.size)
+        delta[plan.places[frozenset(clique)].at] = by
+        return delta
+
+    first = [changed(("b", "c"), -500.0)] * 3  # a cell, to the least there is; then the row it is in
+    for delta in [*first, changed(("b",), -5000.0), np.zeros(plan.size), np.zeros(plan.size)]:
+        z, _, log_z, far = moved(engine, z, delta)
+        assert not far and np.isfinite(log_z)
+    assert abs(log_z) < 1e-3
+    back, _, _, far = moved(engine, z, changed(("b",), 40.0))
+    assert not far and back.m[plan.places[frozenset("b")].at] > 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("dtype, close", [(np.float64, 1e-9), (np.float32, 1e-4)])
+@pytest.mark.parametrize("cliques", [["abc", "abd"], ["abc", "abd", "ab", "a"], ["abc", "cd", "ab", "b"]])
+def test_stages_that_threads_share_equal_the_joint_table(cliques, dtype, close, threads):
+    """Stages and hosted tables so large that they are cut into slices and pieces: inference, and a step from
+    it, against the whole joint table."""
+    rng = np.random.default_rng(8)
+    domain = Domain({"a": 96, "b": 80, "c": 5, "d": 4})
+    plan = planned(domain, [tuple(c) for c in cliques])
+    theta, delta = rng.normal(size=plan.size), 0.3 * rng.normal(size=plan.size)
+    engine, z = inferred(plan, theta, threads, dtype)
+    out, _, _, far = moved(engine, z, delta)
+    assert not far
+    engine.normalise(out, TOTAL)
+    engine.adopt(out, TOTAL)
+    for state, potentials in ((z, theta), (out, theta + delta)):
+        joint = np.zeros(domain.shape(tuple(domain)))
+        for place in plan.places.values():
+            table = potentials[place.at : place.at + place.size].reshape(domain.shape(place.axes))
+            order = sorted(place.axes)
+            table = table.transpose([place.axes.index(a) for a in order])
+            joint += table.reshape([domain[a] if a in order else 1 for a in domain])
+        joint = np.exp(joint)
+        joint *= TOTAL / joint.sum()
+        for place in plan.places.values():
+            want = joint.sum(tuple(i for i, a in enumerate(domain) if a not in place.axes))
+            order = sorted(place.axes)
+            want = want.transpose([order.index(a) for a in place.axes]).reshape(-1)
+            assert np.allclose(state.m[place.at : place.at + place.size], want, rtol=close, atol=close)

@@ -1,0 +1,161 @@
+"""Raking along the tree against iterative proportional fitting of the whole joint table."""
+
+import numpy as np
+import pytest
+
+from fastdp._core.rake import Tour, View
+from fastdp._core.team import Team
+from fastdp.domain import Domain
+from fastdp.estimate.dual.raking import CliqueTables, Frame, Target, merged
+from fastdp.model.junction_tree import junction_tree
+from tests.reference import rake as twin
+
+DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5, "e": 2})
+CLIQUES = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("d", "e"), ("b", "d")]
+NAMES = list(DOMAIN)
+
+
+def marginal(joint, clique):
+    kept = [a for a in NAMES if a in clique]
+    table = joint.sum(axis=tuple(i for i, a in enumerate(NAMES) if a not in clique))
+    return table.transpose([kept.index(a) for a in clique])
+
+
+def targets_of(joint, rng, bins=False):
+    out = []
+    for clique in CLIQUES:
+        maps = [rng.permutation(np.arange(DOMAIN[a]) // 2) if bins and a in "bd" else None for a in clique]
+        out.append(Target(clique, merged(marginal(joint, clique), maps), 1.0, maps))
+    return out
+
+
+def raked(targets, tours, floor=0.0):
+    shares = {a: np.full(n, 1 / n) for a, n in DOMAIN.items()}
+    cliques = CliqueTables.independent(Frame(DOMAIN, junction_tree(DOMAIN, CLIQUES)), shares, 1000.0)
+    cliques.rake(targets, tours, floor)
+    return cliques
+
+
+def fitted(targets, sweeps):
+    """Iterative proportional fitting on all cells at once."""
+    joint = np.full(DOMAIN.shape(NAMES), 1000.0 / DOMAIN.cells(NAMES))
+    for _ in range(sweeps):
+        for target in targets:
+            ratio = target.table / merged(marginal(joint, target.clique), target.bins)
+            for axis, b in enumerate(target.bins):
+                ratio = ratio if b is None else ratio.take(b, axis)
+            order = [a for a in NAMES if a in target.clique]
+            ratio = ratio.transpose([target.clique.index(a) for a in order])
+            joint = joint * ratio.reshape([DOMAIN[a] if a in target.clique else 1 for a in NAMES])
+    return joint
+
+
+@pytest.mark.parametrize("bins", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_it_converges_to_the_fit_of_the_whole_table(seed, bins):
+    rng = np.random.default_rng(seed)
+    truth = rng.gamma(0.5, size=DOMAIN.shape(NAMES)) + 0.05
+    targets = targets_of(truth * 1000 / truth.sum(), rng, bins)
+    cliques, joint = raked(targets, 300), fitted(targets, 300)
+    for clique in [*CLIQUES, *junction_tree(DOMAIN, CLIQUES).cliques]:
+        np.testing.assert_allclose(cliques.marginal(tuple(clique)), marginal(joint, clique), rtol=1e-5)
+
+
+def test_cliques_stay_calibrated_after_any_number_of_tours():
+    rng = np.random.default_rng(1)
+    truth = rng.gamma(0.5, size=DOMAIN.shape(NAMES))
+    for tours in (1, 2, 5):
+        cliques = raked(targets_of(truth * 1000 / truth.sum(), rng), tours, floor=0.05)
+        cliques.calibrate(1000.0)
+        for i, j in cliques.frame.tree.edges:
+            shared = cliques.frame.separator(i, j)
+            sides = []
+            for k in (i, j):
+                names = cliques.frame.axes[k]
+                table = cliques.tables[k].sum(axis=tuple(n for n, a in enumerate(names) if a not in shared))
+                order = [a for a in names if a in shared]
+                sides.append(table.transpose([order.index(a) for a in shared]))
+            np.testing.assert_allclose(sides[0], sides[1], rtol=1e-9)
+        assert all(table.sum() == pytest.approx(1000.0) for table in cliques.tables)
+
+
+def test_zeros_stay_zero():
+    rng = np.random.default_rng(2)
+    truth = rng.gamma(0.5, size=DOMAIN.shape(NAMES))
+    cliques = raked(targets_of(truth, rng), 0)
+    k = cliques.frame.home(("a", "b"))
+    axis = cliques.frame.axes[k].index("a")
+    np.moveaxis(cliques.tables[k], axis, 0)[1] = 0
+    cliques.calibrate(1000.0)
+    cliques.rake(targets_of(truth * 1000 / truth.sum(), rng), 3)
+    assert cliques.marginal(("a", "b"))[1].sum() == 0
+
+
+def random_targets(domain, cliques, total, rng):
+    """Tables that need not agree, some of merged codes."""
+    out = []
+    for clique in cliques:
+        bins = [
+            rng.integers(0, 3, domain[a]) if rng.random() < 0.3 and domain[a] > 4 else None for a in clique
+        ]
+        bins = [b if b is None or np.unique(b).size == 3 else None for b in bins]
+        table = rng.gamma(0.5, size=[domain[a] if b is None else 3 for a, b in zip(clique, bins)])
+        out.append(Target(tuple(clique), table * total / table.sum(), 2.0, bins))
+    return out
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_its_twin(seed):
+    """Cliques of several sizes: rows of one attribute and of several, measured whole and in part."""
+    rng = np.random.default_rng(seed)
+    domain = Domain({f"c{i}": int(n) for i, n in enumerate(rng.choice([2, 3, 5, 17, 40], 7))})
+    names = list(domain)
+    cliques = [tuple(rng.permutation(names)[: rng.integers(2, 4)]) for _ in range(9)]
+    tree = junction_tree(domain, cliques)
+    shares = {a: rng.dirichlet(np.ones(n)) for a, n in domain.items()}
+    targets = random_targets(domain, cliques, 500.0, rng)
+    ours = CliqueTables.independent(Frame(domain, tree), shares, 500.0)
+    plain = twin.CliqueTables.independent(domain, tree, shares, 500.0)
+    assert ours.rake(targets, 3) == 3
+    plain.rake(targets, 3)
+    for clique in [*cliques, *tree.cliques]:
+        np.testing.assert_allclose(ours.marginal(clique), plain.marginal(clique), rtol=1e-9, atol=1e-12)
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    rng = np.random.default_rng(5)
+    domain = Domain({f"c{i}": n for i, n in enumerate([12, 20, 30, 40, 9])})
+    cliques = [("c0", "c1", "c2"), ("c1", "c2", "c3"), ("c0", "c3"), ("c3", "c4")]
+    tree = junction_tree(domain, cliques)
+    shares = {a: rng.dirichlet(np.ones(n)) for a, n in domain.items()}
+    targets = random_targets(domain, cliques, 500.0, rng)
+    tables = []
+    for threads in (1, 2, 5):
+        model = CliqueTables.independent(Frame(domain, tree, Team(threads)), shares, 500.0)
+        model.rake(targets, 4)
+        tables.append(np.concatenate([table.reshape(-1) for table in model.tables]))
+    assert tree.cells > 1 << 16, "too small for a second thread"
+    assert (tables[0] == tables[1]).all() and (tables[0] == tables[2]).all()
+
+
+def test_it_ends_where_a_tour_brings_little():
+    rng = np.random.default_rng(6)
+    truth = rng.gamma(0.5, size=DOMAIN.shape(NAMES)) + 0.05
+    targets = targets_of(truth * 1000 / truth.sum(), rng)
+    shares = {a: np.full(n, 1 / n) for a, n in DOMAIN.items()}
+    frame = Frame(DOMAIN, junction_tree(DOMAIN, CLIQUES))
+    tours = {
+        least: CliqueTables.independent(frame, shares, 1000.0).rake(targets, 200, 0.0, least)
+        for least in (0.9, 0.01, 0.0)
+    }
+    assert 2 <= tours[0.9] < tours[0.01] < tours[0.0] == 200
+
+
+def test_views_and_steps_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="leaves"):
+        View(2, 3, 4, np.array([0, 2], np.int32), "cell", False)
+    view = View(2, 3, 6, np.array([0, 3], np.int32), "cell", True)
+    with pytest.raises(ValueError, match="do not fit"):
+        Tour([(np.zeros(5), None, view, np.zeros(6), None, 0.0, 1.0)], 1)
+    with pytest.raises(ValueError, match="do not fit"):
+        Tour([(np.zeros(6), None, view, np.zeros(5), None, 0.0, 1.0)], 1)
