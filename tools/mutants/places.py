@@ -22,7 +22,12 @@ GROUPS = {
         "fastdp/domain.py",
         "fastdp/errors.py",
     ),
-    "model": ("fastdp/model/*.py", "fastdp/mechanisms/**/*.py", "fastdp/public/**/*.py"),
+    "model": (
+        "fastdp/model/*.py",
+        "fastdp/estimate/**/*.py",
+        "fastdp/mechanisms/**/*.py",
+        "fastdp/public/**/*.py",
+    ),
     "c": ("csrc/*.c", "csrc/*.h"),
 }
 # Of 100 mutants.
