@@ -2,7 +2,6 @@
 written; limits are inclusive."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,24 +15,14 @@ from fastdp.engines import spark
 from fastdp.engines.partitioned import Answer, Sums
 from fastdp.errors import (
     DataError,
-    LedgerError,
-    MeasurementError,
     PrivacyError,
-    RunError,
-    SchemaError,
     UsageError,
 )
 from fastdp.estimate.total import estimate_total
-from fastdp.mechanisms import recipe
-from fastdp.mechanisms.adagrid import AdaGrid
-from fastdp.mechanisms.base import whole_total
-from fastdp.privacy import accountant, calibrate, crosscheck, forms, gdp
-from fastdp.public.archetypes.options import MAX_ARCHETYPES, Options
+from fastdp.privacy import accountant, calibrate, gdp
 from fastdp.release import keyselect, noiseplan, reserve
-from fastdp.run import folder, publicfit, released
-from fastdp.tables import bound, columns, split
+from fastdp.tables import bound, split
 from fastdp.tables.table import Table, code_dtype
-from fastdp.userkeys import RowsPerUser
 
 SCHEMA = fastdp.Schema.from_domain({"a": 3, "b": 2})
 
@@ -49,47 +38,10 @@ def run(table):
     return fastdp.synthesize(table, "mst", 2.0, 1e-6, seed=1, sample_seed=1)
 
 
-@pytest.mark.parametrize("argument", ["resume", "report", "diagnose"])
-def test_what_belongs_to_a_folder_needs_one(table, argument):
-    with pytest.raises(UsageError, match="out="):
-        fastdp.synthesize(table, "mst", 2.0, 1e-6, **{argument: True})
-
-
-def test_a_run_without_rows_or_folder_says_so(run):
-    with pytest.raises(RunError, match="neither written nor kept"):
-        _ = replace(run, _output=None).data
-    with pytest.raises(UsageError, match="in memory"):
-        fastdp.verify(run)
-
-
-def test_a_seeded_run_is_no_deployment(run):
-    with pytest.raises(UsageError, match="known seed"):
-        forms.registry(run.privacy)
-    assert forms.registry(run.privacy | {"private": True})
-
-
-@pytest.mark.parametrize("reference", [None, "a.db", 7])
-def test_a_statement_without_a_ledger_is_not_in_one(tmp_path, run, reference):
-    ledger = fastdp.Ledger(tmp_path / "b.db")
-    ledger.open("people", epsilon=1.0, delta=1e-6)
-    with pytest.raises(LedgerError, match="names no ledger"):
-        ledger.verify(run.privacy | {"ledger": reference})
-
-
-def test_a_column_of_lists_has_no_domain():
-    with pytest.raises(UsageError, match="has no domain"):
-        columns.asked_of(pa.table({"a": [[1], [2]]}), None)
-
-
 @pytest.mark.parametrize("value", [True, False, "x", None, -1.0, float("nan"), float("inf")])
 def test_a_number_of_privacy_is_a_finite_number(value):
     with pytest.raises(UsageError, match="mu"):
         gdp.nonnegative("mu", value)
-
-
-def test_a_histogram_needs_edges():
-    with pytest.raises(UsageError, match="at least one"):
-        RowsPerUser(())
 
 
 @pytest.mark.parametrize(
@@ -119,11 +71,6 @@ def test_a_total_is_at_least_one_row(answer):
     assert estimate_total(Domain({"a": 2}), seen) == (1.0, pytest.approx(2**0.5))
 
 
-@pytest.mark.parametrize("epsilon, iterations", [(1.0, 600), (10.0, 3696), (0.5, 428)])
-def test_published_iterations(epsilon, iterations):
-    assert AdaGrid(stop="published").stopping(epsilon)["iters"] == iterations
-
-
 class NoEvent:
     epsilon = mu = 0.1
 
@@ -150,23 +97,6 @@ def test_numbers_of_privacy_outside_the_range_of_its_arithmetic_are_refused(call
         call()
 
 
-def test_the_second_accountant_knows_its_events():
-    with pytest.raises(PrivacyError, match="not a privacy event: NoEvent"):
-        crosscheck.evaluate([NoEvent()], 1e-6)
-
-
-@pytest.mark.parametrize("clique", [("a", ""), ("a", 3), ("a", "a"), (None,)])
-def test_attributes_of_a_measurement_are_different_names(clique):
-    with pytest.raises(MeasurementError, match="measurement of"):
-        fastdp.Measurement(clique, np.zeros(4), 1.0)
-
-
-@pytest.mark.parametrize("name", ["", 3, None])
-def test_attributes_of_a_domain_are_names(name):
-    with pytest.raises(SchemaError, match="non-empty strings"):
-        Domain({name: 3})
-
-
 def test_codes_are_whole_numbers_in_as_few_bytes_as_hold_them(tmp_path):
     for size, width in ((1, 1), (256, 1), (257, 2), (65_536, 2), (65_537, 4), (2**32, 4)):
         assert code_dtype(size).itemsize == width
@@ -180,15 +110,6 @@ def test_codes_are_whole_numbers_in_as_few_bytes_as_hold_them(tmp_path):
         Table.from_codes(with_users, {"a": np.zeros(3, int)})
     with pytest.raises(DataError, match="no user column"):
         Table.from_codes(SCHEMA, {"a": np.zeros(3, int), "b": np.zeros(3, int)}, user=[1, 2, 3])
-
-
-def test_sources_without_rows_to_read(tmp_path):
-    with pytest.raises(UsageError, match="list of sources is empty"):
-        fastdp.read([], SCHEMA)
-    (tmp_path / "folder" / ".hidden").mkdir(parents=True)
-    (tmp_path / "folder" / ".hidden" / "x.csv").write_text("a,b\n0,0\n")
-    with pytest.raises(DataError, match="holds no files"):
-        fastdp.read(tmp_path / "folder", SCHEMA)
 
 
 def test_keys_are_not_taken_with_known_noise_from_a_ledger(tmp_path):
@@ -211,79 +132,6 @@ def test_a_reservation_has_one_delta_and_one_unit(asks):
     requests = [reserve.BudgetRequest(epsilon=e, delta=d, clip=1, unit=u) for e, d, u in asks]
     with pytest.raises(UsageError, match="at least one epsilon, and one delta and unit"):
         reserve.reserve(SCHEMA, requests)
-
-
-def test_a_run_folder_has_a_name_and_rows_are_counted_from_0(run):
-    with pytest.raises(UsageError, match="must name a folder"):
-        folder.RunFolder("/")
-    with pytest.raises(UsageError, match="rows must be >= 0"):
-        run.sample(-1)
-    assert run.sample(0).num_rows == 0
-
-
-def test_json_of_a_released_folder_is_small_plain_and_utf8(tmp_path, monkeypatch):
-    path = tmp_path / "x.json"
-    path.write_bytes(b'"\xff"')
-    with pytest.raises(RunError, match="not UTF-8"):
-        released.read_json(path)
-    path.write_text('"' + "x" * 62 + '"')
-    for most, taken in ((64, True), (63, False)):
-        monkeypatch.setattr(released, "MOST_JSON", most)
-        if taken:
-            assert released.read_json(path) == "x" * 62
-        else:
-            with pytest.raises(RunError, match="a run writes no such file"):
-                released.read_json(path)
-
-
-def test_options_of_archetypes_have_features_and_a_number_within_limits():
-    with pytest.raises(ValueError, match="at least one column"):
-        Options(features=())
-    for number in (0, MAX_ARCHETYPES + 1):
-        with pytest.raises(ValueError, match="archetypes must lie in"):
-            Options(features=("a",), archetypes=number)
-    for number in (1, MAX_ARCHETYPES, "auto"):
-        assert Options(features=("a",), archetypes=number).archetypes == number
-    with pytest.raises(UsageError, match="name fewer"):
-        Options(features=("a", "b")).resolve(Domain({"a": 1 << 20, "b": 1 << 20}))
-    assert [publicfit._number(text) for text in ("auto", "7", 3)] == ["auto", 7, 3]
-    with pytest.raises(UsageError, match="a whole number or auto"):
-        publicfit._number("many")
-
-
-def test_rows_to_make_are_counted_from_0():
-    assert [whole_total(t, r) for t, r in ((7.6, None), (-3.0, None), (7.6, 0), (7.6, 5))] == [8, 0, 0, 5]
-    with pytest.raises(UsageError, match="rows must be >= 0"):
-        whole_total(7.6, -1)
-
-
-def test_files_that_cannot_be_read_are_named(tmp_path):
-    (tmp_path / "r.toml").write_bytes(b"mechanism = '\xff'")
-    for name in ("r.toml", "absent.toml"):
-        with pytest.raises(UsageError, match="cannot be read"):
-            recipe.load(str(tmp_path / name))
-    (tmp_path / "run").mkdir()
-    for content in (None, b"{", b"\xff"):
-        if content is not None:
-            (tmp_path / "run" / "privacy.json").write_bytes(content)
-        with pytest.raises(RunError, match=r"privacy\.json is missing or broken"):
-            fastdp.load_run(tmp_path / "run")
-    (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(UsageError, match="name no columns beforehand"):
-        columns.asked_of(str(tmp_path / "x.jsonl"), None)
-
-
-def test_ids_of_several_types_are_refused():
-    schema = fastdp.Schema.from_domain({"a": 3}, user="who")
-    with pytest.raises(DataError, match="not of one type"):
-        Table.from_codes(schema, {"a": np.zeros(2, int)}, user=np.array([1, "x"], object))
-
-
-def test_a_column_that_is_never_empty_has_no_code_for_that():
-    kinds = [pa.field("a", pa.float64(), nullable=False), pa.field("b", pa.float64())]
-    asked = columns.asked_of(pa.table([[1.0], [2.0]], schema=pa.schema(kinds)), None)
-    plain = asked.to_dict()["columns"]
-    assert plain["a"]["null"] == "drop" and plain["b"].get("null") != "drop"
 
 
 def test_every_kind_of_error_has_the_exit_code_of_the_manual():

@@ -19,19 +19,6 @@ def random_masks(domain, outer, rng):
     return fine
 
 
-def test_worked_example():
-    """W, X, Y, Z by 1, 2, 3 with X and 3 small: 6 fine cells and 7 coarse rows."""
-    domain = Domain({"letter": 4, "digit": 3})
-    above = {("letter",): np.array([1, 0, 1, 1], bool), ("digit",): np.array([1, 1, 0], bool)}
-    fine = {c: np.ones(domain.cells(c), bool) for c in above}
-    pair = ("letter", "digit")
-    fine[pair] = grid.plausible(domain, pair, above)
-    q = grid.explicit_adagrid(domain, fine)[pair].toarray()
-    assert np.count_nonzero(fine[pair]) == 6 and q.shape == (13, 12)
-    assert np.allclose((q**2).sum(axis=0), 1)
-    assert np.allclose(np.unique(q), [0, np.sqrt(0.5), 1])
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_matrices_projections_and_fastdp_agree(seed):
     rng = np.random.default_rng(seed)
@@ -86,11 +73,6 @@ def test_belief_propagation_equals_brute_force():
         assert np.allclose(table, want, rtol=1e-12)
 
 
-def test_cycles_are_refused():
-    with pytest.raises(ValueError, match="junction tree"):
-        reference_pgm.junction_order([("a", "b"), ("b", "c"), ("a", "c")])
-
-
 @pytest.mark.parametrize("kind", ["identity", "adagrid"])
 def test_objective_gradient_and_descent(kind):
     rng = np.random.default_rng(2)
@@ -126,12 +108,3 @@ def test_both_oracles_take_the_same_way(kind, seed):
     model = fast.model()
     for c, table in slow.marginals.items():
         assert np.allclose(model.marginal(c), table, rtol=1e-7, atol=1e-9)
-
-
-def test_cached_problems_come_back(tmp_path):
-    problem = small_problem("adagrid", np.random.default_rng(3))
-    measurements.save(tmp_path / "small.npz", problem)
-    back = measurements.load(tmp_path / "small.npz")
-    assert back.domain == problem.domain and back.outer == problem.outer
-    marginals = dict(zip(problem.outer, problem.truth, strict=True))
-    assert back.loss(marginals) == problem.loss(marginals)

@@ -227,38 +227,6 @@ def test_columns_and_rows_are_independent():
         assert abs(np.corrcoef(x, y)[0, 1]) < 5 / math.sqrt(len(x))
 
 
-def test_shift_gives_day_and_hour():
-    schema = Schema.load("taxi-deid2")
-    codes = some_codes(schema, 5000)
-    table = decode(schema, codes, seed=2, outputs=True)
-    day, hour = table["trip_day_of_week"].to_numpy(), table["trip_hour_of_day"].to_numpy()
-    assert (day * 3 + hour // 8 == codes["shift"]).all() and set(hour) == set(range(24))
-    assert table.schema.field("trip_hour_of_day").type == pa.int8()
-    assert "trip_hour_of_day" not in decode(schema, codes, seed=2).column_names
-
-
-def test_parts_alone_are_written_as_numbers():
-    schema = Schema.from_dict(
-        {
-            "columns": {
-                "t": {
-                    "kind": "timestamp",
-                    "parts": ["year", "month", "hour"],
-                    "min": "2019-05-01",
-                    "max": "2020-03-31",
-                    "dtype": "timestamp[s, tz=Europe/Berlin]",
-                }
-            }
-        }
-    )
-    table = decode(schema, {"t_month": np.array([0, 11, 12, 13], np.uint8)}, seed=0)
-    assert table["t_month"].to_pylist() == [1, 12, None, None]
-    codes = {"t_year": [0, 1, 1], "t_month": [4, 2, 13], "t_hour": [5, 23, 0]}
-    times = decode(schema, {k: np.array(v) for k, v in codes.items()}, seed=0)["t"].to_pylist()
-    assert [(t.year, t.month, t.hour) for t in times[:2]] == [(2019, 5, 5), (2020, 3, 23)]
-    assert times[2] is None
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 999_998), st.sampled_from(["incwage-classes", "incwage-mod"]))
 def test_wages_come_back_in_their_class(value, transform):

@@ -6,7 +6,6 @@ import datetime as dt
 import math
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,6 @@ from fastdp.schema import Schema, dtypes
 
 from ..reference.codes import encode_value
 
-DATA = Path(__file__).parents[2] / "../shared/data"
 POLICY = st.sampled_from(["code", "drop"])
 NUMBERS = st.one_of(
     st.none(),
@@ -266,12 +264,6 @@ def test_parts_are_of_the_local_clock():
     assert encode_batch(schema, pa.table({"x": extreme}))[0]["x_hour"].tolist() == [24, 24, 18]
 
 
-def test_sunday_may_start_the_week():
-    schema = one({"kind": "timestamp", "parts": ["shift"], "week_start": "sunday"})
-    sunday = pa.array([dt.datetime(2020, 1, 5, 7), dt.datetime(2020, 1, 4, 23)])
-    assert encode_batch(schema, pa.table({"x": sunday}))[0]["x_shift"].tolist() == [0, 20]
-
-
 @pytest.mark.parametrize(
     ("transform", "values", "codes"),
     [
@@ -288,14 +280,6 @@ def test_wages_split(transform, values, codes):
         assert [got["a"].tolist(), got["b"].tolist()] == codes
     odd = pa.array([0.5, math.inf, math.nan, None])
     assert encode_batch(schema, pa.table({"x": odd}))[0]["a"].tolist() == [52, 52, 53, 53]
-
-
-def test_house_values():
-    schema = one({"kind": "derived", "transform": "valueh", "parts": ["x"], "overflow": "drop"})
-    values = [0, 4, 5, 24_999, 25_000, 9_999_997, 9_999_998, 9_999_999, 10_000_000]
-    codes, keep = encode_batch(schema, pa.table({"x": values}))
-    assert codes["x"].tolist() == [0, 0, 1, 4999, 5000, 5000, 5001, 5002, 0]
-    assert keep.tolist() == [True] * 8 + [False]
 
 
 @pytest.mark.parametrize(
@@ -358,37 +342,6 @@ def test_dictionaries_with_nulls_and_polars_frames():
     assert encode_batch(schema, strings)[0]["x"].tolist() == [0, 3, 2, 1]
     odd = pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array(["a", None]))
     assert encode_batch(schema, pa.table({"x": odd}))[0]["x"].tolist() == [0, 3, 3]
-
-
-def test_chicago_trips_agree_with_pandas():
-    path = DATA / "taxi-chicago-2022/trips.parquet"
-    if not path.exists():
-        pytest.skip("the Chicago trips are not beside the project")
-    pd = pytest.importorskip("pandas")
-    import pyarrow.parquet as pq
-
-    schema = Schema.load("taxi-chicago")
-    table = pq.read_table(path)
-    codes, keep = encode_batch(schema, table)
-    frame = table.to_pandas()
-    assert keep is None
-    start = frame["trip_start_timestamp"]
-    assert (codes["shift"] == start.dt.day_of_week * 3 + start.dt.hour // 8).all()
-    for name, step in (
-        ("fare", 10),
-        ("tips", 10),
-        ("trip_total", 10),
-        ("trip_miles", 10),
-        ("trip_seconds", 200),
-    ):
-        edges = [*np.arange(0, 10 * step, step), np.inf]
-        binned = pd.cut(frame[name], edges, right=False, labels=False)
-        assert (codes[name] == binned.fillna(10)).all()
-    for name in ("pickup_community_area", "dropoff_community_area"):
-        assert (codes[name] == (frame[name] - 1).fillna(77)).all()
-    for name, source in (("company_id", "company"), ("payment_type", "payment_type")):
-        listed = list(schema.columns[name].values)
-        assert (codes[name] == frame[source].map(listed.index)).all()
 
 
 ANYTHING = st.one_of(

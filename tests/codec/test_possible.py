@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fastdp.codec import ordered, possible
 from fastdp.codec.decode import decode
 from fastdp.codec.ordered import order_groups
 from fastdp.codec.possible import known
@@ -257,24 +256,6 @@ def test_mistakes_are_named(rules, text):
         known(Schema.from_dict({"columns": columns, "constraints": rules}))
 
 
-def test_every_line_is_a_twin_of_itself_in_toml_and_json(tmp_path):
-    columns = {"a": WHOLE, "b": WHOLE, "s": {"kind": "string", "values": ["x", "y"]}}
-    rules = [
-        {"columns": ["s", "a"], "forbidden": [["x", [0, 1]], ["y", 2]], "note": "by the code book"},
-        {"order": ["a", "b"], "strict": True},
-        {"column": "s", "from": ["a", "b"], "table": [[0, 0, "x"], [1, 0, "y"]], "model": False},
-    ]
-    schema = schema_of(columns, *rules)
-    for name in ("s.toml", "s.json"):
-        schema.save(tmp_path / name)
-        assert Schema.load(tmp_path / name) == schema
-    assert schema.to_dict()["constraints"] == rules
-    assert schema.digest() != schema.with_constraints([]).digest()
-    assert "constraint 2: a < b" in schema.describe()
-    assert [c.text for c in schema.select(["a", "b"]).constraints] == ["a < b"]
-    assert schema.with_constraints(rules) == schema
-
-
 @pytest.mark.parametrize("dtype", ["date32", "timestamp[us]", "timestamp[ms, tz=Europe/Paris]"])
 def test_order_of_dates_and_times_in_bins(dtype):
     bins = {"kind": "numeric", "dtype": dtype, "null": "drop", "overflow": "clamp"}
@@ -308,18 +289,6 @@ def test_a_column_follows_by_a_table_and_is_empty_where_the_table_says_nothing(m
         (a, b): expected.get((a, b)) for a in (2, 3, 4) for b in (2, 3, 4)
     }
     assert len(rows) == 9
-
-
-def test_masks_of_more_combinations_than_can_be_held_are_refused(monkeypatch):
-    columns = {"a": WHOLE, "b": WHOLE, "s": {"kind": "string", "values": ["x", "y"], "null": "code"}}
-    rule = {"column": "s", "from": ["a", "b"], "table": [[0, 0, "x"]], "model": False}
-    schema = schema_of(columns, rule)
-    cells = schema.domain.cells(("a", "b"))
-    monkeypatch.setattr(possible, "MAX_MASK", cells)
-    assert known(schema)
-    monkeypatch.setattr(possible, "MAX_MASK", cells - 1)
-    with pytest.raises(SchemaError, match=r"constraint 1 .*more than .*coarsen one"):
-        known(schema_of(columns, rule | {"note": "again"}))
 
 
 OPEN = {"kind": "numeric", "edges": ["-inf", 5, 10, "inf"]}
@@ -372,33 +341,3 @@ def test_parts_of_a_number_are_possible_together_where_some_number_has_them(opti
         want |= beyond[0][:, None] != beyond[1]
     mine = known(schema).impossible.get(("q", "r"), np.zeros_like(want))
     assert np.array_equal(mine, want)
-
-
-def test_orders_of_more_pairs_than_can_be_held_are_refused():
-    (group,) = order_groups(schema_of({"a": WHOLE, "b": {**WHOLE, "max": 5}}, {"order": ["a", "b"]}))
-    pairs = group.items[0].low.size * group.items[1].low.size
-    assert list(group.pairs(pairs)) == [(("a", "b"), 0, 1)]
-    with pytest.raises(SchemaError) as caught:
-        list(group.pairs(pairs - 1))
-    assert str(caught.value) == (
-        f"order of a and b: {pairs} combinations, more than {pairs - 1}; coarsen one (of times, order the "
-        "dates)"
-    )
-
-
-def test_a_time_and_its_part_are_not_ordered_through_a_third():
-    columns = {"t": {**TIME, "parts": {"date": "d", "hour": "h"}}, "u": {**TIME, "parts": {"date": "e"}}}
-    for rules in ([["t", "u"], ["d", "u"]], [["u", "t"], ["u", "d"]], [["t", "u"], ["u", "d"]]):
-        with pytest.raises(SchemaError, match=r"order of .*: a part is ordered beside its own timestamp"):
-            order_groups(schema_of(columns, *({"order": rule} for rule in rules)))
-
-
-def test_times_of_more_parts_than_can_be_held_are_not_ordered(monkeypatch):
-    columns = {n: {**TIME, "parts": {"date": f"{n}d", "hour": f"{n}h"}} for n in "tu"}
-    schema = schema_of(columns, {"order": ["t", "u"]})
-    parts = schema.domain.cells(("td", "th"))
-    monkeypatch.setattr(ordered, "MAX_CODES", parts)
-    assert len(order_groups(schema)) == 1
-    monkeypatch.setattr(ordered, "MAX_CODES", parts - 1)
-    with pytest.raises(SchemaError, match=f"order: 't' has {parts} combinations of parts; order its date"):
-        order_groups(schema)

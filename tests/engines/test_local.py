@@ -158,19 +158,6 @@ def test_projections_through_several_levels(threads, pending, monkeypatch):
     assert not np.shares_memory(projected[("a", "g")], projected[("g", "a")])
 
 
-def test_memory_maps_and_strided_columns(tmp_path):
-    rng = np.random.default_rng(4)
-    domain = {"a": 11, "b": 256}
-    wide = rng.integers(0, 11, (5000, 2)).astype(np.uint8)
-    mapped = np.memmap(tmp_path / "b", np.uint8, "w+", shape=(5000,))
-    mapped[:] = rng.integers(0, 256, 5000)
-    mapped.flags.writeable = False
-    table = Table.from_codes(domain, {"a": wide[:, 1], "b": mapped})
-    counts = marginals(table, [("b", "a")])[("b", "a")]
-    want = slow.marginal(domain, {"a": wide[:, 1], "b": np.array(mapped)}, ("b", "a"), [1] * 5000)
-    assert np.array_equal(counts, want)
-
-
 def test_a_table_without_rows_counts_like_any_other():
     table = Table.from_codes({"a": 3, "b": 4}, {"a": np.empty(0, np.int8), "b": np.empty(0, np.int8)})
     counts = marginals(table, [("a", "b"), ("b",), ()], clip=5)
@@ -214,44 +201,10 @@ def test_refused_before_any_work():
         Table.from_codes({"a": 3, "b": 2}, {"a": [0], "b": [0, 1]})
 
 
-def test_more_rows_than_int64_sums_allow_are_refused():
-    table = Table.from_codes({"a": 3}, {"a": [0]})
-    with pytest.raises(DataError, match="at most"):
-        Table(table.schema, {}, rows=1 << 43)
-
-
-def test_a_plan_lists_cliques_and_places_their_tables_end_to_end():
-    domain = Domain({"a": 2, "b": 3, "c": 4, "d": 5})
-    plan = planning.fuse(domain, [("a", "b", "c"), ("d", "c"), ("a", "b", "d")])
-    assert plan.total == 24 + 30 + 20
-    assert plan.counted == ((("a", "b", "c"), 0), (("a", "b", "d"), 24), (("d", "c"), 54))
-    assert plan.start.tolist() == [0, 3, 6, 8]
-    assert [plan.columns[c] for c in plan.column] == list("abcabddc")
-    assert plan.size.tolist() == [2, 3, 4, 2, 3, 5, 5, 4]
-
-
 def test_repr_shows_no_count():
     table = Table.from_codes({"a": 3}, {"a": np.zeros(1234, np.uint8)})
     assert "1234" not in repr(table) and "private" in repr(table)
     assert "public" in repr(table.as_truth())
-
-
-def test_a_column_that_was_not_read_is_named():
-    table = Table.from_codes({"a": 2, "b": 3}, {"a": np.array([0, 1]), "b": np.array([2, 1])})
-    counter = local(table, 1)
-    assert counter.marginals([("a", "b")])[("a", "b")].sum() > 0
-    del table.codes["b"]
-    with pytest.raises(DataError, match=r"clique \('a', 'b'\): column 'b' was not read"):
-        counter.marginals([("a",), ("a", "b")])
-
-
-def test_a_marginal_asked_for_twice_hides_none_behind_it():
-    domain = Domain({"a": 2, "b": 3})
-    whole = {("a", "b"): np.arange(6).reshape(2, 3)}
-    asked = [("a",), ("a",), ("b",), ("b", "a"), ("b",), ("a", "b")]
-    made = planning.project_all(domain, whole, asked)
-    assert list(made) == list(dict.fromkeys(asked))
-    assert made[("b",)].tolist() == [3, 5, 7] and made[("b", "a")].tolist() == [[0, 3], [1, 4], [2, 5]]
 
 
 def test_marginals_share_no_memory_with_each_other():

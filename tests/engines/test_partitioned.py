@@ -2,11 +2,9 @@
 
 import io
 import os
-import pickle
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -163,21 +161,6 @@ def test_answers_that_are_no_answers_are_refused():
         add(*good, digest=MarginalRequest((("a",),), 1).digest())
     with pytest.raises(DataError, match="another question"):
         add(*good, partition=1)
-
-
-def test_requests_have_digests_of_their_own():
-    recode = {"a": np.array([0, 0, 1])}
-    requests = [
-        MarginalRequest((("a",),), None),
-        MarginalRequest((("a",),), 1),
-        MarginalRequest((("a", "b"),), 1),
-        MarginalRequest((("a",),), 1, recode),
-        MarginalRequest((("a",),), 1, {"a": np.array([0, 1, 1])}),
-        engine.UserRequest(RowsPerUser((1, 2)), 1),
-        engine.UserRequest(RowsPerUser((1, 2)), 2),
-    ]
-    assert len({request.digest() for request in requests}) == len(requests)
-    assert requests[3].digest() == MarginalRequest((("a",),), 1, {"a": np.array([0, 0, 1], np.int8)}).digest()
 
 
 def test_messages_give_back_what_was_sent():
@@ -374,17 +357,6 @@ def test_after_the_driver_was_killed_nothing_private_is_left(tmp_path, when):
     assert not any(folder.iterdir())
 
 
-def test_a_process_that_is_busy_when_the_driver_goes_cleans_up_too(tmp_path):
-    root = tmp_path / "spool"
-    root.mkdir()
-    busy = processes._Process(str(root), BOTH.schema)
-    busy._child.stdout.close()
-    busy._send({"task": "count", "arguments": {}})
-    busy._child.wait(60)
-    assert not root.exists()
-    busy.kill()
-
-
 def test_a_table_is_split_by_its_users():
     for case in cases():
         table = ingest.read(case.source, case.schema)
@@ -406,138 +378,3 @@ def test_a_spool_gives_the_table_back(tmp_path):
         assert (tmp_path / f"{number}").stat().st_mode & 0o777 == 0o700
     with pytest.raises(spool.SpoolLost):
         spool.load(tmp_path / "nowhere", Schema.from_domain({"a": 1}))
-
-
-def test_an_engine_stays_in_its_process_and_lets_go_of_its_tables():
-    table = Table.from_codes({"a": 3}, {"a": [0, 1, 1]})
-    back_end = Held([table, table])
-    counter = PartitionedCounter(table.schema, back_end)
-    with pytest.raises(UsageError, match="an engine stays in the process it was made in"):
-        pickle.dumps(counter)
-    with counter:
-        assert counter.marginals([("a",)])[("a",)].sum() > 0
-    assert back_end.tables == []
-    with pytest.raises(DataError):
-        counter.marginals([("a",)])
-
-
-class Child:
-    """A process of which only what is called of it is known: its answer, and whether it ends when asked."""
-
-    def __init__(self, answer=b"", ends=True):
-        self.stdin, self.stdout, self.ends, self.done = io.BytesIO(), io.BytesIO(answer), ends, []
-
-    def wait(self, seconds=None):
-        self.done.append(("wait", seconds))
-        if not self.ends:
-            raise subprocess.TimeoutExpired("worker", seconds)
-
-    def kill(self):
-        self.done.append("kill")
-        self.ends = True
-
-
-def process_of(child):
-    made = processes._Process.__new__(processes._Process)
-    made._child = child
-    return made
-
-
-def test_a_process_s_answer_is_its_result_or_its_error():
-    for reply, kind, text in (
-        ({"memory": True}, MemoryError, "not enough memory for a partition; more partitions need less each"),
-        ({"failed": ["BudgetError", "spent"]}, BudgetError, "spent"),
-    ):
-        with pytest.raises(kind) as caught:
-            process_of(Child(messages.packed(reply))).call("count", {})
-        assert str(caught.value) == text
-    assert process_of(Child(messages.packed({"done": [1]}))).call("count", {}) == [1]
-    with pytest.raises(processes._Died):
-        process_of(Child(messages.packed({"done": [1]})[:-1])).call("count", {})
-
-
-@pytest.mark.parametrize("way", ["stop", "kill"])
-def test_a_process_that_does_not_end_in_five_seconds_is_killed_and_waited_for(way):
-    kills = ["kill"] if way == "kill" else []
-    willing = Child()
-    getattr(process_of(willing), way)()
-    assert willing.done == [*kills, ("wait", 5)] and willing.stdin.closed and willing.stdout.closed
-    unwilling = Child(ends=False)
-    unwilling.kill = lambda: unwilling.done.append("kill")  # takes its time
-    waits = iter([False, True])
-    unwilling.wait = lambda seconds=None: (
-        unwilling.done.append(("wait", seconds)) if next(waits) else Child.wait(unwilling, seconds)
-    )
-    getattr(process_of(unwilling), way)()
-    assert unwilling.done == [*kills, ("wait", 5), "kill", ("wait", None)]
-
-
-class Dying:
-    pid = 0
-
-    def __init__(self, pool=None):
-        self.pool, self.killed = pool, False
-
-    def call(self, task, arguments):
-        if self.pool is not None:
-            self.pool._closed = True
-        raise processes._Died
-
-    def kill(self):
-        self.killed = True
-
-
-def test_a_pool_that_was_closed_starts_no_process(monkeypatch):
-    monkeypatch.setattr(processes.Workers, "_first", lambda self: None)
-    pool = processes.Workers(1, "nowhere", BOTH.schema)
-    monkeypatch.undo()
-    monkeypatch.setattr(processes, "_Process", lambda *_: Dying())
-    dying = Dying(pool)
-    pool._all.add(dying)
-    pool._idle.get()
-    pool._idle.put(dying)
-    with pytest.raises(DataError, match="the run ended while partitions were counted"):
-        pool._run("count", {})
-    assert dying.killed and pool.pids() == [] and pool._idle.get() is None
-    with pytest.raises(processes._Died):
-        pool._start()
-    assert pool._first() is None and pool.pids() == []
-    pool.close()
-
-
-def test_closing_a_pool_ends_tasks_that_wait_for_a_process(monkeypatch):
-    """However few processes came back before it was closed."""
-    monkeypatch.setattr(processes.Workers, "_first", lambda self: None)
-    pool = processes.Workers(2, "nowhere", BOTH.schema)
-    pool._idle.get(), pool._idle.get()
-    waiting = [pool.submit("count"), pool.submit("count")]
-    while not all(task.running() for task in waiting):
-        time.sleep(0.001)
-    closing = threading.Thread(target=pool.close, daemon=True)
-    closing.start()
-    try:
-        for task in waiting:
-            with pytest.raises(DataError, match="the run ended while partitions were counted"):
-                task.result(10)
-        closing.join(10)
-        assert not closing.is_alive()
-    finally:
-        pool._idle.put(None), pool._idle.put(None)
-
-
-def test_more_rows_than_sums_can_hold_are_refused_and_nothing_is_left(temporary, monkeypatch):
-    class Idle:
-        def __init__(self, *_):
-            self.closed = False
-
-        def close(self):
-            self.closed = True
-
-    monkeypatch.setattr(processes, "Workers", Idle)
-    table = ingest.read(BOTH.source, BOTH.schema)
-    monkeypatch.setattr(processes, "MAX_ROWS", table.rows)
-    processes.ProcessPartitions(table, BOTH.schema, 2, 1).close()
-    monkeypatch.setattr(processes, "MAX_ROWS", table.rows - 1)
-    with pytest.raises(DataError, match=f"a table may have at most {table.rows - 1} rows"):
-        processes.ProcessPartitions(table, BOTH.schema, 2, 1)
-    assert list(temporary.iterdir()) == []

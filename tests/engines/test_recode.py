@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp.domain import Domain
 from fastdp.engines import truth
 from fastdp.engines.local import local
-from fastdp.errors import FastdpError, LedgerError, SchemaError, UsageError
+from fastdp.errors import LedgerError, SchemaError, UsageError
 from fastdp.privacy import statement
 from fastdp.queries import Binned
 from fastdp.release import reserve
@@ -93,16 +92,6 @@ def test_the_door_answers_over_the_new_codes():
     assert statement.problems(stated) == []
 
 
-def test_selection_over_the_new_codes():
-    content = table()
-    recode = {"a": (np.arange(300) >= 150).astype(int)}
-    _, session = door_to(content, seed=1)
-    estimates = {("a", "b"): np.zeros(10), ("c",): np.zeros(2)}
-    assert session.select_l1([("a", "b"), ("c",)], estimates, epsilon=0.1, label="s", recode=recode) in (0, 1)
-    with pytest.raises(FastdpError):
-        session.select_l1([("a", "b"), ("c",)], estimates, epsilon=0.1, label="s")
-
-
 @pytest.mark.parametrize(
     "recode",
     [{"nobody": np.zeros(3, int)}, {"b": np.zeros(4, int)}, {"b": np.array([0, 1, -1, 0, 0])}],
@@ -127,8 +116,3 @@ def test_a_resumed_step_with_another_recoding_fails_closed(tmp_path):
         _, changed = door_to(content, run="r", work=tmp_path)
         with pytest.raises(LedgerError, match="another question"):
             changed.measure([Request(("b",), session.mu)], "x", recode=other)
-
-
-def test_without_a_recoding_the_domain_is_itself():
-    domain = Domain(SIZES)
-    assert dict(domain.recoded({})) == SIZES

@@ -94,17 +94,6 @@ def test_plain_scans_are_read_by_tasks_and_nothing_else(trips, tmp_path, monkeyp
     assert sparkfiles.scanned(Scan([folder], trips), KINDS, 2) is None
 
 
-def test_folders_that_give_values_and_files_that_are_gone_are_left_to_spark(trips, tmp_path):
-    (tmp_path / "year=2020").mkdir()
-    inside = str(tmp_path / "year=2020" / "1.parquet")
-    pq.write_table(pq.read_table(trips[0]), inside)
-    assert sparkfiles.scanned(Scan([inside], [inside]), KINDS, 1) is None
-    gone = Scan([trips[0]], trips[:1])
-    assert sparkfiles.scanned(gone, KINDS, 1) is not None
-    (tmp_path / "0.parquet").unlink()
-    assert sparkfiles.scanned(gone, KINDS, 1) is None
-
-
 @pytest.mark.parametrize(
     ("stored", "kind", "same"),
     [
@@ -130,20 +119,6 @@ def test_files_hold_the_values_that_spark_reads_from_them(stored, kind, same):
     assert sparkfiles._same(pa.schema([("x", stored), ("y", pa.int8())]), {}, {"x": kind}) is same
     assert not sparkfiles._same(pa.schema([("X", stored)]), {}, {"x": kind})
     assert not sparkfiles._same(pa.schema([("x", stored), ("x", stored)]), {}, {"x": kind})
-
-
-def test_days_and_times_of_the_julian_calendar_are_left_to_spark(tmp_path, monkeypatch):
-    form, kinds = pa.schema([("d", pa.date32())]), {"d": "date32[day]"}
-    assert sparkfiles._same(form, {b"org.apache.spark.version": b"4.0.1"}, kinds)
-    assert not sparkfiles._same(form, {b"org.apache.spark.version": b"2.4.8"}, kinds)
-    marks = {b"org.apache.spark.version": b"3.5.0", b"org.apache.spark.legacyDateTime": b""}
-    assert not sparkfiles._same(form, marks, kinds)
-    assert sparkfiles._same(pa.schema([("d", pa.int8())]), marks, {"d": "int8"})
-    path = str(tmp_path / "d.parquet")
-    pq.write_table(pa.table({"d": pa.array([1], pa.date32())}), path)
-    assert sparkfiles.scanned(Scan([path], [path]), kinds, 1)[0][0][:2] == (path, 0)
-    monkeypatch.setitem(REBASED, sparkfiles.REBASE, "LEGACY")
-    assert sparkfiles.scanned(Scan([path], [path]), kinds, 1) is None
 
 
 @pytest.mark.parametrize("tasks_wanted", [1, 2, 3, 50])

@@ -13,7 +13,6 @@ import pytest
 from fastdp.engines import messages, pieces, sparkpack
 from fastdp.engines import spark as driver
 from fastdp.engines import sparktasks as tasks
-from fastdp.engines.build import build
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.errors import DataError, FastdpError
@@ -154,34 +153,6 @@ def test_pieces_and_blobs_give_the_table_back(name, blob):
         )
 
 
-def test_fingerprints_name_the_rows_and_their_users_and_not_their_order():
-    case = CASES[HOLES]
-    table = read(case.source, case.schema, threads=1)
-    turned = read(case.source.take(pa.array(np.arange(case.source.num_rows)[::-1])), case.schema, threads=1)
-    assert pieces.fingerprint(table) == pieces.fingerprint(turned)
-    other = case.source.set_column(0, "a", pa.array(np.roll(case.source["a"].to_numpy(), 1)))
-    strange = case.source.set_column(3, "who", pa.array([*case.source["who"].to_pylist()[1:], 77]))
-    for changed in (other, strange, case.source.slice(1)):
-        assert pieces.fingerprint(read(changed, case.schema, threads=1)) != pieces.fingerprint(table)
-
-
-def test_blobs_that_are_missing_or_too_many_are_refused():
-    case = CASES["one user with many rows"]
-    with patch.object(pieces, "BLOB", 500):
-        head, *rest = pieces.blobs(read(case.source, case.schema, threads=1))
-    room = pieces.Tables(case.schema, head)
-    for content in rest[:-1]:
-        room.add(content)
-    with pytest.raises(DataError, match="not whole"):
-        room.table()
-    room.add(rest[-1])
-    assert room.table().rows == len(case.ids)
-    with pytest.raises(DataError, match="longer"):
-        room.add(rest[-1])
-    with pytest.raises(DataError, match="not those"):
-        pieces.Tables(case.schema, head).add(b"\0" * 10**6)
-
-
 def test_a_partition_that_comes_back_with_other_rows_is_refused():
     case = CASES[HOLES]
     with opened(case.source, case.schema) as counter:
@@ -201,62 +172,3 @@ def test_errors_of_tasks_reach_the_driver_without_what_they_say():
     with quoting, pytest.raises(FastdpError) as caught, opened(case.source, case.schema):
         pass
     assert "Ann" not in str(caught.value) and "ValueError" in str(caught.value)
-
-
-def breaking(batches):
-    yield from batches
-    raise OSError("Spark's own error")
-
-
-def echoed(rows, before=0):
-    """A task's batches, where its work gives these rows after it has read its input."""
-
-    def work(arguments, source):
-        for number, row in enumerate(rows):
-            if number == before:
-                list(source)
-            yield row
-
-    return tasks._task(work, messages.packed({"build": dict(build())}), breaking([]))
-
-
-def test_errors_of_spark_s_own_rows_go_back_to_spark():
-    """The task raises, so that Spark runs it again; no row of its own says that it failed."""
-    source = tasks._Input(breaking([1]))
-    assert next(source) == 1 and not source.broken
-    with pytest.raises(OSError, match="Spark's own error"):
-        next(source)
-    assert source.broken
-    whole = tasks._Input([1])
-    assert list(whole) == [1] and not whole.broken
-    for before in (0, 2):
-        made = echoed([(0, 0, b"x", None)] * 3, before)
-        with pytest.raises(tasks.BrokenOff, match="the rows of a task broke off"):
-            list(made)
-
-
-def test_a_batch_is_sent_as_soon_as_it_is_large_enough():
-    """Each of the fewest rows that have SEND bytes, blobs that are missing counting nothing; the last of what
-    is left."""
-    rng = np.random.default_rng(0)
-    blobs = [None if size == 5 else bytes(int(size)) for size in rng.integers(0, 12, 60)]
-    rows = [(i, 0, blob, None) for i, blob in enumerate(blobs)]
-    with patch.object(tasks, "SEND", 10):
-        made = list(echoed(rows, before=-1))
-    assert pa.Table.from_batches(made)["blob"].to_pylist() == blobs
-    sizes = [[len(blob or b"") for blob in batch["blob"].to_pylist()] for batch in made]
-    assert all(sum(size) >= 10 > sum(size[:-1]) for size in sizes[:-1]) and sum(sizes[-1]) < 10
-
-
-def test_blobs_out_of_order_are_refused():
-    case = CASES["one user with many rows"]
-    with patch.object(pieces, "BLOB", 500):
-        blobs = list(pieces.blobs(read(case.source, case.schema, threads=1)))
-    rows = [(number, partition, blob) for partition in (4, 2) for number, blob in enumerate(blobs)]
-    for at, made in tasks._tables(case.schema, rows):
-        assert at in (2, 4) and made.table().rows == len(case.ids)
-    last = len(blobs) - 1
-    assert last > 1
-    for wrong in (rows[1:], rows[:1] + rows[2:], [rows[0], (1, 2, blobs[1])], [*rows[:2], rows[1]]):
-        with pytest.raises(DataError, match="a partition's codes are not in order"):
-            list(tasks._tables(case.schema, wrong))

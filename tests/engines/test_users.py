@@ -6,9 +6,9 @@ import pytest
 from fastdp.domain import Domain
 from fastdp.engines import users
 from fastdp.engines.local import local
-from fastdp.errors import DataError, UsageError
+from fastdp.errors import UsageError
 from fastdp.tables.table import Table
-from fastdp.userkeys import Groups, MostCommon, RowsPerUser, UserKey
+from fastdp.userkeys import Groups, MostCommon, RowsPerUser
 
 DOMAIN = Domain({"a": 3})
 
@@ -51,15 +51,3 @@ def test_without_a_user_column_every_row_is_a_user():
     assert engine.user_histogram(RowsPerUser((1, 2)), 1).tolist() == [4, 0]
     assert engine.user_histogram(MostCommon(("a",)), 1).tolist() == [1, 2, 1]
     assert engine.user_histogram(Groups(("a",), 2), 1).tolist() == [1, 0, 2, 0, 1, 0]
-
-
-def test_strange_keys_and_columns_that_were_not_read_are_refused():
-    class Strange(UserKey):
-        size = 1
-
-    table = Table.from_codes(DOMAIN, {"a": np.zeros(2, np.uint8)})
-    with pytest.raises(UsageError, match="unknown kind"):
-        users.histogram(table, Strange(), 1, 1)
-    table.codes = {}
-    with pytest.raises(DataError, match="'a' was not read"):
-        users.histogram(table, MostCommon(("a",)), 1, 1)

@@ -12,15 +12,13 @@ from fastdp import Measurement
 from fastdp._core.dual import Dual as Core
 from fastdp._core.team import Team
 from fastdp.domain import Domain
-from fastdp.errors import MeasurementError, UsageError
+from fastdp.errors import MeasurementError
 from fastdp.estimate.dual import local_consistency, newton
-from fastdp.estimate.dual import shrinkage_targets as centres
 from fastdp.estimate.dual.region_graph import make_regions
 from fastdp.estimate.estimator import fit
-from fastdp.queries import AdaGrid, Binned
+from fastdp.queries import Binned
 
 from ..reference import dual as twin
-from ..test_queries import family
 from .test_estimator import measure, project, skewed, stated_loss
 
 DOMAIN = Domain({"a": 5, "b": 4, "c": 3, "d": 6, "e": 2})
@@ -255,20 +253,6 @@ def test_on_loops_too_and_in_a_hundred_passes():
     assert totals["dual"] < totals["accelerated"]
 
 
-def test_groups_hold_every_region_once_and_a_tree_first():
-    domain, _, seen = all_pairs_of_classes(0)
-    regions = make_regions(domain, seen).regions
-    numbers = [i for i, r in enumerate(regions) if r.order == 2]
-    tables = {i: np.maximum(regions[i].y, 0.1).reshape(regions[i].shape) for i in numbers}
-    groups = centres.dealt(regions, centres.strengths(regions, tables), numbers)
-    assert len(groups) == centres.GROUPS
-    assert sorted(i for group in groups for i in group) == numbers
-    reached, edges = {"c0"}, [regions[i].clique for i in groups[0]]
-    for _ in edges:
-        reached |= {a for edge in edges if set(edge) & reached for a in edge}
-    assert len(edges) == len(domain) - 1 and reached == set(domain)
-
-
 @pytest.mark.parametrize(
     "cliques", [[("a", "b"), ("b", "c"), ("a",)], [("a", "b"), ("b", "c"), ("c", "a"), ("a", "b", "e")]]
 )
@@ -326,33 +310,3 @@ def test_progress_and_cancel_go_through_every_stage(stop, method):
     for when in (1, calls[len(calls) // 2], calls[-1]):
         with pytest.raises(Cancelled):
             fit(DOMAIN, seen, stop=stop, method=method, callback=cancel_after(when))
-
-
-def test_what_is_not_a_whole_marginal_goes_to_mirror_descent():
-    query = AdaGrid(family({"a": 3, "b": 4}, 0.5, np.random.default_rng(0)))
-    seen = [Measurement(("a", "b"), np.full(query.rows, 5.0), query.row_sigma(1.0), query)]
-    assert fit({"a": 3, "b": 4}, seen, stop="noise").iterations > 0
-    with pytest.raises(UsageError, match="whole marginals"):
-        fit({"a": 3, "b": 4}, seen, stop="noise", method="dual")
-
-
-def test_a_million_cells_in_one_pair():
-    domain = Domain({"a": 1000, "b": 1000})
-    rng = np.random.default_rng(0)
-    p = rng.gamma(0.2, size=1000)
-    counts = rng.poisson(1e6 * np.outer(p / p.sum(), np.roll(p, 3) / p.sum())).astype(float).reshape(-1)
-    seen = [Measurement(("a", "b"), counts + 5 * rng.normal(size=counts.size), 5.0)]
-    model = fit(domain, seen, stop="risk", threads=2)
-    assert (
-        np.abs(model.marginal(("a", "b")).reshape(-1) - counts).sum()
-        < 0.5 * np.abs(seen[0].values - counts).sum()
-    )
-
-
-@pytest.mark.parametrize("seed", [11, 14, 16, 23])
-@pytest.mark.parametrize("louder", [13.3, 40.0])
-def test_the_stated_loss_of_a_long_descent_is_that_of_its_marginals(seed, louder):
-    """Where noise drowns the table the last steps are very long, and sums kept from step to step are lost."""
-    seen, _, _ = problem_of(seed, louder=louder)
-    model = fit(DOMAIN, seen, stop="tol", method="accelerated")
-    assert model.loss == pytest.approx(stated_loss(model, seen), rel=1e-6)

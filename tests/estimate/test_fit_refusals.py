@@ -2,25 +2,17 @@
 
 import json
 import zipfile
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from fastdp import Measurement
-from fastdp._core.infer import Engine
 from fastdp.domain import Domain
 from fastdp.errors import DataError, MeasurementError, UsageError
-from fastdp.estimate import lower, task
-from fastdp.estimate.descent.optimisers import DescentState
 from fastdp.estimate.estimator import fit
-from fastdp.estimate.linear_rows import check, usage
 from fastdp.model import Model, array_file
 from fastdp.model.grow import grow
-from fastdp.model.junction_tree import junction_tree
-from fastdp.model.layout import make_plan
-from fastdp.queries import Block
 
 DOMAIN = Domain({"a": 2, "b": 3})
 SEEN = [Measurement(("a", "b"), np.arange(6.0) + 1, 1.0)]
@@ -120,64 +112,3 @@ def test_a_model_file_whose_manifest_is_spoilt_is_refused(tmp_path, change, text
     rewritten(path, change)
     with pytest.raises(DataError, match=text):
         Model.load(path)
-
-
-@pytest.mark.parametrize("name", ["", 3, "x" * 201, "é", "a/b", ".a", "a b"])
-def test_names_of_arrays_are_short_and_plain(tmp_path, name):
-    with pytest.raises(UsageError, match="array name"):
-        array_file.save(tmp_path / "x", {name: np.zeros(2)}, {})
-    array_file.save(tmp_path / "y", {"x" * 200: np.zeros(2), "a_-.9": np.zeros(1)}, {})
-
-
-@pytest.mark.parametrize("log_z", [np.nan, np.inf])
-def test_a_fit_whose_start_is_beyond_the_number_format_does_not_begin(monkeypatch, log_z):
-    monkeypatch.setattr(task, "Engine", lambda *_: SimpleNamespace(infer=lambda *_: log_z))
-    with pytest.raises(MeasurementError, match="the fit cannot begin: potentials are not finite; check"):
-        fit(DOMAIN, SEEN, method="accelerated")
-
-
-def test_a_block_of_rows_says_what_it_takes_away():
-    parts = check(DOMAIN, SEEN)
-    plan = make_plan(DOMAIN, junction_tree(DOMAIN, [("a", "b")], None), usage(parts))
-    whole = {"cells": np.array([0]), "minus": ("a", "b"), "fine": np.array([1]), "at": np.array([0])}
-    assert lower._matrix(plan, Block((), ("a", "b"), **whole), 6).toarray().tolist() == [[1, -1, 0, 0, 0, 0]]
-    for missing in ("cells", "minus", "fine"):
-        with pytest.raises(MeasurementError, match="a block of rows needs its cells and what is taken away"):
-            lower._matrix(plan, Block((), ("a", "b"), **whole | {missing: None}), 6)
-
-
-def test_where_nothing_was_measured_cell_by_cell_there_are_no_places():
-    """However many entries of the vector are in use before it."""
-    used = np.array([True, False, True, True])
-    position, values = np.cumsum(used) - 1, np.arange(4)[used]
-    for first in range(4):
-        assert lower._shift(slice(first, first), position) == slice(0, 0)
-    assert values[lower._shift(slice(2, 4), position)].tolist() == [2, 3]
-
-
-class Moves:
-    """An engine whose moves end as told."""
-
-    def __init__(self, *ends):
-        self.ends = iter(ends)
-
-    def move(self, *_):
-        return next(self.ends)
-
-
-def test_a_step_beyond_the_number_format_is_too_long_or_none_at_all():
-    """A step that is too long ends at an infinite distance, so that a shorter one is tried; where even the
-    shortest is, or the sum of all rows is no number, the fit has diverged."""
-    parts = check(DOMAIN, SEEN)
-    plan = make_plan(DOMAIN, junction_tree(DOMAIN, [("a", "b")], None), usage(parts))
-    quadratic = lower.lower(plan, parts)
-    state = DescentState(Engine(plan, 1), quadratic, np.ones(plan.cells), 6.0, 1)
-    calls = state.calls
-    state.engine = Moves((0.0, True), (np.nan, True), (0.0, True), (np.nan, False), (np.inf, False))
-    assert state.attempt(1.0, 1e-299) == state.attempt(1.0, 1e9) == (0.0, np.inf)
-    for size in (1e-300, 1.0, 1.0):
-        with pytest.raises(
-            MeasurementError, match="the fit diverged: potentials are no longer finite; check"
-        ):
-            state.attempt(1.0, size)
-    assert state.calls == calls + 5

@@ -1,7 +1,6 @@
 """AdaGrid's rows: distinct functionals, the approximate inverse and strides against the twin, fits."""
 
 from itertools import combinations
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +8,9 @@ import pytest
 from fastdp import Measurement
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain, downward_closure
-from fastdp.errors import FastdpError, MeasurementError
+from fastdp.errors import FastdpError
 from fastdp.estimate.descent.optimisers import Clock
 from fastdp.estimate.estimator import fit
-from fastdp.estimate.fit_options import Options
 from fastdp.estimate.flow import flow_solver
 from fastdp.estimate.flow.flow_solver import Flow, denoised
 from fastdp.estimate.flow.functionals import Functionals, adaptive
@@ -301,141 +299,3 @@ def settled(problem):
     soft = lines.variance / (flow_solver.FIRST * state.unit)
     at, pull = np.zeros(lines.size), np.zeros(lines.size)
     return state, at, lines.target - state.f, soft, pull
-
-
-def test_pairs_that_rounding_has_spoilt_count_for_nothing(problem):
-    """Whatever they are, the step is that of a flow without pairs, and only its own pair is kept."""
-    clean, at, slope, soft, pull = settled(problem)
-    clean._pairs = []
-    want, f = clean._iterate(at, clean.f, slope, soft, pull)
-    spoilt, at, slope, soft, pull = settled(problem)
-    huge = np.full(at.size, 1e200)
-    spoilt._pairs = [(huge, huge)]
-    with np.errstate(all="ignore"):
-        mine, g = spoilt._iterate(at, spoilt.f, slope, soft, pull)
-    assert np.array_equal(mine, want) and np.array_equal(g, f) and np.dot(slope, want - at) < 0
-    assert len(spoilt._pairs) == len(clean._pairs) == 1
-    assert all(np.array_equal(a, b) for a, b in zip(spoilt._pairs[0], clean._pairs[0], strict=True))
-
-
-def test_a_step_too_long_for_the_number_format_is_shortened_until_it_is_none(problem, monkeypatch):
-    """By 0.4 each time, the last above 1e-12 of the whole way and one below; then the fit has diverged."""
-    state, at, slope, soft, pull = settled(problem)
-    tried: list = []
-
-    def too_far(multipliers):
-        assert len(tried) < 100, "it never ends"
-        tried.append(multipliers)
-
-    monkeypatch.setattr(state, "_try", too_far)
-    with pytest.raises(MeasurementError, match="the fit diverged: potentials are no longer finite; check"):
-        state._iterate(at, state.f, slope * 1e-9, soft, pull)
-    sizes = np.array([np.linalg.norm(m) for m in tried]) / np.linalg.norm(tried[0])
-    assert sizes == pytest.approx(0.4 ** np.arange(32), rel=1e-9)
-    assert sizes[-1] < 1e-12 < sizes[-2] < 1.5e-12
-    with monkeypatch.context() as patch:  # a whole way of just 1e-12 of itself is shortened once more
-        patch.setattr(type(state.lines), "spread", lambda self, way, out: out.fill(flow_solver.REACH * 1e12))
-        tried.clear()
-        with pytest.raises(MeasurementError):
-            state._iterate(at, state.f, slope, soft, pull)
-    assert len(tried) == 2
-    state, at, slope, soft, pull = settled(problem)
-    real, seen = state._try, []
-    monkeypatch.setattr(state, "_try", lambda m: seen.append(m) or (real(m) if len(seen) > 2 else None))
-    end, _ = state._iterate(at, state.f, slope, soft, pull)
-    assert len(seen) >= 3 and np.array_equal(end, seen[-1])
-    assert seen[2] == pytest.approx(0.16 * seen[0], rel=1e-9)
-
-
-class Way:
-    """A flow whose loss along its last stride is a function of the share of the way."""
-
-    def __init__(self, loss, most=100):
-        made = self.flow = Flow.__new__(Flow)
-        made.lines, made._velocity, made._length, made.time = self, 1.0, 2.0, 5.0
-        made._z, made._at, made._spare, made.calls, made.most = "begun", "led", "spare", 0, most
-        made.f, made.loss, made._try, self.loss, self.tried = 1.0, loss(1.0), self.f_at, loss, []
-
-    def f_at(self, share):
-        self.tried.append(share)
-        self.flow._spare = share
-        return share
-
-
-def false_position(loss, wanted):
-    """The shares that are tried between 0 and 1, and the last one whose loss is not above what is wanted."""
-    aim, near, tried = wanted - 0.02 * (wanted - loss(1.0)), wanted - 0.1 * (wanted - loss(1.0)), []
-    low, high = 0.0, 1.0
-    while len(tried) < 4 and loss(high) < near:
-        share = low + (high - low) * (loss(low) - aim) / (loss(low) - loss(high))
-        tried.append(share)
-        low, high = (share, high) if loss(share) > wanted else (low, share)
-    return tried, high
-
-
-@pytest.mark.parametrize("power", [0.3, 1.0, 2.0, 3.0])
-@pytest.mark.parametrize("wanted", [0.3, 0.5, 0.8])
-def test_going_back_ends_just_below_what_is_wanted(power, wanted):
-    """Whether the loss falls early or late on the way: tries above what is wanted only narrow the way."""
-    way = Way(lambda share: 1 - share**power)
-    flow = way.flow
-    flow.back(1.0, wanted)
-    tried, end = false_position(way.loss, wanted)
-    assert way.tried == pytest.approx(tried) and flow.f == pytest.approx(end)
-    assert flow.loss == way.loss(flow.f) <= wanted
-    assert flow.time == 5.0 - (1 - flow.f) * 2.0
-    if power > 1:
-        assert any(way.loss(share) > wanted for share in way.tried)
-
-
-def test_going_back_ends_where_the_way_cannot_be_computed():
-    way = Way(lambda share: 1 - share)
-    flow = way.flow
-    flow._try = lambda share: way.tried.append(share)
-    flow.back(1.0, 0.5)
-    assert len(way.tried) == 1 and (flow.f, flow.loss, flow.time) == (1.0, 0.0, 5.0)
-    assert (flow._z, flow._at) == ("begun", "led")
-
-
-class Strides:
-    """A flow of given losses, stride by stride; its orders fit after so many."""
-
-    lines = SimpleNamespace(order=np.ones(1))
-
-    def __init__(self, losses, fits=10**9):
-        self.losses, self.loss, self.after, self.calls, self.time = iter(losses), 100.0, fits, 0, 5.0
-
-    def stride(self, length, clock):
-        self.loss, self.calls = next(self.losses), self.calls + 1
-
-    def next_length(self):
-        return 1.0
-
-    def fits(self, quadratic, stop):
-        return self.calls >= self.after
-
-    def back(self, before, wanted):
-        self.loss = wanted
-
-
-def test_orders_that_never_fit_have_patience_of_three_strides():
-    goal, options = flow_solver.Goal(10.0, "noise level"), Options(stop="noise")
-
-    def ended(*arguments):
-        flow = Strides(*arguments)
-        return flow_solver.run(flow, goal, options, None, Clock(None)), flow.calls
-
-    below = [9.0 - i for i in range(9)]
-    assert ended(below) == ("tolerance", flow_solver.PATIENCE)
-    assert ended([50.0, *below]) == ("tolerance", flow_solver.PATIENCE + 1)
-    for fits in range(1, flow_solver.PATIENCE + 1):
-        assert ended(below, fits) == ("noise level", fits)
-
-
-def test_functionals_need_remainders():
-    seen = [Measurement(("a", "b"), np.ones(12), 1.0)]
-    parts = check(SMALL, seen)
-    assert not adaptive(parts)
-    plan = make_plan(SMALL, junction_tree(SMALL, [("a", "b")], None), usage(parts))
-    with pytest.raises(ValueError, match="functionals are for vectors that hold all that was measured"):
-        Functionals(plan, lower(plan, parts))

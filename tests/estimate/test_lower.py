@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fastdp.domain import Domain
-from fastdp.errors import MeasurementError
 from fastdp.estimate import lower as lowering
 from fastdp.estimate.linear_rows import check, direct, usage
 from fastdp.estimate.lower import lower
@@ -145,28 +144,3 @@ def test_the_slopes_are_those_of_the_loss(seed):
     quadratic.step(low, high, 0.25, 3.0, moved, 1)
     there = quadratic.residual(m - 0.5 * step)
     np.testing.assert_allclose(moved, -3.0 * quadratic.gradient(there), rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_targets_of_direct_nodes_have_the_type_of_the_tables(dtype):
-    rng, domain = np.random.default_rng(1), Domain({"a": 5, "b": 9, "c": 12, "d": 8})
-    one = Measurement(("b", "a"), rng.normal(size=45), rng.uniform(1, 2, 45))
-    two = [Measurement(("c", "d"), rng.normal(size=96), s) for s in (2.0, rng.uniform(1, 2, 96))]
-    parts = check(domain, [one, *two])
-    plan = make_plan(domain, junction_tree(domain, [("a", "b"), ("c", "d")]), usage(parts), direct(parts))
-    targets = lower(plan, parts, np.dtype(dtype)).targets
-    assert len(targets) == 2
-    assert {x.dtype.name for t in targets for x in (t.target, t.precision)} == {dtype}
-
-
-@pytest.mark.parametrize("left_out", ["cells", "minus", "fine"])
-def test_rows_of_cells_less_others_need_both(left_out):
-    domain = Domain({"a": 3, "b": 2})
-    fields = {"cells": np.arange(3), "minus": ("a", "b"), "fine": np.arange(2), "at": np.array([0, 0])}
-    block = Block(("rest", 1), ("a",), **(fields | {left_out: None}))
-    seen = [Measurement(("a", "b"), np.ones(3), 1.0, Inner(domain, ("a", "b"), ("a",), [block]))]
-    parts = check(domain, seen)
-    used = {frozenset("a"): None, frozenset("ab"): None}
-    plan = make_plan(domain, junction_tree(domain, [("a", "b")]), used)
-    with pytest.raises(MeasurementError, match="a block of rows needs its cells and what is taken away"):
-        lower(plan, parts)

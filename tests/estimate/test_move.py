@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from fastdp import Measurement
 from fastdp._core.infer import Engine
-from fastdp._core.team import Team
 from fastdp.domain import Domain
 from fastdp.estimate.estimator import fit
-from fastdp.estimate.task import Task, single
 from fastdp.model import layout
 from fastdp.model.junction_tree import junction_tree
 
@@ -239,20 +237,6 @@ def test_a_fit_is_the_same_with_and_without_direct_nodes(seed):
                 losses[least, method] = model.loss
     assert losses[1, "accelerated"] == pytest.approx(losses[10**9, "accelerated"], rel=1e-6)
     assert losses[1, "mirror-descent"] == pytest.approx(losses[10**9, "mirror-descent"], rel=1e-3)
-
-
-def test_float32_begins_with_everything_possible():
-    domain = Domain({"a": 2, "b": 50})
-    warm = fit(domain, [Measurement(("a", "b"), np.full(100, 10.0), 1.0)])
-    warm.nodes[0].table.reshape(-1)[5] = 1e-80
-    mask = np.zeros(100, bool)
-    mask[6] = True
-    seen = [Measurement(("a", "b"), np.full(100, 10.0), 1.0)]
-    task = Task.of(domain, seen, 1000.0, {("a", "b"): mask}, warm, Team(1), None)
-    plan = layout.make_plan(domain, task.tree, task.used())
-    start = single(task.start(plan, None))
-    cells = layout.permute_cells(domain, ("a", "b"), np.array([5, 6]), plan.nodes[0].axes)
-    assert start[cells[0]] > 0 and start[cells[1]] == 0
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -5,11 +5,8 @@ import pytest
 
 import fastdp
 from fastdp.domain import Domain
-from fastdp.errors import UsageError
 from fastdp.estimate import quadratic as loss
-from fastdp.estimate.fit_options import Options
 from fastdp.measurement import Measurement
-from fastdp.model import sampler
 
 
 class Node:
@@ -55,45 +52,3 @@ def test_the_stated_loss_is_that_of_the_models_marginals(method):
     model = fastdp.fit(domain, seen, total=500.0, stop="iters", iters=60, method=method)
     loss = sum(0.5 * np.sum(((model.marginal(m.clique).reshape(-1) - m.values) / m.sigma) ** 2) for m in seen)
     assert model.loss == pytest.approx(loss, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"stop": "never"},
-        {"tol": 0.0},
-        {"tol": -1e-9},
-        {"iters": 0},
-        {"iters": 1.5},
-        {"stop": "iters"},
-        {"method": "guess"},
-        {"tables": "float16"},
-    ],
-)
-def test_options_out_of_range_are_refused(wrong):
-    with pytest.raises(UsageError):
-        Options(**wrong)
-
-
-def test_options_at_the_ends_of_their_ranges():
-    assert Options(iters=1).calls == 1 and Options(tol=1e-300).small == 1e-300
-    assert Options().calls == 10_000
-    assert Options(stop="noise").small == Options(stop="risk").small == 1e-4
-    assert Options(stop="refined").small == Options(stop="tol").small == 1e-6
-
-
-@pytest.mark.parametrize("n", [-1, 2**48 + 1, 1.0, True, "3", None])
-def test_numbers_of_rows_out_of_range_are_refused(n):
-    with pytest.raises(UsageError, match=str(2**48)):
-        sampler._count(n)
-
-
-@pytest.mark.parametrize("n", [0, -1, 2**31 + 1, 2.0, True])
-def test_rows_of_a_shard_out_of_range_are_refused(n):
-    with pytest.raises(UsageError, match=str(2**31)):
-        sampler._count(n, least=1)
-
-
-def test_numbers_of_rows_at_the_ends_of_their_ranges():
-    assert [sampler._count(n) for n in (0, np.int64(5), 2**48)] == [0, 5, 2**48]
-    assert [sampler._count(n, least=1) for n in (1, 2**31)] == [1, 2**31]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from fastdp._core.rake import Tour, View
 from fastdp._core.team import Team
 from fastdp.domain import Domain
 from fastdp.estimate.dual.raking import CliqueTables, Frame, Target, merged
@@ -136,26 +135,3 @@ def test_any_number_of_threads_gives_the_same_bits():
         tables.append(np.concatenate([table.reshape(-1) for table in model.tables]))
     assert tree.cells > 1 << 16, "too small for a second thread"
     assert (tables[0] == tables[1]).all() and (tables[0] == tables[2]).all()
-
-
-def test_it_ends_where_a_tour_brings_little():
-    rng = np.random.default_rng(6)
-    truth = rng.gamma(0.5, size=DOMAIN.shape(NAMES)) + 0.05
-    targets = targets_of(truth * 1000 / truth.sum(), rng)
-    shares = {a: np.full(n, 1 / n) for a, n in DOMAIN.items()}
-    frame = Frame(DOMAIN, junction_tree(DOMAIN, CLIQUES))
-    tours = {
-        least: CliqueTables.independent(frame, shares, 1000.0).rake(targets, 200, 0.0, least)
-        for least in (0.9, 0.01, 0.0)
-    }
-    assert 2 <= tours[0.9] < tours[0.01] < tours[0.0] == 200
-
-
-def test_views_and_steps_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="leaves"):
-        View(2, 3, 4, np.array([0, 2], np.int32), "cell", False)
-    view = View(2, 3, 6, np.array([0, 3], np.int32), "cell", True)
-    with pytest.raises(ValueError, match="do not fit"):
-        Tour([(np.zeros(5), None, view, np.zeros(6), None, 0.0, 1.0)], 1)
-    with pytest.raises(ValueError, match="do not fit"):
-        Tour([(np.zeros(6), None, view, np.zeros(5), None, 0.0, 1.0)], 1)

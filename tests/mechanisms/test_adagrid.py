@@ -9,7 +9,7 @@ import pytest
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
-from fastdp.mechanisms import adagrid, recipe
+from fastdp.mechanisms import adagrid
 from fastdp.mechanisms.base import Job
 from fastdp.queries import AdaGrid as GridQuery
 from tests.mechanisms.fakes import FakeDoor, FakeModel
@@ -81,39 +81,6 @@ def test_a_cell_over_an_implausible_child_is_never_fine():
         assert GridQuery(grid).column_norm2() == 1
 
 
-def test_nothing_plausible_leaves_only_coarse_rows():
-    session = FakeDoor({"a": 3, "b": 3}, np.zeros((3, 3), np.int64), mu=1.0)
-    adagrid.AdaGrid(outer=(("a", "b"),)).run(session, job_for(session, {}))
-    assert session.asked[-1].query.grid.fine.size == 0
-    assert session.asked[-1].query.rows == 6
-
-
-def test_the_recipe_measures_66_marginals_with_the_published_noise():
-    config = recipe.load("taxi-adagrid").config(1.0)
-    sizes = dict.fromkeys(("fare", "tips", "trip_total", "trip_seconds", "trip_miles"), 11)
-    domain = Domain(
-        {
-            "shift": 21,
-            "company_id": 57,
-            "pickup_community_area": 78,
-            "dropoff_community_area": 78,
-            "payment_type": 9,
-        }
-        | sizes
-    )
-    outline = config.outline(domain, public=True)
-    assert len(outline.measurements) == 59
-    assert sum(p.times for p in outline.measurements) == 66
-    assert math.isclose(sum(p.times * p.share for p in outline.measurements), 1.0)
-    assert len(outline.cliques) == 7
-    from fastdp.privacy.calibrate import mu_of_method
-
-    for method, sigma in (("gdp", 4290.2421), ("classic-rdp", 5739.3613)):
-        mu = mu_of_method(1.0, 2.5e-5, method)
-        assert abs(150 / (mu * math.sqrt(outline.measurements[0].share)) - sigma) < 1e-3
-    assert recipe.load("taxi-adagrid").config(10.0).clip == 200
-
-
 def test_round_shares_split_the_budget_by_round():
     config = adagrid.AdaGrid(outer=(W,), rounds=(1.0, 3.0))
     session = worked_example()
@@ -124,16 +91,6 @@ def test_round_shares_split_the_budget_by_round():
     assert math.isclose(spent[2], 3 * spent[1]) and math.isclose(spent[1] + spent[2], 1.0)
     with pytest.raises(UsageError, match="2 rounds need 2 shares"):
         adagrid.AdaGrid(outer=(W,), rounds=(1.0,)).run(session, job_for(session, {}))
-
-
-def test_copies_outside_the_closure_are_refused():
-    config = adagrid.AdaGrid(outer=(W,), copies=(adagrid.Copy(clique=("letter", "other"), times=2),))
-    with pytest.raises(UsageError, match="copies"):
-        config.run(worked_example(), job_for(worked_example(), {}))
-
-
-def test_an_attribute_no_outer_marginal_names_is_measured_by_itself():
-    assert adagrid.closure(Domain({"a": 2, "b": 3, "c": 4}), [("a", "b")])[0] == ("c",)
 
 
 def test_without_outer_marginals_a_tree_of_pairs_is_chosen_privately_within_the_budget():
@@ -157,11 +114,6 @@ def test_trusted_public_data_chooses_outer_marginals_for_free():
     outcome = adagrid.AdaGrid(trust_public=True).run(session, job_for(session, kept, public=public))
     assert outcome.details["outer"] == [list(W)]
     assert math.isclose(sum(r.mu**2 for r in session.asked), 1.0)
-
-
-def test_the_published_schedule_is_on_offer():
-    assert adagrid.AdaGrid(outer=(W,), stop="published").stopping(1.0)["iters"] == 600
-    assert adagrid.AdaGrid(outer=(W,), stop="published").stopping(10.0)["iters"] == 3696
 
 
 def test_marginals_without_a_plausible_cell_fit_and_sample():

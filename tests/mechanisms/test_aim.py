@@ -6,7 +6,7 @@ import pytest
 
 import fastdp
 from fastdp.domain import Domain
-from fastdp.mechanisms.aim import AIM, _Rounds
+from fastdp.mechanisms.aim import AIM
 from fastdp.mechanisms.base import Job
 
 from .growing import RowsSession, dependent_rows
@@ -49,21 +49,3 @@ def test_the_outline_adds_up():
     outline = AIM().outline(Domain(dict.fromkeys("abcd", 4)), user=True)
     spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
     assert math.isclose(spent, 1.0)
-
-
-@pytest.mark.parametrize("fields", [{"max_marginal": 1}, {"workload": (("c0",),), "max_marginal": 1}])
-def test_it_ends_where_no_candidate_is_small_enough(fields, monkeypatch):
-    """After one round that chose nothing; what is left of the budget is not spent."""
-    rounds, calls = _Rounds.round, []
-
-    def counted(self):
-        assert len(calls) < 3, "it goes round and round"
-        calls.append(rounds(self))
-        return calls[-1]
-
-    monkeypatch.setattr(_Rounds, "round", counted)
-    domain, rows = dependent_rows(columns=3)
-    session = RowsSession(domain, rows, mu=1.0)
-    outcome = run(session, rounds=10, **fields)
-    assert calls == [False] and not outcome.details["rounds"] and session.spent < 0.9
-    assert {m.clique for m in outcome.measurements} == {(a,) for a in domain}

@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from fastdp.engines.users import histogram
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import recipe as recipes
-from fastdp.mechanisms.archetypes import NEEDS_PUBLIC, Archetypes
+from fastdp.mechanisms.archetypes import Archetypes
 from fastdp.mechanisms.base import Job
 from fastdp.model import array_file as model_store
 from fastdp.privacy.calibrate import mu_of_method
@@ -159,16 +158,6 @@ def test_users_come_first(model, schema):
         assert codes[name].max() < n
 
 
-def test_both_answers_matter(model, schema):
-    one = np.eye(57)[1] * 200
-    a, _ = outcome(model, schema, [200, 0, 0, 0], one)
-    b, _ = outcome(model, schema, [0, 0, 200, 0], one)
-    c, _ = outcome(model, schema, [200, 0, 0, 0], one[::-1])
-    assert set(a.rows.people.archetype) == {0} != set(b.rows.people.archetype)
-    assert set(a.rows.people.trait) == {1}
-    assert set(c.rows.people.trait) == {55}
-
-
 def test_at_most_the_rows_asked_for_in_proportion(model, schema):
     users = [400, 100, 300, 200]
     full, _ = outcome(model, schema, users, [1000 / 57] * 57)
@@ -182,18 +171,6 @@ def test_at_most_the_rows_asked_for_in_proportion(model, schema):
     assert np.abs(share[0] - share[1]).max() < 5 * 0.5 / math.sqrt(part.rows.people.archetype.size)
     capped, _ = outcome(model, schema, users, [1000 / 57] * 57, config=Archetypes(max_rows=1000))
     assert 800 <= capped.rows.total <= 1000
-
-
-def test_no_users_no_rows(model, schema):
-    result, _ = outcome(model, schema, [-5, -1, -3, 0], [-2] * 57)
-    assert result.rows.total == 0
-
-
-def test_mean_trips_as_published(model, schema):
-    result, _ = outcome(model, schema, [50] * 4, [4] * 57, config=Archetypes(trips="mean"))
-    people = result.rows.people
-    rows = np.diff(people.ends, prepend=0)
-    assert (rows == np.maximum(1, np.rint(model.mean_rows))[people.archetype]).all()
 
 
 def test_shards_can_be_drawn_alone(model):
@@ -241,63 +218,6 @@ def test_a_whole_run_from_a_saved_model_equals_one_from_the_public_table(table, 
     again = fastdp.read(data, table.schema, public=True)
     assert again.rows == data.num_rows  # every value is inside its domain
     assert runs[0].privacy["mechanism"]["public_model_sha256"] == store.load(folder).digest()
-
-
-def test_the_published_noise_is_selectable_and_the_statement_says_what_it_spent(table, folder):
-    spent = {}
-    for calibration in ("gdp", "classic-gaussian"):
-        run = fastdp.synthesize(
-            table,
-            recipe(calibration=calibration),
-            public=str(folder),
-            rows=100,
-            **(BUDGET | {"epsilon": 10.0}),
-        )
-        spent[calibration] = run.measurements[1].sigma
-        assert run.privacy["epsilon"] <= 10.0
-    assert spent["classic-gaussian"] > 5 * spent["gdp"]
-
-
-@pytest.mark.parametrize("refine", [None, {"ways": 1}])
-def test_ids_can_be_left_out(refine, table, folder):
-    run = fastdp.synthesize(
-        table, recipe(refine=refine, ids={"source": "none"}), public=str(folder), rows=300, **BUDGET
-    )
-    assert "taxi_id" not in run.data.column_names
-    assert 100 <= run.data.num_rows <= 300
-
-
-def test_an_interrupted_run_goes_on_with_its_noise(table, folder, tmp_path):
-    """Stopped while rows are drawn; resumed, nothing is measured anew."""
-    stop = {"at": "write"}
-
-    def interrupt(p):
-        if p.stage == stop["at"]:
-            raise KeyboardInterrupt
-
-    arguments = {"public": str(folder), "out": tmp_path / "run", "epsilon": 2.0, "delta": 1e-5, "rows": 500}
-    with pytest.raises(KeyboardInterrupt):
-        fastdp.synthesize(table, recipe(refine={"ways": 1}), progress=interrupt, **arguments)
-    run = fastdp.synthesize(table, recipe(refine={"ways": 1}), resume=True, **arguments)
-    assert run.out.exists()
-    fastdp.verify(run.out)
-
-
-def test_the_bare_mechanism_takes_everything_from_the_folder(trips, folder):
-    run = fastdp.synthesize(trips, "archetypes", rows=500, public=str(folder), **BUDGET)
-    assert 300 <= run.data.num_rows <= 500
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"features": ["nowhere"]}, {"trait": "nowhere"}, {"habits": ["nowhere"]}, {"prior": [["nowhere"]]}],
-)
-def test_options_are_checked_before_public_data_is_read(tmp_path, fields):
-    """Reading may take minutes: a recipe that cannot fit the schema is refused at once, and so even where the
-    file does not exist."""
-    with pytest.raises(fastdp.errors.FastdpError, match="nowhere"):
-        fit_folder(tmp_path / "absent.parquet", tmp_path / "out", recipe(**fields), schema="taxi-deid2")
-    assert not (tmp_path / "out").exists()
 
 
 def test_clear_errors(table, public, folder, tmp_path):
@@ -424,24 +344,6 @@ def test_refining_moves_the_public_distribution_to_the_private_one(schema, publi
     assert run.privacy["epsilon"] <= 500.0 * (1 + 1e-9)
 
 
-def test_refined_shares_add_up_and_little_noise_budget_leaves_the_public_distribution(table, folder):
-    plan = fastdp.plan(None, "taxi-archetypes-refined", 1.0, 2.5e-5, public=True)
-    assert len(plan.lines) == 11
-    made = (
-        recipes.load("taxi-archetypes-refined").config(1.0).outline(fastdp.Schema.load("taxi-deid2").domain)
-    )
-    total = sum(p.share * p.times for p in made.measurements) + sum(s for _, s in made.charges)
-    assert total == pytest.approx(1)
-    run = fastdp.synthesize(table, recipe(refine={"share": 1e-5}), public=str(folder), rows=5000, **BUDGET)
-    assert run.model.iterations <= 3
-    assert run.data.num_rows <= 5000
-
-
-def test_a_plan_needs_no_data(folder):
-    plan = fastdp.plan(None, "taxi-archetypes", 1.0, 2.5e-5, public=True)
-    assert dict(plan.charges) == pytest.approx({"users per archetype": 0.1, "users per company_id": 0.9})
-
-
 def test_incidents(tmp_path):
     """Another table, without a trait: the whole budget counts residents per archetype."""
     calls = [fastdp.simulate.incidents(20_000, seed=s, year=2019) for s in (1, 2)]
@@ -463,55 +365,6 @@ def test_incidents(tmp_path):
 def fields(name):
     made = recipes.load(name)
     return {"mechanism": made.mechanism, "schema": made.schema, **made.fields}
-
-
-def test_the_verb(tmp_path, capsys):
-    from fastdp.cli.app import main
-
-    pq.write_table(fastdp.simulate.taxi(5_000, seed=2), tmp_path / "public.parquet")
-    out = tmp_path / "A"
-    with pytest.raises(SystemExit) as ended:
-        main(
-            [
-                "archetypes",
-                "fit",
-                str(tmp_path / "public.parquet"),
-                "--out",
-                str(out),
-                "--archetypes",
-                "3",
-                "--json",
-            ]
-        )
-    assert ended.value.code == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert len(printed["archetypes"]) == 3
-    assert printed["sha256"] == store.load(out).digest()
-    with pytest.raises(SystemExit) as ended:
-        main(["archetypes", "fit", str(tmp_path / "public.parquet"), "--out", str(out), "--archetypes", "3"])
-    assert ended.value.code == 2
-    with pytest.raises(SystemExit):
-        main(
-            [
-                "archetypes",
-                "fit",
-                str(tmp_path / "public.parquet"),
-                "--out",
-                str(tmp_path / "B"),
-                "--archetypes",
-                "2",
-            ]
-        )
-    assert "public users" in capsys.readouterr().out
-    assert not list(Path(tmp_path).glob("*.tmp-*"))
-
-
-def test_without_public_data_there_are_no_archetypes(schema):
-    job = Job(schema=schema, epsilon=2.0, fit=None, public=None, seed=5)
-    door = Session(schema, [])
-    with pytest.raises(UsageError) as caught:
-        Archetypes().run(door, job)
-    assert str(caught.value) == NEEDS_PUBLIC and door.asked == []
 
 
 @pytest.mark.parametrize("refine", [None, {"share": 0.4}, {"share": 0.4, "measured": [["a", "b"]]}])

@@ -207,15 +207,6 @@ def test_a_forest_joins_and_never_closes_a_loop():
     assert [c.clique for c in chosen] == [("a", "b"), ("a", "c"), ("a", "d")]
 
 
-def test_effective_cells():
-    """Cells expected empty do not count, and a distance of 2 N means that nothing is in common."""
-    estimate = np.array([100.0, 50.0, 0.0, 0.5])
-    assert merged.effective_cells(estimate, 1.0) == 2.5
-    (far,) = looks.candidates([("a", "b")], {("a", "b"): estimate}, [301.0], 1.0, 150.5, {("a", "b"): 1.0})
-    (near,) = looks.candidates([("a", "b")], {("a", "b"): estimate}, [0.0], 1.0, 150.5, {("a", "b"): 1.0})
-    assert far.cells == 1.0 and near.cells == 2.5
-
-
 def test_a_batch_is_cut_where_noise_costs_more_than_it_removes():
     good = [looks.Candidate((f"a{i}", "b"), 1000.0, 10.0) for i in range(3)]
     bad = [looks.Candidate((f"c{i}", "b"), 1.0, 500.0) for i in range(3)]
@@ -223,14 +214,6 @@ def test_a_batch_is_cut_where_noise_costs_more_than_it_removes():
 
 
 # Merging
-
-
-def test_columns_keep_their_largest_values_where_pairs_would_be_too_large():
-    ones = [Measurement((a,), np.arange(100.0, 0.0, -1.0), 1.0) for a in "abc"]
-    codes = merged.merge(Domain(dict.fromkeys("abc", 100)), ones, 3.0, most=300)
-    assert set(codes.domain.values()) == {10}
-    assert codes.compression.code_map("a").tolist()[:10] == [*list(range(9)), 9]
-    assert codes.given_up == dict.fromkeys("abc", 89)
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=1), st.integers(1, 10**5))

@@ -15,11 +15,10 @@ from fastdp.mechanisms import recipe
 from fastdp.mechanisms.adagrid import AdaGrid, Copy
 from fastdp.mechanisms.aim import AIM
 from fastdp.mechanisms.archetypes import Archetypes, Refine
-from fastdp.mechanisms.base import Config, Ids, Outline
+from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.parts.regions import Region
-from fastdp.mechanisms.parts.sizes import tree_size
 from fastdp.mechanisms.parts.workload import WorkloadItem
 from fastdp.mechanisms.tworound import Marginal as TwoRoundMarginal
 from fastdp.mechanisms.tworound import TwoRound
@@ -84,7 +83,6 @@ def test_clips_are_compared_by_what_is_planned_and_by_pairs_of_all_sizes(name, u
 
 JUST_ABOVE_0, JUST_BELOW_1 = 5e-324, 1 - 2**-53
 INSIDE = ([JUST_ABOVE_0, 0.5, JUST_BELOW_1], [0.0, -0.1, 1.0, 1.5, math.nan])
-POSITIVE = ([JUST_ABOVE_0, 1.0, 1e300], [0.0, -1.0, math.nan])
 NOT_NEGATIVE = ([0.0, 0.5, 1e300], [-JUST_ABOVE_0, -1.0, math.nan])
 AT_LEAST_1 = ([1, 2, 1 << 40], [0, -1])
 BAD_EDGES = [{"b": (0, 1)}, {"a": ()}, {"a": (1, 2)}, {"a": (0, 2, 2)}, {"a": (0, 3, 1)}]
@@ -161,40 +159,3 @@ def test_what_a_mechanism_cannot_do_is_no_setting_of_it():
         Archetypes(refine=Refine(), calibration="classic-gaussian")
     for calibration in ("gdp", "classic-rdp"):
         assert Archetypes(refine=Refine(), calibration=calibration).refine == Refine()
-
-
-def test_a_mechanism_that_is_not_in_this_build_is_said_and_what_one_lacks_is_not_hidden(monkeypatch):
-    monkeypatch.setitem(mechanisms._WHERE, "mst", ("fastdp.mechanisms.nowhere", "MST"))
-    with pytest.raises(UsageError, match="mechanism 'mst' is not part of this build of fastdp"):
-        mechanisms.get("mst")
-
-    def lacking(module):
-        raise ModuleNotFoundError("No module named 'numbers_of_mine'", name="numbers_of_mine")
-
-    monkeypatch.setattr(mechanisms, "import_module", lacking)
-    with pytest.raises(ModuleNotFoundError, match="numbers_of_mine"):
-        mechanisms.get("aim")
-
-
-def test_a_mechanism_has_an_outline_and_a_run_of_its_own():
-    for undone in (lambda: Config().outline(DOMAIN), lambda: Config().run(None, None)):
-        with pytest.raises(NotImplementedError):
-            undone()
-
-
-@pytest.mark.parametrize("public", [None, object()])
-def test_the_largest_model_is_that_of_what_would_be_measured_with_and_without_public_data(public):
-    asked = []
-
-    class Own(Config):
-        def outline(self, domain, *, public=False, user=True):
-            asked.append(public)
-            cliques = (("a", "b"), ("b", "c")) if public else (("a", "b", "c"),)
-            return Outline((), (), cliques)
-
-    size = Own().largest_model(DOMAIN, public)
-    assert asked == [public is not None]
-    measured = [("a", "b", "c")] if public is None else [("a", "b"), ("b", "c")]
-    assert size == tree_size(DOMAIN, measured)
-    fixed = [("d", "e")]
-    assert Own().largest_model(DOMAIN, public, fixed) == tree_size(DOMAIN, [*measured, *fixed])

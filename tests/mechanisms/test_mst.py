@@ -1,14 +1,11 @@
 """MST: merged rare values, the tree, what it costs; and its quality on a real table where that is at hand."""
 
 import math
-from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fastdp
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import mst
@@ -18,8 +15,6 @@ from fastdp.mechanisms.parts.compress import merge_rare
 from fastdp.model.adjust import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeDoor, FakeModel
-
-ADULT = Path(__file__).parents[2] / ".." / "shared" / "data" / "adult"
 
 
 def chain(rows=4000, seed=0):
@@ -108,19 +103,3 @@ def test_the_outline_adds_up():
     outline = mst.MST().outline(Domain(dict.fromkeys("abcd", 4)), user=True)
     spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
     assert math.isclose(spent, 1.0)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not ADULT.exists(), reason="../shared/data/adult is not here")
-def test_adult_is_not_worse_than_the_peers():
-    """Mean total variation over 5 seeds at epsilon 1, delta 1e-9: 2-way at most 0.044, 3-way at most
-    0.097."""
-    from bench.adult import errors, load
-
-    table, schema = load(ADULT)
-    means = np.mean(
-        [errors(table, fastdp.synthesize(table, "mst", 1.0, 1e-9, seed=s, sample_seed=s)) for s in range(5)],
-        axis=0,
-    )
-    assert means[1] <= 0.044 and means[2] <= 0.097
-    assert schema.user is None

@@ -1,30 +1,23 @@
 """The two-round mechanism: shares, compression, sizes, supports, constraints, choices without a recipe, bad
 recipes."""
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.codec.possible import impossible
 from fastdp.domain import Domain
-from fastdp.errors import SchemaError, UsageError
+from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
-from fastdp.mechanisms import recipe
 from fastdp.mechanisms.parts.choose import affordable, strongest
 from fastdp.mechanisms.parts.regions import Region
-from fastdp.mechanisms.tworound import Marginal, TwoRound, normalised
+from fastdp.mechanisms.tworound import TwoRound, normalised
 from fastdp.model.junction_tree import junction_tree
 from fastdp.schema import Schema
-from fastdp.schema.constraints import Constraint
-from fastdp.simulate.census_world import census_cities
 from fastdp.tables.table import Table
 
-CENSUS = Path(__file__).parents[2] / ".." / "shared" / "data" / "census1940"
 DELTA = 2.28e-12
 
 
@@ -73,17 +66,6 @@ def test_synthetic_rows_look_like_the_data():
     assert rows.num_rows == pytest.approx(20_000, abs=100)
     b, c = (rows[n].to_numpy() for n in "bc")
     assert (c == 7 * b).mean() > 0.97
-
-
-def test_a_column_of_rare_values_only_and_a_column_of_one_value():
-    rng = np.random.default_rng(0)
-    sizes = {"rare": 500, "one": 1, "x": 3}
-    codes = {n: rng.integers(0, k, 300) for n, k in sizes.items()}
-    run = synth(Table.from_codes(sizes, codes), 1.0, round2=[["rare", "x"], ["one", "x"]])
-    assert run.model.domain["one"] == 1 and run.model.domain["rare"] < 10
-    columns = {n: run.data[n].to_numpy() for n in sizes}
-    assert (columns["one"] == 0).all() and columns["rare"].max() < 500
-    assert len(np.unique(columns["rare"])) > 100
 
 
 def test_a_marginal_over_the_limit_is_left_out_and_said():
@@ -160,23 +142,6 @@ def test_associations_are_mutual_information_less_chance():
     assert ("a", "c") not in PublicTable(table).associations(max_cells=100)
 
 
-def test_public_frequencies_expand_rare_values():
-    rng = np.random.default_rng(0)
-    codes = {
-        "a": np.where(rng.random(3000) < 0.99, 0, rng.integers(0, 100, 3000)),
-        "b": rng.integers(0, 2, 3000),
-    }
-    sizes = {"a": 100, "b": 2}
-    public = Table.from_codes(sizes, {"a": np.array([0, 5, 5]), "b": np.array([0, 1, 1])}, public=True)
-    run = fastdp.synthesize(
-        Table.from_codes(sizes, codes), {(
-            "mechanism"
-        ): "tworound", "round2": [["a", "b"]], "threshold": 6}, 0.5, 1e-9,
-        public=public, seed=1, sample_seed=1,
-    )  # fmt: skip
-    assert set(np.unique(run.data["a"].to_numpy())) <= {0, 5}
-
-
 def test_one_row_per_person_or_weights_that_add_up_to_one():
     rng = np.random.default_rng(0)
     schema = Schema.from_domain({"a": 4, "b": 3}, user="who")
@@ -236,38 +201,6 @@ def test_constraints_and_supports_hold_in_every_row(epsilon):
         assert state == "east"
 
 
-def test_lists_of_combinations():
-    _, schema, _ = people(1)
-    pairs = [[1, 100], [1, 101], [2, 200]]
-    allowed = impossible(schema, Constraint(columns=("general", "detailed"), allowed=pairs))
-    assert (~allowed).sum() == 3 and not allowed[0, :2].any() and not allowed[1, 3]
-    forbidden = impossible(schema, Constraint(columns=("general", "detailed"), forbidden=pairs))
-    assert (forbidden == ~allowed).all()
-    with pytest.raises(SchemaError, match="not in its public domain"):
-        impossible(schema, Constraint(columns=("general",), allowed=[[77]]))
-    for wrong in (
-        {"columns": ("a", "b")},
-        {"columns": ("a", "b"), "divide": 0},
-        {"columns": ("a", "b"), "allowed": [[1]]},
-        {"columns": ("a", "a"), "divide": 10},
-    ):
-        with pytest.raises(ValueError):
-            Constraint(**wrong)
-
-
-def test_nulls_combine_with_everything():
-    columns = {
-        "g": {"kind": "integer", "dtype": "int64", "min": 0, "max": 2, "null": "code", "overflow": "drop"},
-        "d": {"kind": "integer", "dtype": "int64", "min": 0, "max": 29, "null": "code", "overflow": "code"},
-    }
-    schema = Schema.from_dict({"name": "n", "columns": columns})
-    mask = impossible(schema, Constraint(columns=("g", "d"), divide=10))
-    assert mask.shape == (4, 32) and not mask[3].any() and not mask[:, 30:].any()
-    assert (mask[:3, :30].sum(axis=0) == 2).all()
-    listed = impossible(schema, Constraint(columns=("g", "d"), allowed=[[0, 0]]))
-    assert not listed[3].any() and not listed[:, 30:].any() and listed[:3, :30].sum() == 89
-
-
 def test_the_state_is_the_one_whose_total_stands_out():
     _, schema, _ = people(1)
     region = Region(column="city", groups={"east": (11, 12, 13), "west": (21, 22, 23)}, always=(0,))
@@ -299,15 +232,6 @@ def test_bad_recipes(fields, match):
         synth(small(50), **fields)
 
 
-def test_binned_aggregates():
-    run = synth(
-        small(20_000), 8.0, keep=["c"], round2=[{"clique": ["b", "c"], "edges": {"c": [0, 1, 8, 15, 22]}}]
-    )
-    release = run.privacy["parts"][0]["releases"][4]
-    assert release["query"] == "Binned" and release["count"] == 25
-    assert Marginal(clique=("a",)).query(Domain({"a": 3})) is None
-
-
 def test_the_outline_adds_up():
     domain = Domain(dict.fromkeys("abcd", 4))
     for fields in ({}, {"round2": (("a", "b"), ("c", "d")), "weights": {"a": 3.0}}):
@@ -316,41 +240,6 @@ def test_the_outline_adds_up():
             spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
             assert math.isclose(spent, 1.0)
     assert math.isclose(sum(normalised([1, 2, 3])), 1.0)
-
-
-@pytest.mark.parametrize(("epsilon", "saved", "triple"), [(0.3, 0.15, 8), (1.0, 0.13, 6), (8.0, 0.08, 4)])
-def test_the_plan_of_the_census(epsilon, saved, triple):
-    tight, classic = (
-        fastdp.plan(None, {**as_fields(), "calibration": how}, epsilon, DELTA, rows=660_000)
-        for how in ("gdp", "classic-rdp")
-    )
-    assert tight.measurements == 99 + 147
-    ratio = tight.lines[0].sigma / classic.lines[0].sigma
-    assert 1 - ratio == pytest.approx(saved, abs=0.005)
-    assert tight.less_noise == pytest.approx(1 - ratio) and classic.less_noise == 0
-    sigma = {frozenset(line.clique): line.sigma for line in tight.lines}
-    plain = sigma[frozenset(("COUNTY", "SEA"))]
-    assert plain / sigma[frozenset(("SEX", "CITY", "INCWAGE_A"))] == pytest.approx(triple)
-    assert plain / sigma[frozenset(("SEX", "CITY"))] == pytest.approx(2)
-    assert sigma[frozenset(("AGE",))] / sigma[frozenset(("INCWAGE_A",))] == pytest.approx(2)
-
-
-def as_fields():
-    loaded = recipe.load("census-tworound")
-    return {"mechanism": loaded.mechanism, "schema": loaded.schema, **loaded.fields}
-
-
-@pytest.mark.skipif(not CENSUS.exists(), reason="../shared/data/census1940 is not here")
-def test_the_recipe_has_the_published_list():
-    published = json.loads((CENSUS / "round2.json").read_text())
-    assert [list(m.clique) for m in recipe.load("census-tworound").config(1.0).listed] == published
-
-
-def test_the_recipe_knows_the_simulated_cities():
-    (region,) = recipe.load("census-tworound").config(1.0).regions
-    assert {c: state for state, codes in region.groups.items() for c in codes} == census_cities()
-    four = recipe.load("census-tworound").config(4.0).listed
-    assert next(m.weight for m in four if len(m.clique) == 3 and m.edges) == 4
 
 
 def test_a_small_census_from_end_to_end(tmp_path):
@@ -366,13 +255,3 @@ def test_a_small_census_from_end_to_end(tmp_path):
     assert again.rows == made.num_rows  # the schema drops rows with values outside the public lists
     wage = made["INCWAGE"].to_numpy()
     assert ((wage <= 5001) | (wage == 999_998)).all()
-
-
-def test_constraints_of_a_recipe_list_values_that_the_schema_has():
-    table = small()
-    with pytest.raises(UsageError, match="constraints of a recipe list values of columns; put others into"):
-        synth(table, constraints=[{"order": ["a", "b"]}])
-    with pytest.raises(UsageError, match=r"field 'constraints'.*'z'"):
-        synth(table, constraints=[{"columns": ["z", "a"], "allowed": [[0, 0]]}])
-    with pytest.raises(UsageError, match=r"tworound, field 'constraints': .*77 is not in its public domain"):
-        synth(table, constraints=[{"columns": ["a", "b"], "forbidden": [[0, 77]]}])

@@ -15,8 +15,6 @@ from fastdp.model import marginals as many
 from fastdp.model import out_of_clique
 from fastdp.model.junction_tree import junction_tree
 from fastdp.model.marginals import marginals
-from fastdp.model.out_of_clique import Meetings
-from fastdp.model.treesums import Sums, Tree
 from tests.reference import cliques as reference
 
 
@@ -76,16 +74,6 @@ def test_triples_meet_in_one_node_and_are_not_eliminated_one_by_one(monkeypatch)
     for clique, table in marginals(model, asked).items():
         np.testing.assert_allclose(table, expected[clique], rtol=1e-9, atol=1e-9)
         assert table.flags.c_contiguous
-
-
-def test_four_on_two_sides_have_no_meeting_and_four_on_four_have_one():
-    two_sides = ("x0", "x2", "x6", "x8")
-    for model, asked in ((chain(size=3), two_sides), (star(size=2), ("x02", "x12", "x22", "x32"))):
-        tree = Tree(model)
-        assert Meetings(model.domain, tree, Sums(model.domain, tree), 1 << 20).add(asked) == ("x02" in asked)
-        np.testing.assert_allclose(
-            marginals(model, [asked])[asked], reference.marginal(model, asked), rtol=1e-9, atol=1e-9
-        )
 
 
 def test_a_triple_beyond_the_limit_is_left_out():

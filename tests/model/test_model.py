@@ -140,11 +140,6 @@ def test_save_and_load(fitted, tmp_path):
         Model.load(path)
 
 
-def test_repr_is_useful(fitted):
-    text = repr(fitted)
-    assert "6 attributes" in text and "cliques" in text and "loss" in text and fitted.ended in text
-
-
 class Own(AdaGrid):
     """A query of one's own: some of AdaGrid's rows twice and thrice, with either sign."""
 

@@ -229,21 +229,6 @@ def test_rounding_errs_much_less_than_independent_draws():
 
 
 @pytest.mark.parametrize("method", sample.METHODS)
-def test_marginals_converge(method):
-    domain, nodes = fixed_tree()
-    errors = []
-    for n in (1000, 100_000):
-        columns = sample_codes(domain, nodes, n, method=method, seed=4)
-        errors.append(
-            max(
-                np.abs(node_count(domain, columns, node) / n - node[2] / node[2].sum()).max()
-                for node in nodes
-            )
-        )
-    assert errors[1] < errors[0] / 3 and errors[1] < 0.01
-
-
-@pytest.mark.parametrize("method", sample.METHODS)
 def test_shards_alone_streams_and_threads_agree(method):
     domain, nodes = random_tree(np.random.default_rng(12))
     sampler, n, shard_rows = Sampler(domain, nodes), 10_500, 1000
@@ -380,29 +365,3 @@ def test_bad_trees(nodes, error):
 def test_bad_arguments(arguments):
     with pytest.raises(UsageError):
         sample_codes({"a": 2}, [((), ("a",), np.ones((1, 2)))], **{"n": 5, **arguments})
-
-
-def test_a_side_of_a_node_has_at_most_so_many_cells(monkeypatch):
-    nodes = [((), ("a",), np.ones((1, 2))), (("a",), ("b",), np.ones((2, 3)))]
-    monkeypatch.setattr(sample, "_MOST_GROUPS", 3)
-    Sampler({"a": 2, "b": 3}, nodes)
-    monkeypatch.setattr(sample, "_MOST_GROUPS", 2)
-    with pytest.raises(UsageError, match="node 1: a side of 3 cells is more than 2"):
-        Sampler({"a": 2, "b": 3}, nodes)
-
-
-@pytest.mark.filterwarnings("ignore:overflow")
-@pytest.mark.parametrize("method", sample.METHODS)
-def test_rows_without_mass_take_the_overall_law_also_where_its_sum_overflows(method):
-    """Weights near the largest float: the same rows as of the same weights, scaled down."""
-    domain = Domain({"a": 3, "b": 3})
-    table = np.array([[1.0, 3.0, 0.5], [0.5, 4.0, 1.0], [0.0, 0.0, 0.0]])
-    made = [
-        sample_codes(
-            domain, [((), ("a",), np.ones((1, 3))), (("a",), ("b",), t)], 3000, method=method, seed=2
-        )
-        for t in (table, table * 2.0**1021)
-    ]
-    assert np.isfinite(table * 2.0**1021).all() and table.sum() > 8 * (1 - 2.0**-53)
-    assert all(np.array_equal(made[0][a], made[1][a]) for a in "ab")
-    assert 0 < (made[1]["a"] == 2).sum() < 3000

@@ -180,19 +180,6 @@ def test_events_survive_json_and_strangers_are_refused(events):
         budget.from_dict({"law": "unheard of", "mu": 1.0})
 
 
-def test_epsilons_of_compositions():
-    assert budget.epsilon_at([], 1e-6) == 0.0
-    assert budget.epsilon_at([Pure(0.5)], 0.0) == 0.5
-    assert budget.epsilon_at([Gaussian(1.0)], 0.0) == math.inf
-    assert budget.epsilon_at([Gaussian(1.0)], 1e-6) == pytest.approx(gdp.epsilon_of(1.0, 1e-6))
-
-
-def test_what_a_budget_says_of_itself():
-    assert Budget.of(epsilon=1.0, delta=0.0).to_dict() == {"epsilon": 1.0, "delta": 0.0}
-    parted = Budget.of(epsilon=2.0, delta=1e-5, pure=0.5, keys=1e-6)
-    assert Budget(**parted.to_dict()) == parted and parted.to_dict()["pure"] == 0.5
-
-
 def test_what_is_exactly_the_budget_is_admitted():
     """Every limit is inclusive: pure epsilon, mu, the pure part, and the delta of keys."""
     assert Budget.of(epsilon=1.0).admits([Pure(0.1)] * 10)
@@ -214,17 +201,3 @@ def test_what_is_left_is_never_below_zero():
     ):
         left = over.left(spent)
         assert left["mu"] == left["pure_epsilon"] == left["epsilon"] == 0.0
-
-
-def test_what_is_left_says_the_epsilon_at_the_budgets_delta():
-    fresh = Budget.of(epsilon=1.0, delta=1e-6)
-    assert fresh.left([])["epsilon"] == pytest.approx(1.0, rel=1e-6) and fresh.left([])["pure_epsilon"] == 1.0
-    after = fresh.left([Gaussian(0.1)])
-    assert after["pure_epsilon"] == pytest.approx(gdp.pure_epsilon_from(after["mu"]))
-    assert after["epsilon"] == pytest.approx(gdp.epsilon_of(after["mu"], 1e-6))
-    pure = Budget.of(epsilon=1.0).left([Pure(0.25)])
-    assert pure == {"mu": 0.0, "pure_epsilon": 0.75, "epsilon": 0.75, "delta": 0.0}
-    keyed = Budget.of(epsilon=1.0, delta=1e-5, keys=4e-6).left([])
-    assert (
-        keyed["epsilon"] == pytest.approx(gdp.epsilon_of(keyed["mu"], 6e-6)) and keyed["keys_delta"] == 4e-6
-    )

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from fastdp.errors import BudgetError, LedgerError, UsageError
+from fastdp.errors import LedgerError
 from fastdp.privacy import chain, distance
 from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, Threshold
 from fastdp.privacy.budget import Budget, Totals, mu2
@@ -154,27 +154,11 @@ def test_reservations_add_up_and_give_back_what_was_not_entered():
         grown(reserve(Pure(1e-6), run="t"), state=state)
 
 
-def test_other_data_sets_are_not_charged():
-    state = grown(opened(), opened("e"), reserve(Pure(2.0)), reserve(Pure(2.0), run="s", dataset="e"))
-    assert state.totals["d"] == state.totals["e"] == Totals.of([Pure(2.0)])
-    assert state.charged("d") == [Pure(2.0)] and len(state.runs) == 2
-    assert state.without_unit("d") == 0
-
-
 def test_what_a_gaussian_part_paid_for_stays_gaussian():
     state = grown(*RUN, step(BoundedRange(0.2)), step(Pure(0.1), part=1), finish())
     total = state.totals["d"]
     assert total.gaussian2 == mu2([BoundedRange(0.2)]) and total.pure == Fraction("0.1")
     assert total.gaussians == 1
-
-
-def test_old_records_without_a_nonce_follow_the_rule_of_their_time():
-    old = reserve(Gaussian(0.3))[1]
-    bare = {k: v for k, v in old.items() if k not in ("nonce", "unit", "draws")}
-    entered = {k: v for k, v in step(BoundedRange(0.2))[1].items() if k not in ("nonce", "draws")}
-    state = grown(opened(), ("reserve", bare), ("step", entered), finish())
-    assert state.runs["r"].unit is None and state.without_unit("d") == 1
-    assert state._totals_by_law["d"] == Totals.of([BoundedRange(0.2)])
 
 
 def test_a_data_set_protects_one_unit():
@@ -260,26 +244,3 @@ def test_parts_take_their_own_kind():
     assert not chain.part_admits(Threshold(0.5, 1e-6), [Threshold(0.5, 1.1e-6)])
     assert chain.part_left(Pure(0.3), [Pure(0.1)])["pure_epsilon"] == pytest.approx(0.2)
     assert chain.part_left(Gaussian(0.5), [Gaussian(0.3)])["mu"] == pytest.approx(0.4)
-
-
-def test_the_text_of_a_refusal_says_what_was_asked_and_what_is_left():
-    state = grown(opened(), reserve(Pure(1.5)))
-    with pytest.raises(BudgetError, match=r"asks for a pure epsilon of 0\.75, left are .*Nothing was read"):
-        state.check(*reserve(Pure(0.75), run="s"))
-    keyed = grown(opened(budget=Budget.of(epsilon=1.0, delta=1e-5, keys=1e-6)))
-    with pytest.raises(BudgetError, match=r"a delta of 2e-06 for keys.*left are .*a delta of 1e-06 for keys"):
-        keyed.check(*reserve(Threshold(0.1, 2e-6), run="s"))
-
-
-def test_summaries():
-    both = chain.summary([Gaussian(0.3), Gaussian(0.4)], 1e-6)
-    assert both["mu"] == pytest.approx(0.5) and both["pure_epsilon"] is None and both["events"] == 2
-    assert both["epsilon"] > 0 and both["delta"] == 1e-6
-    pure = chain.summary([Pure(0.1)] * 10, None)
-    assert pure["pure_epsilon"] == 1.0 and pure["epsilon"] is None
-    assert chain.summary([], None)["mu"] == 0.0
-
-
-def test_budgets_and_units_of_nonsense_are_usage_errors():
-    with pytest.raises(UsageError):
-        Unit.parse({"kind": "user", "column": "who", "more": 1})

@@ -126,16 +126,6 @@ def test_a_clip_needs_a_number_or_a_bound_unless_it_is_chosen():
     assert clip_rules.resolve("private", schema) == clip_rules.MAX_CHOSEN
 
 
-@pytest.mark.parametrize("bound", [1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 16, 17, 200, 1000, 16_384])
-def test_edges_are_two_and_candidates_four_per_octave_up_to_the_bound(bound):
-    octaves = range(bound.bit_length() + 1)
-    edges = sorted({2**k for k in octaves} | {3 * 2**k // 2 for k in octaves})
-    assert list(clip_rules.size_edges(bound)) == [e for e in edges if e <= bound]
-    grid = clip_rules.candidates(bound)
-    quarters = {round(2 ** (k / 4)) for k in range(4 * bound.bit_length() + 1)}
-    assert list(grid) == sorted({q for q in quarters if q < bound} | {bound})
-
-
 def test_noise_in_the_bins_of_many_rows_is_not_taken_for_users():
     """20,000 users of one to four rows; noise of 30 users a bin over bins up to 16,384 rows. Over 200 draws
     fewer than 1 in 10 may count a bin beyond what stands out (the bar is made for 1 in 20)."""
@@ -151,14 +141,6 @@ def test_noise_in_the_bins_of_many_rows_is_not_taken_for_users():
         choice = clip_rules.from_release(noisy.tolist(), [50.0], clip_rules.MAX_CHOSEN, 30.0)
         assert any(kept[4:]) or choice.put_back < 1.3
     assert far < 20
-
-
-def test_users_of_many_rows_are_seen_where_there_are_enough():
-    edges = clip_rules.size_edges(clip_rules.MAX_CHOSEN)
-    counts = [0.0] * len(edges)
-    counts[-3] = 400.0
-    assert clip_rules.seen(counts, 30.0) == counts
-    assert clip_rules.seen([0.0] * len(edges), 30.0) == [0.0] * len(edges)
 
 
 @given(st.lists(st.floats(-40, 120), min_size=1, max_size=20), st.floats(0.5, 30))

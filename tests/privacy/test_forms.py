@@ -8,7 +8,6 @@ import pytest
 
 import fastdp
 from fastdp.cli.app import main
-from fastdp.errors import UsageError
 from fastdp.privacy import forms
 from fastdp.privacy.forms import FORMS, OWNER, as_form
 
@@ -71,12 +70,6 @@ def test_the_registrys_numbers_are_the_statements(statement):
     }
 
 
-def test_a_pure_promise_is_called_pure(statement):
-    entry = as_form(statement | {"delta": 0}, "registry")["deployment"]
-    assert entry["dp_variant"]["variant_name"] == "Pure DP"
-    assert "delta" not in entry["privacy_loss"]["privacy_parameters"]
-
-
 def test_every_question_of_the_guidelines_has_an_answer_or_is_asked(statement):
     form = as_form(statement, "sp800-226")
     for level in ("guarantee", "algorithms", "utility and bias", "implementation", "surroundings"):
@@ -94,18 +87,6 @@ def test_a_page_for_people_names_every_release_and_every_gap(statement):
             assert f"{release['label']}: " in page
     for item in [*statement["not_protected"], *statement["notes"]]:
         assert item in page
-
-
-def test_a_seeded_run_is_no_deployment(statement):
-    seeded = statement | {"private": False}
-    assert as_form(seeded, "text").startswith("NOT PRIVATE")
-    with pytest.raises(UsageError, match="known seed"):
-        as_form(seeded, "registry")
-
-
-def test_an_unknown_form_is_refused_by_name(statement):
-    with pytest.raises(UsageError, match="text, registry, sp800-226"):
-        as_form(statement, "pdf")
 
 
 @pytest.mark.parametrize("form", [*FORMS, "json"])

@@ -2,24 +2,20 @@
 
 import json
 import math
-import os
 import shutil
 import sqlite3
-from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp.errors import BudgetError, LedgerError, PrivacyError, UsageError
-from fastdp.privacy import distance, gdp
+from fastdp.errors import BudgetError, LedgerError, UsageError
+from fastdp.privacy import gdp
 from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, compose
-from fastdp.privacy.budget import Budget, Totals, combined_mu, mu2, root_down, root_up
+from fastdp.privacy.budget import Budget, Totals, mu2
 from fastdp.privacy.chain import canonical, genesis, record_hash
 from fastdp.privacy.ledger import Ledger
-from fastdp.privacy.store import TABLES
 from fastdp.privacy.unit import Unit
 
 MU1 = gdp.mu_from(1.0, 1e-5)
@@ -67,25 +63,6 @@ def test_a_budget_cannot_be_changed_or_doubled(ledger):
     ledger.open("trips", epsilon=1.0, delta=1e-5)
     with pytest.raises(LedgerError, match="another budget"):
         ledger.open("trips", epsilon=2.0, delta=1e-5)
-
-
-@pytest.mark.parametrize(
-    "budget",
-    [
-        {},
-        {"epsilon": 1.0, "mu": 1.0},
-        {"epsilon": 0.0, "delta": 0.1},
-        {"epsilon": 1.0, "delta": 1.0},
-        {"epsilon": math.nan, "delta": 0.1},
-        {"mu": -1.0},
-        {"mu": 1.0, "delta": 0.1},
-        {"epsilon": 1.0, "delta": 0.1, "pure": 1.0},
-        {"epsilon": 1.0, "delta": 0.0, "pure": 0.5},
-    ],
-)
-def test_bad_budgets_are_refused(ledger, budget):
-    with pytest.raises(UsageError):
-        ledger.open("other", **budget)
 
 
 def test_several_data_sets_must_be_named(ledger):
@@ -276,13 +253,6 @@ def test_a_locked_ledger_fails_closed(ledger, path):
     assert Ledger(path).spent("trips")["events"] == 0
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_ledger_fails_closed(ledger, path):
-    path.chmod(0o400)
-    with pytest.raises(LedgerError):
-        Ledger(path).reserve("trips", "r", [Gaussian(0.1)], unit=ROW)
-
-
 def test_verify_finds_a_statement_in_the_chain(ledger):
     reference = run_once(ledger).describe()["reference"]
     assert ledger.verify({"ledger": reference})["seq"] == 4
@@ -300,16 +270,6 @@ def test_a_local_ledger_counts_for_itself_alone(tmp_path):
             ledger.reserve(None, "r", [Gaussian(5.0)], unit=ROW).enter(
                 0, 1, "q", "s", [Gaussian(0.1)], draws=1
             )
-
-
-def test_mu_budget_and_pure_budget():
-    mu = Budget.of(mu=1.0)
-    assert mu.admits([Gaussian(0.5)] * 4)
-    assert not mu.admits([*[Gaussian(0.5)] * 4, Gaussian(1e-9)])
-    pure = Budget.of(epsilon=1.0, delta=0.0)
-    assert pure.admits([Pure(0.1)] * 10) and not pure.admits([Pure(0.1)] * 11)
-    assert not pure.admits([Gaussian(1e-6)])
-    assert pure.left([Pure(0.25)])["pure_epsilon"] == 0.75
 
 
 def test_mixed_laws_need_the_all_mu_route_or_a_part_set_aside():
@@ -370,12 +330,6 @@ def test_the_filter_never_lets_more_in_than_the_accountant(mus):
     assert compose(taken).epsilon(1e-5) <= 1.0 + 1e-9
 
 
-@given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9))
-def test_roots_are_rounded_the_safe_way(square):
-    assert Fraction(root_up(square)) ** 2 >= square >= Fraction(root_down(square)) ** 2
-    assert root_up(square) == pytest.approx(root_down(square))
-
-
 def test_running_totals_are_the_sums_of_what_is_charged(ledger, path):
     """Reservations, steps and ends in any order: what the filter goes by is what the entries add up to,
     exactly."""
@@ -391,39 +345,6 @@ def test_running_totals_are_the_sums_of_what_is_charged(ledger, path):
     for book in (ledger, Ledger(path)):
         with book._store.transaction() as work:
             assert work.state.totals["trips"] == Totals.of(work.state.charged("trips"))
-
-
-def test_combined_mu_is_rounded_up():
-    events = [Gaussian(0.1)] * 7 + [Pure(0.3)]
-    assert Fraction(combined_mu(events)) ** 2 >= mu2(events)
-
-
-def from_before(path):
-    """The ledger of `data/ledger-before-units.json`, as the version that made it left it on disk."""
-    entry = json.loads((Path(__file__).parent / "data" / "ledger-before-units.json").read_text())
-    connection = sqlite3.connect(path)
-    for statement in TABLES:
-        connection.execute(statement)
-    connection.execute("INSERT INTO meta VALUES (?, 1)", (entry["id"],))
-    connection.executemany("INSERT INTO chain VALUES (?, ?, ?, ?)", entry["chain"])
-    connection.commit()
-    connection.close()
-    path.with_name(path.name + ".head").write_text(json.dumps(entry["head"]))
-    return Ledger(path), entry
-
-
-def test_a_ledger_made_before_units_and_nonces_opens_verifies_and_takes_runs(path):
-    ledger, entry = from_before(path)
-    assert ledger.verify({"ledger": entry["reference"]})["seq"] == entry["head"]["seq"]
-    assert ledger.unit("people") is None
-    assert [e["unit"] for e in ledger.entries()] == [None] * 3
-    ledger.reserve("people", "open run", [Gaussian(0.3)], "plan", unit=ROW)  # goes on
-    new = ledger.reserve("people", "new", [Gaussian(0.1)], unit=TAXIS)
-    assert ledger.unit("people") == TAXIS
-    assert new.describe()["reference"]["runs_without_unit"] == 1
-    with pytest.raises(LedgerError, match="different units"):
-        ledger.reserve("people", "rows", [Gaussian(0.1)], unit=ROW)
-    assert Ledger(path).verify()["seq"] == entry["head"]["seq"] + 1
 
 
 @pytest.mark.parametrize(
@@ -507,23 +428,3 @@ def test_a_selection_that_a_gaussian_part_paid_for_stays_gaussian(path):
     assert ledger.remaining("split")["pure_epsilon"] == 0.6
     with pytest.raises(BudgetError):  # by the rule for pure events only, of which there would be two
         ledger.reserve("plain", "pure", [Pure(0.89)], unit=ROW)
-
-
-def test_draws_are_limited_by_what_the_sampler_adds_to_delta(path):
-    ledger = Ledger(path)
-    ledger.open("trips", epsilon=40.0, delta=1e-5)
-    allowed = distance.allowed_draws(40.0, 1e-5)
-    run = ledger.reserve("trips", "r", [Gaussian(0.1)], unit=ROW, draws=1000)
-    run.enter(0, 0, "q", "s", [Gaussian(0.01)], draws=900)
-    with pytest.raises(BudgetError, match="random numbers"):
-        run.enter(0, 1, "q", "s", [Gaussian(0.01)], draws=101)
-    run.enter(0, 1, "q", "s", [Gaussian(0.01)], draws=100)
-    other = ledger.reserve("trips", "other", [Gaussian(0.1)], unit=ROW)
-    other.enter(0, 0, "q", "s", [Gaussian(0.01)], draws=allowed - 1000)
-    with pytest.raises(BudgetError, match="random numbers"):
-        other.enter(0, 1, "q", "s", [Gaussian(0.01)], draws=1)
-    with pytest.raises(BudgetError, match="no run is admitted"):
-        ledger.reserve("trips", "third", [Gaussian(0.1)], unit=ROW)
-    Ledger(path).verify()
-    with pytest.raises(PrivacyError, match="an epsilon of at most"):
-        ledger.open("too much", epsilon=100.0, delta=1e-5)

@@ -14,7 +14,7 @@ from fastdp.privacy import gdp, statement
 from fastdp.privacy.ledger import Ledger
 from fastdp.release import reserve
 from fastdp.release.gateway import Request
-from fastdp.run.verify import inspect, releasable, verify
+from fastdp.run.verify import inspect, verify
 from fastdp.userkeys import Groups
 
 from ..audit.world import SCHEMA, Swap, ask_everything, table
@@ -188,15 +188,6 @@ def test_what_is_not_for_release_is_refused_even_if_listed(made, name):
     assert any("not for release" in p for p in inspect(folder).problems)
 
 
-def test_hashes_taken_before_are_listed_as_given_and_only_of_files_that_are_there(made):
-    folder, _ = made
-    true = read(folder)["files"]
-    given = {"model.fastdp": true["model.fastdp"], "gone.parquet": "0" * 64}
-    assert statement.write(folder, read(folder), given)["files"] == true
-    statement.write(folder, read(folder), {"model.fastdp": "0" * 64})
-    assert any("was changed" in p for p in inspect(folder).problems)
-
-
 def test_changed_missing_unlisted_and_linked_files_are_refused(made, tmp_path):
     folder, _ = made
     model = folder / "model.fastdp"
@@ -251,34 +242,3 @@ def test_a_seed_stamps_the_statement(engine):
     assert document["private"] is False and "NOT PRIVATE" in document["noise"]["source"]
     assert any("other runs" in n for n in document["notes"])
     assert statement.problems(document) == []
-
-
-def test_names_of_released_files():
-    for name in (
-        "synthetic.parquet",
-        "synthetic/part-0.parquet",
-        "model.fastdp",
-        "eps-1/privacy.json",
-        "schema.json",
-    ):
-        assert releasable(name)
-    for name in ("eps-1/run.log", "eps-1", "counts.parquet", "privacy.json.private"):
-        assert not releasable(name)
-
-
-def test_a_promise_is_called_weak_just_above_the_limits():
-    """At the limits nothing is said; above one of them one text, that names the figure and its limit."""
-    assert statement.weak_promise(statement.WEAK_EPSILON, statement.WEAK_DELTA) == []
-    (text,) = statement.weak_promise(math.nextafter(statement.WEAK_EPSILON, math.inf), 0.0)
-    assert text.startswith("epsilon") and f"above {statement.WEAK_EPSILON:g}" in text
-    (text,) = statement.weak_promise(1.0, math.nextafter(statement.WEAK_DELTA, math.inf))
-    assert text.startswith("delta") and f"above {statement.WEAK_DELTA:g}" in text
-    assert len(statement.weak_promise(math.inf, 1.0)) == 2
-
-
-def test_a_statement_that_cannot_be_written_is_an_error(made):
-    folder, *_ = made
-    (folder / statement.NAME).unlink()
-    (folder / statement.NAME).mkdir()
-    with pytest.raises(RunError, match=rf"{statement.NAME} cannot be written: Is a directory"):
-        statement.write(folder, {})

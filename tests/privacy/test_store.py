@@ -96,29 +96,6 @@ def test_a_head_that_cannot_be_written_is_an_error_and_the_charge_stands(ledger,
     assert Ledger(path).spent("trips")["mu"] == pytest.approx(0.1), "in the file it was charged"
 
 
-def test_a_transaction_holds_one_record(ledger):
-    body = {"dataset": "more", "budget": ledger.datasets()["trips"], "time": "2026-01-01T00:00:00Z"}
-    seen = ledger.datasets()
-    with pytest.raises(LedgerError, match="holds one record"), ledger._store.transaction() as work:
-        work.append("open", body)
-        work.append("open", body | {"dataset": "third"})
-    assert ledger.datasets() == seen, "neither of the two counts"
-
-
-def test_names_and_steps_that_are_not_there(ledger, path, tmp_path):
-    for name in ("", "  ", None, 3):
-        with pytest.raises(UsageError, match="non-empty string"):
-            ledger.open(name, epsilon=1.0, delta=1e-6)
-    empty = Ledger(tmp_path / "empty.db")
-    with empty._store.transaction(create=True):
-        pass
-    with pytest.raises(LedgerError, match="holds no data set; open one"):
-        empty.reserve(None, "r", [Gaussian(0.1)], unit=Unit("row"))
-    charge = ledger.reserve("trips", "r", [Gaussian(0.1)], unit=Unit("row"))
-    with pytest.raises(LedgerError, match="step 0 was never entered"):
-        charge.store(0, 0, [])
-
-
 def test_a_unit_is_one_of_the_kinds_and_null_policies():
     for kind, column, null in (
         ("person", "u", "drop"),

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from fastdp import simulate
 from fastdp._core import ids as core
-from fastdp.errors import UsageError
 from fastdp.public import ids
 from tests.reference.ids import conjunction, join_heuristic, pairs_left
 
@@ -157,17 +156,6 @@ def test_deal_by_size_without_any_positive_answer_still_deals():
     assert owner.size == 10 and np.bincount(owner, minlength=n).max() <= 4
 
 
-def test_no_public_rows_is_a_usage_error():
-    habits = ids.Habits.from_rows(("c0",), (3,), np.empty(0, np.uint32), {"c0": np.empty(0, np.uint8)})
-    with pytest.raises(UsageError, match="no rows"):
-        ids.deal({"c0": np.zeros(3, np.uint8)}, 3, habits, bound=5, seed=0)
-
-
-def test_too_many_habit_cells_is_a_usage_error():
-    with pytest.raises(UsageError, match="name fewer"):
-        ids.cell_numbers({}, ("a", "b"), (70_000, 70_000), 3)
-
-
 def test_beats_the_published_heuristic_on_the_higher_order_conjunction():
     rows = 120_000
     columns, shape = ("pickup_community_area", "shift"), (78, 21)
@@ -186,14 +174,3 @@ def test_beats_the_published_heuristic_on_the_higher_order_conjunction():
     score = conjunction(*truth, ours, synthetic)
     assert score > conjunction(*truth, theirs, synthetic)
     assert score > 0.97
-
-
-def test_ids_are_dealt_to_as_many_rows_as_can_be_numbered(monkeypatch):
-    rng = np.random.default_rng(1)
-    codes, users = random_case(rng, 40, 9, (3,))
-    habits = ids.Habits.from_rows(("c0",), (3,), users, codes)
-    monkeypatch.setattr(ids, "MAX_ROWS", 40)
-    assert len(ids.deal(codes, 40, habits, bound=9, seed=0)[0]) == 40
-    monkeypatch.setattr(ids, "MAX_ROWS", 39)
-    with pytest.raises(UsageError, match="ids are dealt to at most 39 rows at once, got 40"):
-        ids.deal(codes, 40, habits, bound=9, seed=0)

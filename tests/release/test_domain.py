@@ -366,38 +366,3 @@ def test_a_user_of_one_row_has_one_value_and_a_clip_of_1(user, cap):
     assert caps == ([1, 1] if cap == 1 else [domaincosts.KEYS_PER_USER, 7])
     clips = [domaincosts.clip_of(clip, schema) for clip in (5, "private", None)]
     assert clips == ([1, 1, 1] if cap == 1 else [5, None, None])
-
-
-def test_counts_of_a_partition_are_brought_to_agree_with_the_one_before():
-    """Between shared edges the sum is the average of both sums, weighted by inverse variance; a first
-    partition keeps its counts."""
-    first = domains.Grid(np.array([0.0, 10.0, 20.0]))
-    first.take(np.array([100.0, 40.0]), 2.0, 7.0)
-    assert first.counts.tolist() == [100.0, 40.0] and (first.sigma, first.nulls) == (2.0, 7.0)
-    second = domains.Grid(np.array([0.0, 5.0, 10.0, 20.0]), first)
-    second.take(np.array([60.0, 50.0, 30.0]), 1.0, 5.0)
-    weights = np.array([[1 / 4, 1 / 2], [1 / 4, 1 / 1]])  # of the sums before and now
-    sums = (weights * [[100.0, 110.0], [40.0, 30.0]]).sum(axis=1) / weights.sum(axis=1)
-    assert [second.counts[:2].sum(), second.counts[2]] == pytest.approx(sums.tolist())
-    assert second.counts[0] - second.counts[1] == pytest.approx(10.0), "cells in between are shifted alike"
-    assert second.before is None and (second.sigma, second.nulls) == (1.0, 5.0)
-
-
-@pytest.mark.parametrize("user", [None, "who"])
-def test_an_engine_of_the_search_has_users_where_the_schema_has_and_opens_when_it_counts(user):
-    schema, opened = Schema.from_domain({"a": 2}, user=user), []
-
-    @contextmanager
-    def opener(given):
-        opened.append(given)
-        yield local(fastdp.read(pa.table({"a": [0, 1], "who": [1, 2]}), given), 1)
-        opened.append("closed")
-
-    engine = domains._Later(schema, opener)
-    assert engine.has_users == (user is not None) and opened == []
-    engine.close()
-    assert engine.marginals([("a",)], 1)[("a",)].tolist() == [SCALE, SCALE] and opened == [schema]
-    assert engine.has_users == local(fastdp.read(pa.table({"a": [0], "who": [1]}), schema), 1).has_users
-    engine.close()
-    engine.close()
-    assert opened == [schema, "closed"]

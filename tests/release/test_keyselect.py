@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import fastdp
-from fastdp.errors import BudgetError, DataError, PrivacyError, UsageError
+from fastdp.errors import BudgetError, PrivacyError, UsageError
 from fastdp.privacy import accountant, budget, crosscheck
 from fastdp.privacy.accountant import Gaussian, Pure, Threshold
 from fastdp.release import keyselect
@@ -181,24 +181,6 @@ def test_bad_arguments(wrong):
     arguments = {"column": "city", "epsilon": 1.0, "delta": 1e-6} | wrong
     with pytest.raises(UsageError):
         select_keys(trips(), schema(), **arguments)
-
-
-def test_bad_sources():
-    with pytest.raises(DataError, match="'city' is missing"):
-        select_keys(pa.table({"who": [1]}), schema(), "city", epsilon=1.0, delta=1e-6)
-    with pytest.raises(DataError, match="does not hold int32") as error:
-        table = pa.table({"city": [["secret"]], "n": [0]})
-        select_keys(table, schema(None, "int32", (1,)), "city", epsilon=1.0, delta=1e-6)
-    assert "secret" not in str(error.value)
-    text = pa.table({"city": ["secret"], "n": [0]})
-    assert select_keys(text, schema(None, "int32", (1,)), "city", epsilon=1.0, delta=1e-6).values == ()
-    none = select_keys(pa.table({(
-        "who"
-    ): pa.array([], pa.int64()), "city": pa.array([], pa.string())}), schema(),
-                       "city", epsilon=1.0, delta=1e-6)  # fmt: skip
-    assert none.values == ()
-    with pytest.raises(UsageError, match="no value passed"):
-        none.apply(schema())
 
 
 def test_thresholds_in_the_accountant():

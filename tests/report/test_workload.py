@@ -71,17 +71,3 @@ def test_without_the_truth_nothing_of_it_is_on_the_page():
     assert [item["off"] for item in data["workload"][0]] == [None, None]
     part = report.render(data).split('<section id="workload"')[1].split("</section>")[0]
     assert "<circle" not in part and "from smaller sets" in part
-
-
-def test_a_run_without_a_workload_has_no_such_section():
-    for run in (None, pages.run()):
-        data = report.collect(pages.table(), pages.table(seed=1), None, None, run)
-        assert data["workload"] == [None]
-        assert '<section id="workload"' not in report.render(data)
-
-
-def test_many_sets_are_folded():
-    items = [ITEMS[0] | {"weight": 1.0 + i} for i in range(workload.SHOWN + 3)]
-    run = pages.run(privacy=pages.statement(mechanism={"name": "cliquetree", "workload": items}))
-    html = report.render(report.collect(pages.table(), pages.table(seed=1), None, None, run))
-    assert "3 more sets" in html

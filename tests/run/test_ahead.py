@@ -3,10 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
-from fastdp.run import ahead
-
 LATE = ("scipy.sparse", "fastdp.estimate.estimator", "fastdp.engines.spark", "rich.console")
 
 
@@ -28,16 +24,3 @@ def test_what_is_loaded_ahead_is_the_estimator_and_the_hash_of_the_build():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "1"] and not done.stderr
-
-
-def test_a_failure_ahead_is_left_to_whoever_needs_it(monkeypatch):
-    calls = []
-
-    def broken():
-        calls.append(None)
-        raise OSError("cannot be read")
-
-    monkeypatch.setattr(ahead, "build_hash", broken)
-    assert ahead._load() is None and len(calls) == 1
-    with pytest.raises(OSError, match="cannot be read"):
-        ahead.build_hash()

@@ -3,11 +3,9 @@
 import pyarrow as pa
 import pytest
 
-import fastdp
-from fastdp.engines import spark
 from fastdp.engines.sparkcheck import MAX_PARTITIONS
 from fastdp.errors import UsageError
-from fastdp.run.counting import check_source, engine_for, open_counting
+from fastdp.run.counting import check_source, engine_for
 from fastdp.run.diagnosis import check_rereadable
 
 ROWS = pa.table({"a": [0, 1]})
@@ -45,30 +43,3 @@ def test_what_needs_rows_in_this_process_is_refused_of_spark():
             refused()
         assert str(caught.value).startswith(text)
     assert check_source(ROWS, None) is check_rereadable(ROWS) is None
-
-
-class Kept(spark.SparkPartitions):
-    """Partitions that Spark has kept."""
-
-    def __init__(self):
-        self.rows, self.users, self.dropped, self.closed = 30, 20, 10, False
-
-    def close(self):
-        self.closed = True
-
-
-def test_what_spark_has_read_is_known_and_no_line_was_malformed(monkeypatch):
-    """Spark's rows are no lines."""
-    kept, asked = Kept(), []
-
-    def opened(source, schema, partitions):
-        asked.append((source, partitions))
-        return type("Counter", (), {"partitions": kept})()
-
-    monkeypatch.setattr(spark, "spark", opened)
-    counting = open_counting(SPARK, fastdp.Schema.from_domain({"a": 2}), "spark", 3, None)
-    assert asked == [(SPARK, 3)] and counting.counter.partitions is kept and counting.table is None
-    want = {"rows": 30, "users": 20, "dropped_rows": 10, "malformed_lines": 0}
-    assert counting.reading == want
-    counting.close()
-    assert kept.closed

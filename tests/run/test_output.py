@@ -1,7 +1,6 @@
 """Synthetic rows on their way out: what cannot be made again, written or true is refused; users of every
 type."""
 
-import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -65,22 +64,6 @@ def test_a_disk_that_is_full_is_named(tmp_path, monkeypatch, shards):
     with pytest.raises(RunError) as caught:
         made.write(tmp_path / "staging")
     assert str(caught.value) == f"cannot write the synthetic rows to {tmp_path}: No space left on device"
-
-
-def test_shards_that_nobody_waits_for_are_not_made():
-    """Where the reader stops, only the shard that is under way is ended."""
-    made = Output(schema_of(), Outcome(Shards({n: np.zeros(40, np.uint8) for n in "ab"})), None, 1, threads=1)
-    begun, goes_on = [], threading.Event()
-
-    def last(table, i):
-        begun.append(i)
-        return i == 0 or goes_on.wait(30)
-
-    futures = made._futures(None, last)
-    assert next(futures)[0] == 0
-    threading.Timer(0.3, goes_on.set).start()
-    futures.close()
-    assert begun in ([0], [0, 1])
 
 
 def test_rows_that_were_counted_are_made_once():

@@ -2,14 +2,10 @@
 
 import math
 
-import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.domain import Domain
 from fastdp.errors import UsageError
-from fastdp.public.archetypes.store import HEAD, is_folder
-from fastdp.run.plan import public_table
 from tests.run.test_synthesize import RECIPE, go, small_data, small_schema
 
 
@@ -65,43 +61,3 @@ def test_plans_refuse_what_runs_refuse(options):
     arguments = {"schema": small_schema(), "mechanism": RECIPE, "epsilon": 1.0, "delta": 1e-6} | options
     with pytest.raises(UsageError):
         fastdp.plan(**arguments)
-
-
-@pytest.mark.parametrize("rows", [0, 1000, 10**7, 10**9])
-@pytest.mark.parametrize("threads", [1, 8])
-def test_memory_is_that_of_the_larger_phase(rows, threads):
-    """Data: codes and user numbers. After it: six tables of the model, a block of rows with ids, and what the
-    threads decode. The stated figure covers each of both and is less than their sum."""
-    sizes = {"a": 256, "b": 257, "c": 65_537}
-    schema = fastdp.Schema.from_domain(Domain(sizes), user="who")
-    made = fastdp.plan(schema, {"mechanism": "mst", "clip": 5}, 1.0, 1e-6, rows=rows, threads=threads)
-    data = rows * (1 + 2 + 4 + 4)
-    after = 48 * made.model_cells + min(rows, 2**24) * (1 + 2 + 4 + 16) + threads * 3 * 12 * 2**20
-    spare = 150_000_000
-    assert max(data, after) + spare - 1 <= made.memory_bytes <= max(data, after) + spare + 1
-    more = fastdp.plan(schema, {"mechanism": "mst", "clip": 5}, 1.0, 1e-6, rows=2 * rows + 1, threads=threads)
-    assert more.seconds > made.seconds > 0.5 and more.memory_bytes >= made.memory_bytes
-
-
-def test_a_saved_model_stands_for_public_rows_in_a_plan(tmp_path):
-    """It is not read: only that there is one."""
-    schema = fastdp.Schema.from_domain({"a": 2}, user="who")
-    assert not is_folder(tmp_path)
-    (tmp_path / HEAD).write_text("{}")
-    assert public_table(tmp_path, schema, "archetypes") is public_table(str(tmp_path), schema, "mst") is True
-    table = public_table(pa.table({"a": [0, 1, 1], "who": [1, 2, 3]}), schema, "mst", 1)
-    assert table.public and table.rows == 3
-
-
-@pytest.mark.parametrize("bound", [1, 2, 5, 8, 13, 100, 3000])
-def test_a_plan_shows_some_of_the_clips_a_run_may_choose(bound):
-    """All of a few; else about seven evenly from the list, and always the bound."""
-    from fastdp.privacy.clip import candidates
-
-    columns = {n: {"kind": "integer", "dtype": "int8", "min": 0, "max": 3} for n in "ab"}
-    user = {"column": "who", "max_rows": bound}
-    schema = fastdp.Schema.from_dict({"fastdp": 1, "name": "t", "columns": columns, "user": user})
-    plan = fastdp.plan(schema, {"mechanism": "mst", "clip": "private"}, 1.0, 1e-6)
-    shown, grid = [option.clip for option in plan.clip_options], candidates(bound)
-    assert set(shown) <= set(grid) and shown[-1] == bound and shown == sorted(shown)
-    assert shown == list(grid) if len(grid) < 14 else 7 <= len(shown) <= 15

@@ -1,9 +1,5 @@
 """What comes back: frames of the types that went in, files, and something to look at in a notebook."""
 
-from dataclasses import replace
-from types import SimpleNamespace
-from unittest.mock import patch
-
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -11,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp.errors import RunError, UsageError
+from fastdp.errors import UsageError
 from tests.run.test_synthesize import go, small_data, small_schema
 
 AWKWARD = """
@@ -110,40 +106,8 @@ def test_an_enum_is_written_as_text_to_csv(run, tmp_path):
     assert set(pl.read_csv(tmp_path / "rows.csv")["size"].drop_nulls()) <= {"s", "m", "l"}
 
 
-def test_notebooks_and_print_show_something_readable():
-    run = go(small_data(), schema=small_schema(), seed=1)
-    plan = fastdp.plan(small_schema(), "mst", 1.0, 1e-6)
-    for thing, word in (
-        (run, "protects nobody"),
-        (run.model, "cliques"),
-        (run.schema, "a"),
-        (plan, "measurements"),
-    ):
-        html = thing._repr_html_()
-        assert word in html and html.startswith(("<table", "<pre", "<iframe"))
-    text = str(plan)
-    assert "epsilon 1" in text and "clip chosen in the run, at most 5" in text
-    assert max(map(len, text.splitlines()[:6])) < 160
-
-
 def test_no_rows_are_a_table_and_fewer_than_none_are_refused(run):
     assert run.sample(0).num_rows == 0 and run.sample(0).schema == run.to_arrow().schema
     assert run.sample(1).num_rows == 1
     with pytest.raises(UsageError, match="rows must be >= 0"):
         run.sample(-1)
-
-
-def test_a_run_knows_its_rows_and_gives_them_to_spark_from_its_folder(tmp_path):
-    """Made in this process they are made by Spark; loaded, read from the folder."""
-    made = go(small_data(600), schema=small_schema(), mechanism="mst", seed=2, out=tmp_path / "run")
-    loaded = fastdp.load_run(tmp_path / "run")
-    assert loaded._output is None and made._rows == loaded._rows == loaded.data.count_rows() > 0
-    asked: list = []
-    reads = SimpleNamespace(read=SimpleNamespace(parquet=lambda path: asked.append(path) or "frame"))
-    assert loaded.to_spark(reads) == "frame" and asked == [str(tmp_path / "run" / "synthetic.parquet")]
-    with patch("fastdp.run.sparkrows.frame", lambda spark, output: (spark, output)):
-        assert made.to_spark("session") == ("session", made._output)
-        bare = replace(loaded, out=None)
-        assert bare._rows is None
-        with pytest.raises(RunError, match="neither written nor kept"):
-            bare.to_spark("session")

@@ -95,14 +95,6 @@ def test_partition_i_of_a_frame_is_block_i_of_the_rows(shard_rows, seed):
     assert frame.metadata == marked and frame.schema == form
 
 
-def test_a_frame_without_rows_has_one_partition_and_its_columns():
-    options = {"schema": small_schema(), "clip": 5, "threads": 1}
-    made = fastdp.synthesize(small_data(600), "mst", 2.0, 1e-6, rows=0, **options)
-    frame = made.to_spark(Spark())
-    assert made._output.blocks == 0 and len(frame.parts) == 1 and frame.parts[0].num_rows == 0
-    assert frame.parts[0].schema == frame.schema == spark_schema(made._output.arrow_schema())
-
-
 class Blocks:
     """An output of given tables, one a block."""
 
@@ -115,17 +107,6 @@ class Blocks:
 
 def numbers(*values):
     return [pa.record_batch({"id": pa.array(values, pa.int64())})]
-
-
-def test_a_task_makes_its_own_blocks_in_batches_of_65536_rows():
-    first, second = (pa.table({"a": pa.array(range(k, 2**17 + 1), pa.uint32())}) for k in (0, 1))
-    made = list(make(Blocks(first, second), build(), numbers(1, 0)))
-    assert [batch.num_rows for batch in made] == [1 << 16, 1 << 16, 1 << 16, 1 << 16, 1]
-    want = pa.concat_tables([second, first]).cast(spark_schema(first.schema))
-    assert pa.Table.from_batches(made).equals(want)
-    assert (
-        list(make(Blocks(first), build(), numbers(1, 2))) == list(make(Blocks(), build(), numbers(0))) == []
-    )
 
 
 def test_an_executor_of_another_build_makes_no_rows():

@@ -9,7 +9,7 @@ from fastdp.errors import RunError
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.unit import Unit
-from fastdp.run.folder import STATE_VERSION, RunFolder, whole_file
+from fastdp.run.folder import STATE_VERSION, RunFolder
 from fastdp.run.standing import Charge, Standing
 
 EVENTS = [Gaussian(0.1), Gaussian(0.2)]
@@ -130,14 +130,6 @@ def test_results_do_not_replace_what_has_come_in_between(folder):
     assert [p.name for p in folder.out.iterdir()] == ["theirs"]
 
 
-def test_a_file_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(RunError, match="there is no folder"), whole_file(tmp_path / "no" / "x"):
-        pass
-    with pytest.raises(RunError, match=r"cannot write .*x: No space"), whole_file(tmp_path / "x"):
-        raise OSError(28, "No space left on device")
-    assert not list(tmp_path.iterdir())
-
-
 def test_what_cannot_be_removed_hides_no_other_error(folder, monkeypatch):
     """Cleaning up after a failure raises nothing of its own, and removes what it can."""
 
@@ -150,28 +142,3 @@ def test_what_cannot_be_removed_hides_no_other_error(folder, monkeypatch):
         patched.setattr(os, "rmdir", busy)
         folder.abandon(keep=False)
     assert not (staging / "half").exists() and not (folder.private / "state.json").exists()
-
-
-def test_a_finished_run_forgets_its_state_whether_or_not_it_is_there(tmp_path):
-    folder = RunFolder(tmp_path / "run").open()
-    folder.save_state()
-    assert (folder.private / "state.json").is_file()
-    for _ in range(2):  # the second time nothing is left
-        folder.forget()
-        assert not (folder.private / "state.json").exists() and not (folder.private / "state").exists()
-
-
-def test_a_lock_is_held_where_the_locked_file_is_the_one_by_its_name(tmp_path):
-    folder = RunFolder(tmp_path / "run")
-    assert not folder._holds_lock()
-    folder.open()
-    assert folder._holds_lock()
-    lock = folder.private / "lock"
-    lock.rename(folder.private / "aside")
-    assert not folder._holds_lock()
-    lock.touch()
-    assert not folder._holds_lock()
-    (folder.private / "aside").rename(lock)
-    assert folder._holds_lock()
-    folder.close()
-    assert not folder._holds_lock()

@@ -1,7 +1,6 @@
 """A schema that does not fit the data: the run stops after its first noisy answers and pays for no more."""
 
 import json
-import math
 import os
 import signal
 import subprocess
@@ -14,17 +13,12 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.engines.local import local
 from fastdp.errors import StoppedEarly
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.parts.emptiness import empty_columns
-from fastdp.privacy import gdp, noise
+from fastdp.privacy import noise
 from fastdp.privacy.accountant import event_from_dict, mu_of
 from fastdp.privacy.gdp import mu_from
-from fastdp.release import reserve
-from fastdp.release.gateway import Request
-from fastdp.run import stopping
-from fastdp.tables.table import Table
 
 DELTA = 1e-6
 # At epsilon 4 and 60,000 rows the noise is far below half a per cent of the rows: nothing is left to chance.
@@ -269,24 +263,3 @@ def test_of_several_epsilons_the_first_decides(monkeypatch):
     )
     runs = fastdp.synthesize(data(2000), "mst", [1.0, 2.0], DELTA, schema=schema(), rows=5)
     assert len(runs) == 2 and asked == [3]
-
-
-def test_a_plan_says_what_the_mechanism_does():
-    assert any("--go-on" in note for note in fastdp.plan(schema(), "mst", 1.0, DELTA).notes)
-    recipe = {"mechanism": "usercounts", "cells": "full", "repeats": [1]}
-    assert any("fastdp check" in note for note in fastdp.plan(schema(), recipe, 1.0, DELTA).notes)
-    assert stopping.INSIST.startswith("Look at the data")
-
-
-def test_the_text_of_a_charge_says_what_the_ledger_holds():
-    table = Table.from_codes({"a": 3}, {"a": np.zeros(50, np.int64)})
-    ask = reserve.BudgetRequest(epsilon=2.0, delta=1e-6, clip=1)
-    reserved = reserve.reserve(table.schema, [ask], seed=1)
-    (session,) = reserved.sessions(local(table, 1))
-    session.measure([Request(("a",), session.mu / 2)], "first")
-    session.measure([Request(("a",), session.mu / 2)], "second")
-    spent = gdp.epsilon_of(session.mu / 2 * math.sqrt(2), 1e-6)
-    charged = f"Charged: 2 steps (first, second), epsilon {spent:.4g} at delta 1e-06, of the 2, 0.5 reserved"
-    assert stopping.charge_text(reserved, [2.0, 0.5], 1e-6, None) == f"{charged}; the rest went back."
-    named = stopping.charge_text(reserved, [2.0, 0.5], 1e-6, "trips")
-    assert named == f"{charged}; the rest went back to data set 'trips'."

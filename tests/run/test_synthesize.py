@@ -380,13 +380,6 @@ def test_progress_tells_stages_in_order_and_never_goes_back(table, tmp_path):
     assert {p.run for p in several} == {"", "eps-1", "eps-4"}
 
 
-def test_mst_and_private_structure_run_without_a_recipe(table):
-    for mechanism in ("mst", "adagrid"):
-        run = go(table, mechanism={"mechanism": mechanism, "clip": 5}, epsilon=8.0)
-        assert abs(run.data.num_rows - 3000) < 300
-        assert run.privacy["mechanism"]["name"] == mechanism
-
-
 def test_no_user_column_makes_each_row_its_own_user(tmp_path):
     schema = fastdp.Schema.from_domain(SIZES)
     run = go(small_data().drop_columns(["u"]), schema=schema, out=tmp_path / "run")
@@ -397,13 +390,3 @@ def test_no_user_column_makes_each_row_its_own_user(tmp_path):
 def test_the_private_folder_is_the_owners_alone(table, tmp_path):
     go(table, out=tmp_path / "run")
     assert (Path(tmp_path) / "run.private").stat().st_mode & 0o077 == 0
-
-
-def test_day_and_hour_are_derived_from_the_shift_where_asked():
-    schema = fastdp.Schema.load("taxi-deid2")
-    recipe = {"mechanism": "adagrid", "outer": [["pickup_community_area", "shift"]], "outputs": True}
-    run = go(fastdp.simulate.taxi(2000, seed=1), schema=schema, mechanism=recipe, rows=500, seed=1)
-    shift, day, hour = (run.data[c].to_numpy() for c in ("shift", "trip_day_of_week", "trip_hour_of_day"))
-    assert (shift // 3 == day).all()
-    assert (shift % 3 == hour // 8).all()
-    assert len(set(hour.tolist())) > 12

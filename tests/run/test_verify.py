@@ -15,9 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import fastdp
-from fastdp.errors import FastdpError, RunError
+from fastdp.errors import RunError
 from fastdp.privacy import statement
-from fastdp.privacy.unit import Unit
 from fastdp.run import released
 from fastdp.run.released import read_json
 from fastdp.run.verify import UNSEEN, WITHOUT_LEDGER, inspect, verify
@@ -452,30 +451,6 @@ def test_json_holds_numbers_of_64_bits_and_each_name_once(tmp_path, text, taken)
             read_json(path)
 
 
-@pytest.mark.parametrize("spare, ok", [(0, True), (-1, False)])
-def test_answers_are_unpacked_up_to_the_limit(run, monkeypatch, spare, ok):
-    """A file whose largest row group has just as many bytes as may be unpacked is checked."""
-    folder, _ = run
-    about = pq.ParquetFile(folder / "measurements.parquet").metadata
-    size = max(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
-    monkeypatch.setattr(released, "UNPACKED", size + spare)
-    problems = [p for p in inspect(folder).problems if "unpacks to more" in p]
-    assert bool(problems) != ok
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch):
-    path = tmp_path / "x.json"
-    path.write_text("{}")
-
-    def broken(*_, **__):
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr("pathlib.Path.read_text", broken)
-    with pytest.raises(RunError) as caught:
-        read_json(path)
-    assert str(caught.value) == f"{path} cannot be read: Input/output error"
-
-
 def test_parts_that_promise_different_things_are_a_problem(finished, tmp_path):
     """Each part's own statement, made anew by a forger, states the whole promise."""
     text = "the parts' statements disagree about the joint epsilon"
@@ -486,25 +461,6 @@ def test_parts_that_promise_different_things_are_a_problem(finished, tmp_path):
         spoilt = shutil.copytree(both, tmp_path / key)
         rehash(spoilt / "eps-3", lambda s: s.update({key: s[key] * 0.5}))  # noqa: B023
         assert text in inspect(spoilt).problems
-
-
-def test_statements_of_rows_may_call_them_events(tmp_path):
-    """As they did before units were compared."""
-    with_user, without = small_schema(), fastdp.Schema.from_domain({"a": 4, "b": 3, "c": 2})
-    for schema, kind, agrees in (
-        (without, "row", True),
-        (without, "event", True),
-        (with_user, "row", False),
-    ):
-        schema.save(tmp_path / "schema.json")
-        own = Unit.of(schema, "row" if schema is without else "user").to_dict()
-        stated = {"unit": own | {"kind": kind}, "schema": {"sha256": schema.digest()}}
-        try:
-            problems = list(released.schema_problems(tmp_path, stated))
-        except FastdpError:
-            problems = ["refused"]
-        assert (problems == []) == agrees, (kind, problems)
-        assert stated["unit"]["kind"] == kind
 
 
 def test_every_part_is_checked_for_constraints_whatever_lies_before_it(tmp_path, monkeypatch):

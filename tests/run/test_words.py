@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import fastdp
-from fastdp.errors import FastdpError, UsageError
+from fastdp.errors import FastdpError
 from fastdp.report.notebook import dependence
 from tests.cli.test_app import fastdp_cli
 
@@ -179,15 +179,3 @@ def test_a_run_shows_its_first_cards_and_its_pairs(run):
     names, depth = dependence(run.model, ["a", "b", "c"])
     assert names == ["a", "b", "c"]
     assert depth[1][0] > 0.5 > 0.2 > depth[2][0]  # a and b are one column, c is on its own
-
-
-def test_a_run_without_a_model_shows_its_cards():
-    made = fastdp.synthesize(
-        fastdp.simulate.incidents(500, seed=1), "incidents-hierarchy", 2.0, 0.0, seed=1, rows=50
-    )
-    assert "What was promised?" in made._repr_html_()
-
-
-def test_words_for_a_wrong_progress(rows, schema):
-    with pytest.raises(UsageError, match="progress"):
-        fastdp.synthesize(rows, "mst", schema=schema, progress=1)

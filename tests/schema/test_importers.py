@@ -38,23 +38,6 @@ def test_the_three_sprints():
 
 
 @needs_data
-def test_the_sample_of_sprint_3_encodes():
-    import pyarrow.parquet as pq
-
-    schema = Schema.load("taxi-deid2")
-    table = pq.read_table(DATA / "deid2/sample-truth.parquet")
-    codes, keep = encode_batch(schema, table)
-    assert keep is None
-    frame = table.to_pandas()
-    for name, step in (("fare", 10), ("trip_seconds", 200)):
-        assert (codes[name] == np.clip(frame[name] // step + 1, 0, 10)).all()
-    area = frame["pickup_community_area"]
-    assert (codes["pickup_community_area"] == np.where(area < 0, 0, area)).all()
-    # Payment 4 is in the sample but not in the published list: it counts as unknown.
-    assert (codes["payment_type"][frame["payment_type"] == 4] == 0).all()
-
-
-@needs_data
 def test_census_specs_and_lists():
     folder = DATA / "census1940"
     schema = Schema.from_census2018(folder / "colorado-specs.json", folder / "value-lists.json")
@@ -66,18 +49,6 @@ def test_census_specs_and_lists():
     assert {k for k, n in published.items() if schema.domain[k] != n} == learnt
     remainder = Schema.from_census2018(folder / "colorado-specs.json", wage="incwage-mod")
     assert remainder.domain["INCWAGE_B"] == 100 and remainder.domain["AGE"] == 109
-
-
-@needs_data
-def test_domain_of_mbi_and_its_data():
-    import pyarrow.parquet as pq
-
-    schema = Schema.from_domain(DATA / "taxi-nist-coded/domain.json")
-    table = pq.read_table(DATA / "taxi-nist-coded/trips.parquet")
-    codes, keep = encode_batch(schema, table)
-    assert keep is None and schema.domain["company_id"] == 101
-    for name in schema.columns:
-        assert (codes[name] == table[name].to_numpy()).all()
 
 
 def test_from_domain():
@@ -120,14 +91,6 @@ def test_malformed_parameters_are_named(tmp_path, text, complaint):
     with pytest.raises(SchemaError, match=r"parameters\.json") as error:
         Schema.from_deid2(path)
     assert complaint in str(error.value)
-
-
-def test_missing_files_are_named(tmp_path):
-    with pytest.raises(SchemaError, match=r"none.json: No such file"):
-        Schema.from_deid2(tmp_path / "none.json")
-    (tmp_path / "specs.json").write_text('{"A": {}}')
-    with pytest.raises(SchemaError, match="column 'A', field 'maxval' is missing"):
-        Schema.from_census2018(tmp_path / "specs.json")
 
 
 def public_frame() -> pa.Table:

@@ -120,15 +120,3 @@ def test_numeric_columns_of_times(dtype):
     assert read.tolist() == [1, 2, 2, 0, 3, 3]
     days = pa.array([dt.date(2020, 6, 1), dt.date(2020, 6, 3)])
     assert encode.encode_batch(schema, pa.table({"t": days}))[0]["t"].tolist() == [1, 2]
-
-
-def test_edges_of_times_must_be_times():
-    for edge in ("noon", "2020-01-01T00:00:00.5"):
-        with pytest.raises(SchemaError, match="ISO date or time"):
-            Schema.from_dict(
-                {
-                    "columns": {
-                        "t": {"kind": "numeric", "dtype": "timestamp[us]", "edges": [edge, "2021-01-01"]}
-                    }
-                }
-            )

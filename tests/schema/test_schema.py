@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import re
@@ -80,23 +79,6 @@ def test_taxi_has_exactly_the_cells_of_the_published_model():
     assert list(schema.outputs) == ["trip_day_of_week", "trip_hour_of_day"]
 
 
-def test_built_in_schemas():
-    assert builtin_names() == ["census1940", "incidents-deid2", "taxi-chicago", "taxi-deid2"]
-    incidents = Schema.load("incidents-deid2")
-    assert dict(incidents.domain) == {
-        "neighborhood": 278,
-        "incident_type": 174,
-        "year": 1,
-        "month": 12,
-    }
-    assert (incidents.user, incidents.max_rows_per_user) == ("sim_resident", 20)
-    census = Schema.load("census1940")
-    assert len(census.fields) == 98 and len(census.columns) == 99
-    assert [census.domain[n] for n in ("INCWAGE_A", "INCWAGE_B", "VALUEH")] == [52, 8, 5003]
-    chicago = Schema.load("taxi-chicago")
-    assert chicago.domain["shift"] == 21 and chicago.columns["company_id"].source == "company"
-
-
 @pytest.mark.parametrize("ending", ["toml", "json"])
 @pytest.mark.parametrize("name", ["example", *builtin_names()])
 def test_files_give_back_the_same_schema(tmp_path, name, ending):
@@ -127,18 +109,6 @@ def test_codes_are_values_then_overflow_then_null():
     assert pay.edges == (-math.inf, 0, 10.5, 100, math.inf)
     assert columns["shift"].size == 23 and columns["month"].labels()[0] == "1"
     assert columns["wage_b"].size == 102
-
-
-def test_repr_and_description():
-    schema = Schema.from_dict(EXAMPLE).select(["sex", "shift"])
-    assert repr(schema) == "Schema('example', 3 columns, user 'who' with at most 20 rows)"
-    assert schema.describe() == (
-        "Schema('example', 3 columns, user 'who' with at most 20 rows)\n"
-        "  sex    categorical       4 codes  int8     null: code, overflow: code\n"
-        "  shift  part             23 codes  int16    null: code, overflow: code\n"
-        "  month  part             14 codes  int16    null: code, overflow: code"
-    )
-    assert repr(Schema.from_domain({"a": 2})) == "Schema('', 1 columns, each row its own user)"
 
 
 def _with(column: dict) -> dict:
@@ -227,13 +197,6 @@ def test_loading_says_which_file(tmp_path):
         Schema.load(tmp_path / "c.toml")
     with pytest.raises(SchemaError, match="ending"):
         Schema.load("taxi-deid2").save(tmp_path / "a.yaml")
-
-
-def test_copies_leave_caches_behind():
-    schema = Schema.from_dict(EXAMPLE)
-    schema.__dict__["_encode_maps"] = {"x": lambda: None}
-    again = copy.deepcopy(schema)
-    assert again == schema and "_encode_maps" not in again.__dict__
 
 
 def test_equal_by_content():

@@ -74,7 +74,7 @@ def test_a_frame_without_rows(spark):
 
 def by_row(message, batches):
     """`encode` that deals rows by their number."""
-    from fastdp.engines import pieces, sparktasks
+    from fastdp.engines import sparktasks
 
     rule = pieces.by_user
     pieces.by_user = lambda hashes, partitions: np.arange(len(hashes)) % partitions
@@ -360,35 +360,3 @@ def test_no_row_and_no_id_reaches_the_driver(spark, monkeypatch):
     assert set(answer) == {"partition", "digest", "tables"}
     ((cells, sums),) = answer["tables"]
     assert len(cells) == len(sums) <= sum(SIZES["b"] * SIZES[n] for n in "ac")
-
-
-def test_pieces_and_blobs_give_tables_back():
-    for case in cases():
-        table = ingest.read(case.source, case.schema)
-        head, *rest = pieces.blobs(table)
-        made = pieces.Tables(case.schema, head)
-        for blob in rest:
-            made.add(blob)
-        again = made.table()
-        assert pieces.fingerprint(again) == pieces.fingerprint(table)
-        assert all(np.array_equal(again.codes[n], table.codes[n]) for n in table.codes)
-        if rest:
-            with pytest.raises(DataError):
-                made.add(rest[0])
-            with pytest.raises(DataError, match="not whole"):
-                pieces.Tables(case.schema, head).table()
-
-
-def test_slices_give_answers_back(monkeypatch):
-    from fastdp.engines.partitioned import Answer, sparse
-
-    monkeypatch.setattr(tasks, "SLICE", 7)
-    rng = np.random.default_rng(3)
-    for sizes in ([3], [0, 5, 30], [7, 7], [1, 1, 50]):
-        tables = [rng.integers(0, 2, size) * rng.integers(1, 9, size) for size in sizes]
-        whole = Answer(4, "d", [sparse(table) for table in tables])
-        parts = dict(tasks.sliced(whole, sizes))
-        assert len(parts) == tasks.slices(sizes)
-        again = engine.unsliced(parts, "d", sizes)
-        for (cells, sums), table in zip(again.tables, tables, strict=True):
-            assert np.array_equal(cells, np.flatnonzero(table)) and np.array_equal(sums, table[cells])

@@ -6,8 +6,6 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import gzip
-import json
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +20,6 @@ from fastdp.errors import DataError, UsageError
 from fastdp.tables import ingest, parts, textvalues
 from fastdp.tables.userids import UserIndex
 
-DATA = Path(__file__).parents[2] / "../shared/data"
 DOMAIN = {"a": 5, "b": 300}
 CLIQUES = [("a", "b"), ("b",)]
 
@@ -155,18 +152,6 @@ def test_spooled_columns_are_memory_maps_without_files(frame, schema, want, tmp_
     assert isinstance(table.user, np.memmap) and same(table, want)
     with pytest.raises(DataError, match="cannot spool"):
         fastdp.read(frame, schema, spool=tmp_path / "nowhere")
-
-
-def test_only_the_columns_needed_are_read(frame, schema, tmp_path):
-    pq.write_table(frame, tmp_path / "t.parquet")
-    table = fastdp.read(tmp_path / "t.parquet", schema, columns=["a"])
-    assert list(table.codes) == ["a"] and list(table.domain) == ["a"]
-
-
-def test_progress_counts_rows(frame, schema):
-    seen = []
-    fastdp.read(frame, schema, progress=seen.append)
-    assert seen[-1] == frame.num_rows
 
 
 def test_a_source_without_rows(frame, schema, tmp_path):
@@ -318,40 +303,6 @@ def test_odd_values_never_raise(tmp_path):
     table = fastdp.read(path, schema)
     assert table.rows + table._dropped == 8 and table._malformed == 1
     assert all(int(c.max()) < table.domain[n] for n, c in table.codes.items())
-
-
-def test_the_coded_taxi_file_equals_pandas():
-    path = DATA / "taxi-nist-coded/trips.parquet"
-    if not path.exists():
-        pytest.skip("the coded taxi file is not there")
-    pd = pytest.importorskip("pandas")
-    domain = json.loads((DATA / "taxi-nist-coded/domain.json").read_text())
-    table = fastdp.read(path, fastdp.Schema.from_domain(domain))
-    frame = pd.read_parquet(path)
-    cliques = [("pickup_community_area", "shift", "fare", "trip_total"), ("company_id", "shift")]
-    for clique, table_counts in fastdp.marginals(table, cliques).items():
-        counts = frame.groupby(list(clique)).size()
-        want = np.zeros([domain[n] for n in clique], np.int64)
-        want[tuple(np.array(counts.index.to_list()).T)] = counts.to_numpy()
-        assert np.array_equal(table_counts, want)
-
-
-def test_the_chicago_file_equals_pandas():
-    path = DATA / "taxi-chicago-2022/trips.parquet"
-    if not path.exists():
-        pytest.skip("the Chicago trips are not there")
-    pd = pytest.importorskip("pandas")
-    schema = fastdp.Schema.load("taxi-chicago")
-    table = fastdp.read(path, schema)
-    frame = pd.read_parquet(path).dropna(subset=["taxi_id"])
-    rows = frame.groupby("taxi_id").size()
-    assert Counter(table.rows_per_user().tolist()) == Counter(rows.tolist())
-    weight = np.minimum(1 << 20, 20 * (1 << 20) // frame["taxi_id"].map(rows)).to_numpy()
-    stamp = frame["trip_start_timestamp"]
-    shift = stamp.dt.day_of_week * 3 + stamp.dt.hour // 8
-    counts = fastdp.marginals(table, [("shift",)], clip=20)[("shift",)]
-    want = np.bincount(shift, weights=weight, minlength=table.domain["shift"]).astype(np.int64)
-    assert np.array_equal(counts, want)
 
 
 @pytest.mark.parametrize(

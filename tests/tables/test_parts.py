@@ -1,13 +1,9 @@
 """What others filled: Arrow buffers whose offsets lie, panics of native code, and public data that is the
 private data."""
 
-import codecs
 import os
 import subprocess
 import sys
-import time
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -17,13 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp._util.muted import muted
 from fastdp.codec import encode
 from fastdp.errors import DataError, PrivacyError, UsageError, redact_errors
-from fastdp.tables import ingest, split
+from fastdp.tables import ingest
 from fastdp.tables.identity import overlap
-from fastdp.tables.objects import _stream, open_object
-from fastdp.tables.table import Table
+from fastdp.tables.objects import open_object
 
 SCHEMA = fastdp.Schema.from_domain({"a": 5}, user="who")
 ROWS = pa.table({"who": ["x", "yy", "zzz"], "a": [1, 2, 3]})
@@ -135,27 +129,6 @@ def test_all_but_a_wish_to_stop_is_redacted(kind):
         assert "Erika" not in str(caught.value) and caught.value.__context__ is None
 
 
-def test_muted_hides_the_descriptor_and_keeps_python_speaking(capfd):
-    with muted():
-        with muted():
-            os.write(2, b"native\n")
-        os.write(2, b"native again\n")
-        print("python", file=sys.stderr)
-    os.write(2, b"after\n")
-    heard = capfd.readouterr().err
-    assert "native" not in heard and "after" in heard
-
-
-def test_muted_in_a_plain_process():
-    code = (
-        "import os, sys\nfrom fastdp._util.muted import muted\n"
-        "with muted():\n    os.write(2, b'native')\n    print('python', file=sys.stderr)\n"
-        "print('after', file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr == "python\nafter\n"
-
-
 def test_public_data_that_is_the_private_file(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
@@ -220,10 +193,6 @@ def test_public_data_that_is_a_slice_of_the_private_frame(frame, cut, copy):
         fastdp.synthesize(frame, "mst", schema=SCHEMA, public=cut(frame, 3, 5))
 
 
-def test_a_table_without_values_meets_nothing():
-    assert not overlap(ROWS.slice(0, 0), ROWS) and not overlap(Path("nowhere"), ROWS)
-
-
 WIDTHS = {
     pa.bool_(): 1,
     pa.int8(): 8,
@@ -256,24 +225,6 @@ def test_a_slice_lies_where_its_values_do(kind, start, count):
         assert overlap(rows, {"y": content.slice(at, 1)}) == (first <= at < end)
 
 
-def stand_in(module, arrow):
-    """An object that should stream Arrow batches and cannot, as PySpark's frames with times in a zone."""
-
-    def stream(self, requested_schema=None):
-        raise AssertionError("times with a zone")
-
-    made = {"__module__": module, "__arrow_c_stream__": stream, "toArrow": lambda self: arrow}
-    return type("DataFrame", (), made)()
-
-
-def test_a_spark_frame_that_cannot_stream_comes_as_a_table():
-    rows = pa.table({"a": [0, 1, 1]})
-    part = open_object(stand_in("pyspark.sql.connect.dataframe", rows))
-    assert pa.Table.from_batches([b for u in part.units(["a"], None) for b in u()]).equals(rows)
-    with pytest.raises(AssertionError, match="times with a zone"):
-        open_object(stand_in("elsewhere", rows))
-
-
 def test_a_lazy_frame_that_cannot_be_resolved_or_run_is_refused():
     schema = fastdp.Schema.from_domain({"a": 5})
     rows = pl.LazyFrame({"a": [1, 2, 300], "Erika": [1, 2, 3]})
@@ -286,56 +237,6 @@ def test_a_lazy_frame_that_cannot_be_resolved_or_run_is_refused():
     unit = open_object(rows.with_columns(a=pl.col("a").cast(pl.Int8))).units(["a"], None)
     with pytest.raises(pa.ArrowInvalid, match=r"^InvalidOperationError$"):
         list(unit)
-
-
-class Sinking:
-    """A lazy frame of given batches; remembers what the consumer told its engine."""
-
-    def __init__(self, items):
-        self.items, self.told = items, []
-
-    def sink_batches(self, put, **_):
-        self.told += [put(item) for item in self.items]
-
-
-def test_a_slow_reader_of_a_lazy_frame_loses_no_row():
-    """Its engine waits until there is room, and is told to stop only where the reader has."""
-    frame = Sinking(range(8))
-    stream = _stream(frame)
-    assert next(stream) == 0
-    time.sleep(0.4)
-    assert list(stream) == list(range(1, 8)) and frame.told == [False] * 8
-    frame = Sinking(range(8))
-    stream = _stream(frame)
-    assert next(stream) == 0
-    stream.close()
-    for _ in range(100):
-        if len(frame.told) == 8:
-            break
-        time.sleep(0.05)
-    assert frame.told[-1] is True
-
-
-def test_units_hold_the_fewest_batches_that_are_enough_rows(monkeypatch):
-    monkeypatch.setattr(split, "BATCH_ROWS", 10)
-    sizes = [9, 1, 9, 9, 30, 2, 3, 4, 9, 1, 1]
-    numbers = iter(range(1000))
-    batches = [pa.record_batch({"a": [next(numbers) for _ in range(n)], "b": [0] * n}) for n in sizes]
-    made = [list(unit()) for unit in split.units_of(batches, ["a"])]
-    rows = [sum(batch.num_rows for batch in unit) for unit in made]
-    assert rows == [10, 18, 30, 18, 2]
-    whole = pa.Table.from_batches([batch for unit in made for batch in unit])
-    assert whole.column_names == ["a"] and whole["a"].to_pylist() == list(range(sum(sizes)))
-
-
-def test_a_folder_that_cannot_hold_partitions_is_named(tmp_path, monkeypatch):
-    def full(self, pieces):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(split._Writers, "write", full)
-    with pytest.raises(DataError) as caught:
-        split.deal(pa.table({"a": [0, 1]}), fastdp.Schema.from_domain({"a": 2}), tmp_path, 2, threads=1)
-    assert str(caught.value) == f"cannot write partitions to {str(tmp_path)!r}: No space left on device"
 
 
 def test_an_encoder_that_leaves_its_domain_is_stopped_before_any_count(monkeypatch):
@@ -354,21 +255,3 @@ def test_an_encoder_that_leaves_its_domain_is_stopped_before_any_count(monkeypat
     assert ingest._encode(rows[3], part, schema, {}, None).codes["a"].max() == size - 1
     with pytest.raises(RuntimeError, match="column 'a': the encoder made a code outside its domain"):
         ingest._encode(rows[4], part, schema, {}, None)
-
-
-def test_closing_a_table_closes_its_spool_once():
-    closed = []
-    table = Table.from_codes({"a": 2}, {"a": [0, 1]})
-    table._spool = SimpleNamespace(close=lambda: closed.append(1))
-    table.close()
-    table.close()
-    assert closed == [1] and table.codes == {}
-    Table.from_codes({"a": 2}, {"a": [0, 1]}).close()
-
-
-def test_only_what_cannot_be_decoded_is_marked():
-    """The mark stands for bytes that were read; an error of writing stays an error."""
-    mark = codecs.lookup_error("fastdp-mark")
-    assert mark(UnicodeDecodeError("utf-16", b"abc", 1, 3, "odd")) == ("\udcff", 3)
-    with pytest.raises(UnicodeEncodeError, match="odd"):
-        mark(UnicodeEncodeError("utf-8", "abc", 1, 3, "odd"))

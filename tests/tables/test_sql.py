@@ -71,33 +71,6 @@ def test_adbc(tmp_path):
         assert np.array_equal(counts(fastdp.sql(connection, QUERY)), counts(rows()))
 
 
-def test_rows_are_fetched_a_few_batches_at_a_time(monkeypatch):
-    """Never more at once than the units in flight."""
-    monkeypatch.setattr(parts, "BATCH_ROWS", 400)
-
-    class Cursor:
-        description = (("who",), ("a",), ("b",))
-        fetched = encoded = most = 0
-
-        def execute(self, query):
-            self.fetched = 0
-
-        def fetchmany(self, size):
-            assert size == 100
-            self.fetched += 1
-            return [("x", 1, 2)] * size if self.fetched <= 50 else []
-
-    cursor = Cursor()
-    ends = []
-    table = fastdp.read(
-        fastdp.sql(cursor, "select"),
-        SCHEMA,
-        threads=2,
-        progress=lambda n: ends.append(cursor.fetched * 100 - n),
-    )
-    assert table.rows == 5000 and max(ends) <= 5 * 100
-
-
 def test_one_row_of_another_type_changes_no_other():
     """SQLite's columns take anything."""
     odd = rows(200)
@@ -223,34 +196,6 @@ def test_duckdb_is_opened_by_its_uri_for_reading_alone(tmp_path, monkeypatch):
     assert fastdp.read(fastdp.sql(connection, "select * from trips"), SCHEMA).rows == 1
     with pytest.raises(duckdb.Error):
         connection.execute("create table other (x int)")
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_a_cursor_is_closed_by_who_opened_it(own):
-    """Also where reading ends early; one that was handed over stays open."""
-    closed = []
-
-    class Cursor(sqlite3.Cursor):
-        def close(self):
-            closed.append(self)
-            super().close()
-
-    class Connection(sqlite3.Connection):
-        def cursor(self, factory=Cursor):
-            return super().cursor(factory)
-
-    connection = sqlite3.connect(":memory:", factory=Connection)
-    connection.executescript("create table t (n); insert into t values (1), (2)")
-    closed.clear()
-    for early in (False, True):
-        source = sql.sql(connection if own else connection.cursor(), "select n from t")
-        units = sql.open_query(source).units(["n"], None)
-        next(units)
-        if early:
-            units.close()
-        else:
-            assert list(units) == []
-        assert len(closed) == (1 + early if own else 0)
 
 
 def test_a_database_that_cannot_be_opened_is_refused_without_its_uri(tmp_path, monkeypatch):

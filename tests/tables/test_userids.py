@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp.errors import DataError
 from fastdp.tables.userids import UserIndex
 
 VALUES = {
@@ -75,19 +74,3 @@ def test_nulls_and_nans_among_floats_are_all_users_of_their_own():
     ids = pa.Array.from_buffers(pa.float64(), 6, [nulls, words.buffers()[1]])
     assert ids.null_count == 2
     assert len(partition(numbered(ids)[0])) == 6 and len(partition(numbered(ids.slice(1))[0])) == 5
-
-
-def test_more_users_than_can_be_numbered_are_refused():
-    index = UserIndex("who")
-    batch = index.prepare(pa.array([1, 2, 3]))
-    assert index.add(batch).tolist() == [0, 1, 2]
-
-    class Full:
-        words = 1
-
-        def add(self, *_):
-            raise OverflowError
-
-    index._ids = Full()
-    with pytest.raises(DataError, match=r"more than 2\^32-2 distinct users are not supported"):
-        index.add(batch)

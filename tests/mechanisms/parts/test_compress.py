@@ -138,29 +138,6 @@ def test_shards_are_reproducible_and_differ():
     assert expand({"a": np.zeros(0, np.uint8)}, 0)["a"].size == 0
 
 
-def test_no_rows_under_constraints():
-    compression = compressed(g=[True] * 4, d=[False] * 20)
-    empty = {"g": np.zeros(0, int), "d": np.zeros(0, int)}
-    full = Expansion(compression, impossible={("g", "d"): general_of_detailed()})(empty)
-    assert full["g"].size == full["d"].size == 0
-
-
-@pytest.mark.parametrize("most", [1, 6, 20, 60])
-def test_of_too_many_combinations_different_ones_are_taken(most, monkeypatch):
-    """As many as there is room for, each once, each possible and of the merged values asked for."""
-    monkeypatch.setattr(compress, "MAX_TUPLES", most)
-    compression = compressed(a=[True, *[False] * 5], b=[False] * 6, c=[False] * 4)
-    expand = Expansion(
-        compression, impossible={("a", "b"): np.eye(6, dtype=bool), ("b", "c"): np.zeros((6, 4))}
-    )
-    members = [np.arange(1, 6), np.arange(6), np.arange(4)]
-    for seed in range(5):
-        tuples, weight = expand._possible(("a", "b", "c"), members, np.random.default_rng(seed))
-        assert len(np.unique(tuples, axis=0)) == len(tuples) == len(weight) <= max(most, 4)
-        assert len(tuples) and (tuples[:, 0] > 0).all() and (tuples[:, 0] != tuples[:, 1]).all()
-        assert weight.sum() == pytest.approx(1)
-
-
 def test_rows_alike_come_together_however_many_combinations_there_are():
     """Also where their numbers leave 64 bits: the same groups as of the rows themselves."""
     rng = np.random.default_rng(3)

@@ -64,37 +64,6 @@ def test_with_all_bits_the_other_way_round_the_other_rows_are_kept(case):
     assert sorted([*one, *other]) == list(range(len(order)))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"order": np.array([0, 1, 2])},
-        {"order": np.array([0, 4])},
-        {"order": np.array([0, -1])},
-        {"order": np.empty(0, np.int64)},
-        {"items": [[(2, 1)]]},
-        {"items": [[]]},
-        {"items": [[(0, 1)], [(1, 1)]]},
-        {"weight": np.array([1 << 21])},
-        {"weight": np.array([-1])},
-        {"size": np.array([0], np.uint64)},
-        {"bits": np.empty(0, np.uint8)},
-    ],
-)
-def test_arguments_that_make_no_sense_are_refused(change):
-    given = {
-        "order": np.array([0, 1]),
-        "codes": np.zeros((4, 2), np.uint32),
-        "items": [[(0, 1)]],
-        "size": np.array([3], np.uint64),
-        "weight": np.array([1]),
-        "bits": np.zeros(1, np.uint8),
-        "sweeps": 0,
-    }
-    assert halve(**given).tolist() == [1]
-    with pytest.raises(ValueError):
-        halve(**given | change)
-
-
 def sample(domain, n, seed):
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 7, n)

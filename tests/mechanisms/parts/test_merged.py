@@ -1,14 +1,12 @@
 """What is rare is merged: shapes of 1-ways, limits of pairs, means of two measurements, crowding."""
 
 import math
-from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.parts import merged
 from fastdp.model.adjust import onto_simplex
@@ -54,35 +52,6 @@ def test_where_most_rows_have_common_values_answers_stay():
     values = np.array([500.0, 1.0, 9.0, 4.0, 2.0, 6.0])
     shape = merged.shape_of(one(values, 5.0), np.arange(6) > 0, values.sum())
     assert np.allclose(shape, values)
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.integers(1, 3000))
-def test_the_largest_cut_within_a_limit(sizes, most):
-    def cells(n):
-        return sum(min(a, n) * min(b, n) for a, b in combinations(sizes, 2))
-
-    n = merged.largest_within(dict(enumerate(sizes)), most)
-    fitting = [k for k in range(2, max(2, *sizes, 2) + 1) if cells(k) <= most]
-    assert n == max(fitting, default=2)
-
-
-@given(st.lists(st.tuples(st.floats(-50, 50), st.floats(-50, 50)), min_size=1, max_size=5), st.floats(0.1, 9))
-def test_two_measurements_average_by_precision(pairs, sigma):
-    a, b = map(np.array, zip(*pairs, strict=True))
-    (mean,) = merged.averaged([one(a, 1.0)], [one(b, sigma)])
-    weight = sigma**2 / (1 + sigma**2)
-    assert np.allclose(mean.values, weight * a + (1 - weight) * b, atol=1e-9)
-    assert np.allclose(mean.sigma, sigma / math.sqrt(1 + sigma**2))
-    (cells,) = merged.averaged([one(a, np.full(a.size, 1.0))], [one(b, sigma)])
-    assert np.allclose(cells.values, mean.values) and np.allclose(cells.sigma, mean.sigma)
-
-
-def test_pairs_that_are_left_have_the_largest_smaller_column():
-    domain = Domain({"a": 2, "b": 9, "c": 7, "d": 1, "e": 50})
-    assert merged.all_pairs(domain, 100, 10**6) == list(combinations("abce", 2))
-    assert merged.all_pairs(domain, 100, 63) == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert merged.all_pairs(domain, 1, 10**6) == [("b", "e")]
-    assert merged.all_pairs(domain, 3, 10**6) == [("b", "c"), ("b", "e"), ("c", "e")]
 
 
 def test_crowding_is_the_distance_that_noise_causes():

@@ -1,21 +1,16 @@
 """Public starts: weight where they are right, none where they are wrong, and what is asked of the session."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp.domain import Domain
-from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.parts import publicstart
 from fastdp.mechanisms.parts.looks import candidates
-from fastdp.mechanisms.parts.publicstart import PublicStart, Start, Starts, beside, judged, raked_to, shrunk
-from fastdp.mechanisms.parts.publictree import look_at_pairs
-from fastdp.mechanisms.parts.tree import part_mu
+from fastdp.mechanisms.parts.publicstart import PublicStart, Starts, beside, judged, raked_to, shrunk
 from tests.mechanisms.growing import RowsPublic, RowsSession, dependent_rows
 
 
@@ -210,23 +205,6 @@ def test_the_noise_beside_a_look_is_the_looks():
     assert math.isclose(session.spent, 0.25 + took)
 
 
-def test_public_data_without_rows_is_none():
-    assert PublicStart.of(None) is None
-    assert (
-        PublicStart.of(RowsPublic({"a": 2, "b": 2}, {"a": np.zeros(0, int), "b": np.zeros(0, int)})) is None
-    )
-
-
-def test_a_start_beside_answers_follows_them():
-    start = Start(("a", "b"), np.array([[900.0, 100.0], [100.0, 900.0]]), 1.0)
-    far = start.measurement(1000.0)
-    assert math.isclose(publicstart.NOISE * float(np.sum(far.sigma)), 1000.0, rel_tol=1e-9)
-    near = Measurement(("a", "b"), np.array([800.0, 300.0, 150.0, 750.0]), 10.0)
-    gap = (100**2 + 200**2 + 50**2 + 150**2) / 2
-    assert np.allclose(start.measurement(10.0, [near]).sigma, math.sqrt(gap - 10**2))
-    assert start.measurement(10.0, [Measurement(("a", "b"), np.array([100.0, 900, 900, 100]), 10.0)]) is None
-
-
 def test_a_table_that_says_less_than_equal_cells_is_left_out():
     answer = Measurement(("a",), SKEWED.copy(), 400.0)  # so much noise that James and Stein would average
     assert beside(answer, SKEWED[::-1].copy(), 1.0) is None
@@ -248,16 +226,3 @@ def test_what_a_start_leaves_is_measured_unless_noise_would_be_worse(sigma, rest
     assert c.explained > 0.5 * far and c.rests == rests
     assert (c.gain(sigma) > 0) == (not rests)
     assert c.worth(sigma) == max(c.explained, c.gain(sigma))
-
-
-def test_without_pairs_nothing_is_looked_at_or_spent():
-    merged = SimpleNamespace(domain=Domain({"a": 3}), codes={})
-    seen = look_at_pairs(None, merged, None, 0.5, 1.0)
-    assert (seen.pairs, seen.spent, seen.tree(merged.domain)) == ([], 0.0, [])
-    assert seen.outer(merged.domain, 3, 100) == [("a",)] and seen.starts.taken == {}
-
-
-def test_gaussian_noise_needs_a_delta():
-    assert part_mu(SimpleNamespace(mu=2.0), 0.25) == 1.0
-    with pytest.raises(UsageError, match="this mechanism adds Gaussian noise and needs a delta above 0"):
-        part_mu(SimpleNamespace(mu=None), 0.25)

@@ -147,9 +147,3 @@ def test_constraints_that_contradict_each_other_are_named():
     rules = [{"order": ["a", "b"]}, {"require": "a > b"}, {"require": "c > 0"}]
     with pytest.raises(SchemaError, match=r"1 \(a <= b\); 2 \(a > b\)$"):
         check_possible(Schema.from_dict({"columns": columns, "constraints": rules}))
-
-
-def test_some_row_is_possible_where_there_is_nothing_to_rule_out():
-    assert some_row(Domain({}), {})
-    assert some_row(Domain({"a": 2}), {("a",): np.array([True, False])})
-    assert not some_row(Domain({"a": 2}), {("a",): np.array([True, True])})

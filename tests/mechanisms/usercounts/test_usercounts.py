@@ -19,13 +19,11 @@ from fastdp.engines.local import local
 from fastdp.errors import DataError, FastdpError, UsageError
 from fastdp.evaluate.inputs import as_arrow
 from fastdp.measurement import Measurement
-from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.usercounts import cells as cells_of
 from fastdp.mechanisms.usercounts import fit
 from fastdp.mechanisms.usercounts.mechanism import EXACT_SIZES, UserCounts, total_rows
 from fastdp.mechanisms.usercounts.output import submission
-from fastdp.model.adjust import rake
 from fastdp.privacy.clip import size_edges
 from fastdp.public.data import PublicTable
 from fastdp.run.plan import plan
@@ -157,19 +155,6 @@ def test_codes_of_nulls_and_overflow_are_asked_about_but_not_moved():
     shape = s.domain.shape(("year", "month"))
     grid = table.reshape(2, *shape)
     assert (grid[:, 2:, :] == -1).all() and (grid[:, :, 12:] == -1).all()
-
-
-def test_cells_outside_the_query_set_are_zero():
-    s = schema()
-    public = calls(40, 1, areas=2, types=2)
-    private = calls(2000, 2)
-    asked = slow.cells(public, COLUMNS, "who", {2018, 2019}, 3)
-    got = fastdp.synthesize(
-        read(private, s), {"mechanism": "usercounts"}, 1.0, DELTA, public=read(public, s, True), seed=1
-    ).data.to_pandas()
-    groups = {c[:-1] for c in asked}
-    assert len(got) and {tuple(int(v) for v in r) for r in got[COLUMNS].to_numpy()} <= groups
-    assert got["count"].min() > 0 and got["area"].max() < 2 and got["type"].max() < 2
 
 
 # Units
@@ -409,14 +394,6 @@ def test_public_people_are_counted_once_per_group():
     assert people.tolist() == [flat.get(g, 0) for g in groups.tolist()]
 
 
-def test_raking_meets_its_margins():
-    _, truth, levels = crossed(1)
-    margins = [(lv.at, np.bincount(lv.at, weights=truth)) for lv in levels]
-    x = rake(np.ones(truth.size), margins, fit.SWEEPS)
-    for at, totals in margins:
-        assert np.bincount(at, weights=x) == pytest.approx(totals, rel=1e-9, abs=1e-9)
-
-
 # Outputs
 
 
@@ -483,15 +460,6 @@ def test_rows_asked_for_are_made():
         assert got.data["count"].to_numpy().sum() == 1234
 
 
-def test_some_columns_only_and_a_stream():
-    s = schema()
-    fields = {"mechanism": "usercounts", "columns": ["area", "type"], "method": "hierarchy"}
-    r = fastdp.synthesize(read(calls(), s), fields, 5.0, 1e-6, seed=2)
-    assert r.data.column_names == ["area", "type", "count"]
-    assert pa.table(r).equals(r.data)
-    assert r.tables["wide"].column_names == ["epsilon", "area", "0", "1", "2"]
-
-
 @pytest.mark.parametrize("delta", [0.0, DELTA, 1e-2])
 @pytest.mark.parametrize("method", ["clip", "hierarchy"])
 def test_the_plan_is_what_the_run_does(delta, method):
@@ -502,23 +470,6 @@ def test_the_plan_is_what_the_run_does(delta, method):
     done = [r for r in done if r["label"] != "rows per user"]
     assert [ln.sigma for ln in planned.lines] == pytest.approx([r["sigma"] for r in done], rel=1e-6)
     assert [ln.cells for ln in planned.lines] == [r["count"] for r in done]
-
-
-def test_the_plan_tells_nothing_that_does_not_matter_here():
-    s = schema()
-    public = read(calls(), s, True)
-    planned = plan(s, {"mechanism": "usercounts", "unit": "event"}, 1.0, DELTA, public=public)
-    assert planned.clip_bias is None and planned.less_noise == 0.0 and planned.unit == "event"
-    assert plan(s, "usercounts", 1.0, DELTA).unit == "who"
-
-
-def test_recipes_of_incidents():
-    for name in ("incidents-usercounts", "incidents-hierarchy"):
-        recipe = recipes.load(name)
-        for epsilon in (1.0, 2.0, 10.0):
-            config = recipe.config(epsilon).resolved(fastdp.Schema.load(recipe.schema), epsilon, DELTA)
-            assert config.unit == "user" and config.columns[-1] == "incident_type"
-    assert recipes.load("incidents-usercounts").config(1.0).method == "clip"
 
 
 # Bad input
@@ -543,14 +494,6 @@ def test_empty_public_data_is_a_data_error():
             fastdp.synthesize(
                 read(calls(), s), {"mechanism": "usercounts"}, 1.0, DELTA, public=read(nothing, s, True)
             )
-
-
-def test_missing_columns_are_data_errors():
-    s = schema()
-    with pytest.raises(FastdpError, match="year"):
-        fastdp.synthesize(
-            pa.Table.from_pandas(calls().drop(columns="year")), {"mechanism": "usercounts"}, schema=s
-        )
 
 
 @pytest.mark.parametrize(
@@ -606,64 +549,6 @@ def test_units_that_cannot_be_promised_are_refused():
             1.0,
             DELTA,
         )
-
-
-def test_months_and_years_must_be_numbers_of_the_calendar():
-    with pytest.raises(UsageError, match="13 is no month"):
-        cells_of.month_shifts(schema(months=[1, 13]), COLUMNS, "year", "month", 3)
-    named = schema()
-    named = fastdp.Schema.from_dict(
-        {
-            **named.to_dict(),
-            "columns": {
-                **named.to_dict()["columns"],
-                "month": {"kind": "categorical", "dtype": "string", "values": ["Jan", "Feb"]},
-            },
-        }
-    )
-    with pytest.raises(UsageError, match="whole numbers"):
-        cells_of.month_shifts(named, COLUMNS, "year", "month", 3)
-
-
-def test_a_submission_needs_wide_tables():
-    with pytest.raises(UsageError, match="wide table"):
-        submission([SimpleNamespace(tables={}, out=None)])
-
-
-def test_a_range_of_months_moves_as_the_same_months_listed():
-    listed = schema().to_dict()
-    ranged = {**listed, "columns": {**listed["columns"]}}
-    for name, low, high in (("year", 2018, 2019), ("month", 1, 12)):
-        old = listed["columns"][name]
-        kept = {k: old[k] for k in ("null", "overflow") if k in old}
-        listed["columns"][name] = {**kept, "kind": "categorical", "values": list(range(low, high + 1))}
-        ranged["columns"][name] = {**kept, "kind": "integer", "min": low, "max": high}
-    both = [fastdp.Schema.from_dict(plain) for plain in (listed, ranged)]
-    assert [type(s.columns["month"]).__name__ for s in both] == ["Categorical", "Integer"]
-    assert both[0].domain == both[1].domain
-    for year in ("year", None):
-        one, other = (cells_of.month_shifts(s, COLUMNS, year, "month", 3) for s in both)
-        assert list(one) == list(other) and all((one[k] == other[k]).all() for k in one)
-    assert cells_of._whole_values(both[1], "month") == dict(enumerate(range(1, 13)))
-
-
-def test_no_more_than_2_to_the_32_groups_come_from_public_data():
-    s = fastdp.Schema.from_domain({"a": 1 << 16, "b": 1 << 16}, user=None)
-    asked = []
-    public = SimpleNamespace(marginals=lambda cliques: asked.append(cliques) or {("a",): np.array([0, 2])})
-    with pytest.raises(UsageError, match=r"at most 2\^32 groups can be taken from public data; use fewer"):
-        cells_of._seen(public, s, ("a", "b"), s.domain.shape(("a", "b")))
-    assert not asked
-    groups, times = cells_of._seen(public, s, ("a",), (1 << 16,))
-    assert groups.tolist() == [1] and times.tolist() == [1]
-
-
-def test_groups_are_of_values_that_are_listed():
-    columns = {"a": {"kind": "integer", "max": 3}, "x": {"kind": "numeric", "edges": [0, 1, 2]}}
-    s = fastdp.Schema.from_dict({"columns": columns, "user": {"column": "who", "max_rows": 3}})
-    with pytest.raises(UsageError, match="usercounts: column 'x' is numeric; group by columns whose values"):
-        UserCounts().resolved(s, 1.0, DELTA)
-    assert UserCounts(columns=("a",)).resolved(s, 1.0, DELTA).columns == ("a",)
 
 
 @pytest.mark.parametrize("bound", [1, 5, 256, 257, 300, 1000])

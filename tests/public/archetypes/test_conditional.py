@@ -71,9 +71,3 @@ def test_fallbacks_follow_the_levels(dense, monkeypatch):
             level = next(k for k in range(3) if keys[k] in slow[k])
             drawn = set(values[(a == i) & (b == j)].tolist())
             assert drawn == set(slow[level][keys[level]]), (i, j, level)
-
-
-def test_no_rows_no_draws():
-    link = make_link([{"t": 1}], ((),), ((),), "t", 2)
-    assert link.draw({}, 0, np.random.default_rng(0)).shape == (0,)
-    assert link.draw({}, 3, np.random.default_rng(0)).tolist() == [1, 1, 1]

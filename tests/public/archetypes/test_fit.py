@@ -10,11 +10,10 @@ from fastdp.domain import Domain
 from fastdp.errors import DataError, RunError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.public.archetypes import fit as fitting
-from fastdp.public.archetypes import prior, store
+from fastdp.public.archetypes import store
 from fastdp.public.archetypes.options import Options, Step
 from fastdp.public.archetypes.prior import prior_model, smoothed, tree_cliques
 from fastdp.public.archetypes.users import DealtRows
-from fastdp.public.data import PublicTable
 from fastdp.tables.table import Table
 from tests.reference import archetypes as twin
 
@@ -141,12 +140,6 @@ def test_options_that_do_not_fit_the_schema(fields, words):
         Step(target="pay", given=("pay",))
 
 
-def test_default_chain_and_fallbacks():
-    resolved = Options(features=("when", "where")).resolve(Domain(SIZES))
-    assert [t for t, _ in resolved.links] == ["firm", "pay"]
-    assert resolved.links[0][1] == (("when", "where"), ("where",), ())
-
-
 def test_the_folder_keeps_everything_and_finds_damage(tmp_path):
     model, table, *_ = make()
     store.save(model, table.schema, tmp_path / "A")
@@ -255,65 +248,6 @@ def test_the_clip_factor_is_rows_by_rows_that_count():
     rows = np.bincount(user)
     assert model.clip_factor(3) == pytest.approx(rows.sum() / np.minimum(rows, 3).sum())
     assert model.clip_factor(100) == 1
-
-
-def test_what_is_no_model_or_needs_more_than_one_is_refused(tmp_path, monkeypatch):
-    model, table, *_ = make()
-    folder = store.save(model, table.schema, tmp_path / "A")
-    with pytest.raises(DataError) as caught:
-        store.Saved(tmp_path / "B")
-    assert str(caught.value) == f"{tmp_path / 'B'} is no archetype model: {store.HEAD} is missing"
-    saved = store.Saved(folder)
-    for call in (
-        lambda: saved.marginals([("when",)]),
-        saved.associations,
-        saved.check_habits,
-        lambda: saved.habits(("when",)),
-        saved.choose_outer,
-    ):
-        with pytest.raises(UsageError) as refused:
-            call()
-        text = f"{folder} is an archetype model; this mechanism needs the public data itself"
-        assert str(refused.value) == text
-    head = json.loads((folder / store.HEAD).read_text())
-    for name in ("../labels", ".labels", "a/b"):
-        arrays = head["arrays"] | {name: head["arrays"]["labels"]}
-        (folder / store.HEAD).write_text(json.dumps(head | {"arrays": arrays}))
-        with pytest.raises(DataError, match=f"{store.HEAD} names an array outside the folder"):
-            store.load(folder)
-    (folder / store.HEAD).write_text(json.dumps(head))
-    (folder / "labels.npy").unlink()
-    with pytest.raises(
-        DataError, match=r"cannot be read as an archetype model \(No such file or directory\)"
-    ):
-        store.load(folder)
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(store, "_write", full)
-    with pytest.raises(RunError) as caught:
-        store.save(model, table.schema, tmp_path / "C")
-    assert str(caught.value) == f"cannot write {tmp_path / 'C'}: No space left on device"
-    assert not (tmp_path / "C").exists()
-
-
-def test_archetypes_are_of_users():
-    codes, *_ = people()
-    public = PublicTable(Table.from_codes(SIZES, codes, public=True))
-    with pytest.raises(DataError, match="archetypes are kinds of users: the schema needs a user column"):
-        public.check_archetypes({"features": ["when"]})
-
-
-def test_a_prior_needs_counts_over_its_columns():
-    model, *_ = make()
-    domain = Domain(SIZES)
-    held = max(model.prior, key=len)
-    assert prior._joint(domain, model.prior, held[::-1]).shape == domain.shape(held[::-1])
-    few = {clique: model.prior[clique] for clique in model.prior if "pay" not in clique}
-    with pytest.raises(UsageError) as caught:
-        prior._joint(domain, few, ("when", "pay"))
-    assert str(caught.value) == "the public model has no counts over when, pay; fit it again"
 
 
 class Shards:
