@@ -2,9 +2,11 @@
 
 The list of values is itself a release, so it is measured before anything else, as a step of its own in the
 ledger, and the schema that comes out serves every mechanism. Each user counts in at most `keys_per_user`
-values, once in each; counts of users get Gaussian noise; values whose noisy count passes a threshold are
-kept. A value that one user alone has passes with probability at most its share of delta: that delta is
-charged beside the noise (`accountant.Threshold`). Law and proof: docs/privacy-keys.md.
+values, once in each. Only values that then have a user are candidates: their counts get Gaussian noise, and
+those whose noisy count passes a threshold are kept. The candidates depend on the data: one user changes which
+values are candidates in at most `keys_per_user` places, and such a value passes with probability at most its
+share of delta. That delta is charged beside the noise (`accountant.Threshold`). Guarantee and proof:
+docs/privacy-keys.md.
 """
 
 from __future__ import annotations
@@ -216,6 +218,7 @@ def _guarded(source, schema: Schema, name: str, dtype: str, cap: int, width, bar
 
     def keep() -> list[np.ndarray]:
         keys, counts = count_keys(source, schema, name, dtype, cap)
+        check_candidates(counts)
         noisy = counts * SCALE + noise.gaussian(width, len(counts), seed=seed)
         kept = sorted((keys[i], i) for i in np.flatnonzero(noisy > bar))
         text = json.dumps([value for value, _ in kept]).encode()
@@ -231,9 +234,18 @@ def _guarded(source, schema: Schema, name: str, dtype: str, cap: int, width, bar
     )
 
 
+def check_candidates(counts: np.ndarray) -> None:
+    """PrivacyError unless every value that is about to get noise has a user; nothing was drawn yet."""
+    if (counts < 1).any():
+        raise PrivacyError("key selection: a value without users is among the candidates; nothing was drawn")
+
+
 def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> tuple[list, np.ndarray]:
-    """(values that occur, int64 users of each): PRIVATE, both. A user counts in the `cap` of their values
-    with the smallest hash of (user's id value, value): what one user adds depends on that user's rows alone.
+    """(values, int64 users of each, all at least 1): PRIVATE, both.
+
+    A user counts in the `cap` of their values with the smallest hash of (user's id value, value), so what one
+    user adds depends on that user's rows alone. A value in which no user counts is not returned: it must not
+    get noise, since one user may bring any number of such values (docs/privacy-keys.md, step 3).
     """
     values, users = UserIndex(name), UserIndex(schema.user or "row")
     distinct: list = []
@@ -251,10 +263,8 @@ def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> 
         )
         rows += len(number)
     user, value = np.concatenate(who), np.concatenate(what)
-    if not len(distinct):
-        return [], np.zeros(0, np.int64)
     pairs = np.unique(user * len(distinct) + value)
-    user, value = np.divmod(pairs, len(distinct))
+    user, value = np.divmod(pairs, max(1, len(distinct)))
     if schema.user is not None:
         rank = _mix(users.hashes()[user], values.hashes()[value])
         # The hash is public, so a user may have chosen two values of equal rank. Ties are then broken by the
@@ -266,7 +276,8 @@ def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> 
         start = np.flatnonzero(np.diff(user, prepend=-1))
         place = np.arange(len(user)) - np.repeat(start, np.diff(np.append(start, len(user))))
         value = value[place < cap]
-    return distinct, np.bincount(value, minlength=len(distinct)).astype(np.int64)
+    counted, counts = np.unique(value, return_counts=True)
+    return [distinct[i] for i in counted], counts.astype(np.int64)
 
 
 def _batches(

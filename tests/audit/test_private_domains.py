@@ -1,0 +1,452 @@
+"""Private domains under attack: what one user can get released, as an exact probability against delta.
+
+One test for each way of finding a domain. Values of a column are the only release whose set of candidates
+depends on the data, so they are audited by probability: the candidates, their counts, the noise scale and the
+threshold are taken from the running code, and the probability that anything of the attacker's is released is
+computed from them, not estimated. Every other way (cells of a partition, digits, nulls, rows per user)
+releases one noisy number for each member of a fixed set: there the set must
+be the same with and without the attacker, and the numbers must lie within their sensitivity.
+"""
+
+import json
+import math
+import sqlite3
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import mpmath
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp.errors import FastdpError
+from fastdp.measurement import SCALE
+from fastdp.privacy import gdp, noise
+from fastdp.privacy.ledger import Reservation
+from fastdp.release import domaincosts, keyselect
+from fastdp.release.gateway import Session
+from fastdp.schema import Schema
+
+from .world import quick_accountant
+
+DELTA, CAP = 1e-5, 3
+ATTACKER = 10**6
+
+
+def others(users=300, seed=0):
+    """Ordinary users, four rows each, of three cities that all share."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(users), 4)
+    return pa.table(
+        {
+            "who": pa.array(who, pa.int64()),
+            "city": [f"city {i}" for i in rng.integers(0, 3, len(who))],
+            "code": pa.array(rng.integers(0, 3, len(who)), pa.int64()),
+            "x": rng.lognormal(2, 1, len(who)).round(2),
+        }
+    )
+
+
+def own_rows(count):
+    """One user's rows with `count` values of their own in every column."""
+    return pa.table(
+        {
+            "who": pa.array([ATTACKER] * count, pa.int64()),
+            "city": [f"home {i}" for i in range(count)],
+            "code": pa.array(range(10**9, 10**9 + count), pa.int64()),
+            "x": np.arange(count) * 1e7 + 0.123,
+        }
+    )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick():
+    with quick_accountant():
+        yield
+
+
+ATTACKS = {"one value": 1, "as many values as count": CAP, "many values": 2_000}
+
+
+class Watch:
+    """What key selection did: for each column the candidates, their counts, the noise scale and the bar."""
+
+    def __init__(self):
+        self.columns = []
+
+    @contextmanager
+    def watching(self):
+        """Noise is replaced by zeros, and what would have got noise is written down."""
+        real_count, real_bar = keyselect.count_keys, keyselect.threshold
+
+        def count(*arguments):
+            values, counts = real_count(*arguments)
+            self.columns.append({"values": values, "counts": counts})
+            return values, counts
+
+        def bar(width, cap, delta):
+            made = real_bar(width, cap, delta)
+            self.bar = made
+            self.allowed = delta
+            return made
+
+        def nothing(width, size, **_):
+            if self.columns and "width" not in self.columns[-1] and size == len(self.columns[-1]["counts"]):
+                self.columns[-1] |= {"width": width, "bar": self.bar, "delta": self.allowed}
+            return np.zeros(size, np.int64)
+
+        with (
+            patch.object(keyselect, "count_keys", count),
+            patch.object(keyselect, "threshold", bar),
+            patch.object(noise, "gaussian", nothing),
+        ):
+            yield self
+
+
+def released_probability(column, own):
+    """The exact probability that one of the values `own` is released: noise is a Gaussian rounded to a whole
+    number, so a count c passes if the Gaussian exceeds bar - c * SCALE + 1/2. High precision, because the
+    result is compared with 1e-6 and less."""
+    with mpmath.workdps(40):
+        stays = mpmath.mpf(1)
+        for value, count in zip(column["values"], column["counts"]):
+            if value in own:
+                t = (column["bar"] - int(count) * SCALE + mpmath.mpf("0.5")) / mpmath.mpf(column["width"])
+                stays *= mpmath.ncdf(t)
+        return float(1 - stays)
+
+
+def check_exposure(watch, own):
+    """Each column's probability that anything of `own` is released is at most its part of delta."""
+    assert watch.columns, "no values were looked for"
+    worst = 0.0
+    for column in watch.columns:
+        assert "width" in column, "the noise was drawn for another number of values than were counted"
+        p = released_probability(column, own)
+        assert p <= column["delta"], f"the attacker's values pass with probability {p:.3g}"
+        worst = max(worst, p / column["delta"])
+    return worst
+
+
+def city_schema(kind="string", name="city"):
+    column = {"kind": kind, "domain": "private", "keys_per_user": CAP}
+    if kind == "categorical":
+        column["dtype"] = "int64"
+    return Schema.from_dict({"user": {"column": "who", "max_rows": 8}, "columns": {name: column}})
+
+
+def by_select_keys(table, folder):
+    listed = {"kind": "categorical", "dtype": "string", "values": ["?"], "null": "drop", "overflow": "drop"}
+    schema = Schema.from_dict({"user": {"column": "who", "max_rows": 8}, "columns": {"city": listed}})
+    fastdp.select_keys(table, schema, "city", epsilon=1.0, delta=DELTA, keys_per_user=CAP)
+
+
+def run(source, **options):
+    return fastdp.synthesize(source, "mst", 1.0, DELTA, clip=4, sample_seed=1, **options)
+
+
+def by_arrow(table, folder):
+    run(table.select(["who", "city"]), schema=city_schema())
+
+
+def by_whole_numbers(table, folder):
+    run(table.select(["who", "code"]), schema=city_schema("categorical", "code"))
+
+
+def by_types_alone(table, folder):
+    run(table.select(["who", "city"]), domain="private", user="who")
+
+
+def parquet(table, folder, columns):
+    path = folder / f"{table.num_rows}.parquet"
+    pq.write_table(table.select(columns), path, row_group_size=500)
+    return str(path)
+
+
+def by_partitions(table, folder):
+    source = parquet(table, folder, ["who", "city"])
+    run(source, schema=city_schema(), engine="partitioned", partitions=3, threads=2)
+
+
+def by_text(table, folder):
+    csv.write_csv(table.select(["who", "city"]), folder / "t.csv")
+    run(str(folder / "t.csv"), schema=city_schema())
+
+
+def by_sql(table, folder):
+    connection = sqlite3.connect(folder / "t.db")
+    connection.execute("CREATE TABLE IF NOT EXISTS trips (who INTEGER, city TEXT)")
+    connection.execute("DELETE FROM trips")
+    rows = zip(table["who"].to_pylist(), table["city"].to_pylist())
+    connection.executemany("INSERT INTO trips VALUES (?, ?)", rows)
+    connection.commit()
+    run(fastdp.sql(connection, "SELECT who, city FROM trips"), schema=city_schema())
+
+
+WAYS = {
+    "select_keys": by_select_keys,
+    "arrow": by_arrow,
+    "whole numbers": by_whole_numbers,
+    "types alone": by_types_alone,
+    "partitions": by_partitions,
+    "text": by_text,
+    "sql": by_sql,
+}
+
+
+def attack(way, count, folder):
+    """The worst of probability / delta over columns; an assertion where it exceeds 1."""
+    table = pa.concat_tables([others(), own_rows(count)])
+    own = {f"home {i}" for i in range(count)} | set(range(10**9, 10**9 + count))
+    watch = Watch()
+    with watch.watching():
+        WAYS[way](table, folder)
+    return check_exposure(watch, own)
+
+
+@pytest.mark.parametrize(
+    ("way", "count"),
+    [*((way, ATTACKS["many values"]) for way in WAYS), ("select_keys", 1), ("arrow", 1), ("text", CAP)],
+)
+def test_the_chance_of_a_users_own_values_is_at_most_delta(way, count, tmp_path):
+    assert attack(way, count, tmp_path) <= 1
+
+
+def test_the_bound_is_met_by_a_user_with_as_many_values_as_count(tmp_path):
+    """The union bound over `CAP` small chances is tight, so that the threshold is not needlessly high."""
+    assert attack("select_keys", CAP, tmp_path) > 0.99
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_values_at_the_threshold(count):
+    """Values that the attacker shares with count - 1 others. With and without the attacker they are the same
+    candidates (count >= 2) or belong to the attacker alone (count 1); each count differs by exactly 1, so the
+    difference is within the L2 sensitivity sqrt(CAP) for which the noise is calibrated."""
+    friends = pa.table(
+        {
+            "who": pa.array(np.repeat(np.arange(2000, 2000 + count - 1), CAP), pa.int64()),
+            "city": pa.array([f"home {i}" for i in range(CAP)] * (count - 1), pa.string()),
+        }
+    )
+    base = pa.concat_tables([others().select(["who", "city"]), friends])
+    counted = []
+    for table in (base, pa.concat_tables([base, own_rows(CAP).select(["who", "city"])])):
+        watch = Watch()
+        with watch.watching():
+            by_select_keys(table, None)
+        counted.append(dict(zip(watch.columns[0]["values"], watch.columns[0]["counts"].tolist())))
+    without, there = counted
+    difference = {v: there[v] - without.get(v, 0) for v in there}
+    assert set(without) <= set(there)
+    assert sum(d * d for d in difference.values()) <= CAP
+    assert {v for v, d in difference.items() if d} == {f"home {i}" for i in range(CAP)}
+    mu = gdp.mu_from(1.0, keyselect.less(DELTA, DELTA / 2))
+    assert watch.columns[0]["width"] >= math.sqrt(CAP) * SCALE / mu * (1 - 1e-12)
+
+
+def zero_counts_too(source, schema, name, dtype, cap):
+    """The bug of 0.1.0 before this audit: values that the cap cut off stay candidates with a count of 0."""
+    values, counts = REAL_COUNT(source, schema, name, dtype, cap)
+    every, _ = REAL_COUNT(source, schema, name, dtype, 1 << 40)
+    have = dict(zip(values, counts.tolist()))
+    return every, np.array([have.get(v, 0) for v in every], np.int64)
+
+
+REAL_COUNT = keyselect.count_keys
+
+
+@pytest.mark.parametrize("way", ["select_keys", "arrow"])
+def test_planted_candidates_without_users_are_caught(way, tmp_path):
+    """By the program, which refuses to draw; and by the audit where that check is planted away too."""
+    with (
+        patch.object(keyselect, "count_keys", zero_counts_too),
+        pytest.raises(FastdpError, match="without users"),
+    ):
+        attack(way, ATTACKS["many values"], tmp_path)
+    with (
+        patch.object(keyselect, "count_keys", zero_counts_too),
+        patch.object(keyselect, "check_candidates", lambda counts: None),
+        pytest.raises(AssertionError, match="pass with probability"),
+    ):
+        attack(way, ATTACKS["many values"], tmp_path)
+
+
+def test_planted_cap_off_is_caught(tmp_path):
+    """Every value of a user counts."""
+
+    def uncapped(source, schema, name, dtype, cap):
+        return REAL_COUNT(source, schema, name, dtype, 1 << 40)
+
+    with (
+        patch.object(keyselect, "count_keys", uncapped),
+        pytest.raises(AssertionError, match="pass with probability"),
+    ):
+        attack("arrow", ATTACKS["many values"], tmp_path)
+
+
+def test_planted_threshold_for_one_value_is_caught(tmp_path):
+    """The threshold forgets that a user has several values."""
+    real = keyselect.threshold
+    with (
+        patch.object(keyselect, "threshold", lambda width, cap, delta: real(width, 1, delta)),
+        pytest.raises(AssertionError, match="pass with probability"),
+    ):
+        attack("select_keys", CAP, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1_000_000, 3_000_000])
+def test_the_reproduction_at_full_size(count, tmp_path):
+    """3,000 users and one with a million or three million values, epsilon 1, defaults of `--domain private`:
+    before the fix the chance of a leak was .2 and .49. The exact chance now, and three runs with real
+    noise."""
+    base = others(3000).select(["who", "city"])
+    table = pa.concat_tables([base, own_rows(count).select(["who", "city"])])
+    watch = Watch()
+    with watch.watching():
+        run(table, domain="private", user="who")
+    assert check_exposure(watch, {f"home {i}" for i in range(count)}) <= 1
+    for _ in range(3):
+        found = run(table, domain="private", user="who").schema.columns["city"].values
+        assert not [v for v in found if str(v).startswith("home")]
+
+
+# With and without one user: the other table is read, the stored answers are replayed, every other byte must
+# be the same.
+
+
+def files(folder):
+    """The released bytes of a run folder, by name. Left out of the statement: the random names of the ledger
+    and of the run in it, and the hash of the ledger's entries, which contains both."""
+    made = {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    statement = json.loads(made["privacy.json"])
+    for name in ("id", "run", "hash"):
+        del statement["ledger"][name]
+    return made | {"privacy.json": json.dumps(statement).encode()}
+
+
+@contextmanager
+def replayed(answers):
+    """Fills `answers` with a run's answers, or, where it holds any, gives these to the run instead of its
+    own. The run counts its own table all the same."""
+    real = Reservation.store
+    recording = not answers
+
+    def store(self, part, number, arrays):
+        if recording:
+            answers[part, number] = [a.copy() for a in arrays]
+        return real(self, part, number, answers.pop((part, number)) if not recording else arrays)
+
+    with patch.object(Reservation, "store", store):
+        yield
+
+
+def sources(form, table, folder):
+    columns = ["who", "city", "x", "code"]
+    if form == "arrow":
+        return table.select(columns), {}
+    if form == "text":
+        path = folder / f"{table.num_rows}.csv"
+        csv.write_csv(table.select(columns), path)
+        return str(path), {}
+    if form == "sql":
+        connection = sqlite3.connect(folder / f"{table.num_rows}.db")
+        connection.execute("CREATE TABLE trips (who INTEGER, city TEXT, x REAL, code INTEGER)")
+        rows = zip(*(table[c].to_pylist() for c in columns))
+        connection.executemany("INSERT INTO trips VALUES (?, ?, ?, ?)", rows)
+        connection.commit()
+        return fastdp.sql(connection, "SELECT * FROM trips"), {}
+    options = {"engine": "partitioned", "partitions": 2, "threads": 1} if form == "partitions" else {}
+    return parquet(table, folder, columns), options
+
+
+OPEN = Schema.from_dict(
+    {
+        "user": {"column": "who"},
+        "columns": {
+            "city": {"kind": "string", "domain": "private"},
+            "x": {"kind": "numeric", "domain": "private", "bins": 8},
+            "code": {"kind": "categorical", "dtype": "int64", "domain": "private"},
+        },
+    }
+)
+
+
+def two_folders(form, attacker_rows, folder):
+    """The released files of a run without and of one with the attacker, with the same answers."""
+    answers: dict = {}
+    made = []
+    for name, table in (
+        ("without", others()),
+        ("with", pa.concat_tables([others(), own_rows(attacker_rows)])),
+    ):
+        source, options = sources(form, table, folder)
+        with replayed(answers):
+            run(source, schema=OPEN, out=folder / name / "run", **options)
+        made.append(files(folder / name / "run"))
+    assert not answers, "the two runs took different steps"
+    return made
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet", "partitions", "text", "sql"])
+def test_a_user_changes_no_released_byte_but_the_noisy_answers(form, tmp_path):
+    without, there = two_folders(form, 400, tmp_path)
+    assert without.keys() == there.keys()
+    differing = [name for name in without if without[name] != there[name]]
+    assert differing == []
+
+
+def test_planted_size_in_the_output_is_seen(tmp_path):
+    """A number that depends on the un-noised table, the size of the list of values, in the statement."""
+    real = keyselect.release_keys
+    seen = keyselect.count_keys
+
+    def count(*arguments):
+        values, counts = seen(*arguments)
+        count.size = len(values)
+        return values, counts
+
+    def leaky(*arguments, **options):
+        values, users, facts = real(*arguments, **options)
+        return values, users, facts | {"threshold": facts["threshold"] + 1e-3 * count.size}
+
+    from fastdp.release import domain
+
+    with patch.object(keyselect, "count_keys", count), patch.object(domain, "release_keys", leaky):
+        without, there = two_folders("arrow", 400, tmp_path)
+    assert without["privacy.json"] != there["privacy.json"]
+
+
+def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_path):
+    """Bounds, digits, nulls and rows per user: the answers have the same places with and without the
+    attacker, and differ by at most the sensitivity, clip or 1 (exact, noise taken out)."""
+    taken = []
+    real = Session._Session__noisy
+
+    def noisy(self, plan, counts, position):
+        taken[-1].append((plan, np.array(counts), self.clip))
+        return real(self, plan, counts, position)
+
+    answers: dict = {}
+    for table in (others(), pa.concat_tables([others(), own_rows(500)])):
+        taken.append([])
+        with replayed(answers), patch.object(Session, "_Session__noisy", noisy):
+            run(table, schema=OPEN, out=tmp_path / str(len(taken)) / "run")
+    without, there = taken
+    assert len(without) == len(there) > 5
+    for (plan, counts, clip), (_, other_counts, other_clip) in zip(without, there):
+        assert counts.shape == other_counts.shape and clip == other_clip
+        distance = math.sqrt(sum(int(d) ** 2 for d in (other_counts - counts).ravel()))
+        assert distance <= clip * SCALE * (1 + 1e-12), (plan, distance / SCALE)
+
+
+def test_the_delta_of_all_columns_adds_up(tmp_path):
+    """Two columns of values share the run's part of delta for thresholds."""
+    watch = Watch()
+    with watch.watching():
+        run(others(), schema=OPEN, out=tmp_path / "run")
+    assert len(watch.columns) == 2
+    assert sum(c["delta"] for c in watch.columns) <= domaincosts.KEYS_SHARE * DELTA
