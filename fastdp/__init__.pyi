@@ -4,10 +4,10 @@ from . import privacy as privacy
 from . import queries as queries
 from . import simulate as simulate
 from .engines.truth import marginals as marginals
+from .estimate import fit as fit
 from .evaluate.check import check as check
 from .measurement import Measurement as Measurement
 from .model import Model as Model
-from .estimate import fit as fit
 from .privacy.calibrate import calibrate as calibrate
 from .privacy.ledger import Ledger as Ledger
 from .release.keyselect import select_keys as select_keys

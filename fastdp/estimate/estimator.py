@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,12 +11,12 @@ from .._core.team import Team
 from .._util.threads import resolve
 from ..errors import UsageError
 from ..model.graphical_model import Model
-from .descent.descent_solver import descend
-from .descent.optimisers import Callback, Clock
-from .descent.two_stage import two_stage
-from .dual.dual_solver import fit_whole, regions_of
+from .descent.descent_solver import DescentSolver
+from .descent.two_stage import TwoStageSolver
+from .dual.dual_solver import DualSolver
 from .fit_options import Options
-from .flow.flow_solver import applies, follow
+from .flow.flow_solver import FlowSolver
+from .solver import Callback, Clock, Solution, Solver, solve
 from .task import Task
 
 
@@ -50,13 +49,13 @@ def fit(
         the expected error of the measured rows is estimated to be least; "tol": to the least loss (by mirror
         descent, until it falls by less than `tol`, 1e-6, relatively over ten calls); "iters": by mirror
         descent, for `iters` calls of the oracle (which cap its other rules too; 10,000). "refined" takes the
-        pairs from "risk" and everything finer from "noise" (see `staged`); of AdaGrid's rows it ends a
+        pairs from "risk" and everything finer from "noise" (see `two_stage`); of AdaGrid's rows it ends a
         little below the noise level (see `flow`); of whole marginals it is "risk", which by the dual follows
         every marginal as closely as its own answers call for.
     method
-        "dual": Newton's method on the multipliers of shared marginals (`whole`), for measurements of whole
+        "dual": Newton's method on the multipliers of shared marginals, for measurements of whole
         marginals, each cell by itself or each bin of merged codes; tens of passes whatever the signal.
-        "accelerated" or "mirror-descent" (`descend`): for all others, and the reference that the dual is
+        "accelerated" or "mirror-descent": for all others, and the reference that the dual is
         tested against. "auto" takes the dual for whole marginals and the flow for AdaGrid's rows.
     zeros
         {clique: bool array, True where a combination is impossible}: public knowledge, exact in the model.
@@ -73,7 +72,8 @@ def fit(
         stop=stop, method=method, tol=tol, iters=iters, tables=tables, slack=slack, max_cells=max_cells
     )
     task = Task.of(domain, measurements, total, zeros, warm_start, Team(resolve(threads)), max_cells)
-    return estimated(task, options, Clock(callback))
+    clock = Clock(callback)
+    return solve_task(task, options, clock).report(task, clock)
 
 
 def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequence[Any]]:
@@ -92,25 +92,15 @@ def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequen
     return domain, measurements
 
 
-def estimated(task: Task, options: Options, clock: Clock) -> Model:
-    """The model of a task by the strategy that its options and measurements call for; all strategies count
-    their calls, tell of their progress and are cancelled through one clock."""
-    if options.method in ("auto", "flow") and applies(task, options):
-        return follow(task, options, clock)
-    if options.method == "flow":
-        raise UsageError(
-            'method="flow" takes AdaGrid\'s rows with stop="noise" or "refined"; use method="auto"'
-        )
-    if options.method in ("auto", "dual"):
-        whole = replace(options, stop="risk") if options.stop == "refined" else options
-        problem = regions_of(task, whole)
-        if problem is not None:
-            return fit_whole(task, whole, clock, problem)
-    if options.method == "dual":
-        raise UsageError(
-            'method="dual" takes measurements of whole marginals with stop="noise", "risk" or, where the '
-            'cliques are measured themselves, "tol", and no iters; use method="auto"'
-        )
-    if options.stop == "refined":
-        return two_stage(estimated, task, options, clock)
-    return descend(task, options, clock)
+def solve_task(task: Task, options: Options, clock: Clock) -> Solution:
+    """The solution by the first solver that takes the task; UsageError where `method` names one that does
+    not."""
+    solution = solve(SOLVERS, task, options, clock)
+    if solution is None:
+        takes = next(solver.takes for solver in SOLVERS if options.method in solver.methods)
+        raise UsageError(f'method="{options.method}" takes {takes}; use method="auto"')
+    return solution
+
+
+SOLVERS: Sequence[Solver] = (FlowSolver(), DualSolver(), TwoStageSolver(solve_task), DescentSolver())
+"""In the order in which they are asked."""

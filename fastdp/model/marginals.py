@@ -18,7 +18,7 @@ import numpy as np
 from ..domain import Clique, Domain
 from ..errors import ModelTooLargeError
 from .graphical_model import MARGINAL_CELLS
-from .out_of_clique import Meetings
+from .out_of_clique import OutOfClique
 from .treesums import CARRIED_CELLS, Sums, Tree, offsets
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def marginals(
     domain = model.domain
     tree = Tree(model)
     sums = Sums(domain, tree)
-    meetings = Meetings(domain, tree, sums, MARGINAL_CELLS if max_cells is None else max_cells)
+    meetings = OutOfClique(domain, tree, sums, MARGINAL_CELLS if max_cells is None else max_cells)
     out: dict[Clique, np.ndarray] = {}
     pairs: dict[Clique, Clique] = {}
     for clique in dict.fromkeys(domain.check(c) for c in cliques):

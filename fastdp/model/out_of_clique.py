@@ -21,7 +21,7 @@ from ..domain import Clique, Domain
 from .treesums import CARRIED_CELLS, Sums, Tree, offsets
 
 
-class Meetings:
+class OutOfClique:
     """The cliques' products, noted down by `add` and done by `run`. `limit`: cells of the largest product
     that is done."""
 

@@ -78,7 +78,7 @@ def test_exact_marginals_satisfy_all_constraints(seed):
     for r in problem.regions:
         cube = project(DOMAIN, joint, r.clique).reshape(DOMAIN.shape(r.clique))
         bins = [problem.partitions.bins[a][dict(r.names)[a]] for a in r.clique]
-        tables.append(local_consistency.merged(cube, bins).reshape(-1))
+        tables.append(local_consistency.merge_codes(cube, bins).reshape(-1))
     lack = matrix @ np.concatenate(tables) - np.where(totals, joint.sum(), 0)
     np.testing.assert_allclose(lack, 0, atol=1e-8)
     assert totals.any()

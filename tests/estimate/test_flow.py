@@ -9,13 +9,13 @@ from fastdp import Measurement
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain, downward_closure
 from fastdp.errors import FastdpError
-from fastdp.estimate.descent.optimisers import Clock
 from fastdp.estimate.estimator import fit
 from fastdp.estimate.flow import flow_solver
-from fastdp.estimate.flow.flow_solver import Flow, denoised
+from fastdp.estimate.flow.flow_solver import Flow, denoise
 from fastdp.estimate.flow.functionals import Functionals, adaptive
 from fastdp.estimate.linear_rows import check, usage
 from fastdp.estimate.lower import lower
+from fastdp.estimate.solver import Clock
 from fastdp.model.junction_tree import junction_tree
 from fastdp.model.layout import make_plan
 from fastdp.queries import AdaGrid, Grid
@@ -207,7 +207,7 @@ def test_denoiser_is_the_flow():
     x, u, steps = np.linspace(-6, 30, 37), np.full(37, 2.0), 40_000
     for _ in range(steps):
         u = u * np.exp(0.7 / steps * (x - u))
-    np.testing.assert_allclose(denoised(x, 2.0, 0.7), u, rtol=2e-3)
+    np.testing.assert_allclose(denoise(x, 2.0, 0.7), u, rtol=2e-3)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 
 from fastdp._core.team import Team
 from fastdp.domain import Domain
-from fastdp.estimate.dual.raking import CliqueTables, Frame, Target, merged
+from fastdp.estimate.dual.raking import CliqueTables, Frame, Target, merge_codes
 from fastdp.model.junction_tree import junction_tree
 from tests.reference import rake as twin
 
@@ -24,7 +24,7 @@ def targets_of(joint, rng, bins=False):
     out = []
     for clique in CLIQUES:
         maps = [rng.permutation(np.arange(DOMAIN[a]) // 2) if bins and a in "bd" else None for a in clique]
-        out.append(Target(clique, merged(marginal(joint, clique), maps), 1.0, maps))
+        out.append(Target(clique, merge_codes(marginal(joint, clique), maps), 1.0, maps))
     return out
 
 
@@ -40,7 +40,7 @@ def fitted(targets, sweeps):
     joint = np.full(DOMAIN.shape(NAMES), 1000.0 / DOMAIN.cells(NAMES))
     for _ in range(sweeps):
         for target in targets:
-            ratio = target.table / merged(marginal(joint, target.clique), target.bins)
+            ratio = target.table / merge_codes(marginal(joint, target.clique), target.bins)
             for axis, b in enumerate(target.bins):
                 ratio = ratio if b is None else ratio.take(b, axis)
             order = [a for a in NAMES if a in target.clique]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastdp.estimate.dual.raking import FLOOR, merged
+from fastdp.estimate.dual.raking import FLOOR, merge_codes
 
 
 class CliqueTables:
@@ -105,7 +105,7 @@ class CliqueTables:
         now = _sum(self.tables[k], clique, set(kept))
         bins = [target.bins[i] for i in turn]
         least = floor * target.sigma
-        ratio = (target.table.transpose(turn) + least) / (merged(now, bins) + max(least, 1e-300))
+        ratio = (target.table.transpose(turn) + least) / (merge_codes(now, bins) + max(least, 1e-300))
         for axis, b in enumerate(bins):
             if b is not None:
                 ratio = ratio.take(b, axis)

@@ -24,8 +24,6 @@ averages of z's.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,8 +32,8 @@ from ..._core.infer import Engine, State, average
 from ..._core.team import Team
 from ...errors import MeasurementError
 from ..quadratic import Quadratic, Residual
+from ..solver import Clock
 
-Callback = Callable[[int, float, float], object]
 GROW, SHRINK, MARGIN, FAR = 1.2, 0.7, 1.3, 8.0
 
 SPREAD = 0.3
@@ -48,7 +46,7 @@ stop is as good as plain mirror descent's, at a fifth of the calls (bench/stoppi
 
 
 @dataclass
-class Fitted:
+class DescentResult:
     """What an optimiser hands back: node tables, the loss, and how it ended."""
 
     tables: np.ndarray
@@ -60,23 +58,6 @@ class Fitted:
 AGAIN = 10
 """A stop by tolerance is final if the loss fell by less than this many tolerances since momentum was last
 reset to 0; otherwise momentum is reset and the fit goes on."""
-
-
-class Clock:
-    """Records (oracle calls, loss, seconds) of a fit through all its stages, and calls the caller's callback,
-    which may cancel the fit by raising."""
-
-    def __init__(self, callback: Callback | None = None):
-        self.trace: list[tuple[int, float, float]] = []
-        self.calls = 0
-        self._started, self._callback = time.perf_counter(), callback
-
-    def tick(self, calls: int, loss: float) -> None:
-        elapsed = time.perf_counter() - self._started
-        self.calls = calls
-        self.trace.append((calls, loss, elapsed))
-        if self._callback is not None:
-            self._callback(calls, loss, elapsed)
 
 
 class DescentState:
@@ -284,7 +265,7 @@ class Stop:
         return loss <= best + small or since > max(10 * self.WINDOW, len(self.seen) // 2)
 
 
-def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
+def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> DescentResult:
     smooth, loss, t = descent.steepest, descent.loss, 1.0
     steady, restarted = smooth, math.inf
     least = STEADY.get(stop.rule, 0.0)
@@ -322,10 +303,10 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
         smooth = max(SHRINK * smooth, MARGIN * need)
         t = max(least, (math.sqrt(t**4 + 4 * t * t) - t * t) / 2) if loss <= previous else min(1.0, 2 * t)
     clock.calls = descent.calls
-    return Fitted(descent.tables(), descent.restated(), descent.calls, ended)
+    return DescentResult(descent.tables(), descent.restated(), descent.calls, ended)
 
 
-def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
+def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> DescentResult:
     """Plain mirror descent: the step doubles after a success and halves until the loss falls enough.
     Monotone."""
     loss, step = descent.loss, 1 / descent.steepest
@@ -349,4 +330,4 @@ def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> Fitted:
         loss = descent.accept(1.0)
         step *= 2
     clock.calls = descent.calls
-    return Fitted(descent.tables(), loss, descent.calls, ended)
+    return DescentResult(descent.tables(), loss, descent.calls, ended)

@@ -13,7 +13,7 @@ is no noise to fit. The gain is measured by bench/stopping.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,45 +23,59 @@ from ...model.adjust import dot
 from ...model.graphical_model import Model
 from ...queries import as_query
 from ..fit_options import Options
+from ..solver import Clock, Solution
 from ..task import Task
-from .optimisers import Clock
 
 PAIRS = 2
 STEPS = 140
 """Oracle calls that move the smooth model to the pairs of the other model."""
 
 
-def two_stage(
-    fit: Callable[[Task, Options, Clock], Model], task: Task, options: Options, clock: Clock
-) -> Model:
-    """See above; `fit` is `estimate.estimated`, and the loss is that of the measurements, as always."""
-    low = {frozenset(m.clique): m.clique for m in task.measurements if len(m.clique) <= PAIRS}
-    if not any(len(m.clique) > PAIRS for m in task.measurements):
-        return fit(task, replace(options, stop="risk"), clock)
-    smooth = fit(task, replace(options, stop="noise"), clock)
-    if not low:
-        return smooth
-    close = fit(task, replace(options, stop="risk"), clock)
-    sigma = {
-        key: min(float(np.min(m.sigma)) for m in task.measurements if frozenset(m.clique) == key)
-        for key in low
-    }
-    pairs = [
-        Measurement(clique, np.ascontiguousarray(close.marginal(clique)).reshape(-1), sigma[key])
-        for key, clique in low.items()
-    ]
-    last = replace(options, stop="iters", iters=clock.calls + STEPS, tol=None)
-    moved = fit(task.with_only(pairs, smooth, options.max_cells), last, clock)
-    return Model(
-        task.domain,
-        moved.nodes,
-        total=task.total,
-        loss=sum(_loss(moved, m) for m in task.measurements),
-        iterations=clock.calls,
-        ended="noise level, pairs at least risk",
-        trace=clock.trace,
-        measured=smooth.errors,
-    )
+Fit = Callable[[Task, Options, Clock], Solution]
+
+
+@dataclass(frozen=True)
+class TwoStageSolver:
+    """See above; `fit` solves a task by whichever solver takes it."""
+
+    fit: Fit
+    methods = ("auto", "accelerated", "mirror-descent")
+    takes = 'stop="refined"'
+
+    def applies(self, task: Task, options: Options) -> bool:
+        return options.stop == "refined"
+
+    def plan(self, task: Task, options: Options) -> tuple[Task, Options]:
+        return task, options
+
+    def run(self, plan: tuple[Task, Options], clock: Clock) -> Solution:
+        task, options = plan
+        low = {frozenset(m.clique): m.clique for m in task.measurements if len(m.clique) <= PAIRS}
+        if not any(len(m.clique) > PAIRS for m in task.measurements):
+            return self.fit(task, replace(options, stop="risk"), clock)
+        smooth = self.fit(task, replace(options, stop="noise"), clock)
+        if not low:
+            return smooth
+        close = self.fit(task, replace(options, stop="risk"), clock).report(task, clock)
+        sigma = {
+            key: min(float(np.min(m.sigma)) for m in task.measurements if frozenset(m.clique) == key)
+            for key in low
+        }
+        pairs = [
+            Measurement(clique, np.ascontiguousarray(close.marginal(clique)).reshape(-1), sigma[key])
+            for key, clique in low.items()
+        ]
+        last = replace(options, stop="iters", iters=clock.calls + STEPS, tol=None)
+        start = smooth.report(task, clock)
+        solution = self.fit(task.with_only(pairs, start, options.max_cells), last, clock)
+        moved = solution.report(task, clock)
+        return replace(
+            solution,
+            loss=sum(_loss(moved, m) for m in task.measurements),
+            iterations=clock.calls,
+            ended="noise level, pairs at least risk",
+            errors=smooth.errors,
+        )
 
 
 def _loss(model: Model, m: Any) -> float:

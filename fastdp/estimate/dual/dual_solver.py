@@ -4,19 +4,18 @@ codes)."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...model.adjust import dot
-from ...model.graphical_model import Model
 from ...model.layout import Plan, make_plan
-from ..descent.descent_solver import descend_from
-from ..descent.optimisers import Clock
+from ..descent.descent_solver import descend
 from ..fit_options import Options
+from ..solver import Clock, Solution, nodes_of
 from ..task import Task, single
-from .local_consistency import closed_form, estimate
-from .raking import CliqueTables, Frame, merged
+from .local_consistency import closed_form, fit_tables
+from .raking import CliqueTables, Frame, merge_codes
 from .region_graph import Regions, make_regions
 
 MEASURED_CELLS = 1 << 24
@@ -34,17 +33,75 @@ epsilon 1 are least between 0.03 and 0.2 and rise by up to a tenth at 0.5; at ep
 errors fall by less than 1 % from 40 calls to 80."""
 
 
-def regions_of(task: Task, options: Options) -> Regions | None:
-    """The problem of the dual, where it applies: answers about whole marginals, a rule that says how closely
-    to follow them."""
-    if options.stop not in ("noise", "risk", "tol") or options.iters is not None:
-        return None
-    problem = make_regions(task.domain, task.measurements)
-    if problem is None or sum(r.cells for r in problem.regions) > MEASURED_CELLS:
-        return None
-    if task.tree.cells > TREE_CELLS or options.stop == "tol":
-        return problem if _closed(task, problem) else None
-    return problem
+@dataclass(frozen=True)
+class DualPlan:
+    """The regions of a task, the squares that the noise explains, and the model to begin with, if any."""
+
+    task: Task
+    options: Options
+    problem: Regions
+    constant: float
+    bound: float
+    frame: Frame
+    start: CliqueTables | None
+
+
+class DualSolver:
+    """Newton's method on the multipliers of marginals that regions share."""
+
+    methods = ("auto", "dual")
+    takes = (
+        'measurements of whole marginals with stop="noise", "risk" or, where the cliques are measured '
+        'themselves, "tol", and no iters'
+    )
+
+    def applies(self, task: Task, options: Options) -> bool:
+        return options.stop in ("noise", "risk", "refined", "tol") and options.iters is None
+
+    def plan(self, task: Task, options: Options) -> DualPlan | None:
+        options = replace(options, stop="risk") if options.stop == "refined" else options
+        problem = make_regions(task.domain, task.measurements)
+        if problem is None or sum(r.cells for r in problem.regions) > MEASURED_CELLS:
+            return None
+        closed = _closed(task, problem)
+        if (task.tree.cells > TREE_CELLS or options.stop == "tol") and not closed:
+            return None
+        rows = sum(r.rows for r in problem.regions)
+        constant = sum(r.constant for r in problem.regions)
+        bound = rows + options.slack * math.sqrt(2 * rows) - 2 * constant
+        frame, start = Frame(task.domain, task.tree, task.team), None
+        if task.warm_start is not None or (task.zeros and not closed):
+            start = _cliques(task, frame, make_plan(task.domain, task.tree, task.used()))
+        return DualPlan(task, options, problem, constant, bound, frame, start)
+
+    def run(self, plan: DualPlan, clock: Clock) -> Solution:
+        task, options, problem = plan.task, plan.options, plan.problem
+        estimate = fit_tables(
+            plan.frame,
+            problem,
+            task.total,
+            options.stop,
+            plan.bound,
+            task.team,
+            lambda calls, loss: clock.tick(calls, loss + plan.constant),
+            task.zeros,
+            plan.start,
+            task.warm_start is not None,
+        )
+        layout = make_plan(task.domain, task.tree, {})
+        tables = estimate.cliques.lay(layout)
+        if not estimate.closed:
+            return _descend_on(plan, estimate.passes, tables, clock)
+        loss = _loss(estimate.cliques, problem) + plan.constant
+        clock.tick(estimate.passes, loss)
+        ended = {"risk": "least risk", "noise": "noise level", "tol": "tolerance"}[options.stop]
+        return Solution(
+            nodes_of(layout, tables if options.tables == "float64" else single(tables)),
+            loss,
+            estimate.passes,
+            ended if estimate.reached else "tolerance",
+            _errors(problem),
+        )
 
 
 def _closed(task: Task, problem: Regions) -> bool:
@@ -54,49 +111,14 @@ def _closed(task: Task, problem: Regions) -> bool:
     return inside and closed_form(task.tree, problem) is not None
 
 
-def fit_whole(task: Task, options: Options, clock: Clock, problem: Regions) -> Model:
-    rows = sum(r.rows for r in problem.regions)
-    constant = sum(r.constant for r in problem.regions)
-    bound = rows + options.slack * math.sqrt(2 * rows) - 2 * constant
-    frame, start, prior = Frame(task.domain, task.tree, task.team), None, task.warm_start is not None
-    if prior or (task.zeros and not _closed(task, problem)):
-        start = _cliques(task, frame, make_plan(task.domain, task.tree, task.used()))
-    tick = lambda calls, loss: clock.tick(calls, loss + constant)  # noqa: E731
-    estimated = estimate(
-        frame, problem, task.total, options.stop, bound, task.team, tick, task.zeros, start, prior
-    )
-    plan = make_plan(task.domain, task.tree, {})
-    tables = estimated.cliques.lay(plan)
-    if not estimated.closed:
-        clock.calls = estimated.passes
-        calls = max(PASSES, estimated.passes + LAST_STEPS)
-        last = replace(options, stop="iters", iters=calls, flow=LAST_TIME * _unit(problem))
-        last = options if options.stop == "noise" else last
-        model = descend_from(task, last, clock, tables)
-        ended = model.ended if options.stop == "noise" else "least risk"
-        return Model(
-            task.domain,
-            model.nodes,
-            total=task.total,
-            loss=model.loss,
-            iterations=model.iterations,
-            ended=ended,
-            trace=model.trace,
-            measured=model.errors,
-        )
-    loss = _loss(estimated.cliques, problem) + constant
-    clock.tick(estimated.passes, loss)
-    ended = {"risk": "least risk", "noise": "noise level", "tol": "tolerance"}[options.stop]
-    return Model.from_plan(
-        plan,
-        tables if options.tables == "float64" else single(tables),
-        total=task.total,
-        loss=loss,
-        iterations=estimated.passes,
-        ended=ended if estimated.reached else "tolerance",
-        trace=clock.trace,
-        measured=_errors(problem),
-    )
+def _descend_on(plan: DualPlan, passes: int, tables: np.ndarray, clock: Clock) -> Solution:
+    """The end of a fit whose tables raking brought near: see PASSES."""
+    clock.calls = passes
+    if plan.options.stop == "noise":
+        return descend(plan.task, plan.options, clock, tables)
+    calls = max(PASSES, passes + LAST_STEPS)
+    last = replace(plan.options, stop="iters", iters=calls, flow=LAST_TIME * _unit(plan.problem))
+    return replace(descend(plan.task, last, clock, tables), ended="least risk")
 
 
 def _unit(problem: Regions) -> float:
@@ -121,7 +143,7 @@ def _loss(cliques: CliqueTables, problem: Regions) -> float:
     for r in problem.regions:
         numbers = dict(r.names)
         bins = [problem.partitions.bins[a][numbers[a]] if numbers[a] else None for a in r.clique]
-        gap = (merged(cliques.marginal(r.clique), bins).reshape(-1) - r.y) / r.sigma
+        gap = (merge_codes(cliques.marginal(r.clique), bins).reshape(-1) - r.y) / r.sigma
         loss += 0.5 * dot(gap, gap)
     return loss
 

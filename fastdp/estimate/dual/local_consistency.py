@@ -1,13 +1,14 @@
-"""The model from measurements of whole marginals: denoised tables that agree (`dual.py`), then the model
-that has them.
+"""The model from measurements of whole marginals: denoised tables that agree (`newton`), then the model that
+has them.
 
 Where the junction tree's cliques are measured themselves, the model is the product of their tables over the
 separators': nothing is left to fit. Elsewhere (pairs inside larger cliques) tables that agree pair by pair
-are the targets of `rake.py`. There a table is also known through the others, around the loops of the tree's
+are the targets of `raking`. There a table is also known through the others, around the loops of the tree's
 cliques, and that is what its centre is for: order by order, a first look around independence (or the model of
-the lower orders), then every region around the model of those that are not in its group (`centres.dealt`). So
-a region's answers reach its own centre only through the marginals that all tables agree on, and Stein's
-estimate of its risk, which asks for a centre that does not depend on them, holds nearly.
+the lower orders), then every region around the model of those that are not in its group
+(`partition_groups`). So a region's answers reach its own centre only through the marginals that all tables
+agree on, and Stein's estimate of its risk, which asks for a centre that does not depend on them, holds
+nearly.
 """
 
 from __future__ import annotations
@@ -20,11 +21,18 @@ import numpy as np
 from ..._core.team import Team
 from ...domain import Clique, Domain
 from ...model.junction_tree import JunctionTree
-from .newton import CANDIDATES, FIRST, Dual, Tick, denoised, least_squares
+from .newton import CANDIDATES, FIRST, Dual, Tick, denoise, least_squares
 from .possible_cells import possible_cells
-from .raking import FLOOR, CliqueTables, Frame, Target, merged
-from .region_graph import Region, Regions, restricted
-from .shrinkage_targets import dealt, first_centre, first_shares, independent, strengths, strongest_tree
+from .raking import FLOOR, CliqueTables, Frame, Target, merge_codes
+from .region_graph import Region, Regions, restrict
+from .shrinkage_targets import (
+    first_centre,
+    first_shares,
+    independent,
+    partition_groups,
+    strengths,
+    strongest_tree,
+)
 
 TOURS, STALLED = 20, 0.05
 """Times around the tree for the model that is handed on, at most; a tour that lowers the targets' squares by
@@ -94,7 +102,7 @@ def finest_about(problem: Regions, a: str) -> int | None:
     return min(best, key=lambda i: problem.regions[i].cells) if best else None
 
 
-def estimate(
+def fit_tables(
     frame: Frame,
     problem: Regions,
     total: float,
@@ -182,7 +190,7 @@ class _Solver:
         regions = self.problem.regions
         several = [i for i, r in enumerate(regions) if r.order > 1]
         for i in several if numbers is None else numbers:
-            self.centres[i] = merged(model.marginal(regions[i].clique), self._bins(regions[i]))
+            self.centres[i] = merge_codes(model.marginal(regions[i].clique), self._bins(regions[i]))
 
     def around_start(self, start: CliqueTables) -> dict[int, np.ndarray]:
         """The tables of all regions around one model."""
@@ -204,7 +212,7 @@ class _Solver:
             if any(regions[i].order > 1 for i in tables):
                 self.around(self.model(start, tables, ROUGH_TOURS), new)
             tables = self._settle(numbers, FIRST)
-            for group in dealt(regions, strengths(regions, tables), new):
+            for group in partition_groups(regions, strengths(regions, tables), new):
                 others = {i: table for i, table in tables.items() if i not in set(group)}
                 if any(regions[i].order > 1 for i in others):
                     self.around(self.model(start, others, ROUGH_TOURS), group)
@@ -231,9 +239,9 @@ class _Solver:
         self, numbers: Sequence[int], candidates: Sequence[tuple[float, float]] = CANDIDATES
     ) -> dict[int, np.ndarray]:
         whole = len(numbers) == len(self.problem.regions)
-        dual = self._dual(self.problem if whole else restricted(self.problem, numbers), numbers)
+        dual = self._dual(self.problem if whole else restrict(self.problem, numbers), numbers)
         bound = self.bound * sum(r.rows for r in dual.problem.regions) / self.rows
-        tables, self.reached = denoised(dual, bound if self.rule == "noise" else 0.0, candidates)
+        tables, self.reached = denoise(dual, bound if self.rule == "noise" else 0.0, candidates)
         self._work += dual.passes * dual.cells / self.cells
         return dict(zip(numbers, tables))
 

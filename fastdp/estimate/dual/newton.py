@@ -156,7 +156,7 @@ def least_squares(dual: Dual) -> tuple[list[np.ndarray], np.ndarray]:
     return dual.tables(np.full(n, math.inf), ones), sums[:, 0]
 
 
-def denoised(
+def denoise(
     dual: Dual, bound: float = 0.0, candidates: Sequence[tuple[float, float]] = CANDIDATES
 ) -> tuple[list[np.ndarray], bool]:
     """Tables of least estimated risk: per region the convex mixture of the candidates' tables for which

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...domain import Clique, Domain
 from ...errors import MeasurementError
-from .raking import merged
+from .raking import merge_codes
 from .region_graph import Regions
 
 
@@ -26,7 +26,7 @@ def possible_cells(
                 kept = [a for a in r.clique if a in clique]
                 cube = free.transpose([clique.index(a) for a in kept])
                 bins = [partitions.bins[a][dict(r.names)[a]] for a in kept]
-                any_free = merged(cube.astype(np.float64), bins) > 0
+                any_free = merge_codes(cube.astype(np.float64), bins) > 0
                 any_free = any_free.reshape(
                     [r.shape[k] if a in clique else 1 for k, a in enumerate(r.clique)]
                 )
@@ -56,7 +56,7 @@ def _onto(problem: Regions, i: int, mask: np.ndarray | None, names) -> np.ndarra
     if mask is None:
         return np.ones([p.size(a, number[a]) for a in p.axes(names)], bool)
     table = mask.astype(np.float64).sum(axis=tuple(k for k, a in enumerate(r.clique) if a not in number))
-    return merged(table, [p.lift(a, dict(r.names)[a], number[a]) for a in p.axes(names)]) > 0
+    return merge_codes(table, [p.lift(a, dict(r.names)[a], number[a]) for a in p.axes(names)]) > 0
 
 
 def _back(problem: Regions, i: int, mask: np.ndarray, names) -> np.ndarray:

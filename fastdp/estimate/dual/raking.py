@@ -236,7 +236,7 @@ def _sum(table: np.ndarray, axes: Sequence[str], clique: Sequence[str]) -> np.nd
     return table.transpose([kept.index(a) for a in clique])
 
 
-def merged(table: np.ndarray, bins: Sequence[np.ndarray | None]) -> np.ndarray:
+def merge_codes(table: np.ndarray, bins: Sequence[np.ndarray | None]) -> np.ndarray:
     """The table with each axis's codes added up by bin (None: as they are)."""
     for axis, b in enumerate(bins):
         if b is not None:

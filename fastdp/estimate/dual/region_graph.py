@@ -165,7 +165,7 @@ class Regions:
     constraints: list[Constraint]
 
 
-def whole(measurement: Any, cells: int) -> bool:
+def is_whole_marginal(measurement: Any, cells: int) -> bool:
     """Whether a measurement is of a whole marginal: each cell by itself, or each bin of merged codes."""
     return isinstance(as_query(measurement.query, cells), Identity | Binned)
 
@@ -176,7 +176,7 @@ def make_regions(domain: Domain, measurements: Sequence[Any]) -> Regions | None:
     partitions = Partitions(domain)
     groups: dict[Set, list[tuple[np.ndarray, np.ndarray, int, float]]] = {}
     for m in measurements:
-        if not whole(m, domain.cells(m.clique)):
+        if not is_whole_marginal(m, domain.cells(m.clique)):
             return None
         names, y, variance, constant = _laid(domain, partitions, m)
         groups.setdefault(names, []).append((y, variance, m.values.size, constant))
@@ -189,7 +189,7 @@ def make_regions(domain: Domain, measurements: Sequence[Any]) -> Regions | None:
     return Regions(partitions, regions, _constraints(partitions, regions, sets))
 
 
-def restricted(problem: Regions, numbers: Sequence[int]) -> Regions:
+def restrict(problem: Regions, numbers: Sequence[int]) -> Regions:
     """The problem of some of the regions."""
     regions = [problem.regions[i] for i in numbers]
     sets = _closed(problem.partitions, [r.names for r in regions])

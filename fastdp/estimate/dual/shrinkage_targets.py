@@ -2,7 +2,7 @@
 other regions a model of other regions.
 
 Stein's estimate of a region's risk requires a centre that does not depend on the region's own answers. So
-regions are dealt into groups (`dealt`), and a region's centre comes from a model of the other groups.
+`partition_groups` deals regions into groups, and a region's centre comes from a model of the other groups.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def strongest_tree(regions: Sequence[Region], strength: Mapping[int, float]) -> 
     return [i for i in pairs if joined.merge(*regions[i].clique)]
 
 
-def dealt(
+def partition_groups(
     regions: Sequence[Region], strength: Mapping[int, float], numbers: Sequence[int]
 ) -> list[list[int]]:
     """Regions in groups: the pairs of the strongest tree, then the others in turn by strength, so that

@@ -24,18 +24,19 @@ exp(- x t).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ..._core.infer import Engine, State
 from ...errors import MeasurementError
-from ...model.graphical_model import Model
-from ...model.layout import make_plan
-from ..descent.optimisers import Clock
+from ...model.adjust import dot
+from ...model.layout import Plan, make_plan
 from ..fit_options import MOST_CALLS, NOISY, Options
 from ..lower import lower
 from ..quadratic import Quadratic
+from ..solver import Clock, Solution, nodes_of
 from ..task import Task, errors_of, single
 from .functionals import Functionals, adaptive
 
@@ -96,7 +97,7 @@ def goal_of(options: Options, quadratic: Quadratic, lines: Functionals) -> Goal:
     return Goal(level, "noise level")
 
 
-def denoised(x: np.ndarray, centre: float, time: float) -> np.ndarray:
+def denoise(x: np.ndarray, centre: float, time: float) -> np.ndarray:
     """Where the mirror flow of the loss (u - x)^2 / 2 from u = `centre` is after `time`: positive, monotone
     in x."""
     decay = np.exp(np.clip(-x * time, -700, 700))
@@ -104,11 +105,6 @@ def denoised(x: np.ndarray, centre: float, time: float) -> np.ndarray:
         np.abs(x) * time < 1e-8, time, -np.expm1(-np.clip(x * time, -700, 700)) / np.where(x == 0, 1, x)
     )
     return 1 / (decay / centre + rate)
-
-
-def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """The inner product, added up in an order that does not depend on the number of threads."""
-    return float(np.einsum("i,i->", a, b))
 
 
 class Flow:
@@ -120,10 +116,9 @@ class Flow:
         lines: Functionals,
         tables: np.ndarray,
         total: float,
-        calls: int = 0,
         most: int = MOST_CALLS,
     ):
-        self.engine, self.lines, self.total, self.calls, self.most = engine, lines, total, calls + 1, most
+        self.engine, self.lines, self.total, self.calls, self.most = engine, lines, total, 1, most
         self._z, self._at, self._spare = engine.state(tables), engine.state(), engine.state()
         self._delta, self._none = np.zeros(max(engine.size, 1)), np.zeros((0, 3))
         engine.adopt(self._z, total)
@@ -153,7 +148,7 @@ class Flow:
         self._delta[:] = 0
         for span, numbers in self.lines.singles():
             sd = np.sqrt(self.lines.variance[numbers])
-            wanted = sd * denoised(self.lines.target[numbers] / sd, self.total / (numbers.size * sd), SMOOTH)
+            wanted = sd * denoise(self.lines.target[numbers] / sd, self.total / (numbers.size * sd), SMOOTH)
             with np.errstate(divide="ignore"):
                 change = np.log(wanted * self.total / wanted.sum() / self._z.m[span])
             self._delta[span] = np.where(self._z.m[span] > 0, change, 0.0)
@@ -279,35 +274,47 @@ class Flow:
         return stop != "noise" or quadratic.orders_fit(quadratic.residual(self._z.m[quadratic.active]))
 
 
-def applies(task: Task, options: Options) -> bool:
-    """Whether a task is one of AdaGrid's rows, with an end that this module knows."""
-    return options.stop in ("noise", "refined") and adaptive(task.parts)
+@dataclass(frozen=True)
+class FlowPlan:
+    """A flow that stands at its start, and where it shall end."""
+
+    flow: Flow
+    goal: Goal
+    layout: Plan
+    quadratic: Quadratic
+    options: Options
+    warm: bool
 
 
-def follow(task: Task, options: Options, clock: Clock) -> Model:
-    """The model where the flow from the task's start meets the end that its options ask for."""
-    plan = make_plan(task.domain, task.tree, task.used())
-    dtype = np.dtype(options.tables)
-    quadratic = lower(plan, task.parts, dtype)
-    tables = task.start(plan, quadratic)
-    tables = single(tables) if dtype == np.float32 else tables
-    lines = Functionals(plan, quadratic)
-    goal = goal_of(options, quadratic, lines)
-    flow = Flow(Engine(plan, task.team, dtype), lines, tables, task.total, clock.calls, options.calls)
-    clock.tick(flow.calls, flow.loss)
-    if task.warm_start is None:
-        flow.smooth_start()
-    ended = run(flow, goal, options, quadratic, clock)
-    return Model.from_plan(
-        plan,
-        flow.tables(),
-        total=task.total,
-        loss=flow.loss,
-        iterations=flow.calls,
-        ended=ended,
-        trace=clock.trace,
-        measured=errors_of(plan, quadratic),
-    )
+class FlowSolver:
+    """The mirror flow from the task's start to the end that the options ask for."""
+
+    methods = ("auto", "flow")
+    takes = 'AdaGrid\'s rows with stop="noise" or "refined"'
+
+    def applies(self, task: Task, options: Options) -> bool:
+        return options.stop in ("noise", "refined") and adaptive(task.parts)
+
+    def plan(self, task: Task, options: Options) -> FlowPlan:
+        layout = make_plan(task.domain, task.tree, task.used())
+        dtype = np.dtype(options.tables)
+        quadratic = lower(layout, task.parts, dtype)
+        tables = task.start(layout, quadratic)
+        tables = single(tables) if dtype == np.float32 else tables
+        lines = Functionals(layout, quadratic)
+        flow = Flow(Engine(layout, task.team, dtype), lines, tables, task.total, options.calls)
+        goal = goal_of(options, quadratic, lines)
+        return FlowPlan(flow, goal, layout, quadratic, options, task.warm_start is not None)
+
+    def run(self, plan: FlowPlan, clock: Clock) -> Solution:
+        flow = plan.flow
+        flow.calls += clock.calls
+        clock.tick(flow.calls, flow.loss)
+        if not plan.warm:
+            flow.smooth_start()
+        ended = run(flow, plan.goal, plan.options, plan.quadratic, clock)
+        nodes = nodes_of(plan.layout, flow.tables())
+        return Solution(nodes, flow.loss, flow.calls, ended, errors_of(plan.layout, plan.quadratic))
 
 
 def run(flow: Flow, goal: Goal, options: Options, quadratic: Quadratic, clock: Clock) -> str:
