@@ -105,7 +105,7 @@ format: build
 # The kernels under the address and undefined-behaviour sanitisers, built in a copy so that the core in use stays as it is.
 # libstdc++ is loaded early too: without it the sanitiser cannot follow the C++ exceptions of pyarrow.
 KERNEL_TESTS := tests/core tests/tables tests/codec tests/engines tests/public \
-  tests/test_fork.py tests/model tests/estimate tests/privacy/test_noise_kernel.py tests/evaluate/test_score_kernels.py
+  tests/test_fork.py tests/model tests/estimate tests/privacy/test_noise_kernel.py tests/metrics/test_score_kernels.py
 sanitize: build
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r fastdp csrc tests bench setup.py pyproject.toml README.md LICENSE build/sanitize

@@ -118,7 +118,7 @@ def scores(case: str, domain: Domain, truth: Codes, sampled: Codes) -> dict[str,
 
 def deid2_scores(domain: Domain, truth: Codes, sampled: Codes) -> dict[str, float]:
     from fastdp._util.threads import resolve
-    from fastdp.evaluate.challenges import deid2
+    from fastdp.metrics.challenges import deid2
 
     sides = (truth, sampled)
     score = deid2.Prepared(

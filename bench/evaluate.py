@@ -20,9 +20,9 @@ import numpy as np
 
 from fastdp import simulate
 from fastdp._util.threads import available
-from fastdp.evaluate import kmarginal
-from fastdp.evaluate.challenges import deid2
-from fastdp.evaluate.inputs import pair_up
+from fastdp.metrics import kmarginal
+from fastdp.metrics.challenges import deid2
+from fastdp.metrics.inputs import pair_up
 
 
 def best(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:

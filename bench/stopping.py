@@ -55,7 +55,7 @@ def truth_codes(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
 def score(truth: dict[str, np.ndarray], model, rows: int, seed: int) -> list[float]:
     """deid2's two scores of rows sampled from the model."""
     from fastdp._util.threads import resolve
-    from fastdp.evaluate.challenges import deid2
+    from fastdp.metrics.challenges import deid2
 
     rows_of = (truth, model.sample(rows, seed=seed))
     pickup, shift, dropoff = (

@@ -24,8 +24,8 @@ from scipy import stats
 
 import fastdp
 from fastdp import simulate
-from fastdp.evaluate.challenges.sprint1 import THRESHOLD, TYPES, rows_score
 from fastdp.mechanisms import recipe as recipes
+from fastdp.metrics.challenges.sprint1 import THRESHOLD, TYPES, rows_score
 
 from . import machine
 

@@ -6,9 +6,7 @@ cheap.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 
 _WHERE = {
     "Schema": "schema",
@@ -28,13 +26,11 @@ _WHERE = {
     "fit": "estimate",
     "Model": "model",
     "evaluate": "report.evaluate",
-    "check": "evaluate.check",
+    "check": "metrics.check",
     "draft": "tables.drafting",
     "Ledger": "privacy.ledger",
     "verify": "run.verify",
 }
-_BRINGS = {"Schema": "tables.drafting"}
-"""Modules that a name's own module must not import, since they lie above it, and that it works with."""
 _MODULES = ("errors", "queries", "privacy", "simulate", "mechanisms")
 
 __all__ = ["__version__", *_WHERE, *_MODULES]
@@ -42,8 +38,6 @@ __all__ = ["__version__", *_WHERE, *_MODULES]
 
 def __getattr__(name: str):
     if name in _WHERE:
-        if name in _BRINGS:
-            import_module(f".{_BRINGS[name]}", __name__)
         value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
     elif name in _MODULES:
         value = import_module(f".{name}", __name__)
@@ -62,15 +56,3 @@ def __getattr__(name: str):
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """`fastdp.evaluate` is the function also after somebody imported the package `fastdp.evaluate`, which
-    Python would put in its place."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _WHERE and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -5,8 +5,8 @@ from . import queries as queries
 from . import simulate as simulate
 from .engines.truth import marginals as marginals
 from .estimate import fit as fit
-from .evaluate.check import check as check
 from .measurement import Measurement as Measurement
+from .metrics.check import check as check
 from .model import Model as Model
 from .privacy.calibrate import calibrate as calibrate
 from .privacy.ledger import Ledger as Ledger

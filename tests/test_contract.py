@@ -23,7 +23,7 @@ def test_every_name_resolves():
 
 
 def test_functions_stay_functions_after_their_modules_were_imported():
-    import fastdp.evaluate
+    import fastdp.metrics
     import fastdp.run.plan
     import fastdp.run.verify
 

@@ -26,7 +26,7 @@ FLOORS = [
     {"public"},
     {"release"},
     {"mechanisms"},
-    {"evaluate"},
+    {"metrics"},
     {"report"},
     {"run"},
     {"cli"},
@@ -37,7 +37,7 @@ FLOOR = {place: i for i, places in enumerate(FLOORS) for place in places}
 BEHIND = {"tables", "engines"}
 """Where private rows and exact counts are."""
 BEHIND_CORE = {"count", "bound"}
-MAY_HOLD_TABLES = {"tables", "engines", "release", "run", "evaluate", "report", "cli"}
+MAY_HOLD_TABLES = {"tables", "engines", "release", "run", "metrics", "report", "cli"}
 FITS_ON_PUBLIC_TABLES = {("public", "data"), ("public", "choice"), ("public", "archetypes", "fit")}
 MAY_RELEASE = {("release", "reserve"), ("release", "keyselect"), ("release", "domain")}
 """What opens sessions: a mechanism is handed one and imports none of it."""

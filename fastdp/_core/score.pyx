@@ -1,4 +1,4 @@
-"""Thin Cython over csrc/score.c. Arguments are checked in evaluate/."""
+"""Thin Cython over csrc/score.c. Arguments are checked in metrics/."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 

@@ -79,7 +79,7 @@ def check(
     For the data's owner: it sees the true rows, is charged to no budget, and nothing of it is for release.
     Writes nothing but what --out names.
     """
-    from ..evaluate.check import check as look
+    from ..metrics.check import check as look
     from ..run.folder import whole_file
 
     if schema is None:

@@ -3,7 +3,7 @@ the caller hands over as the truth.
 
 `plan` says what to count, `local` counts it on this machine, `users` counts users. An engine never decides
 what is released; it returns exact integers, and all engines agree to the bit. Imports `tables` and the
-kernels; only `release`, `run`, `evaluate`, `report` and the fits on public data import it.
+kernels; only `release`, `run`, `metrics`, `report` and the fits on public data import it.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def coded(source: Any, schema: Any, what: str) -> Coded:
     Columns of the schema that the source lacks (the user column may be one) are left out.
     """
     if not hasattr(source, "codes"):
-        from ..evaluate.inputs import as_arrow
+        from ..metrics.inputs import as_arrow
         from ..tables.ingest import read
 
         source = as_arrow(source, what)

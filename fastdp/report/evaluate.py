@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from .._util.files import synthetic_path
-from ..evaluate.scores import fractions_of, score, several
+from ..metrics.scores import fractions_of, score, several
 from ..schema import Schema
 from . import runs
 

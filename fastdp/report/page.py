@@ -197,7 +197,7 @@ def _schema(schema: Any, *sources: Any) -> Any:
         schema = next((s.schema for s in sources if hasattr(s, "codes") and hasattr(s, "schema")), None)
     if schema is not None:
         return schema
-    from ..evaluate.inputs import KNOWN_USERS, as_arrow
+    from ..metrics.inputs import KNOWN_USERS, as_arrow
     from ..tables.drafting import draft
 
     first = as_arrow(next(s for s in sources if s is not None), "report")

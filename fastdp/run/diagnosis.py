@@ -28,7 +28,7 @@ def check_rereadable(source: Any) -> None:
 
 def write_diagnosis(source: Any, schema: Schema, private: Path, threads: int | None) -> None:
     """Writes check.json and check.txt into the private folder."""
-    from ..evaluate.check import check
+    from ..metrics.check import check
 
     report = check(source, schema, threads=threads)
     write_atomic(private / "check.json", (json.dumps(report.to_dict(), indent=1) + "\n").encode(), 0o600)

@@ -1,4 +1,4 @@
-"""Schema documents from numbers of codes (mbi's domain.json), and where drafts from data come from.
+"""Schema documents from numbers of codes (mbi's domain.json).
 
 Each function returns a plain document, as parsed from TOML; `Schema.from_dict` makes the schema of it.
 """
@@ -6,7 +6,7 @@ Each function returns a plain document, as parsed from TOML; `Schema.from_dict` 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,3 @@ def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None)
     if user is not None:
         document["user"] = {"column": user}
     return document
-
-
-drafter: Callable[..., Any] | None = None
-"""The function that drafts a schema from data. `schema` may not import `tables`, so `tables.drafting` assigns
-its function here when it is imported, which importing `fastdp.Schema` causes."""

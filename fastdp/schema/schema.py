@@ -285,23 +285,6 @@ class Schema:
         """From the specs and value lists of the 2018 challenge (1940 census)."""
         return cls.from_dict(nist.from_census2018(specs, values, wage=wage))
 
-    @classmethod
-    def draft(
-        cls,
-        source: Any,
-        *,
-        user: str | None = None,
-        bins: int = 20,
-        drop: Iterable[str] = (),
-        dialect: Dialect | Mapping[str, Any] | None = None,
-    ) -> Schema:
-        """A first schema from data, which contains values of that data: the attribute `schema` of
-        `fastdp.draft`, which see. If the data is private, every value and range must be replaced by public
-        knowledge."""
-        if importers.drafter is None:
-            raise UsageError("drafts need the readers of tables: use fastdp.Schema, or fastdp.draft")
-        return importers.drafter(source, user=user, bins=bins, drop=tuple(drop), dialect=dialect)
-
 
 def _policy(policy: Any) -> str:
     return f"as {policy.value!r}" if policy.action == "value" else policy.action

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SchemaError, did_you_mean
-from ..schema import Schema, dtypes, importers, toml_write
+from ..schema import Schema, dtypes, toml_write
 from . import textkinds
 from .whole import look_of, parsed, read_whole
 
@@ -353,10 +353,3 @@ def _round_step(step: float) -> float:
         return 1
     power = 10.0 ** math.floor(math.log10(step))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= step * 0.999)
-
-
-def _draft_schema(source: Any, **options: Any) -> Schema:
-    return draft(source, **options).schema
-
-
-importers.drafter = _draft_schema

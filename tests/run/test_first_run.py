@@ -106,7 +106,7 @@ def test_schema_paths_are_taken_everywhere(tmp_path):
     assert fastdp.read(tmp_path / "flights.parquet", tmp_path / "flights.toml").schema.user == "u"
     assert fastdp.read(tmp_path / "flights.parquet", str(tmp_path / "flights.toml")).schema.user == "u"
     assert fastdp.plan(tmp_path / "flights.toml", "mst", 1.0, 1e-6).clip == 600
-    assert set(fastdp.Schema.draft(tmp_path / "flights.parquet", user="u").domain) == set(SIZES)
+    assert set(fastdp.draft(tmp_path / "flights.parquet", user="u").schema.domain) == set(SIZES)
     with pytest.raises(UsageError, match="not int"):
         fastdp.read(tmp_path / "flights.parquet", 3)
 

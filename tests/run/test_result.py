@@ -78,7 +78,7 @@ def test_a_column_that_drops_nulls_has_none_in_the_output(run):
 @pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["a", "b"])])
 def test_polars_categories_can_be_drafted_and_scored(dtype):
     frame = pl.DataFrame({"c": pl.Series(["a", "b", "a", None], dtype=dtype), "n": [1, 2, 3, 4]})
-    drafted = fastdp.Schema.draft(frame)
+    drafted = fastdp.draft(frame).schema
     assert drafted.columns["c"].values == ("a", "b")
     scores = fastdp.evaluate(frame, frame, metrics="tv1", baselines=())
     assert scores["tv1"]["max"] == 0

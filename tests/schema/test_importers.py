@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import fastdp
 from fastdp import Schema
 from fastdp.codec.encode import encode_batch
 from fastdp.errors import SchemaError
@@ -116,7 +117,7 @@ def public_frame() -> pa.Table:
 
 def test_a_draft_encodes_the_frame_it_came_from(tmp_path):
     frame = public_frame()
-    schema = Schema.draft(frame, user="who")
+    schema = fastdp.draft(frame, user="who").schema
     codes, keep = encode_batch(schema, frame)
     assert keep is None and schema.user == "who" and "who" not in schema.columns
     for name, column in schema.columns.items():
@@ -127,13 +128,13 @@ def test_a_draft_encodes_the_frame_it_came_from(tmp_path):
     schema.save(tmp_path / "draft.toml")
     assert Schema.load(tmp_path / "draft.toml") == schema
     with pytest.raises(SchemaError, match="user column 'whom'"):
-        Schema.draft(frame, user="whom")
+        fastdp.draft(frame, user="whom")
     with pytest.raises(SchemaError, match="column 'x': a struct"):
-        Schema.draft(pa.table({"x": [{"a": 1}]}))
+        fastdp.draft(pa.table({"x": [{"a": 1}]}))
 
 
 def test_a_draft_reads_polars_and_pandas():
     pl, pd = pytest.importorskip("polars"), pytest.importorskip("pandas")
     for frame in (pl.DataFrame({"a": ["x", "y"], "b": [1, 2]}), pd.DataFrame({"a": ["x", "y"], "b": [1, 2]})):
-        schema = Schema.draft(frame)
+        schema = fastdp.draft(frame).schema
         assert schema.columns["a"].values == ("x", "y") and schema.columns["b"].base == 2

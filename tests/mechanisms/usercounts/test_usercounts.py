@@ -17,13 +17,13 @@ import fastdp
 from fastdp import simulate
 from fastdp.engines.local import local
 from fastdp.errors import DataError, FastdpError, UsageError
-from fastdp.evaluate.inputs import as_arrow
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.usercounts import cells as cells_of
 from fastdp.mechanisms.usercounts import fit
 from fastdp.mechanisms.usercounts.mechanism import EXACT_SIZES, UserCounts, total_rows
 from fastdp.mechanisms.usercounts.output import submission
+from fastdp.metrics.inputs import as_arrow
 from fastdp.privacy.clip import size_edges
 from fastdp.public.data import PublicTable
 from fastdp.run.plan import plan

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastdp._core import score
-from fastdp.evaluate.inputs import kernel_ready
+from fastdp.metrics.inputs import kernel_ready
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i4"])

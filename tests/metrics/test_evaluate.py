@@ -15,7 +15,7 @@ import pytest
 import fastdp
 from fastdp import simulate
 from fastdp.errors import DataError, UsageError
-from fastdp.evaluate.inputs import codes_of_pair
+from fastdp.metrics.inputs import codes_of_pair
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_empty_tables_run_like_any_other(tables):
 
 def test_the_package_is_the_function_and_imports_nothing_heavy():
     code = (
-        "import fastdp, sys; import fastdp.evaluate.challenges.deid2; assert callable(fastdp.evaluate); "
+        "import fastdp, sys; import fastdp.metrics.challenges.deid2; assert callable(fastdp.evaluate); "
         "assert not {'numba', 'sklearn', 'pandas', 'polars'} & set(sys.modules), 'heavy'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp import simulate
-from fastdp.evaluate.challenges import deid2
+from fastdp.metrics.challenges import deid2
 from tests.reference import scores as slow
 
 SHARED = Path(__file__).parents[3] / "../shared/data/deid2"

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from fastdp import simulate
 from fastdp.errors import UsageError
-from fastdp.evaluate import baselines, coverage, distance, kmarginal, pairwise, utility
-from fastdp.evaluate.challenges import nist2018, sprint1
-from fastdp.evaluate.inputs import pair_up
+from fastdp.metrics import baselines, coverage, distance, kmarginal, pairwise, utility
+from fastdp.metrics.challenges import nist2018, sprint1
+from fastdp.metrics.inputs import pair_up
 from tests.reference import scores as slow
 
 
