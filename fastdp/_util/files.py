@@ -16,9 +16,12 @@ from ..errors import UsageError
 
 def as_path(value: Any, what: str) -> Path:
     """A path; UsageError where it is none, such as an argument that stands in another's place."""
-    if not isinstance(value, str | os.PathLike):
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str):
         raise UsageError(f"{what} is named by its path, not by a {type(value).__name__}")
-    return Path(value)
+    if "\0" in text:
+        raise UsageError(f"{what} is named by its path, and {text[:60]!r} holds a null character")
+    return Path(text)
 
 
 @contextlib.contextmanager

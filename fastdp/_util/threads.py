@@ -7,6 +7,9 @@ from pathlib import Path
 
 from ..errors import UsageError, is_whole
 
+MOST_THREADS = 4096
+"""More than any machine of today has cores; far below where starting threads fails."""
+
 
 def available() -> int:
     """Cores this process may use: its affinity mask, and the cgroup's quota where one is set."""
@@ -27,6 +30,6 @@ def resolve(threads: int | None) -> int:
     """The number asked for, or all available cores for None."""
     if threads is None:
         return available()
-    if not is_whole(threads, 1):
-        raise UsageError(f"threads must be a whole number >= 1, got {threads!r}")
+    if not is_whole(threads, 1, MOST_THREADS):
+        raise UsageError(f"threads must be a whole number from 1 to {MOST_THREADS}, got {threads!r}")
     return int(threads)

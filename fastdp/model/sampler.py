@@ -28,6 +28,8 @@ from ..errors import UsageError
 
 Node = tuple[Sequence[str], Sequence[str], np.ndarray]
 SHARD_ROWS = 1 << 20
+MOST_ROWS = 1 << 48
+"""The most rows of one sample."""
 METHODS = {"round": 0, "independent": 1}
 _MOST_GROUPS = (1 << 31) - 1
 
@@ -168,7 +170,7 @@ def _decode(domain: Domain, res: tuple) -> np.ndarray | None:
 
 
 def _count(n: int, least: int = 0) -> int:
-    most = 1 << 31 if least else 1 << 48
+    most = 1 << 31 if least else MOST_ROWS
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or not least <= n <= most:
         what = "shard_rows" if least else "the number of rows"
         raise UsageError(f"{what} must be a whole number from {least} to {most}, got {n!r}")

@@ -409,7 +409,8 @@ def _same_unit(unit: Unit, stated: Any) -> bool:
 
 
 def _path_of(path: str | os.PathLike) -> Path:
-    text = str(as_path(path, "a ledger")) if not isinstance(path, str) else path
+    named = as_path(path, "a ledger")
+    text = path if isinstance(path, str) else str(named)
     if not text:
         raise UsageError("a ledger needs a path")
     if "://" in text or text.startswith("sqlite:"):
@@ -419,6 +420,8 @@ def _path_of(path: str | os.PathLike) -> Path:
         text = unquote(url.path)
         if not text:
             raise UsageError("the ledger's URL names no file")
+    if not Path(text).name:
+        raise UsageError(f"a ledger is a file, and {text!r} is a folder")
     return Path(text)
 
 

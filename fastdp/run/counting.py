@@ -108,14 +108,42 @@ def counting_for(
         counting.close()
 
 
-def check_source(source: Any, schema: Schema | None) -> None:
-    """Raises, before anything is charged, where private domains cannot be found in a source: its rows are
-    encoded already or can be read only once, or it lacks a column of the schema or has it in a wrong type.
-    """
+def check_source(source: Any, schema: Schema) -> None:
+    """Raises, before anything is charged, where a source cannot be opened, lacks a column of the schema or
+    has it in a wrong type. Reads no row: it does not open streams and does not run queries."""
     from ..engines.sparkcheck import is_spark
-    from ..tables.ingest import checked_columns, guarded
-    from ..tables.objects import read_once
+    from ..tables.ingest import guarded
+    from ..tables.objects import open_object, read_once
+    from ..tables.sql import Query
+
+    if schema.pending:
+        check_rereading(source)
+    if isinstance(source, list | tuple) and source:
+        for item in source:
+            check_source(item, schema)
+    elif is_table(source) or is_spark(source) or isinstance(source, Query):
+        return
+    elif not read_once(source):
+        guarded(lambda: _check_columns(source, schema))
+    elif not hasattr(source, "__arrow_c_stream__"):
+        open_object(source)  # raises: no source is of this type
+
+
+def _check_columns(source: Any, schema: Schema) -> None:
+    """DataError where a source that can be opened again lacks columns. A pandas frame is opened without its
+    rows: their types would otherwise be found by converting them all."""
+    from ..tables.ingest import checked_columns
     from ..tables.sources import open_parts
+
+    pandas = type(source).__module__.split(".")[0] == "pandas"
+    checked_columns(open_parts(source.head(0) if pandas else source, schema.dialect), schema.stand_in())
+
+
+def check_rereading(source: Any) -> None:
+    """UsageError where private domains cannot be found in a source: its rows are encoded already or can be
+    read only once."""
+    from ..engines.sparkcheck import is_spark
+    from ..tables.objects import read_once
 
     if is_spark(source):
         raise UsageError(
@@ -129,9 +157,6 @@ def check_source(source: Any, schema: Schema | None) -> None:
             f"a {type(source).__name__} can be read only once, and finding a private domain reads the rows "
             "several times: write it to a file, or give a frame or table"
         )
-    if schema is not None:
-        checked = schema
-        guarded(lambda: checked_columns(open_parts(source, checked.dialect), checked.stand_in()))
 
 
 def _reading(rows: int, users: int, dropped: int, malformed: int) -> dict[str, int]:

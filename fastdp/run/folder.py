@@ -22,6 +22,9 @@ from .._util.files import as_path, replacing, sync, sync_tree, write_atomic
 from ..errors import RunError, UsageError
 
 STATE_VERSION = 1
+MOST_NAME, MOST_PATH = 240, 3500
+"""Most bytes of the folder's name and of its path. File systems allow 255 and 4096; the staging folder and
+its files have longer names than the folder, and are made only after noise was drawn."""
 
 
 def private_path(out: Path) -> Path:
@@ -36,6 +39,11 @@ class RunFolder:
         self.out = Path(os.path.abspath(as_path(out, "out=, the run folder,")))
         if not self.out.name:
             raise UsageError("out must name a folder to be made")
+        if len(os.fsencode(self.out.name)) > MOST_NAME or len(os.fsencode(self.out)) > MOST_PATH:
+            raise UsageError(
+                f"out: the folder's name is longer than {MOST_NAME} bytes or its path than {MOST_PATH}; "
+                "choose a shorter one"
+            )
         self.private = private_path(self.out)
         self.resume = resume
         self.state: dict[str, Any] = {}
@@ -51,7 +59,7 @@ class RunFolder:
     def open(self) -> RunFolder:
         """Takes the run folder for this run: locks it, checks that it can be written and that no other run
         uses it. RunError says what to do."""
-        if self.out.exists() and not (self.resume and self.finished):
+        if _there(self.out) and not (self.resume and self.finished):
             raise RunError(f"{self.out} exists already; remove it or choose another --out")
         state = self.private / "state.json"
         if state.exists() and not self.resume:
@@ -214,6 +222,13 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise RunError(f"cannot write to {path.parent}: {error.strerror}") from None
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ from ..release.domaincosts import (
     keys_event,
 )
 from ..release.keyselect import less
-from .asked import check_budget, resolve_schema
+from .asked import checked_epsilons, resolve_schema
 from .plantext import plan_text
 from .publicread import read_public
 from .stopping import plan_note
@@ -198,7 +198,7 @@ def plan(
 
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory)
     asked = resolve_schema(schema, recipe)
-    check_budget(epsilon, delta)
+    (epsilon,) = checked_epsilons([epsilon], delta)
     schema, costs = asked.stand_in(), DomainCosts.of(asked, delta)
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)
     bound = resolve_clip(config.clip, schema)

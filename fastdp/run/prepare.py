@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..domain import Domain
 from ..errors import RunError, UsageError
 from ..mechanisms.parts.sizes import check_size
 from ..mechanisms.parts.zeros import Zeros, check_possible
+from .counting import check_source, is_table
 from .folder import RunFolder
 from .publicread import read_public
 from .work import Work
 
 if TYPE_CHECKING:
+    from ..mechanisms.base import Config
     from ..public.archetypes.store import Saved
     from ..public.data import PublicTable
 
@@ -23,18 +26,49 @@ def prepare(work: Work, public: Any) -> PublicTable | Saved | None:
         with work.reporter.stage("read", "reading and encoding"):
             public_data = _public(work, public)
     for config in work.configs:
-        if work.delta == 0 and not config.pure:
-            raise UsageError(f"{config.name} adds Gaussian noise and needs a delta above 0")
+        _check_config(work, config, public is not None)
         config.ready(work.schema, public_data)
-        if work.schema.user is not None and config.deals_ids:
-            if public_data is None and config.ids.source == "public":
-                raise UsageError("ids from public data need public=; give it, or set the recipe's ids.source")
-            if public_data is not None and config.ids.source in ("auto", "public"):
-                public_data.check_habits()
+        if public_data is not None and _deals(work, config) and config.ids.source in ("auto", "public"):
+            public_data.check_habits()
         domain, fixed = work.schema.modelled, Zeros.of(work.schema).cliques
         check_size(config.largest_model(domain, public_data, fixed), domain, config.fit_limit)
     check_possible(work.schema)
     return public_data
+
+
+def check_ahead(work: Work, public: Any) -> None:
+    """Raises the errors of `prepare` that hold for any domain that the run may find. A column whose domain is
+    not found yet counts as one code, the fewest it can have."""
+    from ..public.archetypes.store import Saved, is_folder
+
+    likely = work.schema.stand_in()
+    saved = Saved(public) if is_folder(public) else None
+    if is_table(public):
+        raise UsageError(
+            "public=: its schema is found in the run, so give the public source itself, not a table that "
+            "was read by some schema"
+        )
+    if public is not None and saved is None:
+        check_source(public, likely)
+    owner = {name: getattr(likely.columns[name], "of", None) or name for name in likely.modelled}
+    sizes = {name: 1 if owner[name] in work.schema.pending else likely.domain[name] for name in owner}
+    domain = Domain(sizes)
+    for config in work.configs:
+        _check_config(work, config, public is not None)
+        if public is None or saved is not None:
+            config.ready(likely, saved)
+        check_size(config.largest_model(domain, None, ()), domain, config.fit_limit)
+
+
+def _check_config(work: Work, config: Config, public: bool) -> None:
+    if work.delta == 0 and not config.pure:
+        raise UsageError(f"{config.name} adds Gaussian noise and needs a delta above 0")
+    if _deals(work, config) and config.ids.source == "public" and not public:
+        raise UsageError("ids from public data need public=; give it, or set the recipe's ids.source")
+
+
+def _deals(work: Work, config: Config) -> bool:
+    return work.schema.user is not None and config.deals_ids
 
 
 def _public(work: Work, public: Any) -> PublicTable | Saved:

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import StoppedEarly, UsageError
+from ..errors import StoppedEarly
 from ..mechanisms.base import Job, Outcome, go_on
 from ..mechanisms.parts.zeros import Zeros
 from ..privacy.statement import statement_hashes
 from .ahead import load_ahead
-from .counting import check_source, counting_for, is_table, open_counting
+from .counting import check_source, counting_for, open_counting
 from .diagnosis import write_diagnosis
 from .fitting import fit_once
 from .folder import RunFolder
 from .idsource import id_source
 from .making import make
 from .output import Output
-from .prepare import keep_limits, prepare
+from .prepare import check_ahead, keep_limits, prepare
 from .result import Run, load_run
 from .stopping import INSIST, charge_text, stop_if_empty
 from .work import Work
@@ -39,9 +39,7 @@ def go(work: Work, source: Any, public: Any, folder: RunFolder | None) -> Run | 
     """Does the whole run. Afterwards `work.entered` says whether a step of it was charged."""
     from ..release.reserve import BudgetRequest, reserve
 
-    if work.schema.pending:
-        check_source(source, work.schema)
-
+    check_source(source, work.schema)
     work.standing.follow(work.reporter)
     fresh: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": work.new_seed()}
     if folder is not None:
@@ -52,12 +50,7 @@ def go(work: Work, source: Any, public: Any, folder: RunFolder | None) -> Run | 
             raise StoppedEarly(folder.stopped)
         work.standing.opened(folder)
     load_ahead()
-    if work.schema.pending and is_table(public):
-        raise UsageError(
-            "public=: its schema is found in the run, so give the public source itself, not a table that "
-            "was read by some schema"
-        )
-    public_data = None if work.schema.pending else prepare(work, public)
+    public_data = check_ahead(work, public) if work.schema.pending else prepare(work, public)
     asks = [
         BudgetRequest(
             epsilon=e,

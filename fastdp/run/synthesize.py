@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ov
 from .._util.notebook import shown_by
 from .._util.progress import Progress, Reporter
 from .._util.threads import resolve
-from ..errors import Cancelled, UsageError, is_whole
+from ..errors import Cancelled, UsageError
 from ..mechanisms import recipe as recipes
 from ..privacy.clip import resolve as resolve_clip
 from ..public.archetypes.store import schema_of
 from ..schema import Schema
-from .asked import asked_schema, check_budget, resolve_schema
+from .asked import (
+    asked_schema,
+    check_dataset,
+    check_flags,
+    check_rows,
+    check_seeds,
+    checked_epsilons,
+    resolve_schema,
+)
 from .counting import engine_for, is_table
 from .diagnosis import check_rereadable
 from .folder import RunFolder
@@ -209,23 +217,17 @@ def synthesize(
     """
     if isinstance(table, Schema):
         raise UsageError("the first argument is the data; a schema goes to schema=")
-    if isinstance(epsilon, str | bytes):
-        raise UsageError(f"epsilon must be a number or a list of them, got {epsilon!r}")
     if public is not None and _same(public, table):
         raise UsageError(
             "public= is the private data itself, or shares a file or rows in memory with it: nothing of that "
             "would be protected"
         )
     several = isinstance(epsilon, Sequence)
-    epsilons = [float(e) for e in epsilon] if isinstance(epsilon, Sequence) else [epsilon]
-    for e in epsilons:
-        check_budget(e, delta)
-    if not epsilons or len({f"{e:g}" for e in epsilons}) != len(epsilons):
-        raise UsageError(
-            "epsilon: give at least one, each once (in its first six digits, which name its folder)"
-        )
-    if rows is not None and not is_whole(rows, 0):
-        raise UsageError(f"rows must be a whole number >= 0, got {rows!r}")
+    epsilons = checked_epsilons(epsilon, delta)
+    check_rows(rows)
+    check_seeds(seed, sample_seed)
+    check_flags(resume=resume, report=report, go_on=go_on, diagnose=diagnose)
+    check_dataset(dataset)
     if (resume or report or diagnose) and out is None:
         raise UsageError("resume, report and diagnose need out=, the run's folder")
     if diagnose:
@@ -257,8 +259,8 @@ def synthesize(
         rows=None if rows is None else int(rows),
         ledger=ledger,
         dataset=dataset,
-        seed=seed,
-        sample_seed=sample_seed,
+        seed=None if seed is None else int(seed),
+        sample_seed=None if sample_seed is None else int(sample_seed),
         threads=threads,
         reporter=Reporter(shown_by(progress), cancel, len(epsilons)),
         several=several,

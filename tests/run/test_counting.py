@@ -5,7 +5,7 @@ import pytest
 
 from fastdp.engines.sparkcheck import MAX_PARTITIONS
 from fastdp.errors import UsageError
-from fastdp.run.counting import check_source, engine_for
+from fastdp.run.counting import check_rereading, engine_for
 from fastdp.run.diagnosis import check_rereadable
 
 ROWS = pa.table({"a": [0, 1]})
@@ -31,7 +31,7 @@ def test_what_needs_rows_in_this_process_is_refused_of_spark():
     for refused, text in (
         (lambda: engine_for(SPARK, None, None, True), "report= compares with the truth as one table, and "),
         (
-            lambda: check_source(SPARK, None),
+            lambda: check_rereading(SPARK),
             "a private domain is not found in a Spark DataFrame: write it to ",
         ),
         (
@@ -42,4 +42,4 @@ def test_what_needs_rows_in_this_process_is_refused_of_spark():
         with pytest.raises(UsageError) as caught:
             refused()
         assert str(caught.value).startswith(text)
-    assert check_source(ROWS, None) is check_rereadable(ROWS) is None
+    assert check_rereading(ROWS) is check_rereadable(ROWS) is None

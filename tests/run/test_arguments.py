@@ -1,0 +1,120 @@
+"""A wrong argument costs nothing: whatever is given to `synthesize`, the ledger is as it was."""
+
+import inspect
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import fastdp
+from fastdp.errors import FastdpError
+from fastdp.run.folder import MOST_NAME
+
+from .test_synthesize import small_data, small_schema
+
+
+class Bad:
+    """An object of which nothing may be asked."""
+
+    def __bool__(self):
+        raise AssertionError("was asked whether it is true")
+
+
+THING = Bad()
+OTHER = [THING, [], {}, b"x", True]
+NO_NUMBERS = [math.nan, math.inf, -math.inf, "1", 1 + 1j, np.array([1, 2]), *OTHER]
+WHOLE = [-1, 1.5, 10**400, [1], *NO_NUMBERS]
+FLAGS = [None, 0, 1, "no", [], THING]
+SOURCES = [None, 5, 1.5, "", "no/such.parquet", "a\0b", ["no.csv"], [5], __file__, *OTHER]
+
+ABSURD = {
+    "table": SOURCES,
+    "mechanism": [
+        None, 5, "no", "", "a\0b", {"mechanism": 5}, {"mechanism": "mst", "no": 1},
+        {"mechanism": "mst", "clip": 10**30}, {"mechanism": "archetypes"}, *OTHER,
+    ],
+    "epsilon": [
+        0, -1, 10**400, None, [1, 1], [1, -1], ["x"], [None], [10**400], [[1]], [True], {1, 2}, *NO_NUMBERS,
+    ],
+    "delta": [-1, 1, 10**400, 1e-300, None, [1], *NO_NUMBERS],
+    "schema": [5, 1.5, "no", "", "a\0b", {"columns": 5}, *OTHER],
+    "domain": [5, "public", "", *OTHER],
+    "user": [5, "no", "", *OTHER],
+    "dialect": [5, "x", {"delimiter": 5}, {"delimiter": "ab"}, {"no": 1}, THING, [], b"x", True],
+    "rows": [*WHOLE, 2**48 + 1, 10**20],
+    "public": [v for v in SOURCES if v is not None],
+    "ledger": [5, "", "/", "a\0b", "no/such/folder/budget.db", "redis://x", *OTHER],
+    "dataset": [5, "", "no", *OTHER],
+    "seed": [1.5, [1], *NO_NUMBERS],
+    "sample_seed": [-1, 1.5, [1], *NO_NUMBERS],
+    "threads": [*WHOLE, 0, 10**20],
+    "memory": [*WHOLE, 0, 1, 10**20],
+    "deadline": [-1, 0, 10**20, 10**400, [1], *NO_NUMBERS],
+    "progress": [5, "x", [], {}, 0, True, THING],
+    "cancel": [5, "x", [], {}, 0, True, False, THING],
+    "out": [5, "", "/", "a\0b", "/proc/x", "x" * 300, "x" * (MOST_NAME + 1), "x/" * 3000, *OTHER],
+    "resume": FLAGS,
+    "report": FLAGS,
+    "clip": [*WHOLE, 0, 10**20, "public"],
+    "max_cells": [*WHOLE, 0, 10**20],
+    "engine": [5, "no", "", *OTHER],
+    "partitions": [*WHOLE, 0, 10**20],
+    "go_on": FLAGS,
+    "diagnose": FLAGS,
+}  # fmt: skip
+"""Values of each argument that no run can have. (seed=10**400 is a seed like any other.)"""
+
+COMPANY = {"partitions": {"engine": "partitioned"}, "user": {"domain": "private", "schema": None}}
+"""What an argument needs beside it to be read at all."""
+
+
+def arguments():
+    names = inspect.signature(fastdp.synthesize).parameters
+    return [name for name in names if not name.startswith("_")]
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(small_data(300), tmp_path / "data.parquet")
+    fastdp.Ledger("budget.db").open("d", epsilon=15.0, delta=1e-6)
+
+
+def call(private, **options):
+    """A run that would be made if `options` did not spoil it."""
+    given = {"table": "data.parquet", "mechanism": "cliquetree", "epsilon": 1.0, "delta": 1e-6, "rows": 10}
+    given |= {"ledger": "budget.db", "dataset": "d", "out": "run"}
+    given |= {"domain": "private", "user": "u"} if private else {"schema": small_schema()}
+    given |= options
+    if "seed" in options:
+        del given["ledger"], given["dataset"]
+    return fastdp.synthesize(**given)
+
+
+def test_every_argument_has_absurd_values():
+    assert set(ABSURD) == set(arguments())
+
+
+@pytest.mark.parametrize("private", [False, True], ids=["written schema", "private domain"])
+def test_the_call_is_sound_where_nothing_spoils_it(world, private):
+    assert call(private, sample_seed=10**400).to_arrow().num_rows == 10
+
+
+@pytest.mark.parametrize("private", [False, True], ids=["written schema", "private domain"])
+@pytest.mark.parametrize("name", ABSURD)
+def test_an_absurd_argument_is_refused_and_the_ledger_untouched(world, monkeypatch, name, private):
+    if private and name in ("schema", "domain", "user"):
+        pytest.skip("of runs with a written schema")
+    files = [Path("budget.db"), Path("budget.db.head")]
+    before = [path.read_bytes() for path in files]
+    local = []
+    monkeypatch.setattr(fastdp.Ledger, "local", lambda *a, **k: local.append(1))
+    for value in ABSURD[name]:
+        with pytest.raises(FastdpError) as caught:
+            call(private, **COMPANY.get(name, {}), **{name: value})
+        assert not local and [path.read_bytes() for path in files] == before, (name, value, caught.value)
+        assert len(str(caught.value)) < 2000
+        left = {path.name for path in Path().iterdir()} - {"data.parquet", "budget.db.lock"}
+        assert left == {path.name for path in files}, (name, value)
