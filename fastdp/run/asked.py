@@ -99,7 +99,7 @@ def _number(name: str, value: Any) -> float:
 
 def check_rows(rows: Any) -> None:
     """UsageError unless `rows` is None or a number of rows that a model can be sampled for."""
-    from ..model.sample import MOST_ROWS
+    from ..model.sampler import MOST_ROWS
 
     if rows is not None and not is_whole(rows, 0, MOST_ROWS):
         raise UsageError(f"rows must be a whole number from 0 to {MOST_ROWS:,}, got {_short(rows)}")
