@@ -275,8 +275,9 @@ int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *at = bytes + offset[i], *end = bytes + offset[i + 1];
         if (!is_set(valid, i)) continue;
-        if (at < end && *at == '-') at++;
-        if (at == end || (*at == '0' && end - at > 1)) return FDP_OK;
+        const int minus = at < end && *at == '-';
+        at += minus;
+        if (at == end || end - at > 38 || (*at == '0' && (minus || end - at > 1))) return FDP_OK;
         for (; at < end; at++)
             if (*at - (unsigned)'0' > 9) return FDP_OK;
     }

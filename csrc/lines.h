@@ -71,8 +71,8 @@ int fdp_lines_json(const uint8_t *text, int64_t n, int64_t limit, int keep_wrong
 int fdp_lines_whole(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n, int64_t *x,
                     int *all);
 
-/* *all: whether each value is a whole number written in the one shortest way: digits without a leading zero,
- * a minus before them or not. */
+/* *all: whether each value is a whole number of at most 38 digits written in the one shortest way: digits
+ * without a leading zero, a minus before them or not; 0 without a minus. */
 int fdp_lines_shortest(const int32_t *offset, const uint8_t *bytes, const uint8_t *valid, int64_t n,
                        int *all);
 

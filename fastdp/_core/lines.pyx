@@ -183,7 +183,7 @@ def whole(const int32_t[::1] offset, const uint8_t[::1] data, const uint8_t[::1]
 
 
 def shortest(const int32_t[::1] offset, const uint8_t[::1] data, const uint8_t[::1] valid):
-    """Whether all values are whole numbers, each written in the one shortest way."""
+    """Whether all values are whole numbers of at most 38 digits, each written in the one shortest way."""
     cdef int64_t n = offset.shape[0] - 1
     if n <= 0:
         return True

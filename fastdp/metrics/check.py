@@ -22,7 +22,7 @@ from ..errors import UsageError
 from ..schema import Schema, dtypes
 from ..schema.columns import OWN_CODE, Categorical, Column
 from ..schema.derived import Derived
-from ..tables import ingest, sources, textkinds
+from ..tables import idvalues, ingest, sources, textkinds
 from ..tables.parts import Part
 from ..tables.textlines import damaged_lines
 from ..tables.userids import UserIndex
@@ -228,7 +228,7 @@ def _look(
     import pyarrow as pa
 
     raw = {name: batch.column(name) for name in batch.schema.names}
-    values = {name: ingest.column_of(batch, name, part, schema, types) for name in raw}
+    values = {name: ingest.column_of(batch, name, part, types) for name in raw}
     codes, _ = encode.encode_batch(bare, pa.record_batch(list(values.values()), names=list(values)))
     drop = np.zeros(batch.num_rows, bool)
     fields = {}
@@ -249,8 +249,8 @@ def _look(
         fields[name] = int(np.count_nonzero(null)), outside, kinds, words
     piece = _Piece(batch.num_rows, 0, fields)
     if users is not None and schema.user is not None:
-        ids = ingest.plain_ids(values[schema.user])
-        missing = np.asarray(ids.is_null(nan_is_null=True))
+        ids = idvalues.normal(values[schema.user], schema.user_dtype)
+        missing = np.asarray(ids.is_null())
         piece.without = int(np.count_nonzero(missing))
         if schema.null_user == "drop":
             drop |= missing

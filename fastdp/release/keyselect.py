@@ -288,22 +288,19 @@ def _batches(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from ..tables import sources, textvalues
-    from ..tables.ingest import plain_ids, with_id
+    from ..tables import idvalues, sources
 
     wanted = [name] if schema.user is None else [name, schema.user]
     for part in sources.open_parts(source, schema.dialect):
         _check(part, wanted, name, dtype)
         for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
             for batch in sources.guarded(part.where, unit()):
-                keys = keys_of(plain_ids(batch.column(name)), dtype)
+                keys = keys_of(idvalues.normal(batch.column(name)), dtype)
                 keep = keys.is_valid()
                 ids = None
                 if schema.user is not None:
-                    ids = batch.column(schema.user)
-                    text = part.is_text(schema.user)
-                    ids = textvalues.ids(ids, schema.user_dtype) if text else plain_ids(ids)
-                    has_id = with_id(ids) if schema.null_user == "drop" else None
+                    ids = idvalues.normal(batch.column(schema.user), schema.user_dtype)
+                    has_id = idvalues.has_id(ids) if schema.null_user == "drop" else None
                     keep = keep if has_id is None else pc.and_(keep, pa.array(has_id))
                     ids = ids.filter(keep)
                 yield keys.filter(keep), ids
@@ -316,7 +313,7 @@ def keys_of(array: pa.Array, dtype: str) -> pa.Array:
     import pyarrow.compute as pc
 
     from ..schema import dtypes
-    from ..tables import textvalues
+    from ..tables import idvalues, textvalues
 
     t = pa.types
     if t.is_dictionary(array.type):
@@ -330,7 +327,7 @@ def keys_of(array: pa.Array, dtype: str) -> pa.Array:
     if dtypes.family(dtype) == "string":
         return textvalues.to_text(array) if binary else array.cast(pa.large_string())
     if binary:
-        texts = textvalues.to_text(textvalues.ids(array, "int64"))
+        texts = textvalues.to_text(idvalues.normal(array, "int64"))
         whole = pc.match_substring_regex(texts, r"^-?[0-9]{1,18}$")
         return pc.if_else(whole, texts, pa.scalar(None, texts.type)).cast(pa.int64())
     if t.is_floating(kind):
@@ -346,7 +343,7 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
     """Checks names and types of the source's columns, before any row is read."""
     import pyarrow as pa
 
-    from ..tables.ingest import plain_ids
+    from ..tables import idvalues
 
     for column in wanted:
         if part.times(column) != 1:
@@ -356,7 +353,7 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
     if pa.types.is_decimal(kind):
         raise DataError(f"{part.where}: column {name!r} is {kind}; cast it to {dtype}")
     try:
-        keys_of(plain_ids(pa.nulls(0, kind)), dtype)
+        keys_of(idvalues.normal(pa.nulls(0, kind)), dtype)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         raise DataError(f"{part.where}: column {name!r} does not hold {dtype}") from None
 

@@ -22,7 +22,7 @@ from .._util import threads as _threads
 from .._util.arrow import flags
 from ..errors import DataError, nearest, redact_errors
 from ..schema import dtypes
-from . import sources, textvalues
+from . import idvalues, sources, textvalues
 from .parts import Part, Unit
 from .table import Table, as_schema, code_dtype
 from .userids import Prepared, UserIndex
@@ -230,13 +230,15 @@ def checked_columns(parts: Sequence[Part], schema: Schema) -> list[str]:
 
     needed = list(dict.fromkeys(encode.source_columns(schema)))
     wanted = needed if schema.user is None else [*needed, schema.user]
+    users = UserIndex(schema.user or "")
     for part in parts:
-        _check_part(part, schema, wanted)
+        _check_part(part, schema, wanted, users)
     return wanted
 
 
-def _check_part(part: Part, schema: Schema, wanted: Sequence[str]) -> None:
-    """Checks names and types of a part's columns before any row is read; one error lists all problems."""
+def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIndex) -> None:
+    """Checks names and types of a part's columns before any row is read; one error lists all problems.
+    `users` has the kind of ids of the parts before."""
     import pyarrow as pa
 
     from ..codec import encode
@@ -259,9 +261,10 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str]) -> None:
         if n in types
     ]
     problems = encode.type_problems(schema, pa.schema(fields))
-    if schema.user is not None and not part.is_text(schema.user):
+    if schema.user is not None:
+        kind = pa.binary() if part.is_text(schema.user) else part.schema.field(schema.user).type
         try:
-            UserIndex(schema.user).prepare(pa.nulls(0, part.schema.field(schema.user).type))
+            users.agree(users.prepare(pa.nulls(0, kind)).kind)
         except DataError as error:
             problems.append(str(error))
     if problems:
@@ -328,16 +331,14 @@ def _encode(
 
     if part.text or part.any_name:
         names = batch.schema.names
-        arrays = [column_of(batch, name, part, schema, types) for name in names]
+        arrays = [column_of(batch, name, part, types) for name in names]
         batch = pa.record_batch(arrays, names=names)
     codes, keep = encode.encode_batch(schema, batch)
     ids = None
     if users is not None:
-        ids = plain_ids(batch.column(schema.user))
-        if schema.null_user == "drop":
-            has_id = with_id(ids)
-            if has_id is not None:
-                keep = has_id if keep is None else keep & has_id
+        ids = idvalues.normal(batch.column(schema.user), schema.user_dtype)
+        if schema.null_user == "drop" and (has_id := idvalues.has_id(ids)) is not None:
+            keep = has_id if keep is None else keep & has_id
     rows = batch.num_rows
     if keep is not None and not keep.all():
         codes = {name: column[keep] for name, column in codes.items()}
@@ -351,45 +352,8 @@ def _encode(
     return Encoded(codes, prepared, rows, batch.num_rows - rows)
 
 
-def column_of(
-    batch: pa.RecordBatch, name: str, part: Part, schema: Schema, types: Mapping[str, str]
-) -> pa.Array:
+def column_of(batch: pa.RecordBatch, name: str, part: Part, types: Mapping[str, str]) -> pa.Array:
     """The values of a column; text is parsed by the column's type in the schema (`types` is the result of
-    `source_types`)."""
+    `source_types`). User ids are returned unchanged, for `idvalues.normal`."""
     array = batch.column(name)
-    if not part.is_text(name):
-        return array
-    if name in types:
-        return textvalues.parse(array, types[name])
-    return textvalues.ids(array, schema.user_dtype)
-
-
-def plain_ids(ids: pa.Array) -> pa.Array:
-    """Ids without an extension type. A dictionary array stays one only if its values are texts without
-    null."""
-    import pyarrow as pa
-
-    if isinstance(ids, pa.ExtensionArray):
-        ids = ids.storage
-    if pa.types.is_dictionary(ids.type):
-        value = ids.type.value_type
-        text = pa.types.is_string(value) or pa.types.is_large_string(value)
-        if not text or ids.dictionary.null_count:
-            ids = ids.dictionary_decode()
-    # Arrow cannot filter arrays of view types.
-    if pa.types.is_string_view(ids.type):
-        ids = ids.cast(pa.large_string())
-    elif pa.types.is_binary_view(ids.type):
-        ids = ids.cast(pa.large_binary())
-    return ids
-
-
-def with_id(ids: pa.Array) -> np.ndarray | None:
-    """Mask of the ids that are neither null nor NaN; None if all ids are such."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    null = pc.is_null(ids, nan_is_null=pa.types.is_floating(ids.type))
-    if not pc.any(null).as_py():
-        return None
-    return ~null.to_numpy(zero_copy_only=False)
+    return textvalues.parse(array, types[name]) if part.is_text(name) and name in types else array

@@ -22,7 +22,7 @@ import numpy as np
 
 from .._util import threads as _threads
 from ..errors import DataError, UsageError, is_whole
-from . import ingest, sources
+from . import idvalues, ingest, sources
 from .parts import BATCH_ROWS, Part, Unit, checked
 from .table import Table
 from .userids import UserIndex
@@ -98,7 +98,6 @@ def _deal(
 ) -> Dealt:
     parts = sources.open_parts(source, schema.dialect)
     wanted = ingest.checked_columns(parts, schema)
-    types = ingest.source_types(schema)
     users = None if schema.user is None else UserIndex(schema.user)
 
     def cut_unit(number: int, part: Part, unit: Unit) -> list[_Pieces]:
@@ -107,17 +106,17 @@ def _deal(
             kind, where = None, by_block(start, batch.num_rows, partitions)
             start += batch.num_rows
             if users is not None and schema.user is not None:
-                ids = ingest.plain_ids(ingest.column_of(batch, schema.user, part, schema, types))
+                at = batch.schema.get_field_index(schema.user)
+                ids = _plain(idvalues.normal(batch.column(at), schema.user_dtype))
                 kind, where = _partitions(users, ids, where, partitions)
+                batch = batch.set_column(at, schema.user, ids)
             out.append(_cut(part, batch, kind, where, only))
         return out
 
     def jobs() -> Iterator[Callable[[], list[_Pieces]]]:
         number = 0
         for part in parts:
-            # The user column is not passed (None), so ids are not read as dictionary arrays: a dictionary
-            # would be written in full to every partition.
-            for unit in sources.guarded(part.where, part.units(wanted, None)):
+            for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
                 yield partial(cut_unit, number, part, unit)
                 number += 1
 
@@ -143,13 +142,16 @@ class _Pieces:
     rows: dict[int, pa.RecordBatch]
 
 
+def _plain(ids: pa.Array) -> pa.Array:
+    """The ids without a dictionary, which would be written in full to every partition."""
+    import pyarrow as pa
+
+    return ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
+
+
 def _partitions(users: UserIndex, ids: pa.Array, blocks: np.ndarray, count: int) -> tuple[str, np.ndarray]:
     """(kind of the ids, int64 partition of each row): by the hash of the user's id, or `blocks` if the row
     has no id."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(ids.type):
-        ids = ids.dictionary_decode()
     prepared = users.prepare(ids)
     where = by_user(prepared.hash, count)
     if prepared.valid is not None:

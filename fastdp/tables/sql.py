@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from ..errors import DataError, UsageError
-from . import parts
+from . import idvalues, parts
 from .parts import Part, Unit, checked, cut
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 URI = "FASTDP_SQL_URI"
 """The environment variable with the database's URI for the command line; the URI may contain a password."""
+
+MOST_DIGITS = 400
+"""Decimals with more digits before or after the point are written with an exponent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +110,7 @@ def _rows(cursor: Any, own: bool) -> Part:
         at = [names.index(name) for name in columns]
         try:
             while rows := cursor.fetchmany(parts.BATCH_ROWS // 4):
-                yield partial(_texts, rows, at, list(columns))
+                yield partial(_texts, rows, at, list(columns), user)
         finally:
             if own:
                 cursor.close()
@@ -115,15 +118,19 @@ def _rows(cursor: Any, own: bool) -> Part:
     return Part("<sql>", schema, units, frozenset(names))
 
 
-def _texts(rows: Sequence[Sequence[Any]], at: list[int], names: list[str]) -> Iterator[pa.RecordBatch]:
+def _texts(
+    rows: Sequence[Sequence[Any]], at: list[int], names: list[str], user: str | None
+) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     columns = list(zip(*rows, strict=True))
-    yield from cut(pa.record_batch([_column(columns[i]) for i in at], names=names))
+    arrays = [column_of_objects(columns[i], name == user) for i, name in zip(at, names, strict=True)]
+    yield from cut(pa.record_batch(arrays, names=names))
 
 
-def _column(values: Sequence[Any]) -> pa.Array:
-    """`text` of each value; if all are strings, or all integers of 64 bits, Arrow converts them at once."""
+def column_of_objects(values: Sequence[Any], ids: bool = False) -> pa.Array:
+    """`text` of each value, or `idvalues.of_object` of user ids; if all are strings, or all integers of 64
+    bits, Arrow converts them at once."""
     import pyarrow as pa
 
     kinds = set(map(type, values)) - {type(None)}
@@ -134,7 +141,8 @@ def _column(values: Sequence[Any]) -> pa.Array:
             return pa.array(values, pa.int64()).cast(pa.string()).cast(pa.binary())
     except (UnicodeEncodeError, OverflowError, pa.ArrowInvalid):
         pass
-    return pa.array([text(value) for value in values], pa.binary())
+    write = idvalues.of_object if ids else text
+    return pa.array([write(value) for value in values], pa.binary())
 
 
 def text(value: Any) -> bytes | None:
@@ -149,8 +157,10 @@ def text(value: Any) -> bytes | None:
         return b"true" if value else b"false"
     if isinstance(value, float):
         return repr(value).encode()
+    if isinstance(value, int) and value.bit_length() > 1024:
+        return b"-inf" if value < 0 else b"inf"  # outside every type; Python may refuse to write it
     if isinstance(value, decimal.Decimal):
-        return format(value, "f").encode()
+        return format(value, "f" if abs(value.adjusted()) < MOST_DIGITS else "").encode()
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat().encode()
     return str(value).encode("utf-8", "surrogatepass")

@@ -42,25 +42,6 @@ def to_text(raw: pa.Array) -> pa.Array:
         return pa.array(mended, pa.large_string())
 
 
-# A whole number in any spelling: optional sign, leading zeros, blanks around it, a point with zeros only.
-_WHOLE = r"^[ \t]*(?:\+|(-))?0*([0-9]+)(?:\.0*)?[ \t]*$"
-
-
-def ids(raw: pa.Array, dtype: str | None) -> pa.Array:
-    """User ids as bytes, which need not be UTF-8: different texts are different ids. If the schema says that
-    ids are integers, all spellings of one integer are the same id; a text that is no integer is unchanged."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if dtype is None or dtypes.family(dtype) != "int":
-        return raw.cast(pa.large_binary())
-    buffers = _buffers(raw)
-    if buffers is not None and lines.shortest(*buffers):
-        return raw.cast(pa.large_binary())
-    raw = raw.cast(pa.large_binary())
-    return pc.replace_substring_regex(raw, _WHOLE, r"\1\2")
-
-
 def parse(raw: pa.Array, dtype: str) -> pa.Array:
     """Parses texts as values of a type (`dtypes`); each value depends on its text alone. A text that is not a
     value of the type does not raise an error.
@@ -81,7 +62,7 @@ def parse(raw: pa.Array, dtype: str) -> pa.Array:
         return _parse(column, family, dtype).to_arrow()
 
 
-def _buffers(raw: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
+def buffers_of(raw: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
     """Offsets, bytes and validity bitmap (None: all are valid) of a binary array whose bitmap begins at a
     byte; else None."""
     import pyarrow as pa
@@ -103,7 +84,7 @@ def _all_whole(raw: pa.Array) -> pa.Array | None:
     """The int64 values of texts that are all whole numbers of at most 18 digits, else None."""
     import pyarrow as pa
 
-    buffers = _buffers(raw)
+    buffers = buffers_of(raw)
     numbers = None if buffers is None else lines.whole(*buffers)
     if buffers is None or numbers is None:
         return None

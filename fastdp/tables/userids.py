@@ -1,4 +1,4 @@
-"""Maps user ids of any type to dense numbers, batch by batch.
+"""Maps user ids of any type to dense numbers, batch by batch. `idvalues` says which ids are equal.
 
 Whole numbers, dates, times and floats are compared exactly as 64-bit words; strings, binaries and decimals by
 a 128-bit keyed hash (csrc/bound_ids.c says why that is safe). Each user also has a public hash of the *value*
@@ -16,6 +16,7 @@ import numpy as np
 
 from .._util.arrow import of_numpy
 from ..errors import DataError
+from . import idvalues
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,9 +52,8 @@ class UserIndex:
         """Hashes ids. Nulls (and NaN) stay marked as not valid: each becomes a user of its own in `add`."""
         import pyarrow as pa
 
+        ids = idvalues.normal(ids)
         kind = ids.type
-        if isinstance(ids, pa.ExtensionArray):
-            return self.prepare(ids.storage)
         if pa.types.is_dictionary(kind):
             return self._prepare_dictionary(ids)
         if pa.types.is_null(kind):
@@ -61,11 +61,8 @@ class UserIndex:
             kind = ids.type
         valid = _validity(ids)
         if pa.types.is_floating(kind):
-            words = _values(ids.cast(pa.float64()), np.float64)
-            has_id = ~np.isnan(words)
-            if not has_id.all():
-                valid = has_id.view(np.uint8) if valid is None else valid & has_id.view(np.uint8)
-            return self._words("float", (words + 0.0).view(np.uint64), valid)
+            words = _values(ids.cast(pa.float64()), np.float64) + 0.0  # -0.0 becomes 0.0
+            return self._words("float", words.view(np.uint64), valid)
         if pa.types.is_uint64(kind):
             return self._words("uint64", _values(ids, np.uint64), valid)
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
@@ -78,15 +75,11 @@ class UserIndex:
             # 7.0 and 7.00 are the same number but different texts, so decimals of each scale are a kind of
             # their own, different from texts.
             return self._strings(ids.cast(pa.large_string()), valid, f"decimal with {kind.scale} places")
-        if pa.types.is_string_view(kind):
-            ids = ids.cast(pa.large_string())
-        elif pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
-            ids = ids.cast(pa.large_binary())
         if (
-            pa.types.is_string(ids.type)
-            or pa.types.is_large_string(ids.type)
-            or pa.types.is_binary(ids.type)
-            or pa.types.is_large_binary(ids.type)
+            pa.types.is_string(kind)
+            or pa.types.is_large_string(kind)
+            or pa.types.is_binary(kind)
+            or pa.types.is_large_binary(kind)
         ):
             return self._strings(ids, valid)
         raise DataError(
@@ -117,16 +110,12 @@ class UserIndex:
 
     def _prepare_dictionary(self, ids: pa.DictionaryArray) -> Prepared:
         """Hashes each dictionary value that occurs in the batch once; values that do not occur in it are not
-        users."""
+        users. The dictionary has no nulls (`idvalues.normal`)."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         codes = _values(ids.indices.cast(pa.int64()), np.int64)
         missing = ids.indices.is_null().to_numpy(zero_copy_only=False)
-        no_id = pc.is_null(ids.dictionary, nan_is_null=pa.types.is_floating(ids.dictionary.type))
-        no_id = no_id.to_numpy(zero_copy_only=False)
-        if no_id.any():
-            missing = missing | no_id[np.where(missing, 0, codes)]
         used = np.zeros(len(ids.dictionary), bool)
         used[codes[~missing]] = True
         distinct = self.prepare(pc.take(ids.dictionary, of_numpy(np.flatnonzero(used))))
@@ -178,8 +167,8 @@ class UserIndex:
         index = cls()
         try:
             array = pa.array(ids)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise DataError("user ids are not of one type") from error
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            raise DataError("user ids are not of one type") from None
         numbers = index.add(index.prepare(array))
         return numbers, len(index), index.hashes()
 

@@ -21,7 +21,7 @@ from fastdp.release import gateway, noiseplan, reserve
 from fastdp.release.gateway import Request, Session
 from fastdp.run.verify import verify
 from fastdp.schema import Schema
-from fastdp.tables import bound, ingest
+from fastdp.tables import bound, idvalues
 
 from . import checks
 from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, ask_everything, open_door, table
@@ -216,9 +216,9 @@ def null_ids(policy):
 def test_null_id_kept_or_joined_to_somebody():
     null_ids("drop")
     null_ids("own")
-    with patch.object(ingest, "with_id", lambda ids: None):
+    with patch.object(idvalues, "has_id", lambda ids: None):
         assert "null id" in fails(null_ids, "drop")
-    with patch.object(ingest, "plain_ids", lambda ids: ids.fill_null(1)):
+    with patch.object(idvalues, "normal", lambda ids, dtype=None: ids.fill_null(1)):
         assert "null id" in fails(null_ids, "own")
 
 

@@ -63,6 +63,7 @@ def case(name: str, ids: list | None, *, null: str = "drop", rows: int = 0, seed
     if ids is None:
         return Case(name, pa.table(columns), schema_with(None), codes, [None] * rows)
     source = pa.table({**columns, "who": pa.array(ids)})
+    ids = [None if who != who else who for who in ids]  # NaN is not an id
     if null == "drop":
         keep = np.array([who is not None for who in ids])
         codes = {n: column[keep] for n, column in codes.items()}
@@ -80,6 +81,9 @@ def cases() -> Iterator[Case]:
     yield case("texts that differ in case, blanks and accents", texts, seed=1)
     yield case("null ids, dropped", holes, seed=2)
     yield case("null ids, each a user", holes, null="own", seed=2)
+    signs = [(0.0, -0.0, 1.5, float("nan"))[i] for i in rng.integers(0, 4, 400)]
+    yield case("zeros of both signs and NaN", signs, seed=4)
+    yield case("zeros of both signs and NaN, each a user", signs, null="own", seed=4)
     yield case("no users", None, rows=5000, seed=3)
     yield case("no rows", [], null="own")
 

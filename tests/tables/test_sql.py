@@ -110,8 +110,8 @@ def test_values_are_written_as_in_a_text_file():
     ],
 )
 def test_columns_of_one_kind_are_written_alike(values):
-    assert sql._column(values).to_pylist() == [sql.text(value) for value in values]
-    assert sql._column(values).type == pa.binary()
+    assert sql.column_of_objects(values).to_pylist() == [sql.text(value) for value in values]
+    assert sql.column_of_objects(values).type == pa.binary()
 
 
 def test_times_and_numbers_are_read_by_the_schema():

@@ -1,0 +1,211 @@
+"""Which ids are one user: by value, in every source alike."""
+
+import datetime
+import decimal
+import itertools
+import sqlite3
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastdp
+from fastdp.engines.local import local
+from fastdp.errors import DataError
+from fastdp.tables import idvalues, split, sql
+from fastdp.tables.userids import UserIndex
+
+UTC = datetime.UTC
+EAST = datetime.timezone(datetime.timedelta(hours=2))
+NOON = datetime.datetime(2020, 5, 1, 12)
+
+ONE_ID = [
+    [7, 7.0, decimal.Decimal("7"), decimal.Decimal("7.000"), np.int8(7), np.float32(7)],
+    [0, 0.0, -0.0, False, decimal.Decimal("-0.00")],
+    [decimal.Decimal("1." + "0" * i) for i in range(30)] + [1, True],
+    [0.1, decimal.Decimal("0.1"), decimal.Decimal("0.10")],
+    [2**62, 2.0**62, decimal.Decimal(2**62)],
+    [10**50, decimal.Decimal("1E+50"), decimal.Decimal(10**50)],
+    [NOON, NOON.replace(microsecond=0)],
+    [NOON.replace(tzinfo=UTC), NOON.replace(tzinfo=EAST, hour=14)],
+    [NOON.date(), datetime.datetime(2020, 5, 1)],
+]
+OTHERS = [
+    7.5,
+    -7,
+    "",
+    "a",
+    "A",
+    b"\xff",
+    float("inf"),
+    -float("inf"),
+    2**62 + 1,
+    decimal.Decimal("0.1000001"),
+]
+NO_ID = [None, float("nan"), decimal.Decimal("NaN"), decimal.Decimal("sNaN"), np.float64("nan")]
+
+
+@pytest.mark.parametrize("same", ONE_ID)
+def test_objects_of_one_value_are_one_id(same):
+    assert len({idvalues.of_object(value) for value in same}) == 1
+
+
+def test_objects_of_different_values_are_different_ids():
+    values = [same[0] for same in ONE_ID] + OTHERS
+    assert len({idvalues.of_object(value) for value in values}) == len(values)
+
+
+@pytest.mark.parametrize("value", NO_ID)
+def test_null_and_nan_are_no_ids(value):
+    assert idvalues.of_object(value) is None
+
+
+EXTREMES = [10**5000, -(10**5000), decimal.Decimal("1E+999999"), decimal.Decimal("-1E-999999")]
+EXTREMES += [datetime.datetime.min.replace(tzinfo=EAST), datetime.datetime.max.replace(tzinfo=EAST)]
+EXTREMES += [datetime.date.min, datetime.time(1, 2), datetime.timedelta(1), "\ud800", object()]
+
+
+@pytest.mark.parametrize("value", EXTREMES, ids=lambda value: type(value).__name__)
+def test_no_object_raises(value):
+    """One row must not stop a run."""
+    assert idvalues.of_object(value) and sql.text(value)
+
+
+numbers = st.one_of(
+    st.integers(-(10**45), 10**45),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.decimals(allow_nan=False, allow_infinity=False, places=3),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(numbers, numbers, st.integers(0, 5))
+def test_numbers_are_one_id_if_they_are_equal(one, other, zeros):
+    """Against exact fractions. A float that is not whole stands for the decimal that it is written as."""
+
+    def exact(value):
+        return Fraction(repr(value)) if isinstance(value, float) and value % 1 else Fraction(value)
+
+    padded = decimal.Decimal(str(one)) if not isinstance(one, float) else one
+    assert idvalues.of_object(padded) == idvalues.of_object(one)
+    assert (exact(one) == exact(other)) == (idvalues.of_object(one) == idvalues.of_object(other))
+    spelled = idvalues.of_object(one)
+    assert idvalues.number_spelled(spelled) == spelled
+    if not isinstance(one, float):
+        padding = b"." + b"0" * zeros if isinstance(one, int) else b"0" * zeros
+        sign = b"-" if one < 0 else b"+"
+        text = sign + b"0" * zeros + format(abs(one), "f" if not isinstance(one, int) else "d").encode()
+        assert idvalues.number_spelled(b" " + text + padding + b"\t") == spelled
+
+
+SPELLINGS = [b"7", b"07", b" 7 ", b"+7", b"7.0", b"7.", b"70e-1", b"0.7E1"]
+
+
+def test_spellings_of_one_number_are_one_id_in_any_company():
+    """By the batch's fast way (all are shortest) and by the other."""
+    for text in (b"0", b"-0", b"+0", b"00", b"0.0", b"-0e5"):
+        assert idvalues.normal(pa.array([text]), "int64").to_pylist() == [b"0"]
+    for company in ([], [b"x"], [b"08"], [None]):
+        for text in SPELLINGS:
+            assert idvalues.normal(pa.array([text, *company]), "int64")[0].as_py() == b"7"
+    long = b"1" + b"0" * 60
+    for company in ([], [b"x"]):
+        both = idvalues.normal(pa.array([long, b"1e60", *company]), "int64").to_pylist()
+        assert both[0] == both[1] == idvalues.normal(pa.array([long]), "int64")[0].as_py()
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary()])
+@pytest.mark.parametrize("coded", [False, True])
+def test_texts_of_arrow_are_spelled_as_those_of_csv(kind, coded):
+    ids = pa.array([text.decode() for text in SPELLINGS] + ["nan", None]).cast(kind)
+    ids = ids.dictionary_encode() if coded else ids
+    users = UserIndex()
+    number = users.add(users.prepare(idvalues.normal(ids, "int64")))
+    assert len(set(number[: len(SPELLINGS)].tolist())) == 1 and len(users) == 3
+    assert len(set(idvalues.normal(ids, None).to_pylist())) == len(ids)
+
+
+def test_times_that_texts_spell():
+    same = [b"2020-05-01T12:00:00Z", b"2020-05-01 14:00+02:00", b"2020-05-01T12:00:00.000000+00:00"]
+    local = [b"2020-05-01T12:00:00", b"2020-05-01 12:00"]
+    ids = idvalues.normal(pa.array([*same, *local, b"2020-05-01T12:00:00.0000001", b"x"]), "timestamp[us]")
+    assert [len(set(ids.to_pylist()[a:b])) for a, b in ((0, 3), (3, 5), (0, 7))] == [1, 1, 4]
+    assert ids[0].as_py() == idvalues.of_object(NOON.replace(tzinfo=UTC))
+
+
+def test_a_long_number_is_spelled_in_linear_time():
+    """In digits: 4 MB took seconds with a regular expression, and hours if it were converted to binary."""
+    digits = b"7" * (1 << 22)
+    assert idvalues.number_spelled(b"0" + digits) == idvalues.number_spelled(digits + b".0") == digits + b"e0"
+
+
+def test_date64_is_a_day():
+    day = 86_400_000
+    ids = pa.array([3 * day, 3 * day + 5, -1, -day, None]).view(pa.date64())
+    assert idvalues.normal(ids).view(pa.int64()).to_pylist() == [3 * day, 3 * day, -day, -day, None]
+
+
+SIZES = {"a": 5}
+MIXED = [7, 7.0, "7", decimal.Decimal("7.00"), 0.0, -0.0, 0, None, float("nan"), "x", b"x", 7.5]
+USERS = [0, 0, 0, 0, 1, 1, 1, None, None, 2, 2, 3]
+
+
+class Cursor:
+    """A driver that returns objects of any type, as SQLite without declared types and psycopg do."""
+
+    description = (("who",), ("a",))
+
+    def __init__(self):
+        self.rows = []
+
+    def execute(self, query):
+        self.rows = [(who, i % 5) for i, who in enumerate(MIXED)]
+
+    def fetchmany(self, size):
+        rows, self.rows = self.rows, []
+        return rows
+
+
+@pytest.mark.parametrize("null", ["drop", "own"])
+def test_a_driver_gives_the_users_of_the_values(null, tmp_path):
+    """Whole and dealt to partitions: what a user weighs is bounded once."""
+    plain = fastdp.Schema.from_domain(SIZES, user="who").to_dict()
+    plain["user"]["null"] = null
+    schema = fastdp.Schema.from_dict(plain)
+    alone = itertools.count(100)
+    owners = [next(alone) if who is None else who for who in USERS if who is not None or null == "own"]
+    table = fastdp.read(fastdp.sql(Cursor(), "select"), schema, threads=1)
+    first = dict(zip(owners, table.user.tolist()))
+    assert [first[owner] for owner in owners] == table.user.tolist() and table.users == len(set(owners))
+    assert local(table, 1).marginals([()], 1)[()] <= table.users << 20
+    dealt = split.deal(fastdp.sql(Cursor(), "select"), schema, tmp_path, 3, threads=1)
+    parts = [split.ingest.read_parts(split.parts_of(streams), schema) for streams in dealt.streams]
+    assert sum(part.users for part in parts) == table.users
+    assert sorted(h for p in parts for h in p.user_hash.tolist()) == sorted(table.user_hash.tolist())
+
+
+def test_sqlite_without_declared_types():
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(
+        "create table t (who, a); insert into t values (7, 1), (7.0, 2), (0.0, 1), (-0.0, 1)"
+    )
+    schema = fastdp.Schema.from_domain(SIZES, user="who")
+    table = fastdp.read(fastdp.sql(connection, "select * from t"), schema)
+    assert table.users == 2 and local(table, 1).marginals([()], 1)[()] == 2 << 20
+
+
+def test_minus_zero_is_zero_in_a_text_file(tmp_path):
+    (tmp_path / "t.csv").write_text("who,a\n0,1\n-0,1\n")
+    plain = fastdp.Schema.from_domain(SIZES, user="who").to_dict()
+    plain["user"]["dtype"] = "int64"
+    assert fastdp.read(tmp_path / "t.csv", fastdp.Schema.from_dict(plain)).users == 1
+
+
+def test_parts_with_ids_of_two_kinds_are_refused_before_a_row_is_read():
+    parts = [pa.table({"who": [1], "a": [0]}), pa.table({"who": ["1"], "a": [0]})]
+    opened = fastdp.tables.sources.open_parts(parts)
+    with pytest.raises(DataError, match="cast it to one type"):
+        fastdp.tables.ingest.checked_columns(opened, fastdp.Schema.from_domain(SIZES, user="who"))
