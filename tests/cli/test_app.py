@@ -162,7 +162,7 @@ def test_a_killed_run_leaves_no_folder_and_can_be_resumed(place, tmp_path):
 
 SLOW = """
 import pathlib, sys, time
-import fastdp.model
+import fastdp.estimate
 from fastdp.cli.app import main
 
 def slow(*arguments, **options):

@@ -92,7 +92,7 @@ def test_the_sum_of_what_was_drawn_is_what_was_charged(table):
 
 @pytest.mark.parametrize("dies_at", [1, 2, 3])
 def test_a_run_that_died_goes_on_with_its_noise_and_its_fits(table, tmp_path, dies_at):
-    import fastdp.model
+    import fastdp.estimate
 
     whole = go(table)
     real, fits = fastdp.estimate.fit, []
@@ -103,7 +103,7 @@ def test_a_run_that_died_goes_on_with_its_noise_and_its_fits(table, tmp_path, di
             raise KeyboardInterrupt
         return real(domain, measurements, **options)
 
-    with patch.object(fastdp.model, "fit", dies):
+    with patch.object(fastdp.estimate, "fit", dies):
         with pytest.raises(KeyboardInterrupt):
             go(table, out=tmp_path / "run")
         before = list(fits)

@@ -210,7 +210,7 @@ def test_an_exhausted_budget_is_refused_before_data_is_read(table, schema, tmp_p
 
 
 def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_path, monkeypatch):
-    import fastdp.model
+    import fastdp.estimate
 
     seen = []
     real = fastdp.estimate.fit
@@ -221,7 +221,7 @@ def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_
             raise KeyboardInterrupt
         return real(domain, measurements, **options)
 
-    monkeypatch.setattr(fastdp.model, "fit", dies)
+    monkeypatch.setattr(fastdp.estimate, "fit", dies)
     with pytest.raises(KeyboardInterrupt):
         go(table, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -238,7 +238,7 @@ def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_
 
 
 def test_a_run_that_died_while_writing_resumes_from_the_fitted_model(table, tmp_path, monkeypatch):
-    import fastdp.model
+    import fastdp.estimate
 
     real = output.Output.write
 
@@ -251,7 +251,7 @@ def test_a_run_that_died_while_writing_resumes_from_the_fitted_model(table, tmp_
         go(table, out=tmp_path / "run")
     assert not list(tmp_path.glob("*.tmp-*"))
     monkeypatch.setattr(output.Output, "write", real)
-    monkeypatch.setattr(fastdp.model, "fit", lambda *a, **k: pytest.fail("fitted again"))
+    monkeypatch.setattr(fastdp.estimate, "fit", lambda *a, **k: pytest.fail("fitted again"))
     go(table, out=tmp_path / "run", resume=True)
     assert fastdp.verify(tmp_path / "run").ok
 
