@@ -206,4 +206,4 @@ def whole(text: bytes) -> int | None:
 
 
 def is_shortest(text: bytes) -> bool:
-    return re.fullmatch(rb"-?(0|[1-9][0-9]*)", text) is not None
+    return re.fullmatch(rb"0|-?[1-9][0-9]{0,37}", text) is not None
