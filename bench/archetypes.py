@@ -22,7 +22,7 @@ import fastdp
 from fastdp.engines.users import histogram
 from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms.base import Outcome
-from fastdp.mechanisms.parts.common import ModelRows
+from fastdp.mechanisms.shared.model_rows import ModelRows
 from fastdp.public.archetypes.fit import fit
 from fastdp.public.archetypes.options import options_of
 from fastdp.public.archetypes.prior import prior_model

@@ -171,8 +171,8 @@ def synth(
     model.fastdp, measurements.parquet with standard errors, schema.json. Timings, the report and the state to
     resume from are beside it in DIR.private.
     """
-    from ..mechanisms.parts.limits import parse_bytes
     from ..mechanisms.recipe import load
+    from ..mechanisms.shared.size_limits import parse_bytes
     from ..run.synthesize import synthesize
     from .show import progress_for, run_summary
 
@@ -273,7 +273,7 @@ def plan(
 
     Exit code 8 where the largest model that may come out is over the limit: such a run would be refused.
     """
-    from ..mechanisms.parts.limits import parse_bytes
+    from ..mechanisms.shared.size_limits import parse_bytes
     from ..run.plan import plan as make
     from ..run.plan import public_table
 

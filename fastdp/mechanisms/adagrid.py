@@ -23,12 +23,14 @@ from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
-from .parts.common import ModelRows, any_pair, measure_users, users_share
-from .parts.merged import merge
-from .parts.publicstart import PublicStart
-from .parts.publictree import look_at_pairs
-from .parts.sizes import LargestModel, largest_forest, tree_size
-from .parts.tree import MAX_PAIR_CELLS, measure_ones, pair_shares, part_mu, private_pairs
+from .shared.merged_codes import merge
+from .shared.model_rows import ModelRows
+from .shared.model_size import LargestModel, largest_forest, tree_size
+from .shared.one_ways import measure_ones, part_mu
+from .shared.public_prior import PublicMarginals
+from .shared.screened_pairs import screen_pairs
+from .shared.spanning_tree import MAX_PAIR_CELLS, pair_shares, private_pairs
+from .shared.user_histogram import any_pair, measure_users, users_share
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
@@ -116,7 +118,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ways = [m for m in released if m is not users.histogram]
         model = job.fit(session.domain, ways, zeros=job.zeros.impossible, **self.stopping(job.epsilon))
         return Outcome(
-            rows=ModelRows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
+            rows=ModelRows(model, whole_total(model.total * users.clip_correction, job.rows), job.seed),
             measurements=tuple(released),
             model=model,
             users=users.histogram,
@@ -139,19 +141,19 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if outer_given is not None:
             return outer_given, [], left, {}
         selection, rest = self.split(left, private=True)
-        start = PublicStart.of(job.public)
-        if start is None:
+        public = PublicMarginals.of(job.public)
+        if public is None:
             pairs, ones = private_pairs(session, selection, job.after_ones, job.zeros)
             return pairs, ones, rest, {}
         for_ones, for_choice = pair_shares(selection)
         ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
         job.after_ones(ones)
-        merged = merge(session.domain, start.ones(ones), RARE, impossible=job.zeros.impossible)
-        seen = look_at_pairs(session, merged, start, for_choice)
+        merged = merge(session.domain, public.ones(ones), RARE, impossible=job.zeros.impossible)
+        screened = screen_pairs(session, merged, public, for_choice)
         ways = WAYS if self.rounds is None else min(WAYS, len(self.rounds))
-        outer = seen.outer(session.domain, ways, MAX_OUTER_CELLS, job.zeros)
-        about = {"believed": [list(c.clique) for c in seen.pairs if c.explained > 0]}
-        return outer, ones, rest + for_choice - seen.spent, {"public": about}
+        outer = screened.outer(session.domain, ways, MAX_OUTER_CELLS, job.zeros)
+        about = {"believed": [list(c.clique) for c in screened.pairs if c.explained > 0]}
+        return outer, ones, rest + for_choice - screened.spent, {"public": about}
 
     def split(self, left: float, *, private: bool) -> tuple[float, float]:
         """`left` of mu^2 as (share for choosing the outer marginals, share for measuring). `private`: whether
@@ -164,7 +166,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def ready(self, schema: Schema, public: Public | None) -> None:
         if self.outer is None and not self.trust_public:
-            PublicStart.of(public)  # raises for an archetype model, which has no marginals
+            PublicMarginals.of(public)  # raises for an archetype model, which has no marginals
 
     def largest_model(
         self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()

@@ -23,12 +23,13 @@ from ..measurement import Measurement, Request
 from ..model.marginals import marginals
 from ..privacy.gdp import range_epsilon_from
 from .base import Job, Outcome, Outline, Planned, whole_total
-from .parts.common import any_pair, measure_users, users_share
-from .parts.guided import Guided
-from .parts.looks import NOISE, Structure
-from .parts.merged import Merged, merge
-from .parts.tree import MAX_PAIR_CELLS, measure_ones, part_mu
-from .parts.workload import Workload, WorkloadItem
+from .shared.bounded_model import BoundedModelConfig
+from .shared.merged_codes import Merged, merge
+from .shared.one_ways import NOISE, measure_ones, part_mu
+from .shared.screening import Structure
+from .shared.spanning_tree import MAX_PAIR_CELLS
+from .shared.user_histogram import any_pair, measure_users, users_share
+from .shared.workload_weights import Workload, WorkloadItem
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 
-class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`workload`: the marginals that matter (default: all of `degree` columns). `rounds`: the most rounds;
     the first rounds get the budget of one of so many (default: 16 per column). `selection`: share of a
     round's budget that pays for the choice. `max_cells`: the most cells of the junction tree."""
@@ -108,7 +109,7 @@ class AIM(Guided, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 break
         model = state.finished()
         return Outcome(
-            rows=merged.rows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
+            rows=merged.rows(model, whole_total(model.total * users.clip_correction, job.rows), job.seed),
             measurements=(*users.released, *ones, *state.measured),
             model=model,
             users=users.histogram,

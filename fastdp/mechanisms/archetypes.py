@@ -27,9 +27,9 @@ from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step, options_of
 from ..userkeys import MostCommon
 from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
-from .parts.common import ModelRows
-from .parts.sizes import LargestModel, tree_size
-from .parts.tree import estimate_total, part_mu
+from .shared.model_rows import ModelRows
+from .shared.model_size import LargestModel, tree_size
+from .shared.one_ways import estimate_total, part_mu
 
 if TYPE_CHECKING:
     from ..public.archetypes.model import PublicModel
@@ -69,7 +69,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: ClassVar[str] = "archetypes"
     deals_ids: ClassVar[bool] = False
-    puts_rows_back: ClassVar[bool] = True
+    corrects_clipped_total: ClassVar[bool] = True
     no_constraints: ClassVar[str] = "it draws a user's columns one after another from public conditionals"
 
     features: tuple[str, ...] | None = None

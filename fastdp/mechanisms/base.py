@@ -18,8 +18,8 @@ import numpy as np
 from ..domain import Clique, Domain
 from ..errors import SchemaError, UsageError
 from ..privacy.clip import PRIVATE
-from .parts import limits
-from .parts.zeros import Zeros, check_kept, named_but_derived
+from .shared import size_limits
+from .shared.structural_zeros import StructuralZeros, check_constraints_kept, named_but_derived
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..public.ids import Habits
     from ..release.gateway import Session
     from ..schema import Schema
-    from .parts.sizes import LargestModel
+    from .shared.model_size import LargestModel
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
 
@@ -56,11 +56,11 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Fields that every mechanism has. `clip`: rows per user that count fully; "private": chosen in the run
     from a noisy histogram of rows per user, which costs `clip_share` of mu^2. None: "private" where the
-    mechanism can choose (a bound on the data is not yet a clip), else the schema's bound.
-    `outputs`: also write the schema's extra columns, such as the day of the week and an hour drawn within the
-    shift. `max_cells`: the most cells of the model, checked before anything is reserved (None:
-    `model.tree.DEFAULT_MAX_CELLS`); `memory`: the same limit in bytes, at `limits.CELL_BYTES` per cell.
-    `public_relabel`: columns of public data that are moved to the schema's values, such as the year
+    mechanism can choose (a bound on the data is not yet a clip), else the schema's bound. `outputs`: also
+    write the schema's extra columns, such as the day of the week and an hour drawn within the shift.
+    `max_cells`: the most cells of the model, checked before anything is reserved (None:
+    `model.junction_tree.DEFAULT_MAX_CELLS`); `memory`: the same limit in bytes, at `size_limits.CELL_BYTES`
+    per cell. `public_relabel`: columns of public data that are moved to the schema's values, such as the year
     (`run.publicread`)."""
 
     name: ClassVar[str] = ""
@@ -71,7 +71,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     deals_ids: ClassVar[bool] = True  # rows are made first and user ids dealt to them afterwards
     may_choose_clip: ClassVar[bool] = False
     ones_first: ClassVar[bool] = False  # 1-ways are measured first, and `Job.after_ones` is called with them
-    puts_rows_back: ClassVar[bool] = False  # the total is corrected for rows that a fixed clip left out
+    corrects_clipped_total: ClassVar[bool] = (
+        False  # the total is corrected for rows that a fixed clip left out
+    )
     no_constraints: ClassVar[str] = ""
     """Why rows of this mechanism cannot keep a schema's constraints; empty where they do."""
 
@@ -85,7 +87,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     public_relabel: tuple[str, ...] = ()
 
     def __post_init__(self):
-        limits.check(self.memory, None)
+        size_limits.check(self.memory, None)
         if self.max_cells is not None and self.max_cells < 1:
             raise ValueError("max_cells must be at least 1")
         if isinstance(self.clip, str) and self.clip != PRIVATE:
@@ -117,7 +119,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Cells beyond which a fit is refused (None: the default of `fit`)."""
         if self.memory is None:
             return self.max_cells
-        cells = self.memory // limits.CELL_BYTES
+        cells = self.memory // size_limits.CELL_BYTES
         return cells if self.max_cells is None else min(cells, self.max_cells)
 
     def resolved(self, schema: Schema, epsilon: float, delta: float) -> Config:
@@ -136,11 +138,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def check(self, schema: Schema) -> None:
         """UsageError where fields do not fit the schema; called before anything is reserved or read."""
 
-    def check_all(self, schema: Schema) -> Zeros:
+    def check_all(self, schema: Schema) -> StructuralZeros:
         """The structural zeros of the schema's constraints. UsageError or SchemaError where fields or
         constraints do not fit the schema, each other, or the mechanism."""
-        check_kept(self.name, self.no_constraints, schema)
-        zeros = Zeros.of(schema)
+        check_constraints_kept(self.name, self.no_constraints, schema)
+        zeros = StructuralZeros.of(schema)
         try:
             self.check(schema)
         except (UsageError, SchemaError) as error:
@@ -158,7 +160,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ) -> LargestModel:
         """The largest model that the run may fit, from public facts alone; no model is built. `fixed`:
         cliques of constraints, which are in the model whatever is measured."""
-        from .parts.sizes import tree_size
+        from .shared.model_size import tree_size
 
         return tree_size(domain, [*self.outline(domain, public=public is not None).cliques, *fixed])
 
@@ -239,7 +241,7 @@ class Public(Protocol):
         """Archetypes of the public users, fitted with (or saved under) these options."""
 
 
-def go_on(ones: Sequence[Measurement]) -> None:
+def ignore_empty_columns(ones: Sequence[Measurement]) -> None:
     """The `after_ones` of a run that never stops early."""
 
 
@@ -262,8 +264,8 @@ class Job:
     threads: int | None = None
     progress: Callable[..., None] = no_progress
     check: Callable[[], None] = lambda: None
-    after_ones: Callable[[Sequence[Measurement]], None] = go_on
-    zeros: Zeros = field(default_factory=Zeros)
+    after_ones: Callable[[Sequence[Measurement]], None] = ignore_empty_columns
+    zeros: StructuralZeros = field(default_factory=StructuralZeros)
 
 
 class Rows(Protocol):

@@ -19,13 +19,15 @@ from ..domain import Clique, Domain
 from ..measurement import Request
 from ..model.marginals import marginals
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
-from .parts.common import any_pair, divided, measure_users, users_share
-from .parts.merged import Merged, effective_cells, merge
-from .parts.portions import divided_by
-from .parts.publicstart import PublicStart
-from .parts.publictree import look_at_pairs
-from .parts.sizes import LargestModel, largest_forest
-from .parts.tree import MAX_PAIR_CELLS, measure_ones, ones_shares, part_mu, spanning_tree
+from .shared.budget_split import divided_by
+from .shared.merged_codes import Merged, merge
+from .shared.model_size import LargestModel, largest_forest
+from .shared.one_ways import effective_cells, measure_ones, ones_shares, part_mu
+from .shared.prior_screening import prior_notes
+from .shared.public_prior import PublicMarginals
+from .shared.screened_pairs import screen_pairs
+from .shared.spanning_tree import MAX_PAIR_CELLS, spanning_tree
+from .shared.user_histogram import any_pair, divided, measure_users, users_share
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
@@ -52,7 +54,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("rare must be >= 0 (in standard errors)")
 
     def ready(self, schema: Schema, public: Public | None) -> None:
-        PublicStart.of(public)  # raises for an archetype model, which has no marginals
+        PublicMarginals.of(public)  # raises for an archetype model, which has no marginals
 
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(
@@ -62,43 +64,43 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
         ones = measure_ones(session, one, weight=alike)
         job.after_ones(ones)
-        start = PublicStart.of(job.public)
-        best = ones if start is None else start.ones(ones)
+        public = PublicMarginals.of(job.public)
+        best = ones if public is None else public.ones(ones)
         merged = merge(session.domain, best, self.rare, impossible=job.zeros.impossible)
         job.check()
-        starts, tree, measured = None, list[Clique](), list[Clique]()
-        if start is None:
+        priors, tree, measured = None, list[Clique](), list[Clique]()
+        if public is None:
             estimates = None if not merged.zeros else partial(self.before_pairs, job, merged)
             pairs_chosen = spanning_tree(session, merged.ones, choice, merged.codes, job.zeros, estimates)
             tree = [p for p in pairs_chosen if len(p) == 2]
             measured = tree
         else:
             sigma = session.clip / part_mu(session, pair / max(1, len(merged.domain) - 1))
-            seen = look_at_pairs(session, merged, start, choice, sigma)
-            starts, pair = seen.starts, pair + choice - seen.spent
-            chosen = seen.tree(merged.domain, job.zeros)
+            screened = screen_pairs(session, merged, public, choice, sigma)
+            priors, pair = screened.priors, pair + choice - screened.spent
+            chosen = screened.tree(merged.domain, job.zeros)
             tree = [c.clique for c in chosen]
-            starts.take(tree)
+            priors.take(tree)
             measured = [c.clique for c in chosen if c.explained <= 0 or c.gain(sigma) > 0]
             measured = measured or [(a,) for a in merged.domain]
         parts = parts_by_size(merged, measured, session.clip / part_mu(session, pair))
         requests = [Request(p, part_mu(session, pair * part)) for p, part in parts.items()]
         pairs = session.measure(requests, label="pairs", recode=merged.codes) if requests else []
 
-        public = [] if starts is None else starts.measurements(pairs)
-        answers = [*merged.ones, *pairs, *public]
+        answers = [*merged.ones, *pairs, *(priors.measurements(pairs) if priors else ())]
         model = job.fit(merged.domain, answers, stop=self.stop, zeros=merged.zeros)
+        used = priors.describe(pairs) if priors else None
         return Outcome(
-            rows=merged.rows(model, whole_total(model.total * users.put_back, job.rows), job.seed),
+            rows=merged.rows(model, whole_total(model.total * users.clip_correction, job.rows), job.seed),
             measurements=(*users.released, *ones, *pairs),
             model=model,
             users=users.histogram,
             id_columns=self.ids.columns or (),
             tables={"codes": merged.compression.table()} if merged.codes else {},
-            notes=merged.notes + (starts.notes(pairs) if starts else ()),
+            notes=merged.notes + (prior_notes(used) if used else ()),
             details={
                 "tree": [list(p) for p in tree],
-                **({} if starts is None else {"public": starts.describe(pairs)}),
+                **({"public": used} if used else {}),
             },
         )
 

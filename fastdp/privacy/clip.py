@@ -95,7 +95,7 @@ class ClipChoice:
         return next(line for line in self.lines if line.clip == self.clip)
 
     @property
-    def put_back(self) -> float:
+    def clip_correction(self) -> float:
         """The factor from rows kept at the clip to all rows of the table."""
         return 1 / (1 - self.line.lost)
 

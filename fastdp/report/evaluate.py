@@ -129,7 +129,7 @@ def evaluate(
     else:
         scores = out = score(truth, synthetic, schema, metrics, report is not None, fractions, options)
     if report is not None:
-        from ..report.page import write
+        from .page import write
 
         write(report, truth, synthetic, schema, scores, run, title=title)
     return out

@@ -22,7 +22,7 @@ from .._util.threads import resolve
 from ..codec.possible import known
 from ..codec.violations import broken_codes
 from ..errors import RunError, UsageError
-from ..mechanisms.parts.common import ModelRows
+from ..mechanisms.shared.model_rows import ModelRows
 from ..privacy.statement import file_hash
 from ..public import ids
 

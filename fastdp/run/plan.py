@@ -13,8 +13,8 @@ from .._util.html import text_html
 from ..domain import Clique
 from ..errors import ModelTooLargeError
 from ..mechanisms import recipe as recipes
-from ..mechanisms.parts.common import users_share
-from ..mechanisms.parts.zeros import check_possible
+from ..mechanisms.shared.structural_zeros import check_possible
+from ..mechanisms.shared.user_histogram import users_share
 from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
 from ..privacy.statement import least_threshold
@@ -36,8 +36,8 @@ from .stopping import plan_note
 
 if TYPE_CHECKING:
     from ..mechanisms.base import Config, Outline
-    from ..mechanisms.parts.sizes import LargestModel
-    from ..mechanisms.parts.zeros import Zeros
+    from ..mechanisms.shared.model_size import LargestModel
+    from ..mechanisms.shared.structural_zeros import StructuralZeros
     from ..schema import Schema
     from ..tables.table import Table
 
@@ -276,7 +276,7 @@ def _clip(
     if table is not None and (clip_criteria or not outline.measurements):  # else only users are counted
         from ..public.data import PublicTable
 
-        displaced = SHIFTED if chosen or config.puts_rows_back else 1.0
+        displaced = SHIFTED if chosen or config.corrects_clipped_total else 1.0
         bound = clip if chosen else None
         seen = PublicTable(table).choose_clip(noise, rows, bound=bound, displaced=displaced, also=(clip,))
         costs = {line.clip: (line.lost, line.error) for line in seen.lines}
@@ -317,10 +317,10 @@ def _drowned(
 
 
 def _largest(
-    config: Config, schema: Schema, public: Table | bool, outline: Outline, zeros: Zeros
+    config: Config, schema: Schema, public: Table | bool, outline: Outline, zeros: StructuralZeros
 ) -> tuple[LargestModel, str]:
     """(the largest model that the run may fit, why the run would be refused for its size or None)."""
-    from ..mechanisms.parts.sizes import check_size, tree_size
+    from ..mechanisms.shared.model_size import check_size, tree_size
     from ..public.data import PublicTable
 
     domain, fixed = schema.modelled, zeros.cliques
@@ -336,9 +336,9 @@ def _largest(
     return largest, ""
 
 
-def _constrained(schema: Schema, zeros: Zeros) -> tuple[str, ...]:
+def _constrained(schema: Schema, zeros: StructuralZeros) -> tuple[str, ...]:
     """What constraints add to the model and take out of it."""
-    from ..mechanisms.parts.sizes import tree_size
+    from ..mechanisms.shared.model_size import tree_size
 
     derived = [name for name in schema.domain if name not in schema.modelled]
     notes = [f"{', '.join(derived)}: derived when rows are written, not modelled"] if derived else []

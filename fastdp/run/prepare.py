@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..domain import Domain
 from ..errors import RunError, UsageError
-from ..mechanisms.parts.sizes import check_size
-from ..mechanisms.parts.zeros import Zeros, check_possible
+from ..mechanisms.shared.model_size import check_size
+from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
 from .counting import check_source, is_table
 from .folder import RunFolder
 from .publicread import read_public
@@ -30,7 +30,7 @@ def prepare(work: Work, public: Any) -> PublicTable | Saved | None:
         config.ready(work.schema, public_data)
         if public_data is not None and _deals(work, config) and config.ids.source in ("auto", "public"):
             public_data.check_habits()
-        domain, fixed = work.schema.modelled, Zeros.of(work.schema).cliques
+        domain, fixed = work.schema.modelled, StructuralZeros.of(work.schema).cliques
         check_size(config.largest_model(domain, public_data, fixed), domain, config.fit_limit)
     check_possible(work.schema)
     return public_data

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import StoppedEarly
-from ..mechanisms.base import Job, Outcome, go_on
-from ..mechanisms.parts.zeros import Zeros
+from ..mechanisms.base import Job, Outcome, ignore_empty_columns
+from ..mechanisms.shared.structural_zeros import StructuralZeros
 from ..privacy.statement import statement_hashes
 from .ahead import load_ahead
 from .counting import check_source, counting_for, open_counting
@@ -243,6 +243,6 @@ def _job(
         check=work.reporter.check,
         # Only the first epsilon's answers may stop the run. Stopping at a later epsilon would not return
         # the charges of those before it.
-        after_ones=go_on if work.go_on or i else partial(stop_if_empty, work.schema, learnt),
-        zeros=Zeros.of(work.schema),
+        after_ones=ignore_empty_columns if work.go_on or i else partial(stop_if_empty, work.schema, learnt),
+        zeros=StructuralZeros.of(work.schema),
     )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import StoppedEarly
-from ..mechanisms.parts.emptiness import empty_columns
+from ..mechanisms.shared.empty_columns import empty_columns
 from ..privacy.budget import epsilon_at, from_dict
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fastdp.errors import FastdpError
-from fastdp.mechanisms.parts.publicstart import PublicStart, Starts
+from fastdp.mechanisms.shared.prior_screening import PublicPriors
+from fastdp.mechanisms.shared.public_prior import PublicMarginals
 from fastdp.release import distances
 from tests.mechanisms.growing import RowsPublic
 
@@ -32,10 +33,10 @@ def both(door, share=0.5):
         return asked[-1]
 
     session = SimpleNamespace(mu=door.mu, distances=distances)
-    starts = Starts(PublicStart.of(public), session, {})
+    starts = PublicPriors(PublicMarginals.of(public), session, {})
     estimates = {c: np.full([SIZES[a] for a in c], 1000.0) for c in PAIRS}
     distances(PAIRS, {c: 0 * e for c, e in estimates.items()}, mu=door.mu * math.sqrt(share), label="look")
-    took = starts.look(estimates, dict.fromkeys(PAIRS, 1.0), 1e-3, share, "look, public starts")
+    took = starts.screen(estimates, dict.fromkeys(PAIRS, 1.0), 1e-3, share, "look, public starts")
     assert math.isclose(took, share) and len(asked) == 2
     assert np.allclose(asked[1].sigma, asked[0].sigma, rtol=1e-9)
     return asked

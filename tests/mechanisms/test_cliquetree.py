@@ -12,11 +12,10 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
-from fastdp.mechanisms import cliquetree
 from fastdp.mechanisms.base import Job
-from fastdp.mechanisms.cliquetree import CliqueTree
-from fastdp.mechanisms.parts import looks, merged
-from fastdp.mechanisms.parts.workload import Workload, WorkloadItem
+from fastdp.mechanisms.cliquetree import CliqueTree, budget_shares, tree_state
+from fastdp.mechanisms.shared import merged_codes, one_ways, screening
+from fastdp.mechanisms.shared.workload_weights import Workload, WorkloadItem
 
 from .growing import RowsSession, dependent_rows
 
@@ -56,10 +55,10 @@ def test_the_budget_is_spent_and_never_exceeded(mu, columns):
     assert mu**2 * (1 - 1e-9) < session.spent <= mu**2 * (1 + 1e-9)
 
 
-def test_a_chain_is_found_in_the_first_look():
+def test_a_chain_is_found_in_the_first_round():
     domain, rows = dependent_rows()
     outcome, _ = run(RowsSession(domain, rows, mu=2.0))
-    first = {tuple(c) for c in outcome.details["looks"][0]}
+    first = {tuple(c) for c in outcome.details["batches"][0]}
     assert first == {(f"c{i}", f"c{i + 1}") for i in range(5)}
 
 
@@ -90,7 +89,7 @@ def test_a_table_of_noise_gets_only_ones():
     rng = np.random.default_rng(1)
     session = RowsSession({a: 30 for a in "abcdef"}, {a: rng.integers(0, 30, 300) for a in "abcdef"}, mu=0.2)
     outcome, _ = run(session)
-    assert sum(len(c) > 1 for batch in outcome.details["looks"] for c in batch) <= 3
+    assert sum(len(c) > 1 for batch in outcome.details["batches"] for c in batch) <= 3
     assert math.isclose(session.spent, 0.04, rel_tol=1e-9)
 
 
@@ -109,12 +108,12 @@ def test_the_model_stays_within_its_limit():
 
 def test_shares_add_up_and_the_outline_says_them():
     for columns in (2, 9, 200):
-        for crowded in (0.0, 0.004, 0.02, 1.0):
+        for noise_ratio in (0.0, 0.004, 0.02, 1.0):
             for count in (None, 1, 2, 3, 5):
-                s = cliquetree.shares(columns, 0.98, crowded, count)
+                s = budget_shares.shares(columns, 0.98, noise_ratio, count)
                 for part in (None, 0.0, 0.3, 1.0):
                     d = s if part is None else s.decided(part)
-                    total = d.ones + d.again + d.open + d.look * len(d.batches) + sum(d.batches)
+                    total = d.ones + d.again + d.open + d.screening * len(d.batches) + sum(d.batches)
                     assert math.isclose(total, 0.98) and min(d.batches) > 0 and min(d.again, d.open) >= 0
     outline = CliqueTree().outline(Domain(dict.fromkeys("abcd", 4)), user=True)
     spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
@@ -145,8 +144,8 @@ def test_what_is_left_open_goes_to_pairs_where_columns_follow_from_each_other():
         assert session.steps[:3] == ["1-ways", "1-ways again", "look 1"]
         assert session.steps.count("look 1") == 1
         assert math.isclose(session.spent, session.mu**2, rel_tol=1e-9)
-    assert shares[0] > cliquetree.MOST_FIRST + 0.05
-    assert math.isclose(shares[1], cliquetree.MOST_FIRST)
+    assert shares[0] > budget_shares.MOST_FIRST + 0.05
+    assert math.isclose(shares[1], budget_shares.MOST_FIRST)
 
 
 def loop(pairs):
@@ -157,16 +156,16 @@ def loop(pairs):
 def test_what_pairs_account_for():
     """The best spanning tree by brute force, of the distances that stand out."""
     distances = {("a", "b"): 45.0, ("a", "c"): 30.0, ("b", "c"): 40.0, ("c", "d"): 15.0, ("a", "d"): 12.0}
-    sigma, spoilt = dict.fromkeys(distances, 1.0), dict.fromkeys("abcd", 0.05)
+    sigma, noise_tv = dict.fromkeys(distances, 1.0), dict.fromkeys("abcd", 0.05)
     trees = [t for t in combinations(distances, 3) if not loop(t)]
     best = max(sum(distances[p] for p in t) for t in trees) / 100 * 2 / 3
-    assert math.isclose(looks.accounted(distances, sigma, spoilt, 50.0), best)
+    assert math.isclose(screening.accounted(distances, sigma, noise_tv, 50.0), best)
     noisy = dict.fromkeys(distances, 100.0)
-    assert looks.accounted(distances, noisy, spoilt, 50.0) == 0.0
+    assert screening.accounted(distances, noisy, noise_tv, 50.0) == 0.0
     doubled = {pair: 4 * d for pair, d in distances.items()}
-    assert looks.accounted(doubled, sigma, spoilt, 50.0) == 1.0
-    spoilt["d"] = 0.3  # the last column's distances are what its noise explains
-    assert math.isclose(looks.accounted(distances, sigma, spoilt, 50.0), 2 * (0.45 + 0.4) / 3)
+    assert screening.accounted(doubled, sigma, noise_tv, 50.0) == 1.0
+    noise_tv["d"] = 0.3  # the last column's distances are what its noise explains
+    assert math.isclose(screening.accounted(distances, sigma, noise_tv, 50.0), 2 * (0.45 + 0.4) / 3)
 
 
 # Batches
@@ -180,14 +179,16 @@ def test_what_pairs_account_for():
 def test_a_budget_is_divided_at_its_best(rows, precision):
     """Moving budget from one marginal to another raises the expected noise; what was measured before
     counts."""
-    batch = [looks.Candidate((f"a{i}", "b"), 1.0, n, w) for i, (n, w, _) in enumerate(rows)]
+    batch = [screening.Candidate((f"a{i}", "b"), 1.0, n, w) for i, (n, w, _) in enumerate(rows)]
     before = {c.clique: p for c, (_, _, p) in zip(batch, rows)}
-    gets = looks.divide(batch, before, precision)
+    gets = screening.divide(batch, before, precision)
     assert math.isclose(sum(gets.values()), precision, rel_tol=1e-4)
 
     def noise(more):
         levels = [(c, before[c.clique] + more.get(c.clique, 0.0)) for c in batch]
-        return sum(looks.NOISE * c.weight * c.cells / math.sqrt(p) if p > 0 else math.inf for c, p in levels)
+        return sum(
+            one_ways.NOISE * c.weight * c.cells / math.sqrt(p) if p > 0 else math.inf for c, p in levels
+        )
 
     best = noise(gets)
     for giver, part in gets.items():
@@ -202,15 +203,15 @@ def test_a_budget_is_divided_at_its_best(rows, precision):
 
 def test_a_forest_joins_and_never_closes_a_loop():
     domain = Domain(dict.fromkeys("abcd", 2))
-    pairs = [looks.Candidate(p, 10.0 - i, 4.0) for i, p in enumerate(combinations("abcd", 2))]
-    chosen = looks.forest(pairs, domain)
+    pairs = [screening.Candidate(p, 10.0 - i, 4.0) for i, p in enumerate(combinations("abcd", 2))]
+    chosen = screening.forest(pairs, domain)
     assert [c.clique for c in chosen] == [("a", "b"), ("a", "c"), ("a", "d")]
 
 
 def test_a_batch_is_cut_where_noise_costs_more_than_it_removes():
-    good = [looks.Candidate((f"a{i}", "b"), 1000.0, 10.0) for i in range(3)]
-    bad = [looks.Candidate((f"c{i}", "b"), 1.0, 500.0) for i in range(3)]
-    assert looks.affordable_batch([*bad, *good], [], 0.0, 0.01) == good
+    good = [screening.Candidate((f"a{i}", "b"), 1000.0, 10.0) for i in range(3)]
+    bad = [screening.Candidate((f"c{i}", "b"), 1.0, 500.0) for i in range(3)]
+    assert screening.affordable_batch([*bad, *good], [], 0.0, 0.01) == good
 
 
 # Merging
@@ -219,7 +220,7 @@ def test_a_batch_is_cut_where_noise_costs_more_than_it_removes():
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=1), st.integers(1, 10**5))
 @settings(max_examples=200, deadline=None)
 def test_the_cut_is_the_largest_that_fits(sizes, most):
-    n = merged.largest_within(sizes, most)
+    n = merged_codes.largest_within(sizes, most)
 
     def cells(n):
         return sum(min(a, n) * min(b, n) for a, b in combinations(sizes.values(), 2))
@@ -230,7 +231,7 @@ def test_the_cut_is_the_largest_that_fits(sizes, most):
 
 def test_two_measurements_are_averaged_by_precision():
     one, two = Measurement("a", [10.0, 0.0], 2.0), Measurement("a", [0.0, 10.0], 1.0)
-    (both,) = merged.averaged([one], [two])
+    (both,) = one_ways.averaged([one], [two])
     assert both.values.tolist() == [2.0, 8.0] and math.isclose(both.sigma, math.sqrt(0.8))
 
 
@@ -239,7 +240,7 @@ def test_inside_a_merged_value_the_1_way_decides():
         Measurement("a", [500.0, 20.0, 5.0, 5.0], 10.0),
         Measurement("b", [265.0, 265.0], 10.0),
     ]
-    merging = merged.merge(Domain({"a": 4, "b": 2}), ones, 3.0)
+    merging = merged_codes.merge(Domain({"a": 4, "b": 2}), ones, 3.0)
     assert merging.codes["a"].tolist() == [0, 1, 1, 1]
     model = fastdp.fit(merging.domain, list(merging.ones), total=merging.total, threads=1)
     rows = merging.rows(model, 100_000, 1).shard(0)["a"]
@@ -309,7 +310,7 @@ def test_a_last_look_tells_how_far_the_model_is_from_every_item():
 
 def test_items_too_large_to_look_at_are_left_out(monkeypatch):
     """Neither candidates nor the last look need a table beyond the limit; the run goes on without them."""
-    monkeypatch.setattr(cliquetree, "LOOK_CELLS", 100)
+    monkeypatch.setattr(tree_state, "SCREENING_CELLS", 100)
     domain, rows = dependent_rows(columns=7, size=6, keep=0.9)
     session = RowsSession(domain, rows, mu=1.0)
     outcome, _ = run(session, workload=(("c0", "c3", "c6"), ("c1", "c2"), tuple(domain)), max_cells=400)
@@ -323,8 +324,8 @@ def test_marginals_that_need_a_large_table_on_the_way_are_left_out():
     pairs = [Measurement(("hub", x), np.ones(200), 1.0) for x in "abc"]
     model = fastdp.fit(domain, pairs, threads=1)
     cliques = [("a", "b"), ("a", "b", "c"), ("hub", "a")]
-    assert set(cliquetree.marginals(model, cliques, 1, 3199)) == {("a", "b"), ("hub", "a")}
-    assert set(cliquetree.marginals(model, cliques, 1, 3200)) == set(cliques)
+    assert set(tree_state.marginals(model, cliques, 1, 3199)) == {("a", "b"), ("hub", "a")}
+    assert set(tree_state.marginals(model, cliques, 1, 3200)) == set(cliques)
 
 
 def test_sets_of_a_workload_are_measured_with_rare_values_grouped():

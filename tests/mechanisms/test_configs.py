@@ -18,10 +18,10 @@ from fastdp.mechanisms.archetypes import Archetypes, Refine
 from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
-from fastdp.mechanisms.parts.regions import Region
-from fastdp.mechanisms.parts.workload import WorkloadItem
+from fastdp.mechanisms.shared.workload_weights import WorkloadItem
 from fastdp.mechanisms.tworound import Marginal as TwoRoundMarginal
 from fastdp.mechanisms.tworound import TwoRound
+from fastdp.mechanisms.tworound.region import Region
 from fastdp.mechanisms.usercounts.config import Total
 
 
@@ -101,7 +101,7 @@ LIMITS = [
     (AIM, "rare", {}, NOT_NEGATIVE),
     (AIM, "degree", {}, AT_LEAST_1),
     (AIM, "rounds", {}, ([None, 1, 2], [0, -1])),
-    (CliqueTree, "looks", {}, ([None, 1, 2, 9, 10], [0, -1, 11])),
+    (CliqueTree, "screening_rounds", {}, ([None, 1, 2, 9, 10], [0, -1, 11])),
     (CliqueTree, "rare", {}, NOT_NEGATIVE),
     (TwoRound, "threshold", {}, NOT_NEGATIVE),
     (TwoRound, "selection", {}, INSIDE),

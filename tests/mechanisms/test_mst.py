@@ -10,8 +10,8 @@ from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import mst
 from fastdp.mechanisms.base import Job
-from fastdp.mechanisms.parts import tree
-from fastdp.mechanisms.parts.compress import merge_rare
+from fastdp.mechanisms.shared import one_ways, spanning_tree
+from fastdp.mechanisms.shared.code_compression import merge_rare
 from fastdp.model.adjust import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeDoor, FakeModel
@@ -68,7 +68,7 @@ def test_rare_values_are_merged_when_pairs_are_measured():
 @given(st.floats(1e-3, 20))
 @settings(max_examples=100, deadline=None)
 def test_a_selection_costs_at_most_what_it_may(mu):
-    epsilon = tree.range_epsilon_from(mu)
+    epsilon = spanning_tree.range_epsilon_from(mu)
     assert 0.999 * mu < mu_of(BoundedRange(epsilon)) <= mu
 
 
@@ -87,10 +87,10 @@ def test_the_simplex_projection_is_the_nearest_point(values, total):
 
 
 def test_pairs_too_large_leave_a_forest(monkeypatch):
-    monkeypatch.setattr(tree, "MAX_PAIR_CELLS", 20)
+    monkeypatch.setattr(spanning_tree, "MAX_PAIR_CELLS", 20)
     session = FakeDoor({"a": 4, "b": 4, "c": 10}, np.ones((4, 4, 10), np.int64))
-    ones = tree.measure_ones(session, 0.5)
-    assert tree.spanning_tree(session, ones, 0.5) == [("a", "b"), ("c",)]
+    ones = one_ways.measure_ones(session, 0.5)
+    assert spanning_tree.spanning_tree(session, ones, 0.5) == [("a", "b"), ("c",)]
 
 
 def test_one_column_needs_no_tree():

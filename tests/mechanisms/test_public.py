@@ -12,7 +12,7 @@ from fastdp.mechanisms.adagrid import AdaGrid
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
-from fastdp.mechanisms.parts import publicstart
+from fastdp.mechanisms.shared import prior_screening, public_prior
 
 from .growing import RowsPublic, RowsSession, dependent_rows
 from .test_cliquetree import error
@@ -87,10 +87,10 @@ def test_believing_everything_would_be_noticed(kind, monkeypatch):
     """The planted bug: starts are taken without a verdict."""
 
     def trusting(to_model, to_start, apart, noise):
-        return [publicstart.Judgement(a, 0.0) for a in apart]
+        return [public_prior.PriorAssessment(a, 0.0) for a in apart]
 
     none = mean_error(kind, None, 3)
-    monkeypatch.setattr(publicstart, "judged", trusting)
+    monkeypatch.setattr(prior_screening, "assess_public_prior", trusting)
     _, public = chain(seed=9, rows=20_000)
     assert mean_error(kind, permuted(public), 3) > 1.1 * none
 

@@ -11,9 +11,10 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.parts.choose import affordable, strongest
-from fastdp.mechanisms.parts.regions import Region
-from fastdp.mechanisms.tworound import TwoRound, normalised
+from fastdp.mechanisms.tworound import TwoRound
+from fastdp.mechanisms.tworound.affordable_cliques import affordable, strongest
+from fastdp.mechanisms.tworound.region import Region
+from fastdp.mechanisms.tworound.two_round import normalised
 from fastdp.model.junction_tree import junction_tree
 from fastdp.schema import Schema
 from fastdp.tables.table import Table

@@ -36,7 +36,7 @@ def test_the_choice_is_the_least_by_the_slow_formula(histogram, noise, displaced
     for line in choice.lines:
         assert line.error == pytest.approx(slow[line.clip], abs=1e-9)
         assert 0 <= line.lost < 1
-    assert choice.put_back >= 1
+    assert choice.clip_correction >= 1
 
 
 def test_noise_lowers_the_clip_and_its_absence_loses_nothing():
@@ -81,7 +81,7 @@ def test_a_noisy_histogram_becomes_the_nearest_one_that_can_be(values):
 
 def test_an_empty_table_has_a_clip_too():
     choice = clip_rules.from_release([-3.0] * 15, [5.0], 200)
-    assert 1 <= choice.clip <= 200 and choice.put_back == 1 and math.isfinite(choice.line.error)
+    assert 1 <= choice.clip <= 200 and choice.clip_correction == 1 and math.isfinite(choice.line.error)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_noise_in_the_bins_of_many_rows_is_not_taken_for_users():
         assert kept[:4] == noisy[:4].tolist()
         far += any(kept[4:])
         choice = clip_rules.from_release(noisy.tolist(), [50.0], clip_rules.MAX_CHOSEN, 30.0)
-        assert any(kept[4:]) or choice.put_back < 1.3
+        assert any(kept[4:]) or choice.clip_correction < 1.3
     assert far < 20
 
 

@@ -13,7 +13,7 @@ import fastdp
 from fastdp.cli.app import app
 from fastdp.errors import UsageError
 from fastdp.mechanisms.cliquetree import CliqueTree
-from fastdp.mechanisms.parts import limits
+from fastdp.mechanisms.shared import size_limits
 from fastdp.privacy import noise
 
 SIZES = {"a": 4, "b": 3, "c": 2, "d": 30}
@@ -114,15 +114,15 @@ def test_a_run_that_died_goes_on_with_its_noise_and_its_fits(table, tmp_path, di
 
 
 def test_limits_come_from_public_numbers():
-    assert CliqueTree().limit == limits.DEFAULT_CELLS
+    assert CliqueTree().limit == size_limits.DEFAULT_CELLS
     assert CliqueTree(max_cells=77, memory=1 << 40).limit == 77
     small, large = CliqueTree(memory=1 << 26).limit, CliqueTree(memory=1 << 33).limit
-    assert small < limits.DEFAULT_CELLS < large
-    assert CliqueTree(memory=1 << 33, deadline=1.0).limit == limits.CELLS_PER_SECOND
-    assert limits.parse_bytes("4G") == 4 << 30 and limits.parse_bytes("512MiB") == 512 << 20
+    assert small < size_limits.DEFAULT_CELLS < large
+    assert CliqueTree(memory=1 << 33, deadline=1.0).limit == size_limits.CELLS_PER_SECOND
+    assert size_limits.parse_bytes("4G") == 4 << 30 and size_limits.parse_bytes("512MiB") == 512 << 20
     for bad in ("", "G", "four"):
         with pytest.raises(UsageError, match="memory"):
-            limits.parse_bytes(bad)
+            size_limits.parse_bytes(bad)
     with pytest.raises(ValueError, match="deadline"):
         CliqueTree(deadline=0.0)
 

@@ -10,7 +10,7 @@ import pytest
 import fastdp
 from fastdp.domain import Domain
 from fastdp.errors import LedgerError, ModelTooLargeError, RunError, UsageError
-from fastdp.mechanisms.parts.sizes import largest_forest
+from fastdp.mechanisms.shared.model_size import largest_forest
 from fastdp.run import output
 from tests.run.test_synthesize import RECIPE, Unreadable, go, small_data, small_schema
 

@@ -15,7 +15,7 @@ import pytest
 import fastdp
 from fastdp.errors import StoppedEarly
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.parts.emptiness import empty_columns
+from fastdp.mechanisms.shared.empty_columns import empty_columns
 from fastdp.privacy import noise
 from fastdp.privacy.accountant import event_from_dict, mu_of
 from fastdp.privacy.gdp import mu_from

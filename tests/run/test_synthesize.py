@@ -349,7 +349,7 @@ def test_several_runs_in_one_process_at_once(table, tmp_path):
 
 
 def test_shards_and_one_file_hold_the_same_rows(table, tmp_path, monkeypatch):
-    from fastdp.mechanisms.parts.common import ModelRows
+    from fastdp.mechanisms.shared.model_rows import ModelRows
 
     monkeypatch.setattr(ModelRows, "shard_rows", 500)
     one = go(table, seed=4, rows=1900, out=tmp_path / "one")

@@ -9,7 +9,7 @@ import msgspec
 
 from ...errors import UsageError
 from ...privacy.calibrate import mu_of_method
-from .fit import Noise
+from .count_estimates import Noise
 
 if TYPE_CHECKING:
     from ...schema import Schema

@@ -20,12 +20,22 @@ from ...errors import UsageError
 from ...measurement import Measurement
 from ...userkeys import Groups, RowsPerUser
 from ..base import Config, Job, Outcome, Outline, Planned, Public
-from ..parts.common import ids_share, size_edges
-from ..parts.sizes import LargestModel
-from .cells import Cells, codes_of, from_public, project, public_people, starts, whole_grid
+from ..shared.model_size import LargestModel
+from ..shared.user_histogram import ids_share, size_edges
 from .config import Total, resolve
-from .fit import Level, Noise, above, collapse, hierarchy, hold_back, nearest, round_to_total, to_total
-from .output import EventRows, Histogram, TidyRows, wide
+from .count_estimates import (
+    Level,
+    Noise,
+    above,
+    collapse,
+    hierarchy,
+    hold_back,
+    nearest,
+    round_to_total,
+    to_total,
+)
+from .group_cells import Cells, codes_of, from_public, project, public_people, starts, whole_grid
+from .histogram_rows import EventRows, Histogram, TidyRows, wide
 
 if TYPE_CHECKING:
     from ...release.gateway import Session

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.domain import Domain
-from fastdp.mechanisms.usercounts.fit import Level
+from fastdp.mechanisms.usercounts.count_estimates import Level
 from fastdp.mechanisms.usercounts.mechanism import UserCounts
 
 

@@ -19,10 +19,10 @@ from fastdp.engines.local import local
 from fastdp.errors import DataError, FastdpError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
-from fastdp.mechanisms.usercounts import cells as cells_of
-from fastdp.mechanisms.usercounts import fit
+from fastdp.mechanisms.usercounts import count_estimates
+from fastdp.mechanisms.usercounts import group_cells as cells_of
+from fastdp.mechanisms.usercounts.histogram_rows import submission
 from fastdp.mechanisms.usercounts.mechanism import EXACT_SIZES, UserCounts, total_rows
-from fastdp.mechanisms.usercounts.output import submission
 from fastdp.metrics.inputs import as_arrow
 from fastdp.privacy.clip import size_edges
 from fastdp.public.data import PublicTable
@@ -230,7 +230,7 @@ def test_the_statement_says_unit_law_and_cap():
     assert user["unit"]["kind"] == "user" and one["sensitivity"] == 7 and one["cap"] == 7
     assert event["unit"]["kind"] == "event" and other["sensitivity"] == 1
     assert one["law"] == other["law"] == "discrete-laplace"
-    assert one["sigma"] == pytest.approx(fit.Noise(True, 7, 1.0).std(1.0), rel=1e-9)
+    assert one["sigma"] == pytest.approx(count_estimates.Noise(True, 7, 1.0).std(1.0), rel=1e-9)
     assert any("unit is event" in n for n in event["notes"])
     gaussian = fastdp.synthesize(table, {"mechanism": "usercounts"}, 1.0, 1e-2, seed=1).privacy
     assert gaussian["parts"][0]["releases"][0]["law"] == "gaussian"
@@ -270,12 +270,12 @@ def test_three_epsilons_are_charged_together(tmp_path):
 @settings(max_examples=60, deadline=None)
 @given(scale=st.floats(0.05, 40), rate=st.floats(1e-6, 0.45))
 def test_thresholds_are_the_least_that_keep_the_rate(scale, rate):
-    noise = fit.Noise(True, 1, 1 / scale)
+    noise = count_estimates.Noise(True, 1, 1 / scale)
     t = noise.threshold(1.0, rate)
     law = stats.dlaplace(1 / scale)
     assert law.sf(t - 1) <= rate * (1 + 1e-9)
     assert t == 1 or law.sf(t - 2) > rate * (1 - 1e-9)
-    gaussian = fit.Noise(False, 4, 1 / scale)
+    gaussian = count_estimates.Noise(False, 4, 1 / scale)
     assert stats.norm.sf(gaussian.threshold(1.0, rate), scale=2 * scale) == pytest.approx(rate, rel=1e-6)
     assert noise.std(1.0) == pytest.approx(law.std(), rel=1e-6)
 
@@ -296,7 +296,7 @@ def test_false_presences_stay_under_the_rate(delta):
 @given(st.lists(st.floats(-50, 50), max_size=30))
 def test_non_negative_least_squares_keeps_the_total(values):
     y = np.array(values)
-    x = fit.nearest(y)
+    x = count_estimates.nearest(y)
     assert (x >= 0).all() and x.sum() == pytest.approx(max(0.0, y.sum()), abs=1e-6)
     shown = x > 0
     if (
@@ -313,16 +313,16 @@ def test_whole_numbers_add_up_by_block(seed, blocks):
     block = np.sort(rng.integers(0, blocks, 40))
     block = np.unique(block, return_inverse=True)[1]
     x = rng.exponential(2.0, 40)
-    w = fit.round_to_total(x, block)
+    w = count_estimates.round_to_total(x, block)
     assert w.dtype == np.int64 and (np.abs(w - x) < 1).all()
     assert np.bincount(block, weights=w).tolist() == np.rint(np.bincount(block, weights=x)).tolist()
-    assert fit.to_total(w, 77).sum() in (0, 77)
+    assert count_estimates.to_total(w, 77).sum() in (0, 77)
 
 
 def test_held_back_counts_stay_below_the_share():
     block = np.repeat([0, 1], 4)
     counts = np.array([50.0, 30.0, 14.6, 5.4, 1000.0, 800.0, 100.0, 0.0])
-    held = fit.hold_back(counts, np.ones(8), block, 0.05, 0.4)
+    held = count_estimates.hold_back(counts, np.ones(8), block, 0.05, 0.4)
     assert held.tolist() == [50.0, 30.0, 14.6, 4.0, 1000.0, 800.0, 100.0, 0.0]
 
 
@@ -347,14 +347,14 @@ def test_the_hierarchy_is_consistent_and_better_than_clipping():
     for level in levels:
         sums = np.bincount(level.at, weights=truth)
         measured.append(level.measured(sums + rng.normal(0, 30, sums.size), 900.0))
-    x, variance = fit.hierarchy(noisy, 900.0, measured)
+    x, variance = count_estimates.hierarchy(noisy, 900.0, measured)
     assert (x >= 0).all() and (variance >= 0).all()
 
     def error(estimate):
         return float(np.abs(estimate - truth).sum())
 
     assert error(x) < 0.6 * error(np.maximum(noisy, 0))
-    assert error(x) < error(fit.hierarchy(noisy, 900.0, levels)[0])
+    assert error(x) < error(count_estimates.hierarchy(noisy, 900.0, levels)[0])
     by_time = np.bincount(levels[0].at, weights=x)
     assert by_time == pytest.approx(np.bincount(levels[0].at, weights=truth), abs=5 * 30)
     kinds = [np.bincount(lv.codes[1][lv.at], weights=x) for lv in levels]
@@ -365,11 +365,12 @@ def test_public_data_of_the_same_law_help_the_hierarchy():
     rng, truth, levels = crossed(2)
     noisy = truth + rng.normal(0, 60, truth.size)
     x, with_public = (
-        fit.hierarchy(noisy, 3600.0, levels, p)[0] for p in (None, rng.poisson(truth).astype(float))
+        count_estimates.hierarchy(noisy, 3600.0, levels, p)[0]
+        for p in (None, rng.poisson(truth).astype(float))
     )
     assert np.abs(with_public - truth).sum() < 0.8 * np.abs(x - truth).sum()
     wrong = rng.permutation(truth)  # public data of another world may harm a little, not ruin
-    misled = fit.hierarchy(noisy, 3600.0, levels, wrong)[0]
+    misled = count_estimates.hierarchy(noisy, 3600.0, levels, wrong)[0]
     assert np.abs(misled - truth).sum() < 1.5 * np.abs(x - truth).sum()
 
 
@@ -379,7 +380,7 @@ def test_rates_lie_between_counts_and_prior(seed):
     rng = np.random.default_rng(seed)
     prior = rng.exponential(5, 50)
     counts = rng.poisson(prior * rng.gamma(2, 0.5, 50)).astype(float)
-    rates = fit.rates(counts, prior)
+    rates = count_estimates.rates(counts, prior)
     low, high = np.minimum(counts, prior), np.maximum(counts, prior)
     assert ((low - 1e-9 <= rates) & (rates <= high + 1e-9)).all() and (rates > 0).all()
 

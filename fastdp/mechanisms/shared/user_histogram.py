@@ -1,24 +1,20 @@
-"""What mechanisms share: rows drawn from a model, and the private histogram that user ids and the clip can
-come from."""
+"""The private histogram of rows per user, which user ids and the clip can come from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Self
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ...domain import Domain
 from ...privacy.clip import PRIVATE, size_edges, unit_noise
 from ..base import Config, Ids, Job, Planned
-from .tree import MAX_PAIR_CELLS, part_mu
+from .one_ways import part_mu
+from .spanning_tree import MAX_PAIR_CELLS
 
 if TYPE_CHECKING:
     from ...measurement import Measurement
-    from ...model import Model
     from ...release.gateway import Session
 
 
@@ -56,7 +52,7 @@ class Users:
 
     histogram: Measurement | None = None
     share: float = 0.0
-    put_back: float = 1.0
+    clip_correction: float = 1.0
 
     @property
     def released(self) -> list[Measurement]:
@@ -78,7 +74,7 @@ def measure_users(
         mu = part_mu(session, share)
         noise = unit_noise(part_mu(session, 1.0), ((p.cells, p.weight) for p in clip_criteria()))
         measured, choice = session.choose_clip(noise, mu=mu, label=LABEL)
-        return Users(measured, share, choice.put_back)
+        return Users(measured, share, choice.clip_correction)
     from ...userkeys import RowsPerUser
 
     key = RowsPerUser(size_edges(bound))
@@ -91,23 +87,3 @@ def any_pair(domain: Domain, share: float, count: int = 16) -> list[Planned]:
     cells = sorted(domain.cells(p) for p in combinations(domain, 2) if domain.cells(p) <= MAX_PAIR_CELLS)
     picked = [cells[(2 * i + 1) * len(cells) // (2 * count)] for i in range(count)] if cells else []
     return [Planned(("any", "pair"), share, c) for c in picked]
-
-
-class ModelRows:
-    """Rows of a model in shards, each from its own part of one stream of randomness."""
-
-    shard_rows = 1 << 20
-    columns: tuple[str, ...] | None = None
-
-    def __init__(self, model: Model, total: int, seed: int):
-        self.model, self.total, self._seed = model, total, seed
-        model.sample(0, seed=seed)  # the model's tables are made ready here, once, not in every thread
-
-    def shard(self, i: int) -> dict[str, np.ndarray]:
-        return self.model.sample(self.total, seed=self._seed, shard=i, shard_rows=self.shard_rows)
-
-    def again(self, total: int, seed: int) -> Self:
-        """Other rows of the same model: `total` of them, from the stream of `seed`."""
-        other = copy(self)
-        other.total, other._seed = total, seed
-        return other

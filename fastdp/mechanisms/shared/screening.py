@@ -1,4 +1,4 @@
-"""Chooses what to measure next, from a look: noisy distances of the model from every candidate.
+"""Chooses what to measure next, from a screening round: noisy distances of every candidate from the model.
 
 Quantities are in rows. Measuring a candidate at noise sigma removes its L1 distance d from the model and adds
 the error of the noise, NOISE * sigma * cells, where cells are *effective* cells: those the noise can spoil.
@@ -21,27 +21,28 @@ import numpy as np
 from ..._core.treesize import Graph
 from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
-from .merged import NOISE, effective_cells
-from .portions import portion
+from .budget_split import portion
+from .one_ways import NOISE, effective_cells
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A marginal that may be measured: its noisy `distance` from the model (or from its public start), the
-    `cells` that noise can spoil, its `weight`, and the distance that a public start `explained` at no
-    cost. `rests`: that start is better than an answer would be, so only what it leaves can be gained."""
+    """A marginal that may be measured: its noisy `distance` from the model (or from its public prior), the
+    `cells` that noise can spoil, its `weight`, and the distance that a public prior `explained` at no
+    cost. `use_prior_only`: that prior is better than an answer would be, so only what it leaves can be
+    gained."""
 
     clique: Clique
     distance: float
     cells: float
     weight: float = 1.0
     explained: float = 0.0
-    rests: bool = False
+    use_prior_only: bool = False
 
     @property
     def removed(self) -> float:
         """The distance that an answer removes."""
-        return self.distance + (0.0 if self.rests else self.explained)
+        return self.distance + (0.0 if self.use_prior_only else self.explained)
 
     def gain(self, sigma: float) -> float:
         """What measuring it at this noise is worth."""
@@ -58,9 +59,9 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A look: its candidates, the model's marginals of them, their noisy distances with standard errors, and
-    their weights."""
+class ScreeningResult:
+    """A screening round: its candidates, the model's marginals of them, their noisy distances with standard
+    errors, and their weights."""
 
     cliques: list[Clique]
     estimates: Mapping[Clique, np.ndarray]
@@ -68,13 +69,18 @@ class Seen:
     sigma: list[float]
     weights: list[float]
 
-    def over(self, estimates: Mapping[Clique, np.ndarray]) -> Seen:
-        """The same look with marginals over other codes; candidates that have none are left out."""
+    @property
+    def noise(self) -> float:
+        """The standard deviation of weight times distance, the same for all candidates."""
+        return self.sigma[0] * self.weights[0]
+
+    def over(self, estimates: Mapping[Clique, np.ndarray]) -> ScreeningResult:
+        """The same result with marginals over other codes; candidates that have none are left out."""
         kept = [i for i, clique in enumerate(self.cliques) if clique in estimates]
         distances, sigma, weights = (
             [values[i] for i in kept] for values in (self.distances, self.sigma, self.weights)
         )
-        return Seen([self.cliques[i] for i in kept], estimates, distances, sigma, weights)
+        return ScreeningResult([self.cliques[i] for i in kept], estimates, distances, sigma, weights)
 
 
 def candidates(
@@ -122,23 +128,23 @@ def forest(ordered: Iterable[Candidate], domain: Domain) -> list[Candidate]:
 def accounted(
     distances: Mapping[Clique, float],
     sigma: Mapping[Clique, float],
-    spoilt: Mapping[str, float],
+    noise_tv: Mapping[str, float],
     total: float,
 ) -> float:
     """The part of the columns that pairs account for: twice the mean, over the edges of a spanning tree of
     pairs that makes it largest, of d / (2 total), d a pair's noisy distance from independence; at most 1.
     Twice, since a pair says something about both its columns.
 
-    An edge counts only if d stands out: `spoilt`, the total variation that noise causes in the 1-ways of its
-    two columns, puts the model of independent columns off as far, and `sigma`, the noise of the look, raises
-    the largest of K distances by less than sqrt(2 log 2K) standard deviations on average. The part is 1
-    where columns follow from each other, so that a pair says what its 1-ways say, and 0 where they are
+    An edge counts only if d stands out: `noise_tv`, the total variation that noise causes in the 1-ways of
+    its two columns, puts the model of independent columns off as far, and `sigma`, the noise of the round,
+    raises the largest of K distances by less than sqrt(2 log 2K) standard deviations on average. The part is
+    1 where columns follow from each other, so that a pair says what its 1-ways say, and 0 where they are
     independent."""
     above = math.sqrt(2 * math.log(2 * max(1, len(distances))))
     parts = {}
     for (a, b), distance in distances.items():
         part = min(1.0, distance / max(2 * total, 1e-9))
-        if part > spoilt[a] + spoilt[b] + above * sigma[a, b] / max(2 * total, 1e-9):
+        if part > noise_tv[a] + noise_tv[b] + above * sigma[a, b] / max(2 * total, 1e-9):
             parts[a, b] = part
     columns = {a for pair in distances for a in pair}
     joined = DisjointSets(columns)

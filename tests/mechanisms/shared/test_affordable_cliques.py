@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.domain import Domain
-from fastdp.mechanisms.parts import choose
+from fastdp.mechanisms.tworound import affordable_cliques
 
 SIZES = {"a": 3, "b": 5, "c": 2, "d": 7, "e": 4}
 DOMAIN = Domain(SIZES)
@@ -15,7 +15,7 @@ PAIRS = list(combinations(SIZES, 2))
 
 
 def cells(cliques) -> int:
-    return choose._tree(DOMAIN, list(cliques)).cells
+    return affordable_cliques._tree(DOMAIN, list(cliques)).cells
 
 
 @settings(max_examples=40, deadline=None)
@@ -28,11 +28,11 @@ def test_what_goes_is_what_saves_most_per_squared_weight(cliques, most, weight):
     """Replayed: while the tree is too large, the clique goes (of those that share two attributes with the
     largest one) whose loss saves most cells per squared weight; of equal ones the largest per
     squared weight."""
-    stay, dropped = choose.affordable(DOMAIN, cliques, 10**6, most, weight=weight)
+    stay, dropped = affordable_cliques.affordable(DOMAIN, cliques, 10**6, most, weight=weight)
     left = list(cliques)
     for gone in dropped:
         assert cells(left) > most
-        worst = set(max(choose._tree(DOMAIN, left).cliques, key=DOMAIN.cells))
+        worst = set(max(affordable_cliques._tree(DOMAIN, left).cliques, key=DOMAIN.cells))
         suspects = [c for c in left if len(worst & set(c)) > 1] or left
 
         def price(c, left=left):
@@ -46,15 +46,17 @@ def test_what_goes_is_what_saves_most_per_squared_weight(cliques, most, weight):
 
 
 def test_large_marginals_go_first_and_fixed_ones_stay():
-    stay, dropped = choose.affordable(DOMAIN, [("b", "d"), ("a", "c")], 34, 10**6)
+    stay, dropped = affordable_cliques.affordable(DOMAIN, [("b", "d"), ("a", "c")], 34, 10**6)
     assert stay == [("a", "c")] and "35 cells, more than 34" in dropped["b", "d"]
-    assert choose.affordable(DOMAIN, [("b", "d")], 35, 10**6)[0] == [("b", "d")]
+    assert affordable_cliques.affordable(DOMAIN, [("b", "d")], 35, 10**6)[0] == [("b", "d")]
     fixed = [("a", "b"), ("b", "c"), ("a", "c")]
-    stay, dropped = choose.affordable(DOMAIN, [("a", "d"), ("b", "d")], 10**6, cells(fixed) + 1, fixed=fixed)
+    stay, dropped = affordable_cliques.affordable(
+        DOMAIN, [("a", "d"), ("b", "d")], 10**6, cells(fixed) + 1, fixed=fixed
+    )
     assert cells(fixed) <= cells([*stay, *fixed]) and ("b", "d") in dropped
 
 
 @pytest.mark.parametrize("slack, kept", [(0, 2), (-1, 1)])
 def test_a_tree_just_as_large_as_allowed_is_allowed(slack, kept):
     cliques = [("a", "b"), ("c", "d")]
-    assert len(choose.affordable(DOMAIN, cliques, 10**6, cells(cliques) + slack)[0]) == kept
+    assert len(affordable_cliques.affordable(DOMAIN, cliques, 10**6, cells(cliques) + slack)[0]) == kept

@@ -7,27 +7,27 @@ from typing import Any, ClassVar
 
 from ...domain import Clique, Domain
 from ..base import Config, Public
-from . import limits
-from .sizes import LargestModel, fixed_size
+from . import size_limits
+from .model_size import LargestModel, fixed_size
 
 
-class Guided(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BoundedModelConfig(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_cells`: the most cells of the junction tree; where it is not set, derived from `memory` (bytes)
     and `deadline` (seconds), which are public numbers: nothing is timed in the run."""
 
     max_cells_steps: ClassVar[tuple[str, ...] | None] = None
-    default_cells: ClassVar[int] = limits.DEFAULT_CELLS
+    default_cells: ClassVar[int] = size_limits.DEFAULT_CELLS
 
     deadline: float | None = None
 
     def __post_init__(self):
         super().__post_init__()
-        limits.check(self.memory, self.deadline)
+        size_limits.check(self.memory, self.deadline)
 
     @property
     def limit(self) -> int:
         """Cells that the junction tree may have, from public facts."""
-        return limits.model_cells(self.max_cells, self.memory, self.deadline, self.default_cells)
+        return size_limits.model_cells(self.max_cells, self.memory, self.deadline, self.default_cells)
 
     @property
     def fit_limit(self) -> int | None:

@@ -12,10 +12,10 @@ from fastdp._core.halve import halve
 from fastdp.domain import Domain
 from fastdp.estimate import fit
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.parts import halving, merged
-from fastdp.mechanisms.parts.halving import LEVELS, Halving
-from fastdp.mechanisms.parts.merged import BalancedRows, ExpandedRows, merge
-from fastdp.mechanisms.parts.workload import Workload
+from fastdp.mechanisms.shared import halving, merged_codes
+from fastdp.mechanisms.shared.halving import LEVELS, Halving
+from fastdp.mechanisms.shared.merged_codes import BalancedRows, ExpandedRows, merge
+from fastdp.mechanisms.shared.workload_weights import Workload
 
 from ...reference import halve as twin
 
@@ -158,4 +158,4 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
 
 
 def test_the_halving_has_a_stream_of_its_own():
-    assert merged.HALVING > 1 << 20  # streams of expansions are numbered by columns
+    assert merged_codes.HALVING > 1 << 20  # streams of expansions are numbered by columns

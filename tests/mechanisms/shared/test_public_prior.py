@@ -8,9 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.parts import publicstart
-from fastdp.mechanisms.parts.looks import candidates
-from fastdp.mechanisms.parts.publicstart import PublicStart, Starts, beside, judged, raked_to, shrunk
+from fastdp.mechanisms.shared import one_ways
+from fastdp.mechanisms.shared.prior_screening import PublicPriors
+from fastdp.mechanisms.shared.public_prior import (
+    PublicMarginals,
+    assess_public_prior,
+    prior_as_measurement,
+    raked_to,
+    shrunk,
+)
+from fastdp.mechanisms.shared.screening import candidates
 from tests.mechanisms.growing import RowsPublic, RowsSession, dependent_rows
 
 
@@ -21,8 +28,8 @@ def risk(public, truth, sigma, draws=300):
     for _ in range(draws):
         y = truth + sigma * rng.standard_normal(truth.size)
         answer = Measurement(("a",), y, sigma)
-        start = beside(answer, public, 1.0)
-        mean = answer if start is None else publicstart.averaged([answer], [start])[0]
+        start = prior_as_measurement(answer, public, 1.0)
+        mean = answer if start is None else one_ways.averaged([answer], [start])[0]
         alone += np.square(y - truth).sum()
         both += np.square(mean.values - truth).sum()
     return both / alone
@@ -52,7 +59,7 @@ def test_a_table_believed_whatever_the_answer_says_would_be_noticed():
     answer = Measurement(("a",), SKEWED.copy(), 50.0)
     wrong = SKEWED[::-1].copy()
     naive = Measurement(("a",), wrong, np.sqrt(2 * (wrong + 1)))
-    (mean,) = publicstart.averaged([answer], [naive])
+    (mean,) = one_ways.averaged([answer], [naive])
     assert np.square(mean.values - SKEWED).sum() > 100 * SKEWED.size * 50.0**2
 
 
@@ -93,27 +100,27 @@ def test_weak_starts_are_judged_by_how_all_fare():
     apart, noise = np.full(60, 50.0), 60.0
     for f, most in ((0.7, 60), (-0.7, 0), (0.0, 20)):
         far, near = distances(f, apart, noise)
-        believed = [j for j in judged(far, near, apart, [noise] * 60) if j is not None]
+        believed = [j for j in assess_public_prior(far, near, apart, [noise] * 60) if j is not None]
         assert len(believed) >= 55 if f > 0 else len(believed) <= most, f
     far, near = distances(0.7, apart, noise)
     asked = [*near[:50].tolist(), *[None] * 10]
-    assert all(j is not None for j in judged(far, asked, apart, [noise] * 60)[50:])
+    assert all(j is not None for j in assess_public_prior(far, asked, apart, [noise] * 60)[50:])
     far, near = distances(-0.7, apart, noise)
     asked = [*near[:50].tolist(), *[None] * 10]
-    assert not any(judged(far, asked, apart, [noise] * 60)[50:])
+    assert not any(assess_public_prior(far, asked, apart, [noise] * 60)[50:])
 
 
 def test_strong_starts_are_judged_by_themselves():
     apart, f = np.full(20, 1000.0), np.array([0.8] * 10 + [-0.8] * 10)
     far, near = distances(f, apart, 30.0)
-    verdicts = judged(far, near, apart, [30.0] * 20)
+    verdicts = assess_public_prior(far, near, apart, [30.0] * 20)
     assert all(v is not None for v in verdicts[:10]) and not any(verdicts[10:])
     assert all(abs(v.explained - 800) < 150 and abs(v.distance - 500) < 150 for v in verdicts[:10])
 
 
 def test_nothing_is_believed_unasked():
-    assert judged([10.0, 20.0], [None, None], [5.0, 5.0], [1.0, 1.0]) == [None, None]
-    assert judged([], [], [], []) == []
+    assert assess_public_prior([10.0, 20.0], [None, None], [5.0, 5.0], [1.0, 1.0]) == [None, None]
+    assert assess_public_prior([], [], [], []) == []
 
 
 @given(
@@ -129,7 +136,7 @@ def test_nothing_is_believed_unasked():
 )
 @settings(max_examples=200, deadline=None)
 def test_verdicts_are_finite_and_bounded(rows):
-    for verdict, (_, _, apart, _) in zip(judged(*zip(*rows)) if rows else [], rows, strict=True):
+    for verdict, (_, _, apart, _) in zip(assess_public_prior(*zip(*rows)) if rows else [], rows, strict=True):
         if verdict is not None:
             assert 0 < verdict.explained <= apart * (1 + 1e-9)
             assert verdict.distance >= 0 and math.isfinite(verdict.distance)
@@ -140,7 +147,7 @@ def test_verdicts_are_finite_and_bounded(rows):
 
 def looked(public, rows, domain, mu=1.0, share=0.25):
     session = RowsSession(domain, rows, mu=mu)
-    starts = Starts(PublicStart.of(RowsPublic(domain, public)), session, {})
+    starts = PublicPriors(PublicMarginals.of(RowsPublic(domain, public)), session, {})
     total = len(next(iter(rows.values())))
     pairs = [(a, b) for i, a in enumerate(domain) for b in list(domain)[i + 1 :]]
     ones = {a: session.marginal((a,)) for a in domain}
@@ -148,7 +155,7 @@ def looked(public, rows, domain, mu=1.0, share=0.25):
     weight = dict.fromkeys(pairs, 1.0)
     look = session.distances(pairs, estimates, mu=mu * math.sqrt(share), label="look")
     noise = float(look.sigma[0])
-    took = starts.look(estimates, weight, noise, share, "beside")
+    took = starts.screen(estimates, weight, noise, share, "beside")
     scored = candidates(pairs, estimates, look.values.tolist(), 50.0, total, weight)
     return starts, starts.improved(scored, estimates, noise, 50.0, total), took, session
 
@@ -185,7 +192,7 @@ def test_the_noise_beside_a_look_is_the_looks():
     domain, rows = dependent_rows()
     session = RowsSession(domain, rows, mu=1.0)
     _, public = dependent_rows(seed=5)
-    starts = Starts(PublicStart.of(RowsPublic(domain, public)), session, {})
+    starts = PublicPriors(PublicMarginals.of(RowsPublic(domain, public)), session, {})
     pairs = [("c0", "c1"), ("c1", "c2"), ("c0", "c5"), ("c2", "c3")]
     estimates = {p: np.full((4, 4), len(rows["c0"]) / 16) for p in pairs}
     weights = [1.0, 0.3, 0.7, 2.0]
@@ -200,20 +207,20 @@ def test_the_noise_beside_a_look_is_the_looks():
         return answer
 
     session.distances = watched
-    took = starts.look(estimates, dict(zip(pairs, weights)), noise, 0.25, "beside")
+    took = starts.screen(estimates, dict(zip(pairs, weights)), noise, 0.25, "beside")
     assert len(seen) >= 2 and np.allclose(seen, noise)
     assert math.isclose(session.spent, 0.25 + took)
 
 
 def test_a_table_that_says_less_than_equal_cells_is_left_out():
     answer = Measurement(("a",), SKEWED.copy(), 400.0)  # so much noise that James and Stein would average
-    assert beside(answer, SKEWED[::-1].copy(), 1.0) is None
-    assert beside(answer, np.full(SKEWED.size, SKEWED.mean()), 1.0) is not None
-    assert beside(answer, SKEWED * 0.9 + SKEWED.mean() * 0.1, 1.0) is not None
+    assert prior_as_measurement(answer, SKEWED[::-1].copy(), 1.0) is None
+    assert prior_as_measurement(answer, np.full(SKEWED.size, SKEWED.mean()), 1.0) is not None
+    assert prior_as_measurement(answer, SKEWED * 0.9 + SKEWED.mean() * 0.1, 1.0) is not None
 
 
-@pytest.mark.parametrize(("sigma", "rests"), [(1.0, False), (1000.0, True)])
-def test_what_a_start_leaves_is_measured_unless_noise_would_be_worse(sigma, rests):
+@pytest.mark.parametrize(("sigma", "use_prior_only"), [(1.0, False), (1000.0, True)])
+def test_what_a_start_leaves_is_measured_unless_noise_would_be_worse(sigma, use_prior_only):
     domain, rows = dependent_rows()
     _, public = dependent_rows(seed=5)
     starts, _, _, _ = looked(public, rows, domain)
@@ -223,6 +230,6 @@ def test_what_a_start_leaves_is_measured_unless_noise_would_be_worse(sigma, rest
     far = float(np.abs(truth - estimate).sum())
     scored = candidates([pair], {pair: estimate}, [far], sigma, total, {pair: 1.0})
     (c,) = starts.improved(scored, {pair: estimate}, 1.0, sigma, total)
-    assert c.explained > 0.5 * far and c.rests == rests
-    assert (c.gain(sigma) > 0) == (not rests)
+    assert c.explained > 0.5 * far and c.use_prior_only == use_prior_only
+    assert (c.gain(sigma) > 0) == (not use_prior_only)
     assert c.worth(sigma) == max(c.explained, c.gain(sigma))

@@ -19,26 +19,27 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import msgspec
 import numpy as np
 
-from ..codec.possible import impossible, merged_masks
-from ..domain import Clique, Domain
-from ..errors import SchemaError, UsageError
-from ..measurement import Measurement, Request
-from ..model.junction_tree import DEFAULT_MAX_CELLS
-from ..queries import Binned
-from ..schema.constraints import Constraint
-from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
-from .parts.choose import affordable, strongest
-from .parts.common import any_pair, divided, measure_users, users_share
-from .parts.compress import Compression, Expansion, merge_outside, merge_rare
-from .parts.merged import ExpandedRows
-from .parts.regions import Region, column_of
-from .parts.sizes import LargestModel, largest_forest, tree_size
-from .parts.tree import MAX_PAIR_CELLS, part_mu, spanning_tree
-from .parts.zeros import Zeros
+from ...codec.possible import impossible, merged_masks
+from ...domain import Clique, Domain
+from ...errors import SchemaError, UsageError
+from ...measurement import Measurement, Request
+from ...model.junction_tree import DEFAULT_MAX_CELLS
+from ...queries import Binned
+from ...schema.constraints import Constraint
+from ..base import Config, Job, Outcome, Outline, Planned, Public, whole_total
+from ..shared.code_compression import Compression, Expansion, merge_outside, merge_rare
+from ..shared.merged_codes import ExpandedRows
+from ..shared.model_size import LargestModel, largest_forest, tree_size
+from ..shared.one_ways import part_mu
+from ..shared.spanning_tree import MAX_PAIR_CELLS, spanning_tree
+from ..shared.structural_zeros import StructuralZeros
+from ..shared.user_histogram import any_pair, divided, measure_users, users_share
+from .affordable_cliques import affordable, strongest
+from .region import Region, column_of
 
 if TYPE_CHECKING:
-    from ..release.gateway import Session
-    from ..schema import Schema
+    from ...release.gateway import Session
+    from ...schema import Schema
 
 
 class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,7 +164,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         zeros = compression.zeros(masks)
         job.check()
 
-        full_zeros = Zeros(masks, job.zeros.settled)
+        full_zeros = StructuralZeros(masks, job.zeros.settled)
         wanted = self.choose(session, job, compression, merged, shares.choice, full_zeros)
         weight = {m.clique: m.weight for m in wanted}
         kept, dropped = affordable(
@@ -177,7 +178,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Outcome(
             rows=ExpandedRows(
                 model,
-                whole_total(model.total * users.put_back, job.rows),
+                whole_total(model.total * users.clip_correction, job.rows),
                 job.seed,
                 Expansion(compression, frequencies, masks, job.seed),
             ),
@@ -229,7 +230,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         compression: Compression,
         ones: Sequence[Measurement],
         share: float,
-        zeros: Zeros,
+        zeros: StructuralZeros,
     ) -> list[Marginal]:
         """Marginals of round 2; `share` of mu^2 pays for a private choice."""
         if self.round2 is not None:

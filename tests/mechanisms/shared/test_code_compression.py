@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.parts import compress
-from fastdp.mechanisms.parts.compress import Compression, Expansion, merge_outside, merge_rare
+from fastdp.mechanisms.shared import code_compression
+from fastdp.mechanisms.shared.code_compression import Compression, Expansion, merge_outside, merge_rare
 
 keeps = st.lists(st.booleans(), min_size=1, max_size=12)
 
@@ -144,7 +144,7 @@ def test_rows_alike_come_together_however_many_combinations_there_are():
     small = [rng.integers(0, 3, 400) for _ in range(7)]
     for shape in ([3] * 7, [1 << 20] * 7, [1 << 61, 2, 2, 1 << 40, 3, 3, 3]):
         columns = [codes * (n - 1) // 2 for codes, n in zip(small, shape)]
-        order, ends = compress._sorted(columns, shape)
+        order, ends = code_compression._sorted(columns, shape)
         assert sorted(order.tolist()) == list(range(400)) and ends[-1] == 400
         rows = np.column_stack(columns)[order]
         groups = np.split(rows, ends[:-1])

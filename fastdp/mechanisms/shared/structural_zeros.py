@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Zeros:
+class StructuralZeros:
     """`impossible`: by clique, bool over the schema's codes. `settled`: pairs of which one column follows
     from the other, so that they need no measurement."""
 
@@ -26,7 +26,7 @@ class Zeros:
     settled: tuple[Clique, ...] = ()
 
     @classmethod
-    def of(cls, schema: Schema) -> Zeros:
+    def of(cls, schema: Schema) -> StructuralZeros:
         """Of a schema's constraints; SchemaError where these leave no row possible."""
         if not schema.constraints:
             return cls()
@@ -41,7 +41,7 @@ class Zeros:
         return tuple(self.impossible)
 
 
-def check_kept(name: str, reason: str, schema: Schema) -> None:
+def check_constraints_kept(name: str, reason: str, schema: Schema) -> None:
     """UsageError where a mechanism cannot keep the schema's constraints, for this reason (empty: it can)."""
     if reason and schema.constraints:
         listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))

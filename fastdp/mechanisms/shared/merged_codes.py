@@ -8,7 +8,6 @@ functions of released answers, hence public.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,16 +19,13 @@ import numpy as np
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.adjust import onto_simplex
-from .common import ModelRows
-from .compress import Compression, Expansion, alike, merge_outside
+from .code_compression import Compression, Expansion, alike, merge_outside
 from .halving import LEVELS, Halving
-from .tree import estimate_total
+from .model_rows import ModelRows
+from .one_ways import estimate_total, noise_tv
 
 if TYPE_CHECKING:
     from ...model import Model
-
-NOISE = math.sqrt(2 / math.pi)
-"""Mean of |N(0, 1)|."""
 
 MAX_CANDIDATES = 1 << 14
 """The most marginals that one look asks for."""
@@ -47,7 +43,7 @@ HALVING = 1 << 31
 @dataclass(frozen=True, eq=False)
 class Merged:
     """`ones`: the 1-ways over merged codes; `shape`: over all codes, rows >= 0 that add up to `total`;
-    `given_up`: values of each column that were merged, though not rare, to keep all pairs within
+    `merged_for_size`: values of each column that were merged, though not rare, to keep all pairs within
     `PAIR_CELLS`; `zeros`: impossible combinations of merged codes. Values are merged only with values that
     all constraints treat alike, so that the zeros are exact and each column can be expanded by itself."""
 
@@ -55,7 +51,7 @@ class Merged:
     ones: tuple[Measurement, ...]
     shape: Mapping[str, np.ndarray]
     total: float
-    given_up: Mapping[str, int]
+    merged_for_size: Mapping[str, int]
     zeros: Mapping[Clique, np.ndarray] = field(default_factory=dict)
 
     @property
@@ -77,7 +73,7 @@ class Merged:
         """Notes for the statement on values that were merged though not rare."""
         return tuple(
             f"{name}: {count} values were merged with its rare ones, or all pairs together would be too large"
-            for name, count in self.given_up.items()
+            for name, count in self.merged_for_size.items()
         )
 
     @cached_property
@@ -87,9 +83,9 @@ class Merged:
         return {a: np.bincount(codes(a), self.shape[a], self.domain[a]) for a in self.compression.full}
 
     @property
-    def spoilt(self) -> dict[str, float]:
+    def noise_tv(self) -> dict[str, float]:
         """The total variation distance that noise causes in each 1-way over merged codes."""
-        return {m.clique[0]: spoilt(m, self.total) for m in self.ones}
+        return {m.clique[0]: noise_tv(m, self.total) for m in self.ones}
 
     def independent(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """What the marginal of each set of columns would be if its columns were independent."""
@@ -167,16 +163,16 @@ def merge(
     shape = {m.clique[0]: shape_of(m, ~keep[m.clique[0]], total) for m in ones}
     others = {a: 1 if c is None else int(c.max()) + 1 for a, c in classes.items()}
     limit = largest_within({a: int(k.sum()) + others[a] for a, k in keep.items()}, most)
-    given_up = {}
+    merged_for_size = {}
     for a, kept in keep.items():
         if kept.sum() + others[a] > limit:
             order = np.argsort(-shape[a], kind="stable")
             lost = order[kept[order]][max(0, limit - others[a]) :]
             kept[lost] = False
-            given_up[a] = len(lost)
+            merged_for_size[a] = len(lost)
     compression = Compression(domain, {a: merge_outside(k, classes[a]) for a, k in keep.items()})
     merged = tuple(compression.measurement(m) for m in ones)
-    return Merged(compression, merged, shape, total, given_up, compression.zeros(impossible))
+    return Merged(compression, merged, shape, total, merged_for_size, compression.zeros(impossible))
 
 
 def shape_of(one: Measurement, rare: np.ndarray, total: float) -> np.ndarray:
@@ -209,18 +205,6 @@ def largest_within(sizes: Mapping[str, int], most: int) -> int:
     return low
 
 
-def averaged(first: Sequence[Measurement], second: Sequence[Measurement]) -> list[Measurement]:
-    """Two measurements of each marginal as one: the mean by precision, with its standard error."""
-    out = []
-    for a, b in zip(first, second, strict=True):
-        p, q = 1 / a.variances, 1 / b.variances
-        values = (a.values * p + b.values * q) / (p + q)
-        errors = 1 / np.sqrt(p + q)
-        sigma = float(errors[0]) if np.ndim(a.sigma) == np.ndim(b.sigma) == 0 else errors
-        out.append(Measurement(a.clique, values, sigma, label=a.label))
-    return out
-
-
 def all_pairs(domain: Domain, most: int, largest: int) -> list[Clique]:
     """Pairs of columns that have more than one code, up to `largest` cells each. At most `most` pairs: those
     with the most codes in their smaller column, which bounds how far a pair can be from independence."""
@@ -230,24 +214,3 @@ def all_pairs(domain: Domain, most: int, largest: int) -> list[Clique]:
         return pairs
     chosen = set(sorted(pairs, key=lambda p: -min(domain.shape(p)))[:most])
     return [p for p in pairs if p in chosen]
-
-
-def crowding(ones: Sequence[Measurement], total: float, scale: float) -> float:
-    """The mean over the 1-ways of the total variation distance that noise of `scale` times their standard
-    errors causes."""
-    return min(1.0, float(np.mean([spoilt(m, total, scale) for m in ones])))
-
-
-def spoilt(one: Measurement, total: float, scale: float = 1.0) -> float:
-    """The total variation distance that noise of `scale` times its standard error causes in a
-    1-way: 0.4 scale sigma / N for each value whose count is above that noise, less for others."""
-    if not total > 0:
-        return 1.0
-    sigma = scale * float(np.mean(np.sqrt(one.variances)))
-    return NOISE * sigma * effective_cells(onto_simplex(one.values, total), sigma) / (2 * total)
-
-
-def effective_cells(estimate: np.ndarray, sigma: float) -> float:
-    """How many cells noise of `sigma` can spoil. A cell counts as min(1, expected rows / sigma): one that is
-    expected to be empty comes out of the fit as 0 whatever the noise."""
-    return float(np.minimum(1.0, estimate / max(sigma, 1e-12)).sum())

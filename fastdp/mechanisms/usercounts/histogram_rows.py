@@ -12,7 +12,7 @@ import numpy as np
 from ...codec.decode import decode
 from ...errors import UsageError
 from ...schema.columns import Categorical, Integer
-from .cells import codes_of
+from .group_cells import codes_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Zeros of a model: whether a row is left, codes that may be merged, trees that make no loops."""
+"""StructuralZeros of a model: whether a row is left, codes that may be merged, trees that make no loops."""
 
 from itertools import product
 
@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from fastdp.domain import Domain
 from fastdp.errors import SchemaError
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.parts.compress import alike
-from fastdp.mechanisms.parts.merged import merge
-from fastdp.mechanisms.parts.sizes import largest_forest
-from fastdp.mechanisms.parts.tree import spanning_tree
-from fastdp.mechanisms.parts.zeros import Zeros, check_possible, some_row
+from fastdp.mechanisms.shared.code_compression import alike
+from fastdp.mechanisms.shared.merged_codes import merge
+from fastdp.mechanisms.shared.model_size import largest_forest
+from fastdp.mechanisms.shared.spanning_tree import spanning_tree
+from fastdp.mechanisms.shared.structural_zeros import StructuralZeros, check_possible, some_row
 from fastdp.model.junction_tree import junction_tree
 from fastdp.schema import Schema
 from tests.mechanisms.fakes import FakeDoor
@@ -90,7 +90,7 @@ def test_a_tree_beside_constraints_has_no_loop_and_keeps_within_the_bound(given_
     rng = np.random.default_rng(seed)
     door = FakeDoor(domain, rng.integers(0, 50, domain.shape(domain)), mu=1.0)
     ones = door.measure([_Ask((a,)) for a in domain], "ones")
-    zeros = Zeros(impossible)
+    zeros = StructuralZeros(impossible)
     tree = spanning_tree(door, ones, 0.5, zeros=zeros)
     pairs = [p for p in tree if len(p) == 2]
     together = junction_tree(domain, [*tree, *impossible])
@@ -105,7 +105,9 @@ def test_the_bound_is_not_idle():
     for seed in range(20):
         door = FakeDoor(domain, np.random.default_rng(seed).integers(0, 50, (4, 4, 4, 4)), mu=1.0)
         ones = door.measure([_Ask((a,)) for a in domain], "ones")
-        kept = junction_tree(domain, [*spanning_tree(door, ones, 0.5, zeros=Zeros(impossible)), *impossible])
+        kept = junction_tree(
+            domain, [*spanning_tree(door, ones, 0.5, zeros=StructuralZeros(impossible)), *impossible]
+        )
         loops = junction_tree(domain, [*spanning_tree(door, ones, 0.5), *impossible])
         larger += loops.cells > kept.cells
     assert larger > 0
@@ -124,7 +126,7 @@ def test_a_pair_that_follows_is_not_measured():
     mask = np.arange(2)[None, :] != (np.arange(4) // 2)[:, None]
     door = FakeDoor(domain, np.random.default_rng(0).integers(0, 50, (4, 2, 3)), mu=1.0)
     ones = door.measure([_Ask((a,)) for a in domain], "ones")
-    tree = spanning_tree(door, ones, 0.5, zeros=Zeros({("a", "b"): mask}, (("a", "b"),)))
+    tree = spanning_tree(door, ones, 0.5, zeros=StructuralZeros({("a", "b"): mask}, (("a", "b"),)))
     assert len(tree) == 1 and "c" in tree[0]
 
 

@@ -7,7 +7,6 @@ exponential mechanism picks among the pairs that still join two components.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
@@ -16,51 +15,19 @@ import numpy as np
 
 from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
-from ...errors import UsageError
-from ...estimate.total import average
-from ...measurement import Measurement, Request
+from ...measurement import Measurement
 from ...model.adjust import onto_simplex
 from ...privacy.gdp import range_epsilon_from
-from .portions import divided_by
+from .one_ways import estimate_total, measure_ones, part_mu
 
 if TYPE_CHECKING:
     from ...release.gateway import Session
-    from .zeros import Zeros
+    from .structural_zeros import StructuralZeros
 
 SPLIT = 0.5
 """Part of the share of mu^2 of a private choice of pairs that goes to the 1-ways it is based on."""
 
 MAX_PAIR_CELLS = 1_000_000
-
-
-def part_mu(session: Session, share: float) -> float:
-    """The Gaussian-DP parameter of a share of the session's budget; UsageError where only pure releases are
-    paid for."""
-    if session.mu is None:
-        raise UsageError("this mechanism adds Gaussian noise and needs a delta above 0")
-    return session.mu * math.sqrt(share)
-
-
-def ones_shares(
-    domain: Domain, share: float, weight: Callable[[Clique], float] | None = None
-) -> dict[str, float]:
-    """What each 1-way gets of `share`: all the same, or, with weights, by weight and size."""
-    if weight is None:
-        return {a: share / len(domain) for a in domain}
-    return {
-        a: share * part for a, part in divided_by({a: weight((a,)) * n for a, n in domain.items()}).items()
-    }
-
-
-def measure_ones(
-    session: Session,
-    share: float,
-    label: str = "1-ways",
-    weight: Callable[[Clique], float] | None = None,
-) -> list[Measurement]:
-    """Every 1-way marginal, for `share` of mu^2 in all (see `ones_shares`)."""
-    shares = ones_shares(session.domain, share, weight)
-    return session.measure([Request((a,), part_mu(session, s)) for a, s in shares.items()], label=label)
 
 
 def pair_shares(share: float) -> tuple[float, float]:
@@ -72,7 +39,7 @@ def private_pairs(
     session: Session,
     share: float,
     after_ones: Callable[[Sequence[Measurement]], None],
-    zeros: Zeros | None = None,
+    zeros: StructuralZeros | None = None,
 ) -> tuple[list[Clique], list[Measurement]]:
     """A spanning tree of pairs and the 1-ways it was chosen by, for `share` of mu^2 in all."""
     for_ones, for_choice = pair_shares(share)
@@ -81,7 +48,7 @@ def private_pairs(
     return spanning_tree(session, ones, for_choice, zeros=zeros), ones
 
 
-class Joining:
+class ForestRule:
     """Which pairs may be taken so that pairs and constraints form no cycle.
 
     Columns that constraints connect count as connected. A pair within a clique of the constraints makes the
@@ -89,7 +56,7 @@ class Joining:
     columns follows from the other.
     """
 
-    def __init__(self, domain: Domain, zeros: Zeros | None):
+    def __init__(self, domain: Domain, zeros: StructuralZeros | None):
         self._domain = domain
         self._fixed = [frozenset(c) for c in zeros.cliques] if zeros is not None else []
         self._settled = list(zeros.settled) if zeros is not None else []
@@ -133,20 +100,20 @@ def spanning_tree(
     ones: Sequence[Measurement],
     share: float,
     recode: Mapping[str, np.ndarray] | None = None,
-    zeros: Zeros | None = None,
+    zeros: StructuralZeros | None = None,
     model: Callable[[Sequence[Clique]], Mapping[Clique, np.ndarray]] | None = None,
 ) -> list[Clique]:
     """Pairs that connect the attributes, chosen with `share` of mu^2. A forest where the pairs that would
     connect it are too large. With `recode`, pairs and 1-ways are over the recoded columns.
 
-    With constraints (`zeros`), only pairs that `Joining` allows. `model`: marginals of the pairs that scores
-    are distances from; None: those of independent columns."""
+    With constraints (`zeros`), only pairs that `ForestRule` allows. `model`: marginals of the pairs that
+    scores are distances from; None: those of independent columns."""
     domain = session.domain.recoded(recode) if recode else session.domain
     total = estimate_total(ones)
     shape_of = {m.clique[0]: onto_simplex(m.values, total) for m in ones}
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= MAX_PAIR_CELLS]
     estimates = independent(pairs, shape_of, total) if model is None else model(pairs)
-    joining = Joining(domain, zeros)
+    joining = ForestRule(domain, zeros)
     rounds = joining.rounds(pairs)
     chosen: list[Clique] = []
     for i in range(rounds):
@@ -165,12 +132,6 @@ def independent(
     """What each pair's marginal would be if its attributes were independent."""
     scale = max(total, 1e-9)
     return {(a, b): np.outer(ones[a], ones[b] / scale) for a, b in pairs}
-
-
-def estimate_total(measurements: Sequence[Measurement]) -> float:
-    """The minimum-variance estimate of the number of rows from answers that each add up to it, at least 0."""
-    sums = [(float(np.sum(m.values)), float(np.sum(m.variances))) for m in measurements]
-    return max(0.0, average(sums)[0])
 
 
 def components(domain: Domain, pairs: Sequence[Clique]) -> int:

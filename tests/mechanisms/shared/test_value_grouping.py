@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.parts.compress import Compression, Expansion, merge_outside
-from fastdp.mechanisms.parts.grouping import LEVEL, STANDS_OUT, grouped, level, row_bounds
-from fastdp.mechanisms.parts.merged import shape_of
-from fastdp.mechanisms.parts.portions import divided_by
-from fastdp.mechanisms.parts.tree import ones_shares
-from fastdp.mechanisms.parts.workload import Workload
+from fastdp.mechanisms.cliquetree.value_grouping import LEVEL, STANDS_OUT, grouped, level, row_bounds
+from fastdp.mechanisms.shared.budget_split import divided_by
+from fastdp.mechanisms.shared.code_compression import Compression, Expansion, merge_outside
+from fastdp.mechanisms.shared.merged_codes import shape_of
+from fastdp.mechanisms.shared.one_ways import ones_shares
+from fastdp.mechanisms.shared.workload_weights import Workload
 from fastdp.model.adjust import onto_simplex
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from ...domain import Clique, Domain
 from ...errors import SchemaError, UsageError
 from .halving import Halving
-from .merged import NOISE, effective_cells
+from .one_ways import NOISE, effective_cells
 
 if TYPE_CHECKING:
     from ...model import Model
@@ -99,7 +99,7 @@ class Workload:
         order = sorted(domain, key=lambda a: (-self.weight((a,)), domain[a]))
         return Halving(domain, items, order) if items else None
 
-    def fared(
+    def workload_errors(
         self, model: Model, total: float, distances: Mapping[Clique, tuple[float, float]] | None = None
     ) -> list[dict]:
         """How accurate each item is, for the statement, as total variations; from released numbers alone.

@@ -1,0 +1,77 @@
+"""How a run of `cliquetree` divides its budget: 1-ways, screening rounds, batches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+# Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/cliquetree.md).
+ONES_PER_COLUMN = 0.013
+LEAST_ONES, MOST_FIRST, MOST_ONES = 0.1, 0.55, 0.75
+"""The first measurement of the 1-ways gets a share ONES_PER_COLUMN of mu^2 per column, at least LEAST_ONES
+and at most MOST_FIRST. A second one may raise this to MOST_FIRST (of n columns to (n - 1) / (n + 1), if that
+is less: a 1-way serves n - 1 pairs), and one after the first screening round to MOST_ONES, as far as pairs do
+not account for the columns anyway (`screening.accounted`)."""
+NOISE_RATIO = 0.0033
+"""The noise ratio is the mean total variation that noise would cause in the 1-ways if they got the whole
+budget (`one_ways.noise_ratio`). At this ratio the 1-ways get a share of 0.2, and 0.19 more with every
+doubling."""
+FEW_ROUNDS = 0.008
+"""At this noise ratio or above there are two screening rounds, below it three."""
+SCREENING_SHARE = 0.05
+"""Share of mu^2 that pays for all screening rounds together."""
+REPORT_SHARE = 0.002
+"""Share of mu^2 that a run with a workload spends on distances of the finished model from each item."""
+BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
+WORKLOAD_ONES = 0.2
+"""Least share of the 1-ways in a run with a workload: only they tell rare values apart."""
+WORKLOAD_BATCHES = BATCHES | {3: (0.2, 0.3, 0.5)}
+"""With a workload the last batch gets most, since the larger sets of a workload are measured late."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of mu^2: for the 1-ways, for measuring them `again`, for measuring them once more after the
+    first screening round (`open`), for each `screening` round, for the batch after each, and for the `report`
+    on a workload's items."""
+
+    ones: float
+    again: float
+    screening: float
+    batches: tuple[float, ...]
+    report: float = 0.0
+    open: float = 0.0
+
+    def decided(self, part: float) -> Shares:
+        """The shares once the first screening round says which `part` of the columns pairs account for: that
+        part of `open` goes to the batches, each in proportion; all else stays."""
+        moved = self.open * part / math.fsum(self.batches)
+        return replace(
+            self, open=self.open * (1 - part), batches=tuple(share * (1 + moved) for share in self.batches)
+        )
+
+
+def shares(
+    columns: int, rest: float, noise_ratio: float = 0.0, rounds: int | None = None, workload: bool = False
+) -> Shares:
+    """How `rest` of mu^2 is divided. `noise_ratio` is available only after the first 1-ways, which do not
+    depend on it. `rounds`: the number of screening rounds, if it is fixed."""
+    report = rest * REPORT_SHARE if workload else 0.0
+    rest -= report
+    first = min(MOST_FIRST, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns))
+    if columns == 1:
+        return Shares(rest, 0.0, 0.0, (), report)
+    ones = min(MOST_ONES, max(first, 0.2 + 0.19 * math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO)))
+    count = rounds or (2 if noise_ratio >= FEW_ROUNDS else 3)
+    even = (0.3, *((0.7 / (count - 1),) * (count - 1))) if count > 1 else (1.0,)
+    split = (WORKLOAD_BATCHES if workload else BATCHES).get(count, even)
+    left = rest * (1 - ones - SCREENING_SHARE)
+    before = max(first, min(ones, MOST_FIRST, (columns - 1) / (columns + 1)))
+    return Shares(
+        rest * first,
+        rest * (before - first),
+        rest * SCREENING_SHARE / count,
+        tuple(left * s for s in split),
+        report,
+        rest * (ones - before),
+    )

@@ -1,0 +1,174 @@
+"""The cliquetree mechanism, for any table: a clique tree grown in a few screening rounds.
+
+First the 1-ways are measured and rare values merged; everything after that is over merged codes. Then follow
+two or three screening rounds. A round releases, as one Gaussian vector, how far every candidate's marginal is
+from the current model (L1, in rows). From these distances a batch of candidates is chosen and measured, and
+the model is fitted again. The first batch is a forest of pairs. Later batches are chosen greedily by gain, as
+long as the junction tree stays within a limit that grows tenfold from round to round; triples inside the
+model's own cliques, which cost no cells, are candidates too. The arithmetic of a batch is in
+`shared/screening.py`; docs/cliquetree.md says where the constants come from."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from ...domain import Clique, Domain
+from ..base import Job, Outcome, Outline, Planned, Public, whole_total
+from ..shared import size_limits
+from ..shared.bounded_model import BoundedModelConfig
+from ..shared.merged_codes import PAIR_CELLS, Merged, merge
+from ..shared.one_ways import averaged, estimate_total, measure_ones, noise_ratio, ones_shares
+from ..shared.prior_screening import prior_notes
+from ..shared.public_prior import PublicMarginals
+from ..shared.spanning_tree import MAX_PAIR_CELLS
+from ..shared.user_histogram import any_pair, measure_users, users_share
+from ..shared.workload_weights import Workload, WorkloadItem
+from .budget_shares import shares
+from .tree_state import CliqueTreeState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...measurement import Measurement
+    from ...release.gateway import Session
+    from ...schema import Schema
+
+
+class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`max_cells`: the most cells of the model's junction tree. `screening_rounds`: their number; None:
+    decided by the noisy 1-ways. `rare`: values with noisy counts below this many standard errors are merged.
+    `workload`, `target`: where accuracy is wanted (see `workload_weights`). `stop`: when the last fit
+    stops."""
+
+    name: ClassVar[str] = "cliquetree"
+    ones_first: ClassVar[bool] = True
+    may_choose_clip: ClassVar[bool] = True
+
+    screening_rounds: int | None = None
+    rare: float = 3.0
+    workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
+    target: str | None = None
+    stop: Literal["risk", "noise", "tol"] = "risk"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.screening_rounds is not None and not 1 <= self.screening_rounds <= 10:
+            raise ValueError("screening_rounds must lie between 1 and 10")
+        if not self.rare >= 0:
+            raise ValueError("rare must be >= 0 (in standard errors)")
+
+    def check(self, schema: Schema) -> None:
+        self.wanted(schema.modelled)
+
+    def ready(self, schema: Schema, public: Public | None) -> None:
+        PublicMarginals.of(public)  # raises for an archetype model, which has no marginals
+
+    def wanted(self, domain: Domain) -> Workload:
+        return Workload(domain, self.workload, self.target)
+
+    def reported_items(self, domain: Domain) -> list[Clique]:
+        """The workload's items of two columns or more, whose errors the run reports."""
+        return [item for item in self.wanted(domain).items if len(item) > 1]
+
+    def run(self, session: Session, job: Job) -> Outcome:
+        users = measure_users(
+            self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
+        )
+        columns, rest = len(session.domain), 1 - users.share
+        workload = bool(self.reported_items(session.domain))
+        weight = self.wanted(session.domain).weight
+        plan = shares(columns, rest, rounds=self.screening_rounds, workload=workload)
+        public = PublicMarginals.of(job.public)
+        ones = measure_ones(session, plan.ones, weight=weight)
+        job.after_ones(ones)
+        released = list(ones)
+        best = ones if public is None else public.ones(ones)
+        ratio = noise_ratio(best, estimate_total(ones), math.sqrt(plan.ones / rest))
+        plan = shares(columns, rest, ratio, self.screening_rounds, workload)
+        if plan.again > 0:
+            again = measure_ones(session, plan.again, "1-ways again", weight)
+            released += again
+            ones = averaged(ones, again)
+        merged = self.merged(session, job, ones, public)
+        state = CliqueTreeState(self, session, job, merged, plan, public)
+        if plan.open > 0:
+            first = state.screen(0) if state.pairs else None
+            plan = plan.decided(0.0 if first is None else state.accounted(first))
+            if plan.open > 0:
+                again = measure_ones(session, plan.open, "1-ways once more", weight)
+                released += again
+                merged = self.merged(session, job, averaged(ones, again), public)
+            state = CliqueTreeState(self, session, job, merged, plan, public, first)
+        for number in range(len(plan.batches)):
+            state.round(number)
+        model = state.fit(self.stop, None)
+        errors = state.workload_errors(model)
+        used = state.priors.describe(state.measured) if state.priors else None
+        return Outcome(
+            rows=merged.rows(
+                model,
+                whole_total(model.total * users.clip_correction, job.rows),
+                job.seed,
+                state.workload.spread(),
+                state.workload.halving(session.domain),
+            ),
+            measurements=(*users.released, *released, *state.measured),
+            model=model,
+            users=users.histogram,
+            id_columns=self.ids.columns or (),
+            tables={"codes": merged.compression.table()} if merged.codes else {},
+            notes=merged.notes + (prior_notes(used) if used else ()),
+            details={
+                "batches": state.batches,
+                "noise_ratio": ratio,
+                **({"workload": errors} if errors else {}),
+                **({"public": used} if used else {}),
+                "merged_to": {name: merged.domain[name] for name in merged.codes},
+            },
+        )
+
+    def merged(
+        self, session: Session, job: Job, ones: Sequence[Measurement], public: PublicMarginals | None
+    ) -> Merged:
+        """What is rare, merged by these 1-ways and by what public data says of them."""
+        best = ones if public is None else public.ones(ones)
+        most = size_limits.pair_cells(self.memory, PAIR_CELLS, public is not None)
+        merged = merge(session.domain, best, self.rare, most, job.zeros.impossible)
+        job.check()
+        return merged
+
+    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
+        lines = self.outline(domain, public=public, user=user).measurements
+        ones, pairs = [p for p in lines if len(p.clique) == 1], [p for p in lines if len(p.clique) == 2]
+        return ones + [q for p in pairs for q in any_pair(domain, p.share)]
+
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+        taken = users_share(self, public=public, user=user)
+        plan = shares(
+            len(domain), 1 - taken, rounds=self.screening_rounds, workload=bool(self.reported_items(domain))
+        )
+        charges = [("rows per user", taken)] if taken else []
+        if plan.report:
+            charges.append(("how the workload came out", plan.report))
+        ones = ones_shares(domain, plan.ones, self.wanted(domain).weight)
+        lines = [Planned((a,), ones[a], domain[a], note="1-ways") for a in domain]
+        if plan.batches:
+            charges.append((f"{len(plan.batches)} screening rounds", plan.screening * len(plan.batches)))
+            cells = min(math.prod(sorted(domain.values())[-2:]), MAX_PAIR_CELLS)
+            count = 2 * len(domain)
+            pair = Planned(
+                ("any", "pair"), sum(plan.batches) / count, cells, count, "batches", averaged=False
+            )
+            lines.append(pair)
+        notes = [
+            f"pairs and triples are chosen privately; the model has at most about {self.limit:,} cells",
+            "the 1-ways may be measured again, out of the batches' share, where noise would spoil them",
+        ]
+        if public and plan.batches:
+            most = plan.screening * len(plan.batches)
+            notes.append(
+                f"up to {most:.1%} of mu^2, out of the batches' share, says where the public data is right; "
+                "what it explains is not measured"
+            )
+        return Outline(tuple(lines), tuple(charges), (), tuple(notes))

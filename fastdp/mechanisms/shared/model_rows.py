@@ -1,0 +1,31 @@
+"""Synthetic rows drawn from a fitted model."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...model import Model
+
+
+class ModelRows:
+    """Rows of a model in shards, each from its own part of one stream of randomness."""
+
+    shard_rows = 1 << 20
+    columns: tuple[str, ...] | None = None
+
+    def __init__(self, model: Model, total: int, seed: int):
+        self.model, self.total, self._seed = model, total, seed
+        model.sample(0, seed=seed)  # the model's tables are made ready here, once, not in every thread
+
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        return self.model.sample(self.total, seed=self._seed, shard=i, shard_rows=self.shard_rows)
+
+    def again(self, total: int, seed: int) -> Self:
+        """Other rows of the same model: `total` of them, from the stream of `seed`."""
+        other = copy(self)
+        other.total, other._seed = total, seed
+        return other

@@ -1,0 +1,91 @@
+"""1-way marginals: measured, averaged, added up, and what their noise does to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...domain import Clique, Domain
+from ...errors import UsageError
+from ...estimate.total import average
+from ...measurement import Measurement, Request
+from ...model.adjust import onto_simplex
+from .budget_split import divided_by
+
+if TYPE_CHECKING:
+    from ...release.gateway import Session
+
+NOISE = math.sqrt(2 / math.pi)
+"""Mean of |N(0, 1)|."""
+
+
+def part_mu(session: Session, share: float) -> float:
+    """The Gaussian-DP parameter of a share of the session's budget; UsageError where only pure releases are
+    paid for."""
+    if session.mu is None:
+        raise UsageError("this mechanism adds Gaussian noise and needs a delta above 0")
+    return session.mu * math.sqrt(share)
+
+
+def ones_shares(
+    domain: Domain, share: float, weight: Callable[[Clique], float] | None = None
+) -> dict[str, float]:
+    """What each 1-way gets of `share`: all the same, or, with weights, by weight and size."""
+    if weight is None:
+        return {a: share / len(domain) for a in domain}
+    return {
+        a: share * part for a, part in divided_by({a: weight((a,)) * n for a, n in domain.items()}).items()
+    }
+
+
+def measure_ones(
+    session: Session,
+    share: float,
+    label: str = "1-ways",
+    weight: Callable[[Clique], float] | None = None,
+) -> list[Measurement]:
+    """Every 1-way marginal, for `share` of mu^2 in all (see `ones_shares`)."""
+    shares = ones_shares(session.domain, share, weight)
+    return session.measure([Request((a,), part_mu(session, s)) for a, s in shares.items()], label=label)
+
+
+def estimate_total(measurements: Sequence[Measurement]) -> float:
+    """The minimum-variance estimate of the number of rows from answers that each add up to it, at least 0."""
+    sums = [(float(np.sum(m.values)), float(np.sum(m.variances))) for m in measurements]
+    return max(0.0, average(sums)[0])
+
+
+def averaged(first: Sequence[Measurement], second: Sequence[Measurement]) -> list[Measurement]:
+    """Two measurements of each marginal as one: the mean by precision, with its standard error."""
+    out = []
+    for a, b in zip(first, second, strict=True):
+        p, q = 1 / a.variances, 1 / b.variances
+        values = (a.values * p + b.values * q) / (p + q)
+        errors = 1 / np.sqrt(p + q)
+        sigma = float(errors[0]) if np.ndim(a.sigma) == np.ndim(b.sigma) == 0 else errors
+        out.append(Measurement(a.clique, values, sigma, label=a.label))
+    return out
+
+
+def noise_ratio(ones: Sequence[Measurement], total: float, scale: float) -> float:
+    """The mean over the 1-ways of the total variation distance that noise of `scale` times their standard
+    errors causes."""
+    return min(1.0, float(np.mean([noise_tv(m, total, scale) for m in ones])))
+
+
+def noise_tv(one: Measurement, total: float, scale: float = 1.0) -> float:
+    """The total variation distance that noise of `scale` times its standard error causes in a
+    1-way: 0.4 scale sigma / N for each value whose count is above that noise, less for others."""
+    if not total > 0:
+        return 1.0
+    sigma = scale * float(np.mean(np.sqrt(one.variances)))
+    return NOISE * sigma * effective_cells(onto_simplex(one.values, total), sigma) / (2 * total)
+
+
+def effective_cells(estimate: np.ndarray, sigma: float) -> float:
+    """How many cells noise of `sigma` can spoil. A cell counts as min(1, expected rows / sigma): one that is
+    expected to be empty comes out of the fit as 0 whatever the noise."""
+    return float(np.minimum(1.0, estimate / max(sigma, 1e-12)).sum())

@@ -1,0 +1,154 @@
+"""Which public priors a run may use: releases how far the private marginals are from them, and decides
+(`public_prior` has the statistics, docs/privacy-distances.md the proof)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...domain import Clique
+from ...measurement import Measurement
+from .one_ways import NOISE, part_mu
+from .public_prior import PublicMarginals, PublicPrior, assess_public_prior
+from .screening import Candidate, candidates
+
+if TYPE_CHECKING:
+    from ...release.gateway import Session
+
+# Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/public.md).
+LEAST_APART, LEAST_PART = 1.0, 0.02
+"""The distance of the private marginal from a prior is released only if prior and model are apart by at least
+LEAST_APART standard deviations of the screening round and by at least a share LEAST_PART of all rows. Priors
+nearer to the model, down to `LEAST_USED`, are judged by the results of the others."""
+LEAST_USED = 0.2
+FIT_LEAVES = 0.5
+"""About this part of the error of an answer's noise is left by the fit. A prior with a larger error than that
+is measured as well, as if there were no public data."""
+
+
+class PublicPriors:
+    """Priors of a model that grows: what was released about them, and which ones are `taken` into the fit."""
+
+    def __init__(self, source: PublicMarginals, session: Session, recode: Mapping[str, np.ndarray]):
+        self._source, self._session, self._recode = source, session, recode
+        self._screened = False
+        self._asked: dict[Clique, tuple[PublicPrior, float | None]] = {}
+        self._usable: dict[Clique, tuple[PublicPrior, float]] = {}
+        self.taken: dict[Clique, tuple[PublicPrior, float]] = {}
+        self.refused: set[Clique] = set()
+
+    def screen(
+        self,
+        estimates: Mapping[Clique, np.ndarray],
+        weight: Mapping[Clique, float],
+        noise: float,
+        share: float,
+        label: str,
+    ) -> float:
+        """Releases, after a screening round that cost `share` of mu^2, how far the private marginals are from
+        their priors, with the same `noise` (standard deviation of weight times distance, in rows). Returns
+        the share of mu^2 that this cost, at most `share`.
+
+        The first call asks for pairs, later ones for larger marginals all of whose pairs are taken."""
+        fresh = {
+            c: e
+            for c, e in estimates.items()
+            if (len(c) == 2 and not self._screened)
+            or (len(c) > 2 and c not in self._asked and all(p in self.taken for p in combinations(c, 2)))
+        }
+        self._screened = True
+        priors = self._source.priors(fresh, self._recode)
+        apart = {c: weight[c] * p.apart(fresh[c]) for c, p in priors.items()}
+        worth = {c: weight[c] * LEAST_PART * float(fresh[c].sum()) for c in priors}
+        cliques = [c for c in priors if apart[c] > max(LEAST_APART * noise, worth[c])]
+        self._asked |= {c: (p, None) for c, p in priors.items() if apart[c] > LEAST_USED * noise}
+        if not cliques:
+            return 0.0
+        cost = share * _squares(weight[c] for c in cliques) / _squares(weight[c] for c in estimates)
+        released = self._session.distances(
+            cliques,
+            {c: priors[c].table for c in cliques},
+            mu=part_mu(self._session, cost),
+            label=label,
+            weights=[weight[c] for c in cliques],
+            recode=self._recode,
+        )
+        self._asked |= {c: (priors[c], float(d)) for c, d in zip(cliques, released.values)}
+        return cost
+
+    def improved(
+        self,
+        scored: Sequence[Candidate],
+        estimates: Mapping[Clique, np.ndarray],
+        noise: float,
+        sigma: float,
+        total: float,
+    ) -> list[Candidate]:
+        """The candidates; one whose prior is usable has its distance from that prior in place of the distance
+        from the model, and the distance that the prior explains. It has `use_prior_only` if the prior is
+        better than an answer at noise `sigma` would be after the fit."""
+        offered = []
+        for c in scored:
+            if c.clique in self._asked and c.clique not in self.taken:
+                prior, distance = self._asked[c.clique]
+                apart = prior.apart(estimates[c.clique])
+                if c.weight * apart > LEAST_USED * noise:
+                    offered.append((c, prior, distance, apart))
+        assessments = assess_public_prior(
+            [c.distance for c, _, _, _ in offered],
+            [distance for _, _, distance, _ in offered],
+            [apart for _, _, _, apart in offered],
+            [noise / c.weight for c, _, _, _ in offered],
+        )
+        self._usable, out = {}, {c.clique: c for c in scored}
+        for (c, prior, _, _), assessment in zip(offered, assessments):
+            if assessment is None:
+                self.refused.add(c.clique)
+                continue
+            self._usable[c.clique] = prior, assessment.distance
+            left, table = [assessment.distance], {c.clique: prior.table}
+            (nearer,) = candidates([c.clique], table, left, sigma, total, {c.clique: c.weight})
+            better = nearer.distance <= FIT_LEAVES * NOISE * sigma * nearer.cells
+            out[c.clique] = replace(nearer, explained=assessment.explained, use_prior_only=better)
+        return list(out.values())
+
+    def take(self, cliques: Sequence[Clique]) -> None:
+        """Takes into the fit the priors of those of the cliques whose prior is usable."""
+        self.taken |= {c: self._usable[c] for c in cliques if c in self._usable}
+        self.refused -= set(self.taken)
+
+    def measurements(self, measured: Sequence[Measurement]) -> list[Measurement]:
+        """The priors that were taken, as measurements for the fit, to be added to `measured`."""
+        answers: dict[Clique, list[Measurement]] = {}
+        for m in measured:
+            answers.setdefault(m.clique, []).append(m)
+        priors = [prior.measurement(d, answers.get(c, ())) for c, (prior, d) in self.taken.items()]
+        return [m for m in priors if m is not None]
+
+    def describe(self, measured: Sequence[Measurement]) -> dict[str, Any]:
+        """For the statement: marginals that rest on public data alone, on public data and private answers,
+        and how many priors were not found to be right."""
+        answered = {m.clique for m in measured}
+        return {
+            "rested": [list(c) for c in self.taken if c not in answered],
+            "beside": [list(c) for c in self.taken if c in answered],
+            "refused": len(self.refused),
+        }
+
+
+def prior_notes(used: Mapping[str, Any]) -> tuple[str, ...]:
+    """What `PublicPriors.describe` says, as a sentence."""
+    alone, both, wrong = len(used["rested"]), len(used["beside"]), used["refused"]
+    return (
+        f"public data: {alone} marginals of the model rest on it alone, {both} on it and on private "
+        f"answers; {wrong} more were not found to be right, and left out",
+    )
+
+
+def _squares(weights: Iterable[float]) -> float:
+    return math.fsum(w * w for w in weights)

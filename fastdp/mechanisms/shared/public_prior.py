@@ -1,0 +1,194 @@
+"""Public tables as priors of a model: the statistics. Nothing here calls the session; everything is a
+function of public counts and released answers.
+
+*Averaged with an answer.* A public table p of k cells, scaled to the noisy total, counts as a second
+measurement of a marginal whose noisy answer is y. Its variance per cell is what |y - p|^2 / (k - 2) leaves
+above the noise, and at least what drawing both tables from one population leaves. The average is James and
+Stein's estimate, whose expected squared error is below that of y whatever p is. But the fit knows cells near
+0 better than their noise says, and a wrong p pulls them away; so p is not used where y is closer to a table
+of equal cells. All 1-ways of more than two values are averaged in this way.
+
+*In place of an answer.* For larger marginals the public table is raked to the sums that the model has, and
+moved towards the model's own table as far as its number of rows calls for: its *prior*. The session releases
+how far the private marginal is from the model and how far from the prior (`prior_screening`). Where the prior
+is closer (`assess_public_prior`), it enters the fit with an error of that distance. It is measured as well,
+unless it is better than an answer would be. Otherwise the marginal is treated as if there were no public
+data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...domain import Clique, batches
+from ...measurement import Measurement
+from .one_ways import NOISE, averaged, estimate_total
+
+if TYPE_CHECKING:
+    from ..base import Public
+
+# Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/public.md).
+BELIEF = 1.0
+"""A prior is used if the part of its distance from the model that it explains (f in `assess_public_prior`) is
+above this many standard errors,"""
+LEAST_EXPLAINED = 0.2
+"""and this part itself is above this value."""
+SWEEPS = 12
+LABEL = "public"
+
+
+@dataclass(frozen=True, eq=False)
+class PublicPrior:
+    """A public `table` of `clique` (in rows, over the codes of the model), and `per_row`, the number of
+    private rows that one public row stands for."""
+
+    clique: Clique
+    table: np.ndarray
+    per_row: float
+
+    def apart(self, estimate: np.ndarray) -> float:
+        """L1 distance from the model's estimate, in rows."""
+        return float(np.abs(self.table - estimate.reshape(self.table.shape)).sum())
+
+    def measurement(self, distance: float, answers: Sequence[Measurement] = ()) -> Measurement | None:
+        """The prior as a measurement. Where the clique has `answers`, its error is estimated from them
+        (`prior_as_measurement`; None if they contradict it). Else it is that of this L1 `distance` (rows),
+        but at least the error of drawing both tables from one population."""
+        flat = self.table.reshape(-1)
+        if answers and answers[0].values.size > 2:
+            answer = reduce(lambda a, b: averaged([a], [b])[0], answers)
+            return prior_as_measurement(answer, flat, self.per_row, answers[0].query)
+        spread = np.sqrt(flat + self.per_row)
+        scale = max(distance / (NOISE * float(spread.sum())), math.sqrt(1 + self.per_row))
+        return Measurement(self.clique, flat, scale * spread, label=LABEL)
+
+
+@dataclass(frozen=True)
+class PriorAssessment:
+    """What a prior `explained` of the model's distance from the truth, and the `distance` that is left (L1,
+    rows)."""
+
+    explained: float
+    distance: float
+
+
+class PublicMarginals:
+    """Marginals of public data as priors; `rows` is how many public rows there are, at least 1."""
+
+    def __init__(self, public: Public, rows: int):
+        self._public, self.rows = public, rows
+
+    @classmethod
+    def of(cls, public: Public | None) -> PublicMarginals | None:
+        """None without public data, or where it has no rows."""
+        if public is None:
+            return None
+        name = next(iter(public.schema.domain))
+        rows = int(public.marginals([(name,)])[name,].sum())
+        return cls(public, rows) if rows else None
+
+    def ones(self, ones: Sequence[Measurement]) -> list[Measurement]:
+        """Noisy 1-ways averaged with the public ones, each as far as the two agree."""
+        total = estimate_total(ones)
+        if total <= 0:
+            return list(ones)
+        counts, r = self._public.marginals([m.clique for m in ones]), total / self.rows
+        out = []
+        for m in ones:
+            table = r * counts[m.clique].reshape(-1)
+            prior = prior_as_measurement(m, table, r) if m.values.size > 2 else None
+            out.append(m if prior is None else averaged([m], [prior])[0])
+        return out
+
+    def priors(
+        self, estimates: Mapping[Clique, np.ndarray], recode: Mapping[str, np.ndarray]
+    ) -> dict[Clique, PublicPrior]:
+        """The prior of every clique, given the model's estimate of it (rows, over recoded columns)."""
+        out, cliques = {}, [c for c, e in estimates.items() if e.sum() > 0]
+        for first, last in batches([estimates[c].size for c in cliques], 1 << 22):
+            for clique, counts in self._public.marginals(cliques[first:last], recode).items():
+                estimate = np.asarray(estimates[clique], np.float64).reshape(counts.shape)
+                total = float(estimate.sum())
+                raked = raked_to(counts + estimate / total, estimate)
+                out[clique] = PublicPrior(clique, shrunk(raked, estimate, self.rows), total / self.rows)
+        return out
+
+
+def prior_as_measurement(
+    answer: Measurement, public: np.ndarray, per_row: float, query: Any = None
+) -> Measurement | None:
+    """A public table as a second measurement of a marginal of more than 2 values (see the module's text);
+    None if the answer is closer to a table of equal cells. `query`: the query of the answer, where values
+    were grouped; each cell then has the error of its group."""
+    asked = public if query is None else query.product(public)
+    gap = float(np.square(answer.values - asked).sum()) / (asked.size - 2)
+    if gap * (asked.size - 2) > float(np.square(answer.values - asked.mean()).sum()):
+        return None
+    error = max(0.0, gap - float(np.mean(answer.variances)))
+    drawn = (1 + per_row) * (public + per_row)
+    return Measurement(answer.clique, public, np.sqrt(np.maximum(error, drawn)), label=LABEL)
+
+
+def raked_to(table: np.ndarray, estimate: np.ndarray) -> np.ndarray:
+    """The table scaled in turn to the estimate's sums over each axis (iterative proportional fitting)."""
+    wanted = [estimate.sum(axis=k, keepdims=True) for k in range(estimate.ndim)]
+    out = table * (estimate.sum() / table.sum())
+    for _ in range(SWEEPS):
+        for k, sums in enumerate(wanted):
+            now = out.sum(axis=k, keepdims=True)
+            out = out * np.divide(sums, now, out=np.zeros_like(sums), where=now > 0)
+    return out
+
+
+def shrunk(table: np.ndarray, estimate: np.ndarray, rows: int) -> np.ndarray:
+    """Fienberg and Holland's pseudo-Bayes estimate: as if K rows of `estimate` had been seen beside the
+    `rows` of `table`, K being the variance of a draw over the squared gap that such a draw does not
+    explain."""
+    p, q = table / table.sum(), estimate / estimate.sum()
+    spread = 1 - float(np.square(p).sum())
+    gap = float(np.square(p - q).sum()) - spread / rows
+    if gap <= 0:
+        return estimate
+    weight = rows / (rows + spread / gap)
+    return weight * table + (1 - weight) * estimate
+
+
+def assess_public_prior(
+    to_model: Sequence[float],
+    to_prior: Sequence[float | None],
+    apart: Sequence[float],
+    noise: Sequence[float],
+) -> list[PriorAssessment | None]:
+    """For each prior a `PriorAssessment` if it is found to be closer to the truth than the model, else None;
+    from noisy distances of the truth to both (each with standard deviation `noise`; None: not released) and
+    from how far prior and model are `apart`.
+
+    Prior i explains f_i = (to_model_i - to_prior_i) / apart_i, which without noise lies in [-1, 1]. The f_i
+    are modelled as draws around a common mean, with a spread estimated from them (DerSimonian and Laird), so
+    that priors with noisy f_i are judged mostly by the mean of all, others by their own f_i."""
+    gap, far = np.asarray(apart, np.float64), np.asarray(to_model, np.float64)
+    asked = np.array([d is not None for d in to_prior], bool)
+    near = np.array([m if d is None else d for m, d in zip(to_model, to_prior, strict=True)], np.float64)
+    w = np.where(asked, np.square(gap / np.asarray(noise, np.float64)) / 2, 0.0)  # 1 / variance of f
+    whole = float(w.sum())
+    if not whole > 0:
+        return [None] * len(to_model)
+    f = (far - near) / gap
+    mean = float(w @ f) / whole
+    free = whole - float(w @ w) / whole
+    excess = float(w @ np.square(f - mean)) - (int(asked.sum()) - 1)
+    spread = max(0.0, excess / free) if free > 1e-9 * whole else 0.0
+    pull = 1 / max(spread, 1e-12)
+    best = np.minimum(1.0, (w * f + pull * mean) / (w + pull))
+    doubt = 1 / np.sqrt(w + pull) + (pull / (w + pull)) / math.sqrt(whole)
+    explained = gap * best
+    left = np.where(asked, (far + near - explained) / 2, far - explained)
+    return [
+        PriorAssessment(e, max(0.0, d)) if b > max(BELIEF * t, LEAST_EXPLAINED) else None
+        for e, d, b, t in zip(explained.tolist(), left.tolist(), best.tolist(), doubt.tolist())
+    ]

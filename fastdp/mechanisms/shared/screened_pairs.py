@@ -1,0 +1,88 @@
+"""Pairs chosen with public data: releases how far every pair is from independence, and from its public prior
+(`public_prior`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..._util.disjoint import DisjointSets
+from ...domain import Clique, maximal
+from ...model.grow import grow
+from .merged_codes import MAX_CANDIDATES, Merged, all_pairs
+from .one_ways import part_mu
+from .prior_screening import PublicPriors
+from .public_prior import PublicMarginals
+from .screening import Candidate, candidates, forest
+from .spanning_tree import MAX_PAIR_CELLS, ForestRule
+
+if TYPE_CHECKING:
+    from ...domain import Domain
+    from ...release.gateway import Session
+    from .structural_zeros import StructuralZeros
+
+SCREENING = 0.5
+"""Part of the choice's share of mu^2 that pays for distances from independence; distances from priors cost at
+most the same again."""
+
+
+@dataclass(frozen=True)
+class ScreenedPairs:
+    """All pairs as candidates, their priors, and the share of mu^2 that was `spent`."""
+
+    pairs: list[Candidate]
+    priors: PublicPriors
+    spent: float
+
+    def strength(self, c: Candidate) -> float:
+        """How far the pair is from independence, in rows, by the screening."""
+        return c.explained + c.distance
+
+    def tree(self, domain: Domain, zeros: StructuralZeros | None = None) -> list[Candidate]:
+        """A maximum spanning forest; with constraints, of the pairs that `tree.ForestRule` allows."""
+        ordered = sorted(self.pairs, key=lambda c: -self.strength(c))
+        if zeros is None or not zeros.cliques:
+            return forest(ordered, domain)
+        joining = ForestRule(domain, zeros)
+        return [c for c in ordered if joining.take(c.clique)]
+
+    def outer(
+        self, domain: Domain, ways: int, max_cells: int, zeros: StructuralZeros | None = None
+    ) -> list[Clique]:
+        """Marginals of up to `ways` columns, grown from the pairs whose prior is usable, and the strongest
+        of the other pairs that connect them; a column in no pair is a marginal by itself. With constraints
+        only pairs, so that no cycle arises through the constraints."""
+        if zeros is not None and zeros.cliques:
+            chosen = [c.clique for c in self.tree(domain, zeros)]
+            return [*chosen, *((a,) for a in domain if not any(a in p for p in chosen))]
+        usable = {c.clique: self.strength(c) for c in self.pairs if c.explained > 0}
+        grown = grow(domain, usable, ways, max_cells) if usable else []
+        joined = DisjointSets(domain)
+        for clique in grown:
+            for a in clique[1:]:
+                joined.merge(clique[0], a)
+        rest = sorted(self.pairs, key=lambda c: -self.strength(c))
+        pairs = [c.clique for c in rest if joined.merge(*c.clique)]
+        alone: list[Clique] = [(a,) for a in domain if joined.size(a) == 1]
+        return maximal([*grown, *pairs, *alone])
+
+
+def screen_pairs(
+    session: Session, merged: Merged, public: PublicMarginals, share: float, sigma: float = 1.0
+) -> ScreenedPairs:
+    """Screens all pairs over merged codes, for at most `share` of mu^2. `sigma`: the noise that a pair would
+    have if it were measured, for those who measure pairs; how far pairs are from independence does not depend
+    on it."""
+    cliques = all_pairs(merged.domain, MAX_CANDIDATES, MAX_PAIR_CELLS)
+    priors = PublicPriors(public, session, merged.codes)
+    if not cliques:
+        return ScreenedPairs([], priors, 0.0)
+    estimates, weight = merged.independent(cliques), dict.fromkeys(cliques, 1.0)
+    first = share * SCREENING
+    released = session.distances(
+        cliques, estimates, mu=part_mu(session, first), label="look at pairs", recode=merged.codes
+    )
+    noise = float(released.sigma[0])
+    spent = first + priors.screen(estimates, weight, noise, first, "look at public starts")
+    scored = candidates(cliques, estimates, released.values.tolist(), sigma, merged.total, weight)
+    return ScreenedPairs(priors.improved(scored, estimates, noise, sigma, merged.total), priors, spent)
