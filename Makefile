@@ -42,13 +42,13 @@ test-sql: build
 # Property tests and damaged input with fresh seeds: make fuzz MINUTES=60 SEED=3
 MINUTES ?= 5
 fuzz: build
-	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
+	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --seed $(SEED)
 
 # Whole runs killed, run by the hundred, at once, and on machines that give out: make soak KILLS=20 RUNS=20
 KILLS ?= 200
 RUNS  ?= 100
 soak: build
-	$(BIN)/python -m tests.soak --kills $(KILLS) --runs $(RUNS)
+	$(BIN)/python -m tools.soak --kills $(KILLS) --runs $(RUNS)
 
 # The kernels' vectors on ARM64, and on the processor that this machine is not, under qemu-user (tools/cross).
 OTHER := $(if $(filter aarch64,$(shell uname -m)),x86_64,aarch64)
@@ -74,7 +74,7 @@ mutants: build
 ATTACKS   ?= 20000
 PIPELINES ?= 300
 membership: build
-	$(BIN)/python -m tests.membership --runs $(ATTACKS) --pipelines $(PIPELINES)
+	$(BIN)/python -m tools.membership --runs $(ATTACKS) --pipelines $(PIPELINES)
 
 demo: build
 	$(BIN)/python -m bench.demo
@@ -108,7 +108,7 @@ KERNEL_TESTS := tests/core tests/tables tests/codec tests/engines tests/public \
   tests/test_fork.py tests/model tests/estimate tests/privacy/test_noise_kernel.py tests/metrics/test_score_kernels.py
 sanitize: build
 	rm -rf build/sanitize && mkdir -p build/sanitize
-	cp -r fastdp csrc tests bench setup.py pyproject.toml README.md LICENSE build/sanitize
+	cp -r fastdp csrc tests tools bench setup.py pyproject.toml README.md LICENSE build/sanitize
 	rm -f build/sanitize/fastdp/_core/*.so build/sanitize/fastdp/_core/*.c
 	cd build/sanitize && FASTDP_SANITIZE=1 $(BIN)/python setup.py -q build_ext --inplace
 	cd build/sanitize && ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
@@ -121,7 +121,7 @@ sanitize: build
 THREAD_TESTS := tests/core/test_team.py tests/model/test_infer.py tests/estimate/test_move.py tests/model/test_sample.py tests/engines
 sanitize-threads: build
 	rm -rf build/sanitize && mkdir -p build/sanitize
-	cp -r fastdp csrc tests bench setup.py pyproject.toml README.md LICENSE build/sanitize
+	cp -r fastdp csrc tests tools bench setup.py pyproject.toml README.md LICENSE build/sanitize
 	rm -f build/sanitize/fastdp/_core/*.so build/sanitize/fastdp/_core/*.c
 	cd build/sanitize && FASTDP_SANITIZE=thread $(BIN)/python setup.py -q build_ext --inplace
 	cd build/sanitize && _RJEM_MALLOC_CONF=background_thread:false TSAN_OPTIONS=halt_on_error=1:report_signal_unsafe=0:detect_deadlocks=0:suppressions=tests/core/threads.supp LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" \

@@ -1,4 +1,4 @@
-"""Development scripts: mutation testing (`tools.mutants`), kernels on the other processor (`tools.cross`).
+"""Development scripts: mutation testing, kernels on the other processor, attacks, soaks, fuzzing.
 
-Neither is part of the suite; docs/reliability.md says when to run them.
+Each is a command (`python -m tools.mutants`); none is part of the suite. docs/reliability.md has the results.
 """

@@ -283,14 +283,6 @@ def test_nothing_counts_before_the_clip_is_chosen_and_it_is_chosen_once():
             late()
 
 
-def test_a_given_clip_cannot_be_chosen():
-    asks = [reserve.BudgetRequest(epsilon=1.0, delta=DELTA, clip=3)]
-    (session,) = reserve.reserve(SCHEMA, asks).sessions(Bounded(small_table()))
-    with pytest.raises(PrivacyError, match="cannot be chosen"):
-        session.choose_clip(NOISE, mu=0.1, label="no")
-    assert session.clip == 3 and session.clip_choice is None
-
-
 def test_without_users_the_clip_is_one():
     with pytest.raises(UsageError, match="whole number"):
         reserve.BudgetRequest(epsilon=1.0, delta=DELTA, clip="public")
@@ -302,13 +294,6 @@ def test_without_users_the_clip_is_one():
 
     (session,) = reserve.reserve(plain, asks).sessions(Plain())
     assert session.clip == 1
-
-
-def test_the_budget_covers_the_histogram_too():
-    _, session = open_reserved(Bounded(small_table()))
-    session.choose_clip(NOISE, mu=session.mu * math.sqrt(0.1), label="rows per user")
-    with pytest.raises(FastdpError, match="cover"):
-        session.measure([Request(("a",), session.mu)], "too much")
 
 
 def resumed(folder):
@@ -347,11 +332,6 @@ def test_a_resumed_run_with_another_clip_fails_closed(tmp_path):
     _, session = open_reserved(Bounded(small_table()), work=tmp_path, run="the run")
     with forced(1), pytest.raises(LedgerError, match="another question"):
         ask(session)
-
-
-def test_the_door_has_no_other_way_to_a_clip():
-    assert isinstance(Session.clip, property) and Session.clip.fset is None
-    assert isinstance(Session.clip_choice, property) and Session.clip_choice.fset is None
 
 
 def test_two_threads_cannot_choose_two_clips():

@@ -1,8 +1,6 @@
 """A step from tables (`Engine.move`) against inference at the changed potentials, and against its laws in
 plain numpy."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -83,62 +81,6 @@ CUT = Domain({"a": 9, "b": 5, "c": 13, "d": 3, "e": 40})
 OUTER = [("a", "b", "c"), ("b", "a", "e"), ("c", "d")]
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("threads", [1, 3])
-def test_direct_nodes_keep_their_laws(monkeypatch, dtype, weighted, threads):
-    """The step, the average and the three sums, as csrc/infer.h states them, written out."""
-    monkeypatch.setattr(layout, "DIRECT_CELLS", 1)
-    monkeypatch.setattr(layout, "LANE_CELLS", 16)
-    rng = np.random.default_rng(5)
-    plan = planned(CUT, OUTER, direct=OUTER)
-    assert len(plan.direct) == 3 and {len(n.lane_at) > 2 for n in plan.nodes} >= {True}
-    targets = []
-    for node in plan.direct:
-        n = node.rows * node.cells
-        weight = rng.uniform(0.1, 2.0, n).astype(dtype) if weighted else rng.uniform(0.5, 2.0)
-        targets.append((rng.normal(TOTAL / n, 1.0, n).astype(dtype), weight))
-    theta = rng.normal(size=max(plan.size, 1))
-    engine, start = inferred(plan, theta, threads, dtype, targets)
-    # a state whose rows have factors, and an average that differs from it
-    z, *_ = moved(engine, start, rng.normal(size=theta.size) * 0.1, size=0.02, targets=3)
-    true = engine.state(z.cells.copy())
-    true.rowsum[:], true.m[:] = z.rowsum, z.m
-    engine.normalise(true, TOTAL)
-    x = start.cells.astype(dtype) * dtype(1.0)
-    size, mix, weight = 0.05, 0.4, 0.3
-    delta = rng.normal(size=theta.size) * 0.2
-    out, sums, _, far = moved(engine, z, delta, size, mix, x, weight, targets=3)
-    assert not far
-    engine.normalise(out, TOTAL)
-    # in numpy
-    mean = 0.7 * start.cells.astype(float) + 0.3 * true.cells
-    close = 1e-4 if dtype == np.float32 else 1e-9
-    assert np.allclose(x, mean, rtol=close)
-    dense = planned(CUT, OUTER)
-    potentials = np.zeros(dense.size)
-    wanted = []
-    for node, (target, w) in zip(plan.direct, targets):
-        span = slice(node.table, node.table + target.size)
-        y = 0.6 * mean[span] + 0.4 * true.cells[span] - target
-        wanted.append((span, y, w))
-        at = dense.places[frozenset(node.axes)].at
-        potentials[at : at + target.size] = -size * w * y
-    for attrs, place in plan.places.items():
-        at = dense.places[attrs].at
-        potentials[at : at + place.size] += delta[place.at : place.at + place.size]
-    plain = Engine(dense, 1)
-    same = plain.state(np.asarray(true.cells, np.float64))
-    plain.adopt(same, TOTAL)
-    want, *_ = moved(plain, same, potentials)
-    plain.normalise(want, TOTAL)
-    assert np.allclose(out.cells, want.cells, rtol=close * 10, atol=close)
-    for k, (span, y, w) in enumerate(wanted):
-        g = want.cells[span] - true.cells[span]
-        expected = [np.sum(w * y * y), np.sum(w * y * g), np.sum(w * g * g)]
-        assert np.allclose(sums[k], expected, rtol=1e-3 if dtype == np.float32 else 1e-8)
-
-
 def test_bits_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr(layout, "LANE_CELLS", 16)
     rng = np.random.default_rng(2)
@@ -189,26 +131,6 @@ def test_a_step_too_long_is_told_not_taken():
     delta[:] = 0
     delta[plan.places[frozenset("a")].at] = np.nan
     assert moved(engine, z, delta)[3]
-
-
-@pytest.mark.parametrize("dtype, longest", [(np.float64, 600.0), (np.float32, 50.0)])
-@pytest.mark.parametrize("size", [3, 96])
-@pytest.mark.parametrize("cliques", [["abc", "abd"], ["abc", "cd"], ["abc", "abd", "ab"]])
-def test_how_long_a_step_is_adds_up_over_tables_that_meet(cliques, size, dtype, longest):
-    """The changes of two tables meet in the rows they share: together they may be as long as one alone, in
-    tables of a few cells and in those that threads share."""
-    domain = Domain({"a": size, "b": size, "c": 5, "d": 4})
-    plan = planned(domain, [tuple(c) for c in cliques])
-    engine, z = inferred(plan, np.zeros(plan.size), dtype=dtype)
-    one, other = (plan.places[frozenset(c)] for c in cliques[:2])
-    for first, second in ((one, other), (other, one)):
-        row = slice(second.at, second.at + domain[second.axes[-1]])
-        for together in (longest / 3, longest):
-            for by, far in ((-1.0, False), (1.0 + math.log(domain.cells(tuple(domain))), True)):
-                delta = np.zeros(plan.size)
-                delta[row] = longest - together
-                delta[first.at] = together + by
-                assert moved(engine, z, delta)[3] == far, (together, by)
 
 
 @settings(max_examples=15, deadline=None)

@@ -91,26 +91,6 @@ def test_a_joint_reservation_is_all_or_nothing(ledger):
     assert ledger.spent("trips")["mu"] == pytest.approx(MU1 * 0.7 * math.sqrt(2))
 
 
-def test_steps_stay_within_their_part(ledger):
-    reservation = ledger.reserve("trips", "r", [Gaussian(0.1), Gaussian(0.2)], unit=ROW)
-    reservation.enter(0, 0, "a", "first", [Gaussian(0.08)], draws=1)
-    with pytest.raises(BudgetError, match="reservation does not cover"):
-        reservation.enter(0, 1, "b", "second", [Gaussian(0.08)], draws=1)
-    reservation.enter(1, 0, "c", "other part", [Gaussian(0.2)], draws=1)
-    assert reservation.left(0)["mu"] == pytest.approx(0.06)
-    assert reservation.left(1)["mu"] == 0
-
-
-def test_pure_parts_take_pure_events_only(ledger):
-    reservation = ledger.reserve("trips", "r", [Pure(0.5)], unit=ROW)
-    with pytest.raises(BudgetError):
-        reservation.enter(0, 0, "a", "gauss", [Gaussian(0.001)], draws=1)
-    reservation.enter(0, 0, "a", "laplace", [Pure(0.2)], draws=1)
-    reservation.enter(0, 1, "b", "select", [BoundedRange(0.3)], draws=1)
-    with pytest.raises(BudgetError):
-        reservation.enter(0, 2, "c", "more", [Pure(1e-9)], draws=1)
-
-
 def test_stored_answers_come_back_and_are_never_replaced(ledger, path):
     first = run_once(ledger)
     again = Ledger(path).reserve("trips", "r", [Gaussian(0.1)], "plan", unit=ROW)
@@ -208,34 +188,6 @@ def test_roll_back_is_noticed(ledger, path, tmp_path):
     for use in (ledger, Ledger(path)):
         with pytest.raises(LedgerError, match="rolled back"):
             use.spent("trips")
-
-
-def test_a_lost_or_foreign_head_fails_closed(ledger, path, tmp_path):
-    run_once(ledger)
-    head = path.with_name(path.name + ".head")
-    kept = head.read_text()
-    head.unlink()
-    with pytest.raises(LedgerError, match=r"head file .* is missing"):
-        Ledger(path).spent("trips")
-    for wrong in ("", "{}", '{"id": "x", "seq": 1, "hash": "y"}', json.dumps({**json.loads(kept), "seq": 1})):
-        head.write_text(wrong)
-        with pytest.raises(LedgerError):
-            Ledger(path).spent("trips")
-    head.write_text(kept)
-    path.unlink()
-    with pytest.raises(LedgerError, match="gone"):
-        Ledger(path).open("trips", epsilon=9.0, delta=1e-5)
-
-
-def test_a_head_one_record_behind_is_a_crash_and_is_mended(ledger, path):
-    head = path.with_name(path.name + ".head")
-    ledger.reserve("trips", "r", [Gaussian(0.1)], unit=ROW)
-    before = head.read_text()
-    ledger.reserve("trips", "s", [Gaussian(0.1)], unit=ROW)
-    after = head.read_text()
-    head.write_text(before)
-    assert Ledger(path).verify()["seq"] == 3
-    assert head.read_text() == after
 
 
 def test_a_locked_ledger_fails_closed(ledger, path):
@@ -379,19 +331,6 @@ def test_units_are_given_as_text_mapping_or_schema():
     for wrong in ("user", "row:taxi", "people:x", {"kind": "row", "column": "x"}, {"column": "x"}, 3):
         with pytest.raises(UsageError):
             Unit.parse(wrong)
-
-
-def test_events_of_users_are_rows_or_groups_of_the_same_columns(path):
-    ledger = Ledger(path)
-    ledger.open("trips", epsilon=1.0, delta=1e-5)
-    event = Unit("event", "taxi")
-    for run, group in (("a", ["zone"]), ("b", ["zone"])):
-        reservation = ledger.reserve("trips", run, [Gaussian(0.05)], unit=event)
-        reservation.enter(0, 0, "q", "s", [Gaussian(0.05)], draws=1, group=group)
-    for group in ([], ["zone", "month"]):
-        reservation = ledger.reserve("trips", f"c{len(group)}", [Gaussian(0.05)], unit=event)
-        with pytest.raises(LedgerError, match="do not add up"):
-            reservation.enter(0, 0, "q", "s", [Gaussian(0.05)], draws=1, group=group)
 
 
 def test_published_hashes_commit_to_nothing_that_can_be_guessed(ledger, path):

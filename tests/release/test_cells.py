@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp.release.cells import Line, agree, ahead, digits_of, extents, shared
+from fastdp.release.cells import Line, agree, extents
 from fastdp.schema.columns import Numeric
-from fastdp.schema.places import places
 
 SIGMA = 4.0
 
@@ -72,23 +71,6 @@ def test_few_whole_numbers_are_a_bin_each():
     assert edges == [float(i) for i in range(3, 13)]
 
 
-def test_digits_after_the_point():
-    values = np.array([3.0, -0.5, 8.33, 1e300, 1 / 3, math.inf, math.nan, 0.1 + 0.2, 1234.5678])
-    assert places(values).tolist() == [0, 1, 2, 0, 5, 6, 6, 5, 4]
-    assert places(np.array([0.1, 8.33, 1 / 3], np.float32)).tolist() == [1, 2, 5]
-    counts = np.array([900.0, 0, 95, 2, 0, 3])
-    assert digits_of(counts, 1.0) == 2 and digits_of(counts[[0, 1, 1, 1, 1, 1]], 1.0) == 0
-    assert digits_of(np.array([100.0, 0, 0, 0, 0, 900]), 1.0) is None
-    assert digits_of(np.array([3.0, 1, 0, 0, 1, 0]), 4.0) is None
-
-
-def test_a_partition_is_moved_onto_the_digits():
-    line, edges, counts = Line("float64").grained(
-        np.array([-math.inf, 0.0, 5e-324, 2.5, math.nextafter(2.5, 3), 3.0]), np.arange(1.0, 6.0), 0
-    )
-    assert edges.tolist() == [-math.inf, 0, 1, 3] and counts.tolist() == [1, 2, 3 + 4 + 5] and line.unit == 1
-
-
 def test_public_bounds_hold():
     edges = found(rng.lognormal(3, 1, 20_000), Line("float64", low=10.0, high=50.0))
     assert edges[0] >= 10.0 and edges[-1] <= math.nextafter(50.0, math.inf)
@@ -125,32 +107,6 @@ def test_empty_cells_are_seldom_taken_for_full_ones():
     """An empty partition of 400 cells: some cell stands out in less than one of five runs."""
     rng = np.random.default_rng(1)
     assert sum(extents(rng.normal(0, 1, 400), 1.0).any() for _ in range(200)) < 40
-
-
-def test_rows_spread_thinly_are_seen_together():
-    counts = np.array([0.0] * 8 + [2.5] * 8 + [50.0] * 4 + [0.0] * 4)
-    alive = extents(counts, 1.0)
-    assert alive[8:20].all() and not alive[:8].any() and not alive[20:].any()
-
-
-def test_ends_that_hold_next_to_nothing_are_cut_off():
-    assert ahead(np.array([0.0, 1, 1, 50, 3]), 0.1, 5.0) == 3
-    assert ahead(np.array([1.0, 1]), 0.1, 5.0) == 0 and ahead(np.array([1.0, 9, 9]), 9.0, 1.0) == 2
-    line, edges = Line("int64"), np.arange(0.0, 11.0)
-    counts = np.array([0.0, 1, 0, 90, 90, 90, 90, 0, 0, 1])
-    assert line.bins(edges, counts, 1e-3, 4, (0.0, 10.0)) == [3.0, 4.0, 5.0, 6.0, 7.0]
-
-
-def test_sums_of_two_partitions_are_averaged_by_their_variances():
-    moved = agree(
-        np.array([0.0, 2, 4]), np.array([10.0, 0]), 1.0, np.arange(5.0), np.array([1.0, 1, 1, 1]), 1.0
-    )
-    assert moved.tolist() == pytest.approx([1 + 8 * 2 / 3 / 2] * 2 + [1 - 2 * 2 / 3 / 2] * 2)
-
-
-def test_bins_are_dealt_by_mass():
-    assert shared(10, [8.0, 1.0, 1.0]) == [7, 2, 1] or sum(shared(10, [8.0, 1.0, 1.0])) == 10
-    assert shared(3, [0.0, 0.0, 5.0]) == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

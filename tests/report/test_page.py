@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fastdp.errors import RunError
-from fastdp.report import collect as collecting
 from fastdp.report import page as report
 from fastdp.report import svg, words
 
@@ -84,53 +83,6 @@ def test_labels_are_escaped(data):
     assert "taxi <test>" not in html
 
 
-def test_shares_and_distance_by_hand():
-    like = pages.schema(user=None)
-    truth, made = pages.table(500, 1, like=like), pages.table(400, 2, like=like)
-    facts = report.collect(truth, made)
-    for c in facts["columns"]:
-        n = c["size"]
-        p = np.bincount(truth.codes[c["name"]], minlength=n) / 500
-        q = np.bincount(made.codes[c["name"]], minlength=n) / 400
-        assert c["tables"][0]["tv"] == pytest.approx(np.abs(p - q).sum() / 2)
-        assert sum(c["truth"]) == pytest.approx(1, abs=1e-4)
-        assert sum(c["tables"][0]["share"]) == pytest.approx(1, abs=1e-4)
-    names = facts["pairs"]["names"]
-    a, b = truth.codes[names[1]], truth.codes[names[0]]
-    joint = np.zeros((57, 21))
-    np.add.at(joint, (a, b), 1 / 500)
-    np.add.at(joint, (made.codes[names[1]], made.codes[names[0]]), -1 / 400)
-    assert facts["pairs"]["tables"][0][1][0] == pytest.approx(np.abs(joint).sum() / 2, rel=1e-3)
-
-
-def test_worst_cells_by_hand():
-    like = pages.schema(user=None)
-    truth = pages.table(600, 3, like=like)
-    made = pages.table(600, 3, like=like)
-    made.codes = {k: v.copy() for k, v in made.codes.items()}
-    made.codes["payment_type"][:] = 2
-    worst = report.collect(truth, made)["worst"][0]
-    assert worst and all("payment_type" in c["columns"] for c in worst)
-    gaps = [abs(c["truth"] - c["table"]) for c in worst]
-    assert gaps == sorted(gaps, reverse=True)
-
-
-def test_tables_read_from_frames_and_without_a_schema():
-    import polars as pl
-
-    rng = np.random.default_rng(0)
-    truth = pl.DataFrame(
-        {"colour": rng.choice(["red", "green", "blue"], 200), "size": rng.integers(0, 9, 200)}
-    )
-    made = pl.DataFrame(
-        {"colour": rng.choice(["red", "green", "violet"], 200), "size": rng.integers(0, 9, 200)}
-    )
-    facts = report.collect(truth, made)
-    assert [c["name"] for c in facts["columns"]] == ["colour", "size"]
-    assert facts["columns"][0]["tables"][0]["tv"] > 0.2
-    Page(report.render(facts))
-
-
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 30), (30, 0), (1, 1)])
 def test_tables_with_few_or_no_rows(sizes):
     truth, made = pages.table(sizes[0]), pages.table(sizes[1], 1)
@@ -142,15 +94,6 @@ def test_tables_with_few_or_no_rows(sizes):
         assert "Nothing to compare" in page
     if sizes == (0, 30):
         assert facts["columns"][0]["tables"][0]["tv"] == 1.0
-
-
-def test_a_large_table_stays_light():
-    from types import SimpleNamespace
-
-    columns = [pages.column(f"c{i}", [f"value {j}" for j in range(200)]) for i in range(60)]
-    like = SimpleNamespace(columns={c.name: c for c in columns}, user="id", name="wide")
-    page = report.render(report.collect(pages.table(2000, like=like), pages.table(2000, 1, like=like)))
-    assert len(page.encode()) < 1_500_000
 
 
 def test_without_truth_holds_nothing_of_it(tmp_path):
@@ -265,29 +208,6 @@ def test_units_are_named_honestly():
     )
     assert words.one_unit({"unit": {"kind": "event", "column": "taxi_id"}}) == "any single record"
     assert words.one_unit({"unit": {"kind": "row", "column": None}}) == "any single row"
-
-
-def test_fold_keeps_all_rows():
-    share = np.random.default_rng(0).dirichlet(np.ones(100))
-    labels = [str(i) for i in range(100)]
-    for ordered in (False, True):
-        names, bar, folded = collecting.fold(labels, ordered, share)
-        grouped = np.bincount(bar, weights=share)
-        assert len(names) == len(grouped) and grouped.sum() == pytest.approx(1)
-        assert folded == (0 if ordered else 100 - collecting.MAX_BARS + 1)
-
-
-def test_rows_per_user_by_hand():
-    like = pages.schema()
-    truth, made = pages.table(8, like=like), pages.table(8, 1, like=like)
-    truth.user = np.array([0, 0, 0, 3, 3, 5, 5, 5], np.uint32)  # numbers 1, 2 and 4 belong to nobody
-    made.user = np.arange(8, dtype=np.uint32)
-    facts = report.collect(truth, made)
-    rows = facts["users"]["rows"]
-    assert rows["labels"] == ["1", "2", "3 and more"]
-    assert rows["truth"] == pytest.approx([0, 1 / 3, 2 / 3], abs=1e-5) and rows["tables"] == [[1.0, 0.0, 0.0]]
-    assert facts["users"]["mean"] == pytest.approx([8 / 3, 1.0])
-    assert facts["truth"]["users"] == 3 and facts["tables"][0]["users"] == 8
 
 
 def test_tips_cannot_break_out():

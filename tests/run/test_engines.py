@@ -1,17 +1,10 @@
 """Whole runs are the same to the bit whatever engine counts."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 
 import fastdp
@@ -94,16 +87,6 @@ def test_on_the_command_line_from_text(tmp_path):
     assert notes[0] == notes[1] and notes[0]["malformed_lines"] == 1
 
 
-def test_what_cannot_be_asked_is_refused_first(tmp_path):
-    for wrong, text in (
-        ({"engine": "abacus"}, "one of local, partitioned"),
-        ({"partitions": 2}, "is for engine='partitioned'"),
-        ({"engine": "partitioned", "partitions": 0}, "from 1 to 512"),
-    ):
-        with pytest.raises(UsageError, match=text):
-            run(rows(10), schema=schema(), **wrong)
-
-
 def test_a_run_may_be_resumed_with_another_engine(tmp_path, monkeypatch):
     want = run(rows(), schema=schema())
     out = tmp_path / "run"
@@ -127,62 +110,3 @@ def test_a_report_reads_the_truth_again_as_one_table(tmp_path):
     with pytest.raises(UsageError, match="a second time"):
         run(source.to_reader(), schema=schema(), engine="partitioned", report=True, out=tmp_path / "stream")
     assert not (tmp_path / "stream.private").exists()
-
-
-KILLED = """
-import json, os, signal, sys
-import pyarrow.parquet as pq
-import fastdp
-from fastdp.engines.partitioned import PartitionedCounter
-
-folder, when, dies = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "dies"
-count, calls = PartitionedCounter.marginals, []
-
-def marginals(self, *arguments, **options):
-    calls.append(1)
-    if dies and len(calls) == when:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return count(self, *arguments, **options)
-
-PartitionedCounter.marginals = marginals
-recipe = json.loads(open(f"{folder}/recipe.json").read())
-fastdp.synthesize(f"{folder}/rows.parquet", recipe, 2.0, 1e-6, schema=f"{folder}/schema.json", seed=7,
-                  sample_seed=8, threads=2, engine="partitioned", partitions=3, out=f"{folder}/run",
-                  resume=not dies)
-print(len(calls))
-"""
-
-
-def test_a_driver_that_was_killed_carries_on_from_ledger_and_answers(tmp_path):
-    """Killed in the middle of its second count: what was answered before is not asked again, and everything
-    comes out as in a run that nobody killed."""
-    pq.write_table(rows(), tmp_path / "rows.parquet")
-    schema().save(tmp_path / "schema.json")
-    (tmp_path / "recipe.json").write_text(json.dumps(ADAGRID))
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[2])}
-
-    def drive(*arguments):
-        command = [sys.executable, "-c", KILLED, str(tmp_path), *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, env=environment, timeout=120, check=False
-        )
-
-    died = drive("2", "dies")
-    assert died.returncode == -signal.SIGKILL, died.stderr
-    assert not (tmp_path / "run").exists() and (tmp_path / "run.private").is_dir()
-    again = drive("2", "resumes")
-    assert again.returncode == 0, again.stderr
-    want = run(rows(), schema=schema())
-    assert (
-        int(again.stdout.split()[-1]) == len({m.label for m in want.measurements if m.clique[0] in SIZES}) - 1
-    )
-    carried_on = fastdp.load_run(tmp_path / "run")
-    assert carried_on.data.to_table().equals(want.data)
-    assert carried_on.privacy["epsilon"] == want.privacy["epsilon"]
-    for _ in range(600):
-        if not any(temporary.iterdir()):
-            break
-        time.sleep(0.1)
-    assert not any(temporary.iterdir())

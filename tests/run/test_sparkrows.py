@@ -8,12 +8,9 @@ import pickle
 import pyarrow as pa
 import pytest
 
-import fastdp
 from fastdp.engines.build import build
 from fastdp.errors import DataError, UsageError
 from fastdp.run.sparkrows import make, spark_schema
-
-from .test_synthesize import small_data, small_schema
 
 WIDER = [
     (pa.uint8(), pa.int16(), [0, 255]),
@@ -76,23 +73,6 @@ class Spark:
     def withMetadata(self, name, metadata):
         self.metadata[name] = metadata
         return self
-
-
-@pytest.mark.parametrize("shard_rows", [16, 7, 1 << 20])
-@pytest.mark.parametrize("seed", [None, 3])
-def test_partition_i_of_a_frame_is_block_i_of_the_rows(shard_rows, seed):
-    """However many blocks there are, a frame has one partition a block, in order; all columns say so where a
-    seed fixed the noise, and no column does otherwise."""
-    options = {"schema": small_schema(), "clip": 5, "sample_seed": 4, "threads": 1}
-    made = fastdp.synthesize(small_data(600), "mst", 2.0, 1e-6, seed=seed, **options)
-    made._output.rows.shard_rows = shard_rows
-    frame = made.to_spark(Spark())
-    form = spark_schema(made._output.arrow_schema())
-    want = [pa.concat_tables(made._output.block_tables(i)).cast(form) for i in range(made._output.blocks)]
-    assert len(want) == -(-made._output.rows.total // (16 * shard_rows))
-    assert len(frame.parts) == len(want) and all(map(pa.Table.equals, frame.parts, want))
-    marked = {} if seed is None else {name: {"fastdp.private": "false"} for name in form.names}
-    assert frame.metadata == marked and frame.schema == form
 
 
 class Blocks:

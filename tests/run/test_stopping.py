@@ -1,12 +1,7 @@
 """A schema that does not fit the data: the run stops after its first noisy answers and pays for no more."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -203,57 +198,6 @@ def test_a_stop_that_is_killed_halfway_ends_on_resume(tmp_path, monkeypatch, whe
     assert not (tmp_path / "run").exists() and not (tmp_path / "run.private" / "state.json").exists()
     done = fastdp.synthesize(data(), "mst", 4.0, DELTA, **options)
     assert done.out == tmp_path / "run"
-
-
-KILLED = """
-import os, signal, sys
-import fastdp
-from fastdp.release.reserve import Reserved
-from fastdp.run.folder import RunFolder
-from tests.run.test_stopping import DELTA, SPELT, data, schema
-
-where, when, place = sys.argv[1:]
-owner = {"keep_stopped": RunFolder, "finish": Reserved, "forget": RunFolder}[where]
-plain = getattr(owner, where)
-
-def dying(*arguments, **options):
-    if when == "after":
-        plain(*arguments, **options)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-setattr(owner, where, dying)
-options = {"schema": schema(), "ledger": f"{place}/budget.db", "dataset": "people", "out": f"{place}/run"}
-fastdp.synthesize(data(colours=SPELT), "mst", 4.0, DELTA, **options)
-"""
-
-
-@pytest.mark.parametrize(
-    "where, when",
-    [("keep_stopped", "before"), ("keep_stopped", "after"), ("finish", "after"), ("forget", "after")],
-)
-def test_a_stop_that_is_killed_by_the_system_costs_what_it_drew_and_no_more(tmp_path, where, when):
-    """SIGKILL around each write of an early stop: the resumed run stops by the same answers, is
-    charged for the steps that were entered and nothing else, and its budget is free again."""
-    ledger = ledger_of(tmp_path)
-    command = [sys.executable, "-c", KILLED, where, when, str(tmp_path)]
-    root = Path(__file__).parents[2]
-    process = subprocess.run(
-        command, cwd=root, env=os.environ | {"PYTHONPATH": str(root)}, capture_output=True
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
-    (before,) = ledger.entries("people")
-    options = {"schema": schema(), "ledger": ledger, "dataset": "people", "out": tmp_path / "run"}
-    if (tmp_path / "run.private" / "state.json").exists():
-        with pytest.raises(StoppedEarly, match="went back"):
-            fastdp.synthesize(data(), "mst", 4.0, DELTA, resume=True, **options)
-    else:
-        assert (where, when) == ("forget", "after")
-    (entry,) = ledger.entries("people")
-    assert entry["finished"] and entry["steps"] == before["steps"]
-    spent = ledger.spent("people")["epsilon"]
-    assert 0 < spent < 4.0
-    assert fastdp.synthesize(data(), "mst", 4.0, DELTA, **options).out == tmp_path / "run"
-    assert ledger.spent("people")["epsilon"] <= 5.0
 
 
 def test_of_several_epsilons_the_first_decides(monkeypatch):

@@ -1,8 +1,6 @@
 """Arguments in the wrong place become sentences, every command speaks JSON, notebooks show a run."""
 
 import json
-import sys
-import types
 
 import numpy as np
 import pyarrow as pa
@@ -83,16 +81,6 @@ def test_columns_that_recipes_misspell_are_guessed(field):
         fastdp.synthesize(pa.table({"colour": [1], "size": [1]}), MISSPELT[field], schema=named)
 
 
-def test_other_names_are_guessed_too(rows):
-    for wrong, right in (
-        (lambda: fastdp.plan(None, "mts"), "mst"),
-        (lambda: fastdp.Schema.load("taxi-deid"), "taxi-deid2"),
-        (lambda: fastdp.evaluate(rows, rows, user="A"), "a"),
-    ):
-        with pytest.raises(FastdpError, match=f"did you mean {right!r}"):
-            wrong()
-
-
 def test_a_schema_has_a_domain_and_a_run_measurements(run, schema):
     assert fastdp.fit(schema, run).total > 0
     assert fastdp.load_run(run) is run
@@ -131,45 +119,6 @@ def test_json_of_commands_that_only_write(tmp_path):
     (tmp_path / "domain.json").write_text('{"a": 3}')
     args = ("schema", "import", "domain", "domain.json", "-o", "s.toml", "--json")
     assert json.loads(fastdp_cli(*args, cwd=tmp_path).stdout)["schema"]["columns"]["a"]["max"] == 2
-
-
-class Handle:
-    def __init__(self, shown):
-        self.shown = [shown]
-
-    def update(self, shown):
-        self.shown.append(shown)
-
-
-def ipython(monkeypatch, kernel):
-    handles = []
-
-    def display(shown, display_id):
-        assert display_id is True
-        handles.append(Handle(shown))
-        return handles[-1]
-
-    fake = types.ModuleType("IPython")
-    fake.get_ipython = lambda: types.SimpleNamespace(kernel=kernel)
-    fake.display = types.SimpleNamespace(HTML=str, display=display)
-    monkeypatch.setitem(sys.modules, "IPython", fake)
-    return handles
-
-
-def test_a_notebook_shows_one_bar_that_moves(monkeypatch, rows, schema):
-    handles = ipython(monkeypatch, kernel=object())
-    monkeypatch.setattr("fastdp._util.notebook.EVERY", 0.0)
-    fastdp.synthesize(rows, "mst", 1.0, 1e-6, schema=schema, rows=5)
-    (bar,) = handles
-    assert len(bar.shown) > 2 and all("<progress" in text for text in bar.shown)
-    fastdp.synthesize(rows, "mst", 1.0, 1e-6, schema=schema, rows=5, progress=False)
-    assert len(handles) == 1
-
-
-def test_elsewhere_nothing_is_shown(monkeypatch, rows, schema):
-    handles = ipython(monkeypatch, kernel=None)  # a terminal's IPython
-    fastdp.synthesize(rows, "mst", 1.0, 1e-6, schema=schema, rows=5)
-    assert handles == []
 
 
 def test_a_run_shows_its_first_cards_and_its_pairs(run):

@@ -297,7 +297,7 @@ def size_cases(out: File, rng: np.random.Generator) -> None:
 
 def ancestor_cases(out: File, rng: np.random.Generator) -> None:
     """Of a fit to AdaGrid's rows, as the flow asks for them."""
-    from tests.membership import world
+    from tools.membership import world
 
     seen: list[tuple] = []
     real = functionals.Ancestors

@@ -12,7 +12,7 @@ from fastdp.measurement import Measurement
 from fastdp.public.archetypes import fit as fitting
 from fastdp.public.archetypes import store
 from fastdp.public.archetypes.options import Options, Step
-from fastdp.public.archetypes.prior import prior_model, smoothed, tree_cliques
+from fastdp.public.archetypes.prior import prior_model
 from fastdp.public.archetypes.users import DealtRows
 from fastdp.tables.table import Table
 from tests.reference import archetypes as twin
@@ -122,24 +122,6 @@ def test_refusals():
         fitting.fit(table, OPTIONS)
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"chain": ()}, "how to draw pay"),
-        ({"trait": "when"}, "also a feature"),
-        ({"chain": (Step(target="pay", given=("nope",)),)}, "'nope'"),
-        ({"chain": (Step(target="firm", given=("when",)),)}, "drawn twice"),
-        ({"features": ("when", "nope")}, "nope"),
-    ],
-)
-def test_options_that_do_not_fit_the_schema(fields, words):
-    plain = {"features": ("when", "where"), "trait": "firm"} | fields
-    with pytest.raises(fastdp.errors.FastdpError, match=words):
-        Options(**plain).resolve(Domain(SIZES))
-    with pytest.raises(ValueError, match="itself"):
-        Step(target="pay", given=("pay",))
-
-
 def test_the_folder_keeps_everything_and_finds_damage(tmp_path):
     model, table, *_ = make()
     store.save(model, table.schema, tmp_path / "A")
@@ -223,31 +205,6 @@ def test_public_data_that_explains_the_answers_is_left_alone():
     assert (kept.iterations, kept.ended) == (1, "noise level")
     assert np.allclose(kept.marginal(("when", "where")).ravel(), exact)
     assert bent.iterations > 1
-
-
-def test_tree_cliques_close_a_cycle_and_name_every_attribute():
-    domain = Domain({"a": 2, "b": 3, "c": 2, "d": 2, "e": 5})
-    tree = tree_cliques(domain, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
-    assert {x for c in tree for x in c} == set(domain)
-    counts = {c: (np.arange(domain.cells(c)), np.ones(domain.cells(c), np.int64)) for c in tree}
-    assert np.allclose(prior_model(domain, counts).marginal(("a", "b")), 1 / 6)
-
-
-def test_smoothing_falls_back_on_the_condition_that_tells_most():
-    domain = Domain({"a": 2, "b": 2, "t": 2})
-    joint = np.zeros((2, 2, 2))
-    joint[0, 0], joint[1, 0], joint[0, 1] = [90, 10], [85, 15], [10, 90]  # t follows b; (1, 1) was never seen
-    conditional = smoothed(domain, joint, ("a", "b"), ("t",)).reshape(2, 2, 2)
-    assert np.allclose(conditional.sum(axis=2), 1)
-    assert conditional[1, 1, 1] > 0.85
-    assert conditional[0, 0, 0] == pytest.approx(0.9, abs=0.02)
-
-
-def test_the_clip_factor_is_rows_by_rows_that_count():
-    model, _, _, user, _ = make()
-    rows = np.bincount(user)
-    assert model.clip_factor(3) == pytest.approx(rows.sum() / np.minimum(rows, 3).sum())
-    assert model.clip_factor(100) == 1
 
 
 class Shards:

@@ -1,6 +1,6 @@
 """Long trials of whole runs; each prints what it did, and the exit code is 1 if anything broke a promise.
 
-    python -m tests.soak [--seed 1] [--kills 200] [--runs 100] [--at-once 8]
+    python -m tools.soak [--seed 1] [--kills 200] [--runs 100] [--at-once 8]
                          [--only kills memory parallel faults]
 
 kills: a run of the command line is killed (SIGKILL) at a random moment, again and again until it ends, with
@@ -27,7 +27,7 @@ TRIALS = ("kills", "memory", "parallel", "faults")
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tools.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=200, help="kills in all")

@@ -8,9 +8,8 @@ import pytest
 
 from fastdp import mechanisms
 from fastdp.privacy import noise, scale
-
-from . import attack, world
-from .__main__ import problem
+from tools.membership import attack, world
+from tools.membership.__main__ import problem
 
 CASES = {case.name: case for case in world.cases()}
 

@@ -1,6 +1,6 @@
 """All property tests of the suite, again and again with fresh seeds, until the time is up.
 
-    python -m tests.fuzz [--minutes 5] [--seed 1] [--only tests/fuzz tests/core ...]
+    python -m tools.fuzz [--minutes 5] [--seed 1] [--only tests/audit tests/core ...]
 
 Readers of files (schema, recipe, model, statement, ledger, CSV, TSV, JSON lines, IPC), kernels against their
 slow twins, laws of privacy code. Prints a line for every failure with the command that repeats it; exit
@@ -34,7 +34,7 @@ def command(path: Path, seed: int) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tools.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,6 +1,6 @@
 """Can one tell from what a run released whether a user of 200 rows was in the data? Every mechanism.
 
-    python -m tests.membership [--runs 20000] [--pipelines 300] [--epsilon 1 10] [--only NAME ...]
+    python -m tools.membership [--runs 20000] [--pipelines 300] [--epsilon 1 10] [--only NAME ...]
                                [--save FILE] [--seed N]
 
 releases: the best attack (likelihood ratio) on all answers of a session together, `--runs` runs a side; more
@@ -62,7 +62,7 @@ def save(path: Path, lines: list[dict]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.membership",
+        prog="python -m tools.membership",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from . import faults, kills, many, world
+from tools.soak import faults, kills, many, world
 
 
 def test_a_few_kills(tmp_path):

@@ -1,0 +1,1 @@
+"""A loop over all property tests of the suite, with fresh seeds."""
