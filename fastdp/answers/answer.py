@@ -1,0 +1,242 @@
+"""Answers to questions about rows, in the schema's values, each with an interval and what its error is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import UsageError
+from .columns import remark, select, values_of
+from .facts import MOST_CELLS, Facts
+from .groups import COMPUTE, Z95, Groups, Layout
+from .question import Question, question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+UNMEASURED = "not measured together, and no distance of the model from the data was released"
+
+
+def answer(
+    facts: Facts,
+    of: str = "count",
+    by: Sequence[str] | str = (),
+    where: Mapping[str, Any] | None = None,
+    level: float = 0.95,
+    *,
+    simultaneous: bool = False,
+    minus: Mapping[str, Any] | None = None,
+) -> pa.Table:
+    """The table that `fastdp.Run.answer` describes."""
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise UsageError(f"level: expected a number between 0 and 1, got {level!r}")
+    asked = question(facts.schema, of, by, where)
+    columns, sizes = asked.columns, facts.schema.modelled
+    rows = math.prod(sizes[c.name] for c in asked.by)
+    merged = math.prod(int(facts.codes[a].max()) + 1 if a in facts.codes else sizes[a] for a in columns)
+    if max(rows, merged) > MOST_CELLS:
+        raise UsageError(
+            f"columns {', '.join(columns)}: {max(rows, merged):,} cells, an answer may have at most {MOST_CELLS:,}"
+        )
+    layout = Layout(facts, asked, facts.table(columns) or facts.guessed(columns))
+    groups = COMPUTE[asked.kind](layout)
+    lines = _Lines.of(layout)
+    numbers = _numbers(layout, groups, lines)
+    if minus is not None:
+        numbers = _differences(layout, groups, lines, numbers, minus)
+    return _table(layout, lines, numbers, float(level), simultaneous)
+
+
+@dataclass(eq=False)
+class _Lines:
+    """The lines of the answer: a code of each column of `by`, the group it lies in, the expected part of the
+    group that it is, and whether it is all of the group."""
+
+    codes: list[np.ndarray]
+    group: np.ndarray
+    part: np.ndarray
+    whole: np.ndarray
+
+    @classmethod
+    def of(cls, a: Layout) -> _Lines:
+        listed, position, part, whole = [], [], [], []
+        for axis, column in enumerate(a.asked.by):
+            codes, weight = a.table.maps[axis], a.facts.weight(column.name)
+            selection = a.asked.where.get(column.name)
+            taken = np.arange(column.size) if selection is None else np.flatnonzero(selection.touched)
+            within = weight / np.bincount(codes, weight)[codes]
+            alone = np.bincount(codes)[codes] == 1
+            within = np.where(alone, 1.0, within)
+            if selection is not None:
+                within, alone = within * selection.part, alone & selection.sure
+            listed.append(taken)
+            position.append(codes[taken])
+            part.append(within[taken])
+            whole.append(alone[taken])
+        if not listed:
+            return cls([], np.zeros(1, np.int64), np.ones(1), np.ones(1, bool))
+        grids = [np.meshgrid(*x, indexing="ij") for x in (listed, position, part, whole)]
+        flat = [[g.reshape(-1) for g in grid] for grid in grids]
+        group = np.ravel_multi_index(flat[1], a.shape)
+        return cls(flat[0], group, np.prod(flat[2], axis=0), np.all(flat[3], axis=0))
+
+
+@dataclass(eq=False)
+class _Numbers:
+    """Per line. `low`, `high` with their errors: the ends before the interval is added to them."""
+
+    estimate: np.ndarray
+    noise: np.ndarray
+    clipping: np.ndarray
+    bins: np.ndarray
+    low: np.ndarray
+    low_error: np.ndarray
+    high: np.ndarray
+    high_error: np.ndarray
+    hidden: np.ndarray
+    signed: bool
+    notes: list[str]
+
+
+def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
+    at, whole = lines.group, lines.whole
+    estimate = groups.estimate[at] * (lines.part if groups.additive else 1.0)
+    noise, clipping, bins = groups.noise[at], groups.clipping[at], groups.bins[at]
+    error = np.hypot(noise, clipping)
+    hidden = np.zeros(at.size, bool) if groups.hidden is None else groups.hidden[at]
+    if groups.low is None or groups.high is None:
+        low, high = estimate - bins, estimate + bins
+        low_error, high_error = error, error
+    else:
+        low, high = groups.low.estimate[at], groups.high.estimate[at]
+        low_error, high_error = groups.low.error[at], groups.high.error[at]
+    if not whole.all():
+        top = groups.estimate[at] if groups.high is None else groups.high.estimate[at]
+        bottom = groups.estimate[at] if groups.low is None else groups.low.estimate[at]
+        low, low_error = np.where(whole, low, np.minimum(bottom, 0.0)), np.where(whole, low_error, 0.0)
+        high = np.where(whole, high, np.maximum(top, 0.0))
+        bins = np.where(whole, bins, np.maximum(high - low, 0.0) / 2)
+        if not groups.additive:
+            hidden = hidden | ~whole
+    return _Numbers(
+        estimate, noise, clipping, bins, low, low_error, high, high_error, hidden, groups.signed, groups.notes
+    )
+
+
+def _differences(
+    a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus: Mapping[str, Any]
+) -> _Numbers:
+    """Each line minus the line that `minus` names, with the covariance of the two."""
+    by = a.asked.by
+    if not by or not isinstance(minus, Mapping) or set(minus) != {c.name for c in by}:
+        raise UsageError(f"minus: expected one value for each column of `by`, got {minus!r}")
+    chosen = np.ones(lines.group.size, bool)
+    for column, codes in zip(by, lines.codes, strict=True):
+        chosen &= select(column, minus[column.name]).sure[codes]
+    if chosen.sum() != 1:
+        raise UsageError(f"minus: expected a single group, {minus!r} names {int(chosen.sum())}")
+    ref = int(np.flatnonzero(chosen)[0])
+    at = lines.group
+    one = np.full(at.size, at[ref])
+    linear = groups.linear[at] - groups.linear[one]
+    less = None if groups.less is None else groups.less[at] - groups.less[one]
+    noise = a.error(linear, less, a.asked.kind)
+    clipping = np.hypot(groups.clipping[at], groups.clipping[one])
+    bins = groups.bins[at] + groups.bins[one]
+    estimate, error = groups.estimate[at] - groups.estimate[one], np.hypot(noise, clipping)
+    split = ~lines.whole | ~lines.whole[ref]
+    notes = [*numbers.notes, "no difference for values that were counted together"] if split.any() else numbers.notes
+    same = np.arange(at.size) == ref
+    noise, clipping, bins, error = (np.where(same, 0.0, v) for v in (noise, clipping, bins, error))
+    hidden = numbers.hidden | numbers.hidden[ref] | split
+    return _Numbers(
+        estimate, noise, clipping, bins, estimate - bins, error, estimate + bins, error, hidden, True, notes
+    )
+
+
+def _table(a: Layout, lines: _Lines, n: _Numbers, level: float, simultaneous: bool) -> pa.Table:
+    import pyarrow as pa
+
+    clip, basis = a.facts.clipping, a.table.basis
+    unknown = n.hidden | (basis == "unknown") | (not clip.known)
+    trials = max(1, int((~unknown).sum())) if simultaneous else 1
+    z = NormalDist().inv_cdf(1 - (1 - level) / trials / 2)
+    low, high = n.low - z * n.low_error, n.high + z * n.high_error
+    estimate, error = n.estimate, np.hypot(n.noise, n.clipping)
+    high = _capped(a, lines, high, z)
+    if not n.signed:
+        low, high, estimate = np.maximum(low, 0.0), np.maximum(high, 0.0), np.maximum(estimate, 0.0)
+    if a.asked.kind == "share":
+        high, estimate = np.minimum(high, 1.0), np.minimum(estimate, 1.0)
+    nothing = np.zeros(estimate.size)
+    noise, model = (nothing, n.noise) if basis == "model" else (n.noise, nothing)
+    columns: dict[str, Any] = {}
+    for column, codes in zip(a.asked.by, lines.codes, strict=True):
+        columns[column.name] = values_of(column).take(pa.array(codes))
+    blank = ~np.isfinite(estimate)
+    columns["estimate"] = pa.array(np.where(blank, 0.0, estimate), mask=blank)
+    for name, numbers in (("error", error), ("low", low), ("high", high)):
+        columns[name] = pa.array(np.where(unknown, 0.0, numbers), mask=unknown)
+    columns["basis"] = pa.array(np.where(unknown, "unknown", basis))
+    for name, numbers in (("noise", noise), ("clipping", n.clipping), ("bins", n.bins), ("model", model)):
+        columns[name] = pa.array(np.where(unknown, 0.0, numbers), mask=unknown)
+    columns["note"] = pa.array(_notes(a, lines, n, unknown), pa.string())
+    return pa.table(columns)
+
+
+def _capped(a: Layout, lines: _Lines, high: np.ndarray, z: float) -> np.ndarray:
+    """A count of a value inside a merged code is also at most the value's own count."""
+    if a.asked.kind != "count" or lines.whole.all():
+        return high
+    f, lost = a.facts.clipping.factor, a.facts.clipping.lost
+    for column, codes in zip(a.asked.by, lines.codes, strict=True):
+        one = a.facts.table((column.name,))
+        if one is None or one.x.size != column.size or one.known is not None:
+            continue
+        from scipy import sparse
+
+        x = np.maximum(one.x, 0.0)
+        error = np.hypot(np.sqrt(one.variances(sparse.eye_array(x.size, format="csr"))), x * lost / Z95)
+        high = np.where(lines.whole, high, np.minimum(high, f * (x + z * error)[codes]))
+    return high
+
+
+def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[str]:
+    """One text per line: what a reader must know beside the numbers."""
+    common = [text for text in n.notes if text]
+    if a.table.basis == "unknown":
+        common.append(UNMEASURED)
+    elif a.table.basis == "model":
+        common.append("approximate: from the model and its released distance from the data")
+    if a.facts.clipping.text:
+        common.append(a.facts.clipping.text)
+    together = []
+    for axis, column in enumerate(a.asked.by):
+        codes = a.table.maps[axis]
+        together.append((column, np.bincount(codes)[codes]))
+    out = []
+    for line in range(lines.group.size):
+        own = [text for (column, _), codes in zip(together, lines.codes) if (text := remark(column, int(codes[line])))]
+        for (column, members), codes in zip(together, lines.codes):
+            if members[codes[line]] > 1:
+                own.append(
+                    f"{column.name}: counted together with {members[codes[line]] - 1} other rare values; the upper "
+                    "end is for all of them"
+                )
+        out.append("; ".join(own + common))
+    return out
+
+
+def told(table: pa.Table, level: float, simultaneous: bool = False) -> str:
+    """One sentence on how often the intervals of an answer miss."""
+    known = sum(b != "unknown" for b in table.column("basis").to_pylist())
+    if known == 0:
+        return "nothing is known of the error of these numbers"
+    if simultaneous:
+        return f"all {known} intervals hold together with probability {level:g}"
+    return f"each interval misses with probability {1 - level:.2g}: of {known} about {known * (1 - level):.1f} miss"

@@ -1,0 +1,175 @@
+"""The best linear unbiased estimate of one marginal from every released one, with exact Gaussian errors.
+
+All noise is Gaussian and independent from cell to cell and from measurement to measurement. A marginal over a
+superset of the wanted columns gives, by summing, an independent answer to every wanted cell; these are averaged
+by inverse variance. A marginal that shares only some of the columns, or counts codes together, says what sums
+of wanted cells are. With v the variances after averaging, A the 0/1 matrix of those sums, y their answers and R
+their variances, the estimate x becomes
+
+    x + V A' M^-1 (y - A x),     covariance  V - V A' M^-1 A V,     V = diag(v),  M = A V A' + diag(R),
+
+which is exact (conditioning of a Gaussian): the interval covers at its level whatever the table is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import solve_triangular
+
+from ..domain import Clique
+from .evidence import Marginal
+
+MOST_SUMS = 4000
+"""Sums of cells that one estimate takes in; of more, those over the most columns are left out, which widens
+intervals and leaves them valid."""
+CHUNK = 1 << 24
+"""Numbers in memory at once while variances are worked out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Estimated rows in the cells over `axes`, flattened, and the covariance of their errors.
+
+    `maps`: as in `Marginal`. `spread` holds v; `factor` holds L^-1 A V with M = L L', or None. `known`: which
+    cells have an estimate. `basis` says what the errors are: "measured" (noise, exact) or "model".
+    """
+
+    axes: Clique
+    maps: tuple[np.ndarray, ...]
+    x: np.ndarray
+    spread: np.ndarray
+    factor: tuple[np.ndarray, sparse.csr_array] | None = None
+    known: np.ndarray | None = None
+    basis: str = "measured"
+    inflation: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(int(m.max()) + 1 for m in self.maps)
+
+    def variances(self, weights: sparse.csr_array, less: np.ndarray | None = None) -> np.ndarray:
+        """Variance of each row of `weights` (functionals x cells) applied to the cells; with `less`, of row i
+        minus less[i] times the sum of all cells."""
+        every = None if less is None else self._pulled(sparse.csr_array(np.ones((1, self.x.size))))[:, 0]
+        out = np.asarray(weights.power(2) @ self.spread).reshape(-1)
+        if less is not None:
+            out += less * less * self.spread.sum() - 2 * less * (weights @ self.spread)
+        step = max(1, CHUNK // max(1, 1 if self.factor is None else self.factor[0].shape[0]))
+        for start in range(0, weights.shape[0], step) if self.factor is not None else ():
+            pulled = self._pulled(weights[start : start + step])
+            if less is not None and every is not None:
+                pulled = pulled - np.multiply.outer(every, less[start : start + step])
+            out[start : start + step] -= np.square(pulled).sum(0)
+        return np.maximum(out, 0.0)
+
+    def _pulled(self, weights: sparse.csr_array) -> np.ndarray:
+        """L^-1 A V w for every row w: what the sums take off the variance is its square."""
+        if self.factor is None:
+            return np.zeros((0, weights.shape[0]))
+        lower, sums = self.factor
+        return solve_triangular(lower, (sums @ weights.T).toarray(), lower=True)
+
+
+def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
+    """The table over `wanted`, in the finest partition of its codes that one marginal has; None where no
+    marginal holds all of these columns."""
+    holding = [
+        m for m in marginals if set(wanted) <= set(m.axes) and (m.complete or len(m.axes) == len(wanted))
+    ]
+    if not holding:
+        return None
+    summed = [m.summed(wanted) for m in holding]
+    finest = max(summed, key=lambda m: (m.complete, m.values.size))
+    target = finest.maps
+    precision, weighted = np.zeros(finest.values.shape), np.zeros(finest.values.shape)
+    sums: dict[tuple, tuple[list[np.ndarray | None], np.ndarray, np.ndarray]] = {}
+    for m in marginals:
+        if not m.complete and not (finest.complete is False and set(m.axes) == set(wanted)):
+            continue
+        part = tuple(a for a in wanted if a in m.axes)
+        fitted = _aligned(m.summed(part), [target[wanted.index(a)] for a in part])
+        if fitted is None:
+            continue
+        aligned, coarser = fitted
+        if len(part) == len(wanted) and all(c is None for c in coarser):
+            with np.errstate(divide="ignore"):
+                precision += 1 / aligned.variances
+            weighted += np.where(np.isfinite(aligned.variances), aligned.values / aligned.variances, 0.0)
+        elif finest.complete:
+            key = (part, *(None if c is None else c.tobytes() for c in coarser))
+            groups: list[np.ndarray | None] = [None] * len(wanted)
+            for a, c in zip(part, coarser, strict=True):
+                groups[wanted.index(a)] = np.arange(finest.values.shape[wanted.index(a)]) if c is None else c
+            before = sums.get(key)
+            p, q = 1 / aligned.variances, aligned.values / aligned.variances
+            sums[key] = (groups, p, q) if before is None else (groups, before[1] + p, before[2] + q)
+    known = precision.reshape(-1) > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        x, v = (weighted / precision).reshape(-1), (1 / precision).reshape(-1)
+    if not known.all():
+        return Table(wanted, target, np.where(known, x, 0.0), np.where(known, v, 0.0), known=known)
+    return _updated(wanted, target, x, v, list(sums.values()))
+
+
+def _aligned(m: Marginal, target: Sequence[np.ndarray]) -> tuple[Marginal, list[np.ndarray | None]] | None:
+    """The marginal with axes that are finer than the target's summed to it, and for axes that are coarser the
+    map from the target's positions; None where a partition is neither."""
+    coarser: list[np.ndarray | None] = []
+    for axis, wanted in enumerate(target):
+        mine = m.maps[axis]
+        up = _map_between(mine, wanted)
+        if up is not None:
+            if not np.array_equal(up, np.arange(up.size)):
+                m = m.grouped(axis, up, int(wanted.max()) + 1)
+            coarser.append(None)
+            continue
+        down = _map_between(wanted, mine)
+        if down is None:
+            return None
+        coarser.append(down)
+    return m, coarser
+
+
+def _map_between(fine: np.ndarray, coarse: np.ndarray) -> np.ndarray | None:
+    """Position in `coarse` of each position in `fine`, where all codes of it agree on one; else None."""
+    out = np.zeros(int(fine.max()) + 1, np.int64)
+    out[fine] = coarse
+    return out if np.array_equal(out[fine], coarse) else None
+
+
+def _updated(
+    wanted: Clique,
+    maps: tuple[np.ndarray, ...],
+    x: np.ndarray,
+    v: np.ndarray,
+    sums: list[tuple[list[np.ndarray | None], np.ndarray, np.ndarray]],
+) -> Table:
+    """The estimate after it has taken in what is known of sums of its cells (see the module's text)."""
+    kept, count = [], 0
+    for groups, p, q in sorted(sums, key=lambda s: s[1].size):
+        if count + p.size <= MOST_SUMS:
+            kept.append((groups, p, q))
+            count += p.size
+    if not kept:
+        return Table(wanted, maps, x, v)
+    shape = tuple(int(m.max()) + 1 for m in maps)
+    index = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1), np.int64)
+    rows = []
+    for groups, p, _ in kept:
+        named = [g[index[i]] for i, g in enumerate(groups) if g is not None]
+        flat = np.ravel_multi_index(named, p.shape) if named else np.zeros(x.size, np.int64)
+        rows.append(sparse.csr_array((np.ones(x.size), (flat, np.arange(x.size))), shape=(p.size, x.size)))
+    matrix = sparse.vstack(rows, format="csr")
+    answers = np.concatenate([(q / p).reshape(-1) for _, p, q in kept])
+    errors = np.concatenate([(1 / p).reshape(-1) for _, p, _ in kept])
+    scaled = sparse.csr_array(matrix.multiply(v[None, :]))
+    middle = (scaled @ matrix.T).toarray()
+    middle[np.diag_indices_from(middle)] += errors
+    lower = np.linalg.cholesky(middle)
+    pull = solve_triangular(lower, answers - matrix @ x, lower=True)
+    x = x + scaled.T @ solve_triangular(lower, pull, lower=True, trans="T")
+    return Table(wanted, maps, x, v, (lower, scaled))

@@ -1,0 +1,95 @@
+"""The released marginals of a run, each with the partition of the schema's codes that it was measured over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..domain import Clique, Domain
+from ..measurement import Measurement
+from ..queries import Binned
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """Noisy rows in the cells over `axes`, with independent Gaussian noise.
+
+    `maps[i]` takes a code of column `axes[i]` in the schema to a position on axis i; codes that share a
+    position were counted together. `variances` is infinite in cells that have no answer of their own.
+    """
+
+    axes: Clique
+    maps: tuple[np.ndarray, ...]
+    values: np.ndarray
+    variances: np.ndarray
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell has an answer."""
+        return bool(np.isfinite(self.variances).all())
+
+    def summed(self, keep: Clique) -> Marginal:
+        """The marginal over fewer columns, in the order of `keep`: sums of cells, variances added."""
+        drop = tuple(i for i, a in enumerate(self.axes) if a not in keep)
+        left = [a for a in self.axes if a in keep]
+        order = [left.index(a) for a in keep]
+        values, variances = (x.sum(drop).transpose(order) for x in (self.values, self.variances))
+        return Marginal(keep, tuple(self.maps[self.axes.index(a)] for a in keep), values, variances)
+
+    def grouped(self, axis: int, groups: np.ndarray, size: int) -> Marginal:
+        """The marginal with positions p of an axis summed into groups[p]; `size` is the number of groups."""
+        shape = list(self.values.shape)
+        shape[axis] = size
+        at = (slice(None),) * axis + (groups,)
+        summed = []
+        for array in (self.values, self.variances):
+            out = np.zeros(shape)
+            np.add.at(out, at, array)
+            summed.append(out)
+        maps = list(self.maps)
+        maps[axis] = groups[maps[axis]]
+        return Marginal(self.axes, tuple(maps), *summed)
+
+
+def marginals_of(
+    measurements: Iterable[Measurement], domain: Domain, codes: Mapping[str, np.ndarray]
+) -> list[Marginal]:
+    """The measurements that are about rows of the schema's columns. `codes` takes a code to its merged code,
+    for every column with merged values; a measurement is over all codes or over merged ones, by its size."""
+    found = (_marginal(m, domain, codes) for m in measurements)
+    return [m for m in found if m is not None]
+
+
+def _marginal(m: Measurement, domain: Domain, codes: Mapping[str, np.ndarray]) -> Marginal | None:
+    if not all(a in domain for a in m.clique):
+        return None  # a histogram of users
+    whole = [np.arange(domain[a]) for a in m.clique]
+    merged = [codes.get(a, whole[i]) for i, a in enumerate(m.clique)]
+    cells = m.values.size if m.query is None else _cells(m.query)
+    for maps in (whole, merged):
+        shape = tuple(int(c.max()) + 1 for c in maps)
+        if math.prod(shape) == cells:
+            return _answered(m, shape, maps)
+    return None
+
+
+def _cells(query) -> int:
+    return int(query.cells) if hasattr(query, "cells") else int(query.shape[1])
+
+
+def _answered(m: Measurement, shape: tuple[int, ...], maps: list[np.ndarray]) -> Marginal | None:
+    if m.query is None:
+        return Marginal(m.clique, tuple(maps), m.values.reshape(shape), m.variances.reshape(shape))
+    if isinstance(m.query, Binned):
+        grouped = tuple(bins[codes] for bins, codes in zip(m.query.maps, maps, strict=True))
+        shape = m.query.bins
+        return Marginal(m.clique, grouped, m.values.reshape(shape), m.variances.reshape(shape))
+    singles = m.query.single_cells() if hasattr(m.query, "single_cells") else np.empty(0, np.int64)
+    if not len(singles):
+        return None
+    values, variances = np.zeros(math.prod(shape)), np.full(math.prod(shape), np.inf)
+    values[singles], variances[singles] = m.values[: len(singles)], m.variances[: len(singles)]
+    return Marginal(m.clique, tuple(maps), values.reshape(shape), variances.reshape(shape))

@@ -1,0 +1,260 @@
+"""Counts, sums, shares and means per group of cells, with the parts of their errors.
+
+A *group* is a combination of positions on the axes that `by` names. Every number is linear in the cells, or a
+ratio of two such numbers that is linearised, so noise has an exact variance. Cells that `where` selects in part
+(a bin that it cuts, a value inside a merged code) and bins that hold many numbers are bounded from both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+from scipy import sparse
+
+from .clipping import MEANS
+from .columns import numbers_of
+from .estimate import Table
+from .facts import Facts
+from .question import Question
+
+Z95 = NormalDist().inv_cdf(0.975)
+"""Allowances that were chosen as half-widths at 95 % are divided by it, so that they scale with the level."""
+SHOWN = 5.0
+"""A mean is given for groups whose rows are this many standard errors or more: below, the ratio of two noisy
+numbers is far from normal (chosen on adult and an ACS extract)."""
+
+
+@dataclass(eq=False)
+class End:
+    """One end of what cells that are partly selected allow: its estimate and standard error."""
+
+    estimate: np.ndarray
+    error: np.ndarray
+
+
+@dataclass(eq=False)
+class Groups:
+    """Numbers per group. `noise` and `clipping` are standard errors, `bins` a bound. `linear`, `less`: the
+    estimate as weights of cells minus `less` times the sum of all cells. `low`, `high`: where the estimate is
+    only bounded. `hidden`: groups without an interval, `notes` says why. `additive`: the number of a part of a
+    group lies between 0 and that of the group. `signed`: it may be negative."""
+
+    estimate: np.ndarray
+    noise: np.ndarray
+    clipping: np.ndarray
+    bins: np.ndarray
+    linear: sparse.csr_array
+    less: np.ndarray | None = None
+    low: End | None = None
+    high: End | None = None
+    hidden: np.ndarray | None = None
+    additive: bool = True
+    signed: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Layout:
+    """A table as the question sees it: the first axes are those of `by`."""
+
+    facts: Facts
+    asked: Question
+    table: Table
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Positions of each axis of `by`."""
+        return self.table.shape[: len(self.asked.by)]
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def others(self) -> range:
+        return range(len(self.asked.by), len(self.table.axes))
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether `where` selects whole cells."""
+        return all(np.array_equal(self.along(i, "sure"), self.along(i, "touched")) for i in self.others)
+
+    def along(self, axis: int, which: str) -> np.ndarray:
+        """What `where` selects along an axis: per position the expected `part`, or 1 where it selects all codes
+        (`sure`) or any (`touched`) of the position."""
+        name, codes, size = self.table.axes[axis], self.table.maps[axis], self.table.shape[axis]
+        selection = self.asked.where.get(name)
+        if selection is None:
+            return np.ones(size)
+        if which == "part":
+            weight = self.facts.weight(name)
+            return np.bincount(codes, weight * selection.part, size) / np.bincount(codes, weight, size)
+        chosen = np.bincount(codes, getattr(selection, which), size)
+        return (chosen == np.bincount(codes, minlength=size) if which == "sure" else chosen > 0).astype(float)
+
+    def weights(self, which: str, numbers: np.ndarray | None = None) -> sparse.csr_array:
+        """Groups x cells: what `where` selects, times a number per position of the value's axis."""
+        rest = np.ones(())
+        for axis in self.others:
+            along = self.along(axis, which)
+            if numbers is not None and self.asked.value is not None:
+                along = along * numbers if self.table.axes[axis] == self.asked.value.name else along
+            rest = np.multiply.outer(rest, along)
+        rest = rest.reshape(-1)
+        used = np.flatnonzero(rest)
+        columns = (np.arange(self.count)[:, None] * rest.size + used).reshape(-1)
+        ends = np.arange(self.count + 1) * used.size
+        return sparse.csr_array(
+            (np.tile(rest[used], self.count), columns, ends), shape=(self.count, self.table.x.size)
+        )
+
+    def error(self, weights: sparse.csr_array, less: np.ndarray | None = None, kind: str = "count") -> np.ndarray:
+        """Standard error of each row of `weights`, from noise or from the model's misfit."""
+        return np.sqrt(self.table.variances(weights, less)) * self.table.inflation.get(kind, 1.0)
+
+    def unknown(self, weights: sparse.csr_array) -> np.ndarray:
+        """Groups of which some cell has no estimate."""
+        if self.table.known is None:
+            return np.zeros(self.count, bool)
+        return (abs(weights) @ (~self.table.known).astype(float)) > 0
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(low, middle, high, valid) per position of the value's axis: the least, expected and largest mean of
+        its rows, and whether any of its codes is a number."""
+        assert self.asked.value is not None
+        name = self.asked.value.name
+        axis = self.table.axes.index(name)
+        codes, size, numbers = self.table.maps[axis], self.table.shape[axis], numbers_of(self.asked.value)
+        valid = numbers.valid
+        low, high = np.full(size, np.inf), np.full(size, -np.inf)
+        np.minimum.at(low, codes[valid], numbers.low[valid])
+        np.maximum.at(high, codes[valid], numbers.high[valid])
+        weight = np.where(valid, self.facts.weight(name), 0.0)
+        total = np.bincount(codes, weight, size)
+        middle = np.bincount(codes, weight * np.where(valid, numbers.middle, 0.0), size)
+        middle = np.divide(middle, total, out=np.zeros(size), where=total > 0)
+        some = np.bincount(codes, valid, size) > 0
+        return np.where(some, low, 0.0), middle, np.where(some, high, 0.0), some
+
+
+def totals(a: Layout) -> Groups:
+    """Counts and sums."""
+    x, f, lost = a.table.x, a.facts.clipping.factor, a.facts.clipping.lost
+    low = middle = high = None
+    notes, hidden = [], np.zeros(a.count, bool)
+    if a.asked.value is not None:
+        low, middle, high, valid = a.numbers()
+        notes.append(_left_out(a))
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            hidden[:] = True
+            notes.append(_open_bin(a))
+            low = high = middle
+    weights = a.weights("part", middle)
+    estimate, size = weights @ x, abs(weights) @ np.maximum(x, 0.0)
+    groups = Groups(
+        f * estimate,
+        f * a.error(weights),
+        f * size * lost / Z95,
+        np.zeros(a.count),
+        f * weights,
+        hidden=hidden | a.unknown(weights),
+        signed=low is not None and bool((low < 0).any()),
+        notes=notes,
+    )
+    if a.exact and (low is None or np.array_equal(low, high)):
+        return groups
+    ends = []
+    for own, other, numbers, cut in (("sure", "touched", low, np.minimum), ("touched", "sure", high, np.minimum)):
+        w = a.weights(own, numbers)
+        if numbers is not None:  # negative numbers of partly selected cells count at the other end
+            negative = cut(numbers, 0.0)
+            w = sparse.csr_array(w + a.weights(other, negative) - a.weights(own, negative))
+        allowed = f * (abs(w) @ np.maximum(x, 0.0)) * lost / Z95
+        ends.append(End(f * (w @ x), np.hypot(f * a.error(w), allowed)))
+    groups.low, groups.high = ends
+    groups.bins = np.maximum(0.0, (groups.high.estimate - groups.low.estimate) / 2)
+    return groups
+
+
+def shares(a: Layout) -> Groups:
+    """Shares of all rows: ratios of two sums over one table."""
+    x, lost = a.table.x, a.facts.clipping.lost
+    total, every = float(x.sum()), sparse.csr_array(np.ones((1, x.size)))
+    drowned = not total >= SHOWN * float(a.error(every)[0]) or not total > 0
+
+    def ratio(which: str) -> tuple[np.ndarray, sparse.csr_array, np.ndarray, np.ndarray]:
+        w = a.weights(which) / (total if total > 0 else 1.0)
+        p = w @ x
+        less = p / (total if total > 0 else 1.0)
+        inside = np.clip(p, 0.0, 1.0)
+        allowed = lost * np.minimum(inside, 1 - inside) / Z95
+        return p, w, less, allowed
+
+    p, w, less, allowed = ratio("part")
+    hidden = a.unknown(w) | drowned
+    groups = Groups(p, a.error(w, less), allowed, np.zeros(a.count), w, less, hidden=hidden)
+    if drowned:
+        groups.notes.append("the number of rows is smaller than its noise")
+    if not a.exact:
+        ends = []
+        for which in ("sure", "touched"):
+            p, w, less, allowed = ratio(which)
+            ends.append(End(p, np.hypot(a.error(w, less), allowed)))
+        groups.low, groups.high = ends
+        groups.bins = np.maximum(0.0, (groups.high.estimate - groups.low.estimate) / 2)
+    return groups
+
+
+def means(a: Layout) -> Groups:
+    """Means per group: ratios of sums, linearised."""
+    x, lost = a.table.x, a.facts.clipping.lost
+    low, middle, high, valid = a.numbers()
+    count, total = a.weights("part", valid.astype(float)), a.weights("part", middle * valid)
+    n, notes = count @ x, [_left_out(a)]
+    small = ~(n >= SHOWN * a.error(count))
+    if small.any():
+        notes.append("no mean for groups with fewer rows than 5 standard errors")
+    rows = np.maximum(x, 0.0)
+    with np.errstate(all="ignore"):
+        mean, kept = (total @ x) / n, count @ rows
+        inverse, centre = np.where(small, 0.0, 1 / n), np.where(small, 0.0, mean)
+        linear = sparse.csr_array(
+            sparse.diags_array(inverse) @ (total - sparse.diags_array(centre) @ count)
+        )
+        second = (a.weights("part", np.square(middle) * valid) @ rows) / kept
+        spread = np.sqrt(np.maximum(second - ((total @ rows) / kept) ** 2, 0.0))
+        reach = np.where(valid, np.maximum(high - middle, middle - low), 0.0)
+        bins = np.zeros(a.count)
+        if np.isfinite(reach).all():
+            bins = (a.weights("part", reach) @ rows) / kept
+    hidden = small | a.unknown(count) | ~np.isfinite(mean)
+    if not np.isfinite(reach).all():
+        hidden[:] = True
+        notes.append(_open_bin(a))
+    if not a.exact:
+        hidden[:] = True
+        notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
+    clipping = MEANS * lost * spread / Z95
+    noise = a.error(linear, kind="mean")
+    return Groups(
+        mean, noise, clipping, bins, linear, hidden=hidden, additive=False, signed=True, notes=notes
+    )
+
+
+COMPUTE = {"count": totals, "sum": totals, "share": shares, "mean": means}
+
+
+def _left_out(a: Layout) -> str:
+    column = a.asked.value
+    if column is None or column.size == column.base:
+        return ""
+    return f"rows without a number in {column.name} are left out"
+
+
+def _open_bin(a: Layout) -> str:
+    name = "" if a.asked.value is None else a.asked.value.name
+    return f"a bin of {name} has no limit: give the column a `max` or `min`, or a `tail`"

@@ -1,0 +1,120 @@
+"""What was asked: a number per group of rows, read from arguments or from one line of text.
+
+    count | share | mean(COLUMN) | sum(COLUMN)  [by COLUMN, COLUMN]  [where COLUMN = VALUE and COLUMN in LOW..HIGH]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import UsageError, did_you_mean
+from ..schema import Schema
+from ..schema.columns import Column
+from ..schema.derived import Derived
+from .columns import Selection, select
+
+KINDS = ("count", "share", "mean", "sum")
+_OF = re.compile(r"^\s*(count|share|mean|sum)\s*(?:\(\s*(.*?)\s*\))?\s*$")
+_TEXT = re.compile(r"^(?P<of>.+?)(?:\s+by\s+(?P<by>.+?))?(?:\s+where\s+(?P<where>.+))?$", re.S)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """`kind` of number, of the numbers in column `value` (mean and sum), per combination of the columns `by`,
+    among the rows that `where` selects."""
+
+    kind: str
+    value: Column | None
+    by: tuple[Column, ...]
+    where: Mapping[str, Selection] = field(default_factory=dict)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The columns of `where` that are not in `by` and select only some rows."""
+        named = {c.name for c in self.by}
+        return tuple(name for name, s in self.where.items() if name not in named and not s.everything)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that the answer depends on."""
+        names = [*(c.name for c in self.by), *self.others]
+        if self.value is not None and self.value.name not in names:
+            names.append(self.value.name)
+        return tuple(names)
+
+
+def question(
+    schema: Schema, of: str, by: Sequence[str] | str, where: Mapping[str, Any] | None
+) -> Question:
+    """The question in terms of the schema; UsageError says what is wrong with it."""
+    match = _OF.match(of) if isinstance(of, str) else None
+    if match is None:
+        raise UsageError(f"of: expected 'count', 'share', 'mean(COLUMN)' or 'sum(COLUMN)', got {of!r}")
+    kind, name = match[1], match[2]
+    if (kind in ("mean", "sum")) != bool(name):
+        raise UsageError(f"of: {kind} takes {'a column' if kind in ('mean', 'sum') else 'no column'}, got {of!r}")
+    names = (by,) if isinstance(by, str) else tuple(by)
+    if len(set(names)) != len(names):
+        raise UsageError(f"by: a column is named twice in {names!r}")
+    columns = tuple(_column(schema, n, "by") for n in names)
+    value = _column(schema, name, "of") if name else None
+    if value is not None and value.name in names:
+        raise UsageError(f"of: column {value.name!r} is also in `by`, so each group has one value of it")
+    if where is not None and not isinstance(where, Mapping):
+        raise UsageError(f"where: expected a mapping from column to value, list or range, got {where!r}")
+    selected = {n: select(_column(schema, n, "where"), c) for n, c in (where or {}).items()}
+    return Question(kind, value, columns, selected)
+
+
+def _column(schema: Schema, name: Any, where: str) -> Column:
+    field = schema.fields.get(name) if isinstance(name, str) else None
+    if isinstance(field, Derived):
+        parts = [p.name for p in field.parts]
+        if name not in parts:
+            raise UsageError(f"{where}: {name!r} is counted in parts; ask for {' or '.join(parts)}")
+    if name not in schema.columns:
+        more = did_you_mean(name, schema.columns) if isinstance(name, str) else ""
+        raise UsageError(f"{where}: no column {name!r} in the schema{more}")
+    if name not in schema.modelled:
+        raise UsageError(
+            f"{where}: column {name!r} is computed from other columns when rows are written and was not counted; "
+            "ask for those columns"
+        )
+    return schema.columns[name]
+
+
+def parsed(text: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+    """(of, by, where) of one line, for the command line: "mean(fare) by company where payment = Card"."""
+    match = _TEXT.match(text.strip())
+    if match is None:
+        raise UsageError(f"expected COUNT [by COLUMNS] [where CONDITIONS], got {text!r}")
+    by = tuple(n.strip() for n in (match["by"] or "").split(",") if n.strip())
+    where: dict[str, Any] = {}
+    for part in re.split(r"\s+and\s+", match["where"]) if match["where"] else ():
+        found = re.match(r"^\s*(.+?)\s*(=|\bin\b)\s*(.+?)\s*$", part)
+        if found is None:
+            raise UsageError(f"where: expected COLUMN = VALUE or COLUMN in LOW..HIGH, got {part!r}")
+        name, sign, value = found.groups()
+        where[name.strip()] = _span(value) if sign == "in" else _value(value)
+    return match["of"], by, where
+
+
+def _span(text: str) -> Any:
+    low, dots, high = text.partition("..")
+    if not dots:
+        return [_value(v.strip()) for v in text.split(",")]
+    return (_value(low.strip()) if low.strip() else None, _value(high.strip()) if high.strip() else None)
+
+
+def _value(text: str) -> Any:
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None if text == "null" else text
