@@ -176,6 +176,13 @@ class Sparse(_Base):
             return self.matrix.T.astype(np.int64) @ r
         return self.matrix.T @ r
 
+    def single_cells(self):
+        ends = self.matrix.indptr
+        several = np.flatnonzero(np.diff(ends) != 1)
+        leading = int(several[0]) if several.size else self.rows
+        other = np.flatnonzero(self.matrix.data[:leading] != 1)
+        return self.matrix.indices[: int(other[0]) if other.size else leading].astype(np.int64)
+
     def _need_binary(self):
         if not self._integer:
             raise MeasurementError(

@@ -21,7 +21,7 @@ FLOORS = [
     {"domain", "_util"},
     {"queries", "userkeys", "measurement", "schema"},
     {"codec", "privacy", "model", "simulate"},
-    {"tables", "estimate"},
+    {"tables", "estimate", "answers"},
     {"engines"},
     {"public"},
     {"release"},

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import UsageError
 from .columns import remark, select, values_of
 from .facts import MOST_CELLS, Facts
-from .groups import COMPUTE, Z95, Groups, Layout
+from .groups import COMPUTE, Groups, Layout
 from .question import Question, question
 
 if TYPE_CHECKING:
@@ -193,16 +193,17 @@ def _capped(a: Layout, lines: _Lines, high: np.ndarray, z: float) -> np.ndarray:
     """A count of a value inside a merged code is also at most the value's own count."""
     if a.asked.kind != "count" or lines.whole.all():
         return high
-    f, lost = a.facts.clipping.factor, a.facts.clipping.lost
+    from scipy import sparse
+
+    clip = a.facts.clipping
     for column, codes in zip(a.asked.by, lines.codes, strict=True):
         one = a.facts.table((column.name,))
         if one is None or one.x.size != column.size or one.known is not None:
             continue
-        from scipy import sparse
-
-        x = np.maximum(one.x, 0.0)
-        error = np.hypot(np.sqrt(one.variances(sparse.eye_array(x.size, format="csr"))), x * lost / Z95)
-        high = np.where(lines.whole, high, np.minimum(high, f * (x + z * error)[codes]))
+        noise = clip.factor * np.sqrt(one.variances(sparse.eye_array(one.x.size, format="csr")))
+        error = np.hypot(noise, clip.allowance(one.x, float(one.x.sum())))
+        own = clip.factor * np.maximum(one.x, 0.0) + z * error
+        high = np.where(lines.whole, high, np.minimum(high, own[codes]))
     return high
 
 

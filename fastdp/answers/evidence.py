@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..domain import Clique, Domain
 from ..measurement import Measurement
 from ..queries import Binned
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,3 +97,16 @@ def _answered(m: Measurement, shape: tuple[int, ...], maps: list[np.ndarray]) ->
     values, variances = np.zeros(math.prod(shape)), np.full(math.prod(shape), np.inf)
     values[singles], variances[singles] = m.values[: len(singles)], m.variances[: len(singles)]
     return Marginal(m.clique, tuple(maps), values.reshape(shape), variances.reshape(shape))
+
+
+def code_maps(table: pa.Table | None) -> dict[str, np.ndarray]:
+    """Code -> merged code by column, from the table `codes` that a run releases."""
+    if table is None:
+        return {}
+    names = np.asarray(table.column("column").to_pylist(), object)
+    code, merged = (table.column(c).to_numpy() for c in ("code", "compressed"))
+    out = {}
+    for name in dict.fromkeys(names.tolist()):
+        here = names == name
+        out[name] = merged[here][np.argsort(code[here], kind="stable")].astype(np.int64)
+    return out

@@ -14,7 +14,7 @@ from ..measurement import Measurement
 from ..schema import Schema
 from .clipping import Clipping, clipping_of
 from .estimate import Table, estimate
-from .evidence import Marginal, marginals_of
+from .evidence import Marginal, code_maps, marginals_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,16 +76,3 @@ class Facts:
             return np.ones(self.schema.modelled[column])
         (codes,) = one.maps
         return np.maximum(one.x, 0.0)[codes] / np.bincount(codes)[codes] + 1e-9
-
-
-def code_maps(table: pa.Table | None) -> dict[str, np.ndarray]:
-    """Code -> merged code by column, from the table `codes` that a run releases."""
-    if table is None:
-        return {}
-    names = np.asarray(table.column("column").to_pylist(), object)
-    code, merged = (table.column(c).to_numpy() for c in ("code", "compressed"))
-    out = {}
-    for name in dict.fromkeys(names.tolist()):
-        here = names == name
-        out[name] = merged[here][np.argsort(code[here], kind="stable")].astype(np.int64)
-    return out

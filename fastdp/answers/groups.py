@@ -10,19 +10,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 from scipy import sparse
 
-from .clipping import MEANS
+from .clipping import MEANS, Z95
 from .columns import numbers_of
 from .estimate import Table
 from .facts import Facts
 from .question import Question
 
-Z95 = NormalDist().inv_cdf(0.975)
-"""Allowances that were chosen as half-widths at 95 % are divided by it, so that they scale with the level."""
 SHOWN = 5.0
 """A mean is given for groups whose rows are this many standard errors or more: below, the ratio of two noisy
 numbers is far from normal (chosen on adult and an ACS extract)."""
@@ -143,7 +140,8 @@ class Layout:
 
 def totals(a: Layout) -> Groups:
     """Counts and sums."""
-    x, f, lost = a.table.x, a.facts.clipping.factor, a.facts.clipping.lost
+    x, clip = a.table.x, a.facts.clipping
+    f, total = clip.factor, float(x.sum()) if a.asked.value is None else math.inf
     low = middle = high = None
     notes, hidden = [], np.zeros(a.count, bool)
     if a.asked.value is not None:
@@ -158,7 +156,7 @@ def totals(a: Layout) -> Groups:
     groups = Groups(
         f * estimate,
         f * a.error(weights),
-        f * size * lost / Z95,
+        clip.allowance(size, total),
         np.zeros(a.count),
         f * weights,
         hidden=hidden | a.unknown(weights),
@@ -173,7 +171,7 @@ def totals(a: Layout) -> Groups:
         if numbers is not None:  # negative numbers of partly selected cells count at the other end
             negative = cut(numbers, 0.0)
             w = sparse.csr_array(w + a.weights(other, negative) - a.weights(own, negative))
-        allowed = f * (abs(w) @ np.maximum(x, 0.0)) * lost / Z95
+        allowed = clip.allowance(abs(w) @ np.maximum(x, 0.0), total)
         ends.append(End(f * (w @ x), np.hypot(f * a.error(w), allowed)))
     groups.low, groups.high = ends
     groups.bins = np.maximum(0.0, (groups.high.estimate - groups.low.estimate) / 2)

@@ -15,6 +15,7 @@ import typer
 
 from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
 from . import interrupt
+from .answers import answers_app
 from .archetypes import archetypes_app
 from .common import (
     Clip,
@@ -54,6 +55,7 @@ app = typer.Typer(
 app.add_typer(schema_app, name="schema")
 app.add_typer(archetypes_app, name="archetypes")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(answers_app)
 app.add_typer(truth_app)
 app.add_typer(statement_app)
 

@@ -62,6 +62,9 @@ class Model:
         What ended it: "noise level", "least risk", "noise level, pairs at least risk", "tolerance" or
         "iterations".
     trace : tuple of (calls, loss, seconds)
+    merged : dict of str to array
+        Code -> code in this model, of columns in which rare values share a code; empty where codes are the
+        schema's.
     private : bool
         False, in the file too, where a known seed fixed the noise of its measurements.
     """
@@ -82,6 +85,7 @@ class Model:
         self.loss, self.iterations, self.ended = float(loss), int(iterations), ended
         self.trace = tuple(trace)
         self.private = True
+        self.merged: dict[str, np.ndarray] = {}
         self._measured = dict(measured or {})
         self._sampler: Sampler | None = None
 
@@ -142,9 +146,14 @@ class Model:
             return _sum_to(node.table.reshape(self.domain.shape(node.axes)), node.axes, clique)
         return self._eliminate(clique, max_cells)
 
-    def answer(self, query, clique: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """(answers, standard errors) of a query matrix over the clique's cells.
+    def answer(
+        self, query, clique: Sequence[str], *, merged: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(answers, standard errors) of a query matrix over the clique's cells: the low-level call. Use
+        `fastdp.Run.answer` for numbers to quote: it knows values, clipping and what was not measured.
 
+        A column in which rare values share a code (see `merged`) is refused, since its cells are not those of
+        the schema; `merged=True` asks for the model's own cells.
         The error is that of the best single measured marginal that contains the clique, cell by cell: what
         the noise alone would give without the model's pooling. It is inf where no measurement covers a cell
         the query uses.
@@ -152,6 +161,12 @@ class Model:
         from ..queries import as_query
 
         clique = self.domain.check(clique)
+        shared = [a for a in clique if a in self.merged]
+        if shared and not merged:
+            raise UsageError(
+                f"answer: rare values of {', '.join(shared)} share a code in this model, so its cells are not the "
+                "schema's; use run.answer, or pass merged=True for the model's own cells"
+            )
         cells = self.domain.cells(clique)
         asked = as_query(query, cells)
         if asked.cells != cells:
@@ -263,6 +278,8 @@ class Model:
             "ended": self.ended,
             "trace": [[n, loss] for n, loss, _ in self.trace],
         }
+        if self.merged:
+            manifest["merged"] = {a: codes.tolist() for a, codes in self.merged.items()}
         array_file.save(path, arrays, manifest if self.private else manifest | {"private": False})
 
     @classmethod
@@ -294,6 +311,7 @@ class Model:
                 measured=measured,
             )
             model.private = manifest.get("private", True) is True
+            model.merged = {a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()}
             return model
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: its manifest lacks or spoils {error}") from None

@@ -25,6 +25,7 @@ from ..errors import RunError, UsageError
 from ..mechanisms.shared.model_rows import ModelRows
 from ..privacy.statement import file_hash
 from ..public import ids
+from ..queries import Binned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -347,6 +348,7 @@ def write_measurements(folder: Path, measurements: Sequence[Measurement], privat
                 "label": m.label,
                 "rows": n,
                 "query": "each cell" if m.query is None else repr(m.query),
+                **_query_facts(m.query),
             }
         )
         parts["measurement"].append(np.full(n, i, np.int32))
@@ -362,6 +364,13 @@ def write_measurements(folder: Path, measurements: Sequence[Measurement], privat
     head = {"format": 1, "unit": "rows"} | ({} if private else {"private": False})
     text = json.dumps(head | {"measurements": described}, indent=1)
     (folder / "measurements.json").write_text(text + "\n", "utf-8")
+
+
+def _query_facts(query: Any) -> dict[str, Any]:
+    """What a reader of the file needs to know the rows of a query."""
+    if isinstance(query, Binned):
+        return {"bins": [axis.tolist() for axis in query.maps]}
+    return {} if query is None else {"cells": int(query.cells)}
 
 
 def single_cells(m: Measurement) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from .._util.files import as_path, synthetic_path
 from ..errors import RunError, UsageError
 from .folder import whole_file
+from .stored import StoredMeasurements
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
+    from ..answers.facts import Facts
     from ..measurement import Measurement
     from ..model import Model
     from ..schema import Schema
@@ -33,8 +35,8 @@ class Run:
     ----------
     privacy : dict
         The statement (`privacy.json`): epsilon, delta, unit, every release with its noise.
-    measurements : tuple of Measurement
-        The noisy answers with their standard errors, in rows; empty for a run loaded from its folder.
+    measurements : sequence of Measurement
+        The noisy answers with their standard errors, in rows.
     model : Model or None
         The fitted model the rows were drawn from, where the mechanism has one.
     schema : Schema
@@ -47,7 +49,7 @@ class Run:
     """
 
     privacy: dict
-    measurements: tuple[Measurement, ...]
+    measurements: Sequence[Measurement]
     model: Model | None
     schema: Schema
     out: Path | None = None
@@ -81,6 +83,51 @@ class Run:
         schema = self._made.arrow_schema()
         batches = (batch for table in self._made.tables() for batch in table.to_batches())
         return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def answer(
+        self,
+        of: str = "count",
+        by: Sequence[str] | str = (),
+        where: Mapping[str, Any] | None = None,
+        level: float = 0.95,
+        *,
+        simultaneous: bool = False,
+        minus: Mapping[str, Any] | None = None,
+    ) -> pa.Table:
+        """A number per group of the true table's rows, with an interval; it costs no budget.
+
+        Parameters
+        ----------
+        of : str
+            "count", "share" (of all rows), "mean(COLUMN)" or "sum(COLUMN)".
+        by : str or sequence of str
+            The columns whose values make the groups; none: all rows together.
+        where : mapping, optional
+            The rows that count: column to a value, a list of values, or a range (low, high), low <= value < high.
+        level : float
+            The probability with which each interval holds the true number.
+        simultaneous : bool
+            All intervals of the answer together hold with this probability (Bonferroni).
+        minus : mapping, optional
+            One value for each column of `by`: every number is then the difference from that group's.
+
+        Returns
+        -------
+        pyarrow.Table
+            The columns of `by` (values, not codes), `estimate`, `error` (standard error), `low`, `high`, `basis`
+            and the parts of the error: `noise`, `clipping` and `model` are standard errors, `bins` is a bound.
+            The interval is the estimate plus and minus z times `error`, widened by `bins`. `basis` is "measured"
+            (exact), "model" (approximate) or "unknown": then there is no interval, and `note` says why.
+        """
+        from ..answers.answer import answer
+
+        return answer(self._facts, of, by, where, level, simultaneous=simultaneous, minus=minus)
+
+    @cached_property
+    def _facts(self) -> Facts:
+        from ..answers.facts import Facts
+
+        return Facts.of(self.privacy, self.schema, self.measurements, self.tables, self.model)
 
     def sample(self, rows: int, seed: int | None = None) -> pa.Table:
         """`rows` further synthetic rows, as a `pyarrow.Table`: post-processing, it costs no budget.
@@ -188,7 +235,7 @@ class Run:
 
 
 def load_run(out: str | os.PathLike | Run) -> Run:
-    """A finished run folder as a `Run` (its measurements stay in measurements.parquet)."""
+    """A finished run folder as a `Run`. Its measurements are read when they are first used."""
     from ..model import Model
     from ..schema import Schema
 
@@ -203,8 +250,16 @@ def load_run(out: str | os.PathLike | Run) -> Run:
     model = Model.load(kept) if kept.exists() else None
     return Run(
         privacy=statement,
-        measurements=(),
+        measurements=StoredMeasurements(folder),
         model=model,
         schema=Schema.load(folder / "schema.json"),
         out=folder,
+        tables=_released_tables(folder),
     )
+
+
+def _released_tables(folder: Path) -> dict[str, pa.Table]:
+    import pyarrow.parquet as pq
+
+    suffix = ".released.parquet"
+    return {p.name.removesuffix(suffix): pq.read_table(p) for p in sorted(folder.glob(f"*{suffix}"))}

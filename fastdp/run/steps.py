@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..answers.evidence import code_maps
 from ..errors import StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
 from ..mechanisms.shared.structural_zeros import StructuralZeros
@@ -207,6 +208,7 @@ def _run_mechanism(work: Work, sessions, seeds, public_data, folder, keep, outco
         )
         if outcome.model is not None:
             outcome.model.private = session.private
+            outcome.model.merged = code_maps(outcome.tables.get("codes"))
 
 
 def _keep(keeper: ThreadPoolExecutor, kept: list[Future], save: Callable[[], None]) -> None:

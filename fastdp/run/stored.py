@@ -1,0 +1,71 @@
+"""The measurements of a run folder, read when they are first used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+
+from ..errors import RunError
+from ..measurement import Measurement
+from ..queries import Binned, Sparse
+
+
+class StoredMeasurements(Sequence[Measurement]):
+    """The released answers in a run folder, as the run had them. Of AdaGrid's answers, those about single
+    cells: the file does not hold its other queries."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    @cached_property
+    def _all(self) -> tuple[Measurement, ...]:
+        import pyarrow.parquet as pq
+
+        described, data = self._folder / "measurements.json", self._folder / "measurements.parquet"
+        if not described.exists():
+            return ()
+        try:
+            listed = json.loads(described.read_text("utf-8"))["measurements"]
+            table = pq.read_table(data)
+            columns = {n: table.column(n).to_numpy() for n in ("value", "standard_error")}
+            cell = table.column("cell").fill_null(-1).to_numpy()
+        except (OSError, ValueError, KeyError) as error:
+            raise RunError(f"{data}: cannot be read as the measurements of a run ({error})") from None
+        ends = np.cumsum([0, *(int(m["rows"]) for m in listed)])
+        if ends[-1] != cell.size:
+            raise RunError(f"{data}: {cell.size} answers, but measurements.json lists {ends[-1]}")
+        return tuple(
+            _measurement(m, columns["value"][a:b], columns["standard_error"][a:b], cell[a:b])
+            for m, a, b in zip(listed, ends[:-1], ends[1:], strict=True)
+        )
+
+    @overload
+    def __getitem__(self, i: int) -> Measurement: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Measurement]: ...
+    def __getitem__(self, i):
+        return self._all[i]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+def _measurement(entry: dict, values: np.ndarray, errors: np.ndarray, cell: np.ndarray) -> Measurement:
+    clique, label = tuple(entry["clique"]), entry["label"]
+    sigma = float(errors[0]) if errors.size and (errors == errors[0]).all() else errors
+    if "bins" in entry:
+        maps = [np.asarray(axis, np.int64) for axis in entry["bins"]]
+        return Measurement(clique, values, sigma, Binned([m.size for m in maps], maps), label=label)
+    if entry["query"] == "each cell" or entry["query"].startswith(("Identity", "Weighted")):
+        return Measurement(clique, values, sigma, label=label)
+    import scipy.sparse as sp
+
+    single = np.flatnonzero(cell >= 0)
+    cells = int(entry.get("cells", cell.max(initial=0) + 1))
+    matrix = sp.csr_array((np.ones(single.size), (np.arange(single.size), cell[single])), (single.size, cells))
+    return Measurement(clique, values[single], errors[single], Sparse(matrix), label=label)

@@ -1,0 +1,251 @@
+"""Answers in the schema's values: labels, selections, merged values, clipping, folders, the command line."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import fastdp
+from fastdp.answers.clipping import Clipping, clipping_of, from_histogram
+from fastdp.answers.columns import numbers_of, select
+from fastdp.answers.facts import Facts
+from fastdp.answers.question import parsed
+from fastdp.answers.answer import answer, told
+from fastdp.cli.app import app
+from fastdp.errors import UsageError
+from fastdp.measurement import Measurement
+from fastdp.privacy.clip import size_edges
+
+SCHEMA = {
+    "fastdp": 1,
+    "name": "shops",
+    "columns": {
+        "city": {"kind": "categorical", "dtype": "string", "values": [f"city {i:02}" for i in range(30)]},
+        "size": {"kind": "integer", "dtype": "int64", "min": 1, "max": 4, "null": "drop", "overflow": "drop"},
+        "price": {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20, 50], "overflow": "drop", "null": "drop"},
+    },
+}
+
+
+def shops(rows=40_000, seed=0):
+    """Three cities have most rows, the others a handful each; prices grow with size."""
+    rng = np.random.default_rng(seed)
+    city = np.where(rng.random(rows) < 0.97, rng.integers(0, 3, rows), rng.integers(3, 30, rows))
+    size = rng.integers(1, 5, rows)
+    price = np.minimum(rng.exponential(4.0 * size), 49.9)
+    return pa.table({"city": [f"city {c:02}" for c in city], "size": size, "price": price})
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("answers") / "run"
+    schema = fastdp.Schema.from_dict(SCHEMA)
+    return fastdp.synthesize(
+        shops(), "cliquetree", 1.0, 1e-6, schema=schema, out=out, seed=3, sample_seed=3, progress=False
+    )
+
+
+def truth_of(table, by):
+    counted = table.group_by(by).aggregate([([], "count_all")]).to_pylist()
+    return {tuple(r[b] for b in by): r["count_all"] for r in counted}
+
+
+def misses(found, truth, by):
+    """(lines, lines whose interval misses the truth)."""
+    lines = found.to_pylist()
+    wrong = [r for r in lines if not r["low"] - 1e-6 <= truth.get(tuple(r[b] for b in by), 0) <= r["high"] + 1e-6]
+    return len(lines), len(wrong)
+
+
+def most_misses(lines):
+    """Of `lines` intervals at 95 %, no more miss than this, but in one of a million runs (if they were
+    independent; BLUE's cells nearly are)."""
+    return 0.05 * lines + 5 * np.sqrt(0.05 * 0.95 * lines) + 1
+
+
+@pytest.mark.parametrize("by", [("city",), ("size",), ("city", "size")])
+def test_values_stand_beside_their_own_counts(run, by):
+    """Also those of merged values: a wrong label would give a rare city the rows of a common one."""
+    found, truth = run.answer("count", by), truth_of(shops(), list(by))
+    lines, wrong = misses(found, truth, by)
+    assert lines == np.prod([run.schema.domain[b] for b in by]) and wrong <= most_misses(lines)
+    assert run._facts.codes["city"].max() < 29, "the table should have merged cities, or this tests nothing"
+
+
+def test_a_permuted_label_would_be_seen(run):
+    found = run.answer("count", "city")
+    moved = found.set_column(0, "city", pa.array(found.column("city").to_pylist()[1:] + ["city 00"]))
+    lines, wrong = misses(moved, truth_of(shops(), ["city"]), ["city"])
+    assert wrong > 2
+
+
+def test_the_models_own_answer_refuses_merged_codes(run):
+    with pytest.raises(UsageError, match=r"run\.answer"):
+        run.model.answer(None, ("city",))
+    values, _ = run.model.answer(None, ("city",), merged=True)
+    assert values.size == run.model.domain["city"] < 30
+    again = fastdp.Model.load(run.out / "model.fastdp")
+    with pytest.raises(UsageError, match="share a code"):
+        again.answer(None, ("city",))
+
+
+def test_a_folder_answers_as_its_run_did(run):
+    loaded = fastdp.load_run(run.out)
+    assert len(loaded.measurements) == len(run.measurements)
+    for mine, stored in zip(run.measurements, loaded.measurements, strict=True):
+        assert mine.clique == stored.clique and mine.label == stored.label
+        np.testing.assert_allclose(stored.values, mine.values)
+        np.testing.assert_allclose(stored.variances, mine.variances)
+    for question in (("count", "city"), ("mean(price)", "size"), ("share", "size", {"price": (0, 15)})):
+        a, b = run.answer(*question), loaded.answer(*question)
+        assert a.column_names == b.column_names
+        for name in ("estimate", "low", "high"):
+            np.testing.assert_allclose(a[name].to_numpy(), b[name].to_numpy())
+
+
+def test_a_merged_value_is_said_to_be_one(run):
+    pair = next(m.clique for m in run.measurements if set(m.clique) >= {"city", "size"})
+    assert pair
+    lines = run.answer("count", ("city", "size")).to_pylist()
+    rare = [r for r in lines if "counted together" in r["note"]]
+    assert rare and all(r["low"] == 0 and r["basis"] == "measured" for r in rare)
+
+
+def test_shares_and_parts_of_bins(run):
+    table = shops()
+    price = table["price"].to_numpy()
+    (line,) = run.answer("share", where={"price": (0, 10)}).to_pylist()
+    assert line["low"] <= np.mean(price < 10) <= line["high"] and line["bins"] == 0
+    (cut,) = run.answer("share", where={"price": (0, 15)}).to_pylist()
+    assert cut["low"] <= np.mean(price < 15) <= cut["high"] and cut["bins"] > 0
+    assert cut["low"] <= np.mean(price < 10.01) and cut["high"] >= np.mean(price < 19.99), "all of the bin may count"
+
+
+def test_means_hold_the_bound_of_their_bins(run):
+    table = shops()
+    means = {r["size"]: r["price_mean"] for r in table.group_by("size").aggregate([("price", "mean")]).to_pylist()}
+    for line in run.answer("mean(price)", "size").to_pylist():
+        assert line["basis"] == "measured" and line["bins"] > 2
+        assert line["low"] <= means[line["size"]] <= line["high"]
+    (total,) = run.answer("sum(size)").to_pylist()
+    assert total["low"] <= table["size"].to_numpy().sum() <= total["high"] and total["bins"] == 0
+
+
+def test_a_difference_uses_the_covariance_of_its_parts(run):
+    lines = {r["size"]: r for r in run.answer("share", "size", minus={"size": 1}).to_pylist()}
+    apart = {r["size"]: r for r in run.answer("share", "size").to_pylist()}
+    assert lines[1]["estimate"] == lines[1]["error"] == 0
+    assert lines[2]["estimate"] == pytest.approx(apart[2]["estimate"] - apart[1]["estimate"])
+    assert 0 < lines[2]["error"] < apart[2]["error"] + apart[1]["error"]
+    assert lines[2]["error"] != pytest.approx(np.hypot(apart[2]["error"], apart[1]["error"]), rel=1e-3)
+
+
+def test_simultaneous_intervals_are_wider_and_levels_order_them(run):
+    width = {}
+    for key, options in {"95": {}, "99": {"level": 0.99}, "all": {"simultaneous": True}}.items():
+        (first, *_) = run.answer("count", "size", **options).to_pylist()
+        width[key] = first["high"] - first["low"]
+    assert width["95"] < width["all"] and width["95"] < width["99"]
+    assert "of 4 about 0.2 miss" in told(run.answer("count", "size"), 0.95)
+
+
+def test_what_was_not_measured_together_is_unknown():
+    schema = fastdp.Schema.from_domain({"a": 3, "b": 2})
+    ones = [Measurement(("a",), np.array([5.0, 6, 7]), 1.0), Measurement(("b",), np.array([9.0, 9]), 1.0)]
+    facts = Facts.of({}, schema, ones, {}, None)
+    lines = answer(facts, "count", ("a", "b")).to_pylist()
+    assert {r["basis"] for r in lines} == {"unknown"} and all(r["low"] is None is r["error"] for r in lines)
+    assert all("not measured together" in r["note"] for r in lines)
+    assert {r["basis"] for r in answer(facts, "count", "a").to_pylist()} == {"measured"}
+
+
+def users_schema(bound):
+    plain = fastdp.Schema.from_domain({"a": 3}, user="id").to_plain()
+    return fastdp.Schema.from_dict(plain | {"user": {"column": "id", **({"max_rows": bound} if bound else {})}})
+
+
+def test_a_fixed_clip_without_a_histogram_says_so():
+    statement = {"unit": {"kind": "user"}, "parts": [{"clip": 8}]}
+    ones = [Measurement(("a",), np.array([50.0, 60, 70]), 1.0)]
+    for bound, known in ((None, False), (100, False), (8, True)):
+        clipping = clipping_of(statement, users_schema(bound), ones)
+        assert clipping.known is known and clipping.text
+    facts = Facts.of(statement, users_schema(100), ones, {}, None)
+    lines = answer(facts, "count", "a").to_pylist()
+    assert {r["basis"] for r in lines} == {"unknown"} and "clip 8" in lines[0]["note"]
+    assert [r["estimate"] for r in lines] == pytest.approx([50, 60, 70])
+
+
+def test_clipping_scales_to_all_rows_and_allows_for_what_was_lost():
+    bound, edges = 64, size_edges(64)
+    users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in edges]
+    clipping = from_histogram(16, users, bound, 0.01)
+    assert clipping.factor == pytest.approx((100 + 640) / (100 + 160), rel=0.02)
+    assert clipping.lost == pytest.approx(480 / 740, rel=0.02)
+    half = 1.96 * clipping.allowance(np.array([50.0]), 260.0)[0]
+    assert half >= 0.99 * clipping.factor * 50 * clipping.lost
+    everything = 1.96 * clipping.allowance(np.array([260.0]), 260.0)[0]
+    assert everything < 0.1 * clipping.factor * 260, "all rows together are known from the histogram"
+    assert Clipping().allowance(np.array([50.0]), 260.0)[0] == 0
+
+
+def test_conditions_and_numbers_of_columns():
+    schema = fastdp.Schema.from_dict(SCHEMA)
+    price, size, city = (schema.columns[c] for c in ("price", "size", "city"))
+    assert select(price, (0, 15)).part.tolist() == [1.0, 0.5, 0.0]
+    assert select(price, "[10, 20)").sure.tolist() == [False, True, False]
+    assert select(size, range(2, 4)).sure.tolist() == select(size, [2, 3]).sure.tolist() == [False, True, True, False]
+    assert select(size, (None, 3)).sure.tolist() == [True, True, False, False]
+    assert numbers_of(price).middle.tolist() == [5, 15, 35] and numbers_of(price).high[2] == pytest.approx(50)
+    for column, condition in ((city, "nowhere"), (price, 12.5), (city, (1, 2)), (size, (1, 2, 3)), (size, 2.5)):
+        with pytest.raises(UsageError, match=f"'{column.name}'"):
+            select(column, condition)
+
+
+def test_an_open_bin_without_a_limit_has_no_mean():
+    entry = SCHEMA["columns"]["price"] | {"edges": [0, 10, "inf"]}
+    for more, known in (({}, False), ({"max": 100}, True), ({"tail": {"mean": 5}}, True)):
+        schema = fastdp.Schema.from_dict(SCHEMA | {"columns": {"price": entry | more}})
+        ones = [Measurement(("price",), np.array([500.0, 600]), 1.0)]
+        (line,) = answer(Facts.of({}, schema, ones, {}, None), "mean(price)").to_pylist()
+        assert (line["basis"] == "measured") is known
+        assert known or "`max`" in line["note"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("median(price)",), "of: expected"),
+        (("mean",), "takes a column"),
+        (("count(price)",), "takes no column"),
+        (("count", "town"), "no column 'town'"),
+        (("mean(city)",), "column of numbers"),
+        (("mean(size)", "size"), "also in `by`"),
+        (("count", ("size", "size")), "named twice"),
+        (("count", (), {"size": 9}), "is not one of its values"),
+        (("count", (), None, 1.5), "level"),
+    ],
+)
+def test_questions_that_make_no_sense_are_refused(run, arguments, text):
+    with pytest.raises(UsageError, match=text):
+        run.answer(*arguments)
+    with pytest.raises(UsageError, match="minus"):
+        run.answer("count", "size", minus={"city": "city 00"})
+
+
+def test_the_command_line_asks_the_same(run):
+    assert parsed("mean(price) by city, size where size in 2, 3 and price in 5.. and city = 'city 01'") == (
+        "mean(price)",
+        ("city", "size"),
+        {"size": [2, 3], "price": (5, None), "city": "city 01"},
+    )
+    result = CliRunner().invoke(app, ["answer", str(run.out), "count by size where city = city 01", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["rows"]
+    assert [r["size"] for r in rows] == [1, 2, 3, 4]
+    want = run.answer("count", "size", {"city": "city 01"})["estimate"].to_numpy()
+    np.testing.assert_allclose([r["estimate"] for r in rows], want)
+    plain = CliRunner().invoke(app, ["answer", str(run.out), "share by size"])
+    assert plain.exit_code == 0 and "miss" in plain.stdout

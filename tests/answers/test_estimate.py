@@ -1,0 +1,147 @@
+"""The estimate from many marginals: the least-squares one, with the covariance that its noise has."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from fastdp.answers.estimate import estimate
+from fastdp.answers.evidence import Marginal, marginals_of
+from fastdp.domain import Domain
+from fastdp.measurement import Measurement
+from fastdp.queries import AdaGrid, Binned, Grid
+
+SIZES = {"a": 4, "b": 3, "c": 2}
+
+
+def noisy(rng, truth, axes, maps=None, sigma=None):
+    """A marginal of `truth` (an array over a, b, c) over `axes`, codes grouped by `maps`, with its noise."""
+    maps = maps or {}
+    names = list(SIZES)
+    x = truth.sum(tuple(i for i, n in enumerate(names) if n not in axes))
+    x = x.transpose([[n for n in names if n in axes].index(a) for a in axes]).astype(float)
+    full = tuple(np.arange(SIZES[a]) for a in axes)
+    sigma = rng.uniform(0.5, 3) if sigma is None else sigma
+    m = Marginal(tuple(axes), full, x, np.full(x.shape, sigma**2))
+    for i, a in enumerate(axes):
+        if a in maps:
+            m = m.grouped(i, maps[a], int(maps[a].max()) + 1)
+    m = Marginal(m.axes, m.maps, m.values, np.full(m.values.shape, sigma**2))
+    return Marginal(m.axes, m.maps, m.values + rng.normal(size=m.values.shape) * sigma, m.variances)
+
+
+def least_squares(marginals, wanted, target):
+    """The slow twin: one dense row per answer about sums of wanted cells, normal equations, inverse."""
+    shape = [int(t.max()) + 1 for t in target]
+    rows, answers, variances = [], [], []
+    grid = np.indices([SIZES[a] for a in wanted]).reshape(len(wanted), -1)
+    cell = np.ravel_multi_index([target[i][grid[i]] for i in range(len(wanted))], shape)
+    for m in marginals:
+        part = tuple(a for a in wanted if a in m.axes)
+        s = m.summed(part)
+        at = np.zeros(len(cell), int)
+        if part:
+            at = np.ravel_multi_index([s.maps[i][grid[wanted.index(a)]] for i, a in enumerate(part)], s.values.shape)
+        # Only answers that are sums of whole cells of the target; finer ones are summed to it.
+        joined = {}
+        for c, r in zip(cell, at):
+            joined.setdefault(int(r), set()).add(int(c))
+        owner = {}
+        for r, cells in joined.items():
+            owner.setdefault(frozenset(cells), []).append(r)
+        for cells, rs in owner.items():
+            row = np.zeros(int(np.prod(shape)))
+            row[list(cells)] = 1
+            rows.append(row)
+            answers.append(s.values.reshape(-1)[rs].sum())
+            variances.append(s.variances.reshape(-1)[rs].sum())
+    a, y, r = np.array(rows), np.array(answers), np.array(variances)
+    information = a.T @ (a / r[:, None])
+    covariance = np.linalg.inv(information)
+    return covariance @ a.T @ (y / r), covariance
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=40)
+def test_it_is_the_least_squares_estimate_with_its_covariance(seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 50, tuple(SIZES.values()))
+    maps = {"a": np.array([0, 1, 2, 2])}
+    sets = [("a", "b"), ("b", "a"), ("a", "b", "c"), ("a",), ("b",), ("c",), ("b", "c"), ("a", "c")]
+    chosen = [("a", "b"), *(sets[i] for i in rng.choice(len(sets), 4))]
+    found = [noisy(rng, truth, s, maps if rng.random() < 0.5 else None) for s in chosen]
+    wanted = [("a", "b"), ("b", "a"), ("a",), ("b",)][rng.integers(4)]
+    table = estimate(found, wanted)
+    x, covariance = least_squares(found, wanted, table.maps)
+    np.testing.assert_allclose(table.x, x, rtol=1e-8, atol=1e-8)
+    weights = sparse.csr_array(rng.normal(size=(5, x.size)))
+    less = rng.normal(size=5)
+    dense = weights.toarray() - less[:, None]
+    for w, got in ((weights.toarray(), table.variances(weights)), (dense, table.variances(weights, less))):
+        np.testing.assert_allclose(got, np.einsum("ij,jk,ik->i", w, covariance, w), rtol=1e-6, atol=1e-9)
+
+
+def test_no_marginal_holds_the_columns():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 50, tuple(SIZES.values()))
+    assert estimate([noisy(rng, truth, ("a",)), noisy(rng, truth, ("b",))], ("a", "b")) is None
+
+
+def test_columns_of_one_code_and_the_total_from_everything():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 50, tuple(SIZES.values()))
+    found = [noisy(rng, truth, ("a",), sigma=1.0), noisy(rng, truth, ("b",), sigma=2.0)]
+    table = estimate(found, ())
+    sums, variances = [m.values.sum() for m in found], [4 * 1.0, 3 * 4.0]
+    precision = sum(1 / v for v in variances)
+    assert table.x == pytest.approx(sum(s / v for s, v in zip(sums, variances)) / precision)
+    assert table.variances(sparse.csr_array([[1.0]]))[0] == pytest.approx(1 / precision)
+
+
+def test_measurements_are_read_by_their_partition():
+    """Merged codes are known by the number of cells, bins and AdaGrid's single cells by the query."""
+    domain, codes = Domain({"a": 4, "b": 3}), {"a": np.array([0, 1, 1, 1])}
+    values = np.arange(6.0)
+    merged = Measurement(("a", "b"), values, 1.0)
+    whole = Measurement(("a",), np.arange(4.0), 1.0)
+    binned = Measurement(("b",), np.arange(2.0), 1.0, Binned([3], [np.array([0, 0, 1])]))
+    children = (Grid(("a",), (4,), np.arange(4)), Grid(("b",), (3,), np.arange(3)))
+    grid = AdaGrid(Grid(("a", "b"), (4, 3), np.array([5, 7]), children))
+    fine = Measurement(("a", "b"), np.arange(float(grid.rows)), 1.0, grid)
+    users = Measurement(("users by RowsPerUser",), np.ones(3), 1.0)
+    got = marginals_of([merged, whole, binned, fine, users], domain, codes)
+    assert [m.values.shape for m in got] == [(2, 3), (4,), (2,), (4, 3)]
+    assert got[0].maps[0].tolist() == [0, 1, 1, 1] and got[2].maps[0].tolist() == [0, 0, 1]
+    assert np.isfinite(got[3].variances).sum() == 2 and got[3].values.reshape(-1)[[5, 7]].tolist() == [0.0, 1.0]
+    assert not got[3].complete and estimate(got[3:], ("a", "b")).known.sum() == 2
+
+
+REPLICATES = 800
+TOLERANCE = 4.5 * np.sqrt(0.95 * 0.05 / REPLICATES)
+"""A false alarm in one of a few hundred thousand runs: replicates are independent, and one cell is looked at in
+each."""
+
+
+def covered(scale):
+    """The part of independent replicates in which the 95 % interval of a cell holds its truth, the stated
+    noise being `scale` times the true one."""
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 50, tuple(SIZES.values()))
+    pair, hits = truth.sum(2).reshape(-1), 0
+    for i in range(REPLICATES):
+        found = [noisy(rng, truth, s, sigma=2.0) for s in (("a", "b"), ("a",), ("b", "c"))]
+        found = [Marginal(m.axes, m.maps, m.values, m.variances * scale**2) for m in found]
+        table, cell = estimate(found, ("a", "b")), i % pair.size
+        weights = sparse.csr_array(np.eye(pair.size)[[cell]])
+        hits += abs(table.x[cell] - pair[cell]) <= 1.96 * np.sqrt(table.variances(weights)[0])
+    return hits / REPLICATES
+
+
+def test_intervals_cover_at_their_level():
+    assert abs(covered(1.0) - 0.95) < TOLERANCE
+
+
+@pytest.mark.parametrize("scale", [0.8, 1.3])
+def test_wrong_noise_would_be_seen(scale):
+    assert abs(covered(scale) - 0.95) > TOLERANCE
