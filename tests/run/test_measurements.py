@@ -45,7 +45,7 @@ def test_a_cell_is_named_where_the_answer_is_that_cells_alone(tmp_path, name):
         if cell is not None:
             assert matrix[row].tolist() == np.eye(CELLS)[cell].tolist()
     named = [cell for cell in frame["cell"] if cell is not None]
-    wanted = {"adagrid": [1, 4], "binned": [], "sparse": []}.get(name, list(range(CELLS)))
+    wanted = {"adagrid": [1, 4], "binned": [], "sparse": [2]}.get(name, list(range(CELLS)))
     assert named == wanted
     assert described["measurements"][0]["rows"] == rows
 
