@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UsageError
-from .columns import remark, select, values_of
+from .values import remark, select, values_of
 from .facts import MOST_CELLS, Facts
 from .groups import COMPUTE, Groups, Layout
 from .question import Question, question

@@ -13,7 +13,7 @@ from ..errors import ModelTooLargeError
 from ..measurement import Measurement
 from ..schema import Schema
 from .clipping import Clipping, clipping_of
-from .estimate import Table, estimate
+from .best_linear import Table, estimate
 from .evidence import Marginal, code_maps, marginals_of
 
 if TYPE_CHECKING:

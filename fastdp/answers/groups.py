@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from .clipping import MEANS, Z95
-from .columns import numbers_of
-from .estimate import Table
+from .values import numbers_of
+from .best_linear import Table
 from .facts import Facts
 from .question import Question
 

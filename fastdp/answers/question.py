@@ -14,7 +14,7 @@ from ..errors import UsageError, did_you_mean
 from ..schema import Schema
 from ..schema.columns import Column
 from ..schema.derived import Derived
-from .columns import Selection, select
+from .values import Selection, select
 
 KINDS = ("count", "share", "mean", "sum")
 _OF = re.compile(r"^\s*(count|share|mean|sum)\s*(?:\(\s*(.*?)\s*\))?\s*$")

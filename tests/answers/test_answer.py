@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import fastdp
 from fastdp.answers.clipping import Clipping, clipping_of, from_histogram
-from fastdp.answers.columns import numbers_of, select
+from fastdp.answers.values import numbers_of, select
 from fastdp.answers.facts import Facts
 from fastdp.answers.question import parsed
 from fastdp.answers.answer import answer, told

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fastdp.answers.estimate import estimate
+from fastdp.answers.best_linear import estimate
 from fastdp.answers.evidence import Marginal, marginals_of
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
