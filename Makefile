@@ -11,7 +11,7 @@ build: $(VENV)/.built
 
 $(VENV)/.made: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade pip "setuptools>=77" wheel "cython>=3.1" "numpy>=2.0"
+	$(BIN)/python -m pip install -q --upgrade pip "setuptools>=77" wheel "cython>=3.2" "numpy>=2.0"
 	touch $@
 
 $(VENV)/.built: $(VENV)/.made $(CORE)

@@ -1,22 +1,34 @@
 """Builds the compiled core: `fastdp/_core/NAME.pyx` over `csrc/NAME.c` and `csrc/NAME_*.c`.
 
+To rebuild after an edit: `python setup.py -q build_ext --inplace`. To rebuild one module or two:
+`FASTDP_EXT=count,noise python setup.py -q build_ext --inplace`. The module `fastdp._core._shared` is made
+as well: it holds Cython's support code (memoryviews) once, and every other module imports it.
+
+The kernels (csrc/) are compiled at -O3 and the wrappers, which only convert arguments, at -O1. All files are
+compiled in parallel, one process per processor.
+
 Threads are plain POSIX threads in teams (csrc/team.h), not OpenMP: its pool hangs in a forked child and spins
 on a busy machine. `-fopenmp-simd` only enables `#pragma omp simd`; no OpenMP runtime is linked.
 
-Switches (environment): FASTDP_DEBUG=1 (-O0, asserts), FASTDP_SANITIZE=1 (address and undefined),
-FASTDP_SANITIZE=thread (data races), FASTDP_EXT=count,noise (build only these).
+Other switches (environment): FASTDP_DEBUG=1 (-O0, asserts), FASTDP_SANITIZE=1 (address and undefined),
+FASTDP_SANITIZE=thread (data races).
 """
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 DEBUG = os.environ.get("FASTDP_DEBUG") == "1"
 SANITIZE = {"1": "address,undefined", "thread": "thread"}.get(os.environ.get("FASTDP_SANITIZE", ""))
 ONLY = [n for n in os.environ.get("FASTDP_EXT", "").split(",") if n]
+CORE = Path("fastdp/_core")
+SHARED = "fastdp._core._shared"
+PROCESSES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 compile_args = [
@@ -42,10 +54,33 @@ if SANITIZE:
 elif DEBUG:
     compile_args += ["-O0", "-g", "-DFDP_NO_CLONES"]
 else:
-    compile_args += ["-O3", "-DNDEBUG", "-g0"]  # debug information would be four fifths of the package
+    compile_args += ["-DNDEBUG", "-g0"]  # debug information would be four fifths of the package
 
-extensions = []
-for pyx in sorted(Path("fastdp/_core").glob("*.pyx")):
+
+class Build(build_ext):
+    """Compiles kernels at -O3 and wrappers at -O1; the files of an extension in parallel."""
+
+    def build_extensions(self) -> None:
+        one = self.compiler._compile
+        several = self.compiler.compile
+
+        def compile_one(obj, source, ext, cc_args, extra, pp_opts):
+            level = [] if SANITIZE or DEBUG else ["-O3" if Path(source).parts[0] == "csrc" else "-O1"]
+            one(obj, source, ext, cc_args, [*extra, *level], pp_opts)
+
+        def compile_several(sources, **options):
+            return [o for made in pool.map(lambda s: several([s], **options), sources) for o in made]
+
+        self.compiler._compile, self.compiler.compile = compile_one, compile_several
+        with ThreadPoolExecutor(PROCESSES) as pool:
+            super().build_extensions()
+
+
+headers = [*map(str, [*Path("csrc").glob("*.h"), *CORE.glob("*.pxd")])]
+extensions = [
+    Extension(SHARED, [str(CORE / "_shared.c")], extra_compile_args=compile_args, extra_link_args=link_args)
+]
+for pyx in sorted(CORE.glob("*.pyx")):
     name = pyx.stem
     if ONLY and name not in ONLY:
         continue
@@ -55,10 +90,7 @@ for pyx in sorted(Path("fastdp/_core").glob("*.pyx")):
             f"fastdp._core.{name}",
             [str(pyx), *map(str, units)],
             include_dirs=["csrc", numpy.get_include()],
-            depends=[
-                str(pyx),
-                *map(str, [*Path("csrc").glob("*.h"), *pyx.parent.glob("*.pxd")]),
-            ],  # also what a source archive must hold
+            depends=[str(pyx), *headers],  # also what a source archive must hold
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             extra_compile_args=compile_args,
             extra_link_args=link_args,
@@ -73,6 +105,13 @@ directives = {
     "initializedcheck": False,
 }
 setup(
-    ext_modules=cythonize(extensions, compiler_directives=directives, quiet=True),
-    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+    ext_modules=cythonize(
+        extensions,
+        nthreads=PROCESSES,
+        compiler_directives=directives,
+        quiet=True,
+        shared_utility_qualified_name=SHARED,
+    ),
+    options={"build_ext": {"parallel": PROCESSES}},
+    cmdclass={"build_ext": Build},
 )
