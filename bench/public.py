@@ -182,7 +182,7 @@ def measure(options) -> list[dict]:
                     runs = []
                     for seed in seeds:
                         codes, used, run = one(mechanism, private, public, epsilon, seed)
-                        rested = run.privacy["mechanism"].get("public", {}).get("rested", [])
+                        rested = run.privacy["mechanism"].get("public", {}).get("prior_only", [])
                         runs.append((*score(codes), used, len(rested)))
                     if without is None:
                         without = runs

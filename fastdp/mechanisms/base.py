@@ -18,8 +18,9 @@ import numpy as np
 from ..domain import Clique, Domain
 from ..errors import SchemaError, UsageError
 from ..privacy.clip import PRIVATE
+from .registry import keeping_constraints
 from .shared import size_limits
-from .shared.structural_zeros import StructuralZeros, check_constraints_kept, named_but_derived
+from .shared.structural_zeros import StructuralZeros, derived_hint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,15 +142,24 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def check_all(self, schema: Schema) -> StructuralZeros:
         """The structural zeros of the schema's constraints. UsageError or SchemaError where fields or
         constraints do not fit the schema, each other, or the mechanism."""
-        check_constraints_kept(self.name, self.no_constraints, schema)
+        self.check_constraints_kept(schema)
         zeros = StructuralZeros.of(schema)
         try:
             self.check(schema)
         except (UsageError, SchemaError) as error:
-            if more := named_but_derived(schema, error):
+            if more := derived_hint(schema, msgspec.to_builtins(self)):
                 raise UsageError(f"{error}{more}") from None
             raise
         return zeros
+
+    def check_constraints_kept(self, schema: Schema) -> None:
+        """UsageError where the schema has constraints that this mechanism cannot keep."""
+        if self.no_constraints and schema.constraints:
+            listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))
+            raise UsageError(
+                f"{self.name} cannot keep the schema's constraints ({listed}): {self.no_constraints}. Use "
+                f"{' or '.join(keeping_constraints())}, or a schema without constraints"
+            )
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         """What a run would measure, from public facts alone."""

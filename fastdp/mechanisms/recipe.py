@@ -21,9 +21,10 @@ import msgspec
 from ..errors import UsageError, nearest
 from . import get, names
 from .base import Config
+from .registry import DEFAULT, with_field
 
-AUTO, AUTO_MECHANISM = "auto", "cliquetree"
-"""The mechanism of a run that names none: it suits any table and needs no settings."""
+AUTO = "auto"
+"""The name that stands for `registry.DEFAULT`."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Recipe:
         limited = {key: value for key, value in limits.items() if value is not None}
         for key in limited:
             if key not in get(self.mechanism).__struct_fields__:
-                raise UsageError(f"{self.mechanism} cannot be limited by {key}: it is for cliquetree and aim")
+                having = ", ".join(with_field(key)) or "no mechanism"
+                raise UsageError(f"{self.mechanism} has no field {key!r}; those that have it: {having}")
         return replace(self, fields={**self.fields, **limited}) if limited else self
 
     def _where(self, key: str) -> str:
@@ -76,7 +78,7 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
         return _parse(dict(mechanism), "given as a mapping", None)
     text = str(mechanism)
     if text == AUTO:
-        return Recipe(AUTO_MECHANISM, name=AUTO)
+        return Recipe(DEFAULT, name=AUTO)
     if text in names():
         get(text)
         return Recipe(text, name=text)

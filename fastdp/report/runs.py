@@ -103,7 +103,7 @@ def _public_use(mechanism: Any) -> str:
     """A text that names the marginals which rely on public data; empty if none do."""
     used = get(mechanism, "public") if isinstance(mechanism, Mapping) else None
     parts = []
-    for key, what in (("rested", "on it alone"), ("beside", "on it and on private answers")):
+    for key, what in (("prior_only", "on it alone"), ("prior_and_answers", "on it and on private answers")):
         cliques = get(used or {}, key)
         if isinstance(cliques, list) and cliques:
             shown = ", ".join(" x ".join(map(str, c)) for c in cliques[:MOST_SHOWN] if isinstance(c, list))

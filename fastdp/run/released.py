@@ -342,7 +342,7 @@ def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]
     measured = {frozenset(r["attributes"]) for r in releases if r["kind"] == "marginal"}
     if statement.get("public_data"):
         used = statement.get("mechanism", {}).get("public", {})
-        measured |= {frozenset(clique) for clique in used.get("rested", [])}
+        measured |= {frozenset(clique) for clique in used.get("prior_only", [])}
     for clique in model.errors:
         if frozenset(clique) not in measured:
             yield f"model.fastdp names a measurement of {', '.join(clique)}, which no release is"

@@ -141,8 +141,8 @@ def test_what_is_left_open_goes_to_pairs_where_columns_follow_from_each_other():
         session = RowsSession(domain, rows, mu=0.04)
         run(session)
         shares.append(sum(r.mu**2 for r in session.asked if len(r.clique) == 1) / session.mu**2)
-        assert session.steps[:3] == ["1-ways", "1-ways again", "look 1"]
-        assert session.steps.count("look 1") == 1
+        assert session.steps[:3] == ["1-ways", "1-ways again", "screening 1"]
+        assert session.steps.count("screening 1") == 1
         assert math.isclose(session.spent, session.mu**2, rel_tol=1e-9)
     assert shares[0] > budget_shares.MOST_FIRST + 0.05
     assert math.isclose(shares[1], budget_shares.MOST_FIRST)
@@ -305,7 +305,7 @@ def test_a_last_look_tells_how_far_the_model_is_from_every_item():
         dict(CliqueTree(workload=w).outline(Domain(dict.fromkeys(("c1", "c2"), 4)), user=False).charges)
         for w in ((("c1", "c2"),), ())
     )
-    assert set(with_it) - set(without) == {"how the workload came out"}
+    assert set(with_it) - set(without) == {"errors of the workload"}
 
 
 def test_items_too_large_to_look_at_are_left_out(monkeypatch):

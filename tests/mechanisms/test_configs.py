@@ -3,13 +3,14 @@ by what clips are compared."""
 
 import math
 from itertools import product
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from fastdp import mechanisms
 from fastdp.errors import UsageError
-from fastdp.mechanisms import recipe
+from fastdp.mechanisms import recipe, registry
 from fastdp.mechanisms.adagrid import AdaGrid, Copy
 from fastdp.mechanisms.aim import AIM
 from fastdp.mechanisms.archetypes import Archetypes, Refine
@@ -133,3 +134,18 @@ def test_what_a_mechanism_cannot_do_is_no_setting_of_it():
         Archetypes(refine=Refine(), calibration="classic-gaussian")
     for calibration in ("gdp", "classic-rdp"):
         assert Archetypes(refine=Refine(), calibration=calibration).refine == Refine()
+
+
+@pytest.mark.parametrize("name", mechanisms.names())
+def test_every_mechanism_is_in_the_page_that_says_which_to_choose(name):
+    page = Path(__file__).parents[2] / "docs" / "choosing.md"
+    assert f"`{name}`" in page.read_text("utf-8")
+
+
+def test_lists_of_mechanisms_come_from_the_registry():
+    assert registry.DEFAULT in registry.names()
+    assert {"mst", "cliquetree"} <= set(registry.keeping_constraints()) < set(registry.names())
+    assert registry.with_field("deadline") == ["cliquetree", "aim"]
+    assert registry.with_field("no_such_field") == []
+    with pytest.raises(UsageError, match=r"mst has no field 'deadline'; those that have it: cliquetree, aim"):
+        recipe.load("mst").limited(deadline=3.0)

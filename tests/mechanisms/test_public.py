@@ -67,7 +67,9 @@ def test_right_public_data_is_used_in_place_of_measurements(kind):
     domain, rows = chain()
     _, public = chain(seed=9, rows=20_000)
     outcome, session = go(kind, domain, rows, public, mu=0.1)
-    rested, beside = ({tuple(c) for c in outcome.details["public"][k]} for k in ("rested", "beside"))
+    rested, beside = (
+        {tuple(c) for c in outcome.details["public"][k]} for k in ("prior_only", "prior_and_answers")
+    )
     edges = {(f"c{i}", f"c{i + 1}") for i in range(4)}
     assert edges <= rested | beside and len(edges & rested) >= 2
     assert not rested & {r.clique for r in session.asked}
@@ -105,7 +107,7 @@ def test_triples_are_asked_for_only_where_all_their_pairs_are_taken():
     outcome, session = go("cliquetree", dict.fromkeys("abcd", 5), half, other, mu=1.0)
     beside = [cliques for step, cliques in zip(looks_of(session), session.looks) if "public" in step]
     assert beside and all(len(c) == 2 for c in beside[0])
-    taken = {tuple(c) for k in ("rested", "beside") for c in outcome.details["public"][k]}
+    taken = {tuple(c) for k in ("prior_only", "prior_and_answers") for c in outcome.details["public"][k]}
     for cliques in beside[1:]:
         for c in cliques:
             if len(c) == 3:
@@ -113,7 +115,7 @@ def test_triples_are_asked_for_only_where_all_their_pairs_are_taken():
 
 
 def looks_of(session):
-    return [s for s in session.steps if s.startswith("look")]
+    return [s for s in session.steps if s.startswith("screening")]
 
 
 @pytest.mark.parametrize("kind", KINDS)

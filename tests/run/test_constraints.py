@@ -14,6 +14,7 @@ import fastdp
 from fastdp.cli.app import app
 from fastdp.codec.violations import count_violations
 from fastdp.errors import ModelTooLargeError, RunError, SchemaError, UsageError
+from fastdp.mechanisms import registry
 from tests.reference.constraints import broken
 
 MECHANISMS = {
@@ -139,7 +140,7 @@ def problems(draw):
 
 
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
-@given(problems(), st.sampled_from(["mst", "cliquetree", "aim", "adagrid", "tworound"]), st.integers(0, 100))
+@given(problems(), st.sampled_from(registry.keeping_constraints()), st.integers(0, 100))
 def test_random_constraints_on_random_rows(schema, mechanism, seed):
     rng = np.random.default_rng(seed)
     table = pa.table(

@@ -42,10 +42,10 @@ def test_what_rested_on_public_data_is_stated_and_the_run_verifies(table, last_y
     if mechanism == "adagrid":
         assert ["a", "c"] in used["believed"]
         return
-    taken = {tuple(c) for key in ("rested", "beside") for c in used[key]}
+    taken = {tuple(c) for key in ("prior_only", "prior_and_answers") for c in used[key]}
     assert ("a", "c") in taken and ("a", "d") not in taken
     measured = {m.clique for m in run.measurements}
-    assert not measured & {tuple(c) for c in used["rested"]}
+    assert not measured & {tuple(c) for c in used["prior_only"]}
     assert any("rest on it alone" in note for note in run.privacy["notes"])
     assert all(m.label != "public" for m in run.measurements)  # answers of the run alone are released
 
@@ -62,7 +62,7 @@ def test_a_model_that_rests_on_what_nobody_stated_does_not_verify(table, last_ye
     go(table, last_year, out=tmp_path / "run")
     path = tmp_path / "run" / "privacy.json"
     statement = json.loads(path.read_text())
-    statement["mechanism"]["public"]["rested"] = []
+    statement["mechanism"]["public"]["prior_only"] = []
     path.write_text(json.dumps(statement))
     with pytest.raises(FastdpError, match="which no release is"):
         fastdp.verify(tmp_path / "run")
@@ -83,7 +83,7 @@ def test_a_resumed_run_with_other_public_data_is_refused(table, last_year, tmp_p
     with pytest.raises(FastdpError, match="asks another question"):
         go(table, other, out=tmp_path / "run", resume=True)
     run = go(table, last_year, out=tmp_path / "run", resume=True)
-    assert run.privacy["mechanism"]["public"]["rested"]
+    assert run.privacy["mechanism"]["public"]["prior_only"]
 
 
 def test_public_data_of_another_schema_is_refused(table):
@@ -126,9 +126,10 @@ def test_the_command_line_from_plan_to_report(tmp_path):
     statement = json.loads((out / "privacy.json").read_text())
     assert statement["public_data"][0]["name"] == "last-year.parquet"
     used = statement["mechanism"]["public"]
-    assert used["rested"] or used["beside"] or used["refused"]
+    assert used["prior_only"] or used["prior_and_answers"] or used["prior_not_used"]
     (page,) = (tmp_path / "run.private").glob("report*.html")
-    named = ("rest on it alone" if used["rested"] else ""), ("rest on it and" if used["beside"] else "")
+    texts = {"prior_only": "rest on it alone", "prior_and_answers": "rest on it and"}
+    named = [text for key, text in texts.items() if used[key]]
     assert "Public data used: last-year.parquet" in page.read_text() and all(
         n in page.read_text() for n in named
     )

@@ -73,20 +73,27 @@ def public_table() -> Table:
 
 
 def cases() -> list[Case]:
-    """Every mechanism, those with choices that change what is released more than once."""
+    """Every registered mechanism; with options of its own where it needs some, or where choices change what
+    is released."""
     clip = {"clip": CANARY_ROWS}
     kinds = {"features": ["a", "b"], "trait": "c", "archetypes": 3, **clip}
     groups = {"columns": ["a", "b", "c"], "kind": "c", "cap": 8, "totals": [{"columns": ["c"], "share": 0.2}]}
+    options: dict[str, list[tuple[str, dict[str, Any], dict[str, bool]]]] = {
+        "mst": [("", clip, {}), (", private clip", {"clip": "private"}, {})],
+        "cliquetree": [("", clip, {}), (", public prior", clip, {"public": True})],
+        "aim": [("", {"rounds": 4, "rare": 0.0, **clip}, {})],
+        "adagrid": [("", {"outer": [["a", "b", "c"]], **clip}, {})],
+        "tworound": [("", {"round2": [["a", "b"], ["b", "c"]], **clip}, {})],
+        "archetypes": [
+            ("", kinds, {"public": True}),
+            (", refined", {**kinds, "refine": {}}, {"public": True}),
+        ],
+        "usercounts": [
+            (f", {noise}", {**groups, "noise": noise}, {"spread": True}) for noise in ("gaussian", "laplace")
+        ],
+    }
     return [
-        Case("mst", {"mechanism": "mst", **clip}),
-        Case("mst, private clip", {"mechanism": "mst", "clip": "private"}),
-        Case("cliquetree", {"mechanism": "cliquetree", **clip}),
-        Case("cliquetree, public start", {"mechanism": "cliquetree", **clip}, public=True),
-        Case("aim", {"mechanism": "aim", "rounds": 4, "rare": 0.0, **clip}),
-        Case("adagrid", {"mechanism": "adagrid", "outer": [["a", "b", "c"]], **clip}),
-        Case("tworound", {"mechanism": "tworound", "round2": [["a", "b"], ["b", "c"]], **clip}),
-        Case("archetypes", {"mechanism": "archetypes", **kinds}, public=True),
-        Case("archetypes, refined", {"mechanism": "archetypes", **kinds, "refine": {}}, public=True),
-        Case("usercounts, gaussian", {"mechanism": "usercounts", **groups, "noise": "gaussian"}, spread=True),
-        Case("usercounts, laplace", {"mechanism": "usercounts", **groups, "noise": "laplace"}, spread=True),
+        Case(name + more, {"mechanism": name, **fields}, **flags)
+        for name in fastdp.mechanisms.names()
+        for more, fields, flags in options.get(name, [("", clip, {})])
     ]

@@ -150,7 +150,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         )
         charges = [("rows per user", taken)] if taken else []
         if plan.report:
-            charges.append(("how the workload came out", plan.report))
+            charges.append(("errors of the workload", plan.report))
         ones = ones_shares(domain, plan.ones, self.wanted(domain).weight)
         lines = [Planned((a,), ones[a], domain[a], note="1-ways") for a in domain]
         if plan.batches:

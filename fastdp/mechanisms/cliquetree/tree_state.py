@@ -133,7 +133,7 @@ class CliqueTreeState:
             cliques,
             estimates,
             mu=part_mu(self.session, self.plan.screening),
-            label=f"look {number + 1}",
+            label=f"screening {number + 1}",
             weights=weights,
             recode=merged.codes,
         )
@@ -148,7 +148,7 @@ class CliqueTreeState:
         """(the candidates to measure, what is left of the `share` of mu^2 once public priors are screened).
         Usable priors whose clique keeps the junction tree within the limit are taken into the fit."""
         if self.priors is not None:
-            label = f"look {number + 1}, public starts"
+            label = f"screening {number + 1}, public priors"
             weight = dict(zip(result.cliques, result.weights))
             share -= self.priors.screen(result.estimates, weight, result.noise, self.plan.screening, label)
         unit = (part_mu(self.session, 1.0) / self.session.clip) ** 2  # 1 / sigma^2 bought by all of mu^2
@@ -225,7 +225,7 @@ class CliqueTreeState:
                 list(estimates),
                 estimates,
                 mu=part_mu(self.session, self.plan.report),
-                label="how the workload came out",
+                label="errors of the workload",
                 recode=self.merged.codes,
             )
             distances = dict(zip(estimates, zip(released.values.tolist(), released.sigma.tolist())))

@@ -1,3 +1,1 @@
-"""What mechanisms share: a private choice of pairs (`tree`), marginals a model can afford (`choose`), rare
-values merged (`compress`), public constraints as masks (`constraints`), and rows of a model (`common`).
-"""
+"""What several mechanisms compute: marginals to measure, model sizes, merged codes, public priors, rows."""

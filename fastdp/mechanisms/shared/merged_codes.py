@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...model import Model
 
 MAX_CANDIDATES = 1 << 14
-"""The most marginals that one look asks for."""
+"""The most marginals that one screening round asks for."""
 PAIR_CELLS = 1 << 24
 """The most cells of all pairs together over merged codes. Where needed, more than the rare values of a column
 are merged, and only its most frequent ones keep codes of their own."""

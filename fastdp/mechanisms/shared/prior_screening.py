@@ -135,15 +135,15 @@ class PublicPriors:
         and how many priors were not found to be right."""
         answered = {m.clique for m in measured}
         return {
-            "rested": [list(c) for c in self.taken if c not in answered],
-            "beside": [list(c) for c in self.taken if c in answered],
-            "refused": len(self.refused),
+            "prior_only": [list(c) for c in self.taken if c not in answered],
+            "prior_and_answers": [list(c) for c in self.taken if c in answered],
+            "prior_not_used": len(self.refused),
         }
 
 
 def prior_notes(used: Mapping[str, Any]) -> tuple[str, ...]:
     """What `PublicPriors.describe` says, as a sentence."""
-    alone, both, wrong = len(used["rested"]), len(used["beside"]), used["refused"]
+    alone, both, wrong = len(used["prior_only"]), len(used["prior_and_answers"]), used["prior_not_used"]
     return (
         f"public data: {alone} marginals of the model rest on it alone, {both} on it and on private "
         f"answers; {wrong} more were not found to be right, and left out",

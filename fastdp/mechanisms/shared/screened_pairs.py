@@ -80,9 +80,9 @@ def screen_pairs(
     estimates, weight = merged.independent(cliques), dict.fromkeys(cliques, 1.0)
     first = share * SCREENING
     released = session.distances(
-        cliques, estimates, mu=part_mu(session, first), label="look at pairs", recode=merged.codes
+        cliques, estimates, mu=part_mu(session, first), label="screening of pairs", recode=merged.codes
     )
     noise = float(released.sigma[0])
-    spent = first + priors.screen(estimates, weight, noise, first, "look at public starts")
+    spent = first + priors.screen(estimates, weight, noise, first, "screening of public priors")
     scored = candidates(cliques, estimates, released.values.tolist(), sigma, merged.total, weight)
     return ScreenedPairs(priors.improved(scored, estimates, noise, sigma, merged.total), priors, spent)

@@ -15,14 +15,14 @@ CELL_BYTES = 200
 """Peak memory of a run in bytes per cell of its junction tree, besides the data: the fit's tables, potentials
 and copies."""
 CELLS_PER_SECOND = 500_000
-"""Junction tree cells allowed per second of `deadline`, which covers looks, fits and marginals on two cores;
-a slow machine needs twice the time. Adult at epsilon 10 takes 0.6 processor seconds per million cells beyond
-the first."""
+"""Junction tree cells allowed per second of `deadline`, which covers screening, fits and marginals on two
+cores; a slow machine needs twice the time. Adult at epsilon 10 takes 0.6 processor seconds per million cells
+beyond the first."""
 LEAST_CELLS = 10_000
 PAIR_BYTES = 48
 """Bytes per cell of all pairs together: estimates, their integers, counts and copies."""
 PUBLIC_PAIR_BYTES = 32
-"""Further bytes per such cell with public starts: counts, the start and its integers."""
+"""Further bytes per such cell with public priors: counts, the prior and its integers."""
 
 
 def check(memory: int | None, deadline: float | None) -> None:
@@ -49,7 +49,7 @@ def model_cells(
 
 
 def pair_cells(memory: int | None, most: int, public: bool = False) -> int:
-    """The most cells of all pairs together, within `memory`; `public`: with public starts besides."""
+    """The most cells of all pairs together, within `memory`; `public`: with public priors besides."""
     cost = PAIR_BYTES + (PUBLIC_PAIR_BYTES if public else 0)
     return most if memory is None else max(LEAST_CELLS, min(most, memory // 2 // cost))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...codec.possible import Mask, known, merged_masks
 from ...domain import Clique, Domain
-from ...errors import SchemaError, UsageError
+from ...errors import SchemaError
 from ...model.junction_tree import junction_tree
 
 if TYPE_CHECKING:
@@ -41,26 +41,29 @@ class StructuralZeros:
         return tuple(self.impossible)
 
 
-def check_constraints_kept(name: str, reason: str, schema: Schema) -> None:
-    """UsageError where a mechanism cannot keep the schema's constraints, for this reason (empty: it can)."""
-    if reason and schema.constraints:
-        listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))
-        raise UsageError(
-            f"{name} cannot keep the schema's constraints ({listed}): {reason}. Use cliquetree, mst, aim, "
-            "adagrid or tworound, or a schema without constraints"
-        )
-
-
-def named_but_derived(schema: Schema, error: Exception) -> str:
-    """Text to append to an error about a missing column, where that column follows from others and is not
-    modelled; else empty."""
+def derived_hint(schema: Schema, config: Any) -> str:
+    """Text to append to an error about a config that names a column which follows from others and is not
+    modelled; else empty. `config`: the config's fields, as built-in types."""
+    named = set(_texts(config))
     for item in known(schema).derived if schema.constraints else ():
-        if repr(item.column) in str(error):
+        if item.column in named:
             return (
                 f"; {item.column!r} follows from {', '.join(item.sources)} and is derived when rows are "
                 "written: say model = true in its constraint to have it modelled"
             )
     return ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in nested lists and dicts, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from value
+        yield from _texts(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 def check_possible(schema: Schema) -> None:

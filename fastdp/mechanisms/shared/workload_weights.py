@@ -106,8 +106,8 @@ class Workload:
 
         `expected_error`: what the noise of the best measured marginal that contains the item leads one to
         expect (None: none was measured, the item follows from smaller ones). `distance`, `distance_error`:
-        how far the model is from the table, over merged codes, by a look at it (`distances`: L1 in rows and
-        standard error); None where no look was taken.
+        how far the model is from the table, over merged codes, by a release (`distances`: L1 in rows and
+        standard error); None where there was none.
         """
         out = []
         for clique, weight in self.items.items():

@@ -155,7 +155,7 @@ def looked(public, rows, domain, mu=1.0, share=0.25):
     weight = dict.fromkeys(pairs, 1.0)
     look = session.distances(pairs, estimates, mu=mu * math.sqrt(share), label="look")
     noise = float(look.sigma[0])
-    took = starts.screen(estimates, weight, noise, share, "beside")
+    took = starts.screen(estimates, weight, noise, share, "prior_and_answers")
     scored = candidates(pairs, estimates, look.values.tolist(), 50.0, total, weight)
     return starts, starts.improved(scored, estimates, noise, 50.0, total), took, session
 
@@ -184,7 +184,7 @@ def test_permuted_codes_are_not_believed():
     starts, seen, took, _ = looked(wrong, rows, domain)
     assert took > 0 and not any(c.explained for c in seen) and len(starts.refused) >= 3
     starts.take([c.clique for c in seen])
-    assert not starts.taken and starts.describe([])["rested"] == []
+    assert not starts.taken and starts.describe([])["prior_only"] == []
 
 
 def test_the_noise_beside_a_look_is_the_looks():
@@ -207,7 +207,7 @@ def test_the_noise_beside_a_look_is_the_looks():
         return answer
 
     session.distances = watched
-    took = starts.screen(estimates, dict(zip(pairs, weights)), noise, 0.25, "beside")
+    took = starts.screen(estimates, dict(zip(pairs, weights)), noise, 0.25, "prior_and_answers")
     assert len(seen) >= 2 and np.allclose(seen, noise)
     assert math.isclose(session.spent, 0.25 + took)
 

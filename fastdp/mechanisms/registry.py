@@ -1,0 +1,47 @@
+"""The registry: every mechanism's name, with the module and the class of its config.
+
+A new mechanism needs its module, a line here, a test, a row in docs/choosing.md (or a page of its own) and a
+line in the changelog. Everything else that lists mechanisms asks this module.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from ..errors import UsageError
+
+_CONFIGS = {
+    "adagrid": ("adagrid", "AdaGrid"),
+    "cliquetree": ("cliquetree", "CliqueTree"),
+    "aim": ("aim", "AIM"),
+    "mst": ("mst", "MST"),
+    "tworound": ("tworound", "TwoRound"),
+    "archetypes": ("archetypes", "Archetypes"),
+    "usercounts": ("usercounts.mechanism", "UserCounts"),
+}
+DEFAULT = "cliquetree"
+"""The mechanism of a run that names none: it suits any table and needs no settings."""
+
+
+def names() -> tuple[str, ...]:
+    """Every mechanism's name."""
+    return tuple(_CONFIGS)
+
+
+def config_class(name: str) -> Any:
+    """The config class of a mechanism; UsageError lists the names there are."""
+    if name not in _CONFIGS:
+        raise UsageError(f"no mechanism {name!r}; there are {', '.join(_CONFIGS)}")
+    module, attribute = _CONFIGS[name]
+    return getattr(import_module(f"{__package__}.{module}"), attribute)
+
+
+def with_field(field: str) -> list[str]:
+    """The mechanisms whose recipes have this field."""
+    return [name for name in _CONFIGS if field in config_class(name).__struct_fields__]
+
+
+def keeping_constraints() -> list[str]:
+    """The mechanisms whose rows keep a schema's constraints."""
+    return [name for name in _CONFIGS if not config_class(name).no_constraints]
