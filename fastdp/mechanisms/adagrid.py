@@ -245,9 +245,11 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             left = 1 - taken
             if public and self.trust_public:
                 notes = ("outer marginals would be chosen from the public data",)
+                charges.append(("marginals of the chosen sets", left))
                 return Outline((), tuple(charges), (), notes)
-            for_ones, for_choice = pair_shares(self.split(left, private=True)[0])
-            charges.append(("private choice of pairs", for_choice))
+            for_pairs, for_sets = self.split(left, private=True)
+            for_ones, for_choice = pair_shares(for_pairs)
+            charges += [("private choice of pairs", for_choice), ("marginals of the chosen sets", for_sets)]
             notes = ("outer marginals: a spanning tree of pairs, chosen privately",)
             if public:
                 notes = (

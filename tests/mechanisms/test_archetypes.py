@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp.domain import Domain
 from fastdp.engines.users import histogram
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
@@ -365,16 +364,3 @@ def test_incidents(tmp_path):
 def fields(name):
     made = recipes.load(name)
     return {"mechanism": made.mechanism, "schema": made.schema, **made.fields}
-
-
-@pytest.mark.parametrize("refine", [None, {"share": 0.4}, {"share": 0.4, "measured": [["a", "b"]]}])
-@pytest.mark.parametrize("trait", [None, "c"])
-def test_the_outline_adds_up_to_the_whole_budget(refine, trait):
-    """Also where it is not known yet by which marginals is refined."""
-    fields = {"features": ["a", "b"], "refine": refine, **({} if trait is None else {"trait": trait})}
-    config = recipes.load({"mechanism": "archetypes", **fields}).config(1.0)
-    outline = config.outline(Domain({"a": 3, "b": 4, "c": 2}))
-    spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
-    assert spent == pytest.approx(1.0)
-    named = dict(outline.charges).get("marginals to refine by")
-    assert named == (0.4 if refine == {"share": 0.4} else None)

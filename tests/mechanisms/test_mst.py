@@ -6,7 +6,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import mst
 from fastdp.mechanisms.base import Job
@@ -97,9 +96,3 @@ def test_one_column_needs_no_tree():
     outcome, kept = run(FakeDoor({"a": 5}, np.arange(5), mu=1.0))
     assert outcome.details["tree"] == []
     assert len(kept["measurements"]) == 1
-
-
-def test_the_outline_adds_up():
-    outline = mst.MST().outline(Domain(dict.fromkeys("abcd", 4)), user=True)
-    spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
-    assert math.isclose(spent, 1.0)

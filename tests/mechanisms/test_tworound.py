@@ -11,10 +11,8 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.tworound import TwoRound
 from fastdp.mechanisms.tworound.affordable_cliques import affordable, strongest
 from fastdp.mechanisms.tworound.region import Region
-from fastdp.mechanisms.tworound.two_round import normalised
 from fastdp.model.junction_tree import junction_tree
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
@@ -231,16 +229,6 @@ def test_the_state_is_the_one_whose_total_stands_out():
 def test_bad_recipes(fields, match):
     with pytest.raises(UsageError, match=match):
         synth(small(50), **fields)
-
-
-def test_the_outline_adds_up():
-    domain = Domain(dict.fromkeys("abcd", 4))
-    for fields in ({}, {"round2": (("a", "b"), ("c", "d")), "weights": {"a": 3.0}}):
-        for public in (True, False):
-            outline = TwoRound(**fields).outline(domain, public=public, user=True)
-            spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
-            assert math.isclose(spent, 1.0)
-    assert math.isclose(sum(normalised([1, 2, 3])), 1.0)
 
 
 def test_a_small_census_from_end_to_end(tmp_path):
