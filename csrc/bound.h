@@ -42,6 +42,17 @@ int fdp_cap(int64_t users, const int64_t *start, const uint64_t *order, const ui
 int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
                     uint64_t keys, int threads, int64_t *out);
 
+/* mode[u] = the most common key of user u, ties as above; of a user without rows it is left as it was. Every
+ * key is below `keys`. */
+int fdp_modes(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
+              uint64_t keys, int threads, uint64_t *mode);
+
+/* How often two rows of a user agree: for each user with n >= 2 rows and group_of[u] >= 0,
+ * out[group_of[u]] += floor(2^20 S / (n (n - 1))), S the number of ordered pairs of different rows with the
+ * same key; at most 2^20 for each user. Every key is below `keys`; n < 2^32. */
+int fdp_agreement(int64_t users, const int64_t *start, uint64_t *sorted, const int32_t *group_of,
+                  uint64_t keys, int threads, int64_t *out);
+
 /* Which cells of a grid have a place in a histogram: all (cells NULL), or cells[count], ascending. position,
  * where it is not NULL, is the same as a table over the whole grid: the place, or -1. */
 typedef struct {

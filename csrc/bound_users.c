@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#define TALLY_KEYS (1 << 20) /* with at most so many keys, equal keys are tallied; with more they are sorted */
+
 static int by_value(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -30,6 +32,8 @@ typedef struct {
     uint64_t keys;          /* most common: keys of the public set */
     const fdp_cellset *set; /* groups: the public cells */
     int64_t t_max, cap;
+    const int32_t *group_of; /* agreement */
+    uint64_t *mode;          /* most common: the key of each user, instead of the histogram */
     int64_t *out;
     atomic_llong next;
     atomic_int status;
@@ -40,8 +44,9 @@ static inline void add_one(int64_t *cell) {
     __atomic_fetch_add(cell, 1, __ATOMIC_RELAXED);
 }
 
-static void most_common_user(const users_job *job, int64_t u) {
-    uint64_t *key = job->sorted + job->start[u], best = 0, best_tie = 0;
+/* The most common of one user's keys below `keys`; false where it has none. */
+static int most_common_key(const users_job *job, int64_t u, uint64_t *found) {
+    uint64_t *key = job->sorted + job->start[u], best_tie = 0;
     int64_t n = job->start[u + 1] - job->start[u], most = 0;
     sort_keys(key, n);
     for (int64_t i = 0; i < n && key[i] < job->keys;) {
@@ -51,20 +56,27 @@ static void most_common_user(const users_job *job, int64_t u) {
             uint64_t tie = fdp_mix2(job->user_hash[u], key[i]);
             if (j - i > most || tie < best_tie) {
                 most = j - i;
-                best = key[i];
+                *found = key[i];
                 best_tie = tie;
             }
         }
         i = j;
     }
-    if (most > 0) add_one(job->out + best);
+    return most > 0;
 }
 
 static void most_common_work(fdp_team *team, int number, void *ctx) {
     users_job *job = ctx;
     (void)team, (void)number;
     for (int64_t from; (from = USERS_AT_ONCE * fdp_team_next(&job->next)) < job->users;)
-        for (int64_t u = from; u < FDP_MIN(from + USERS_AT_ONCE, job->users); u++) most_common_user(job, u);
+        for (int64_t u = from; u < FDP_MIN(from + USERS_AT_ONCE, job->users); u++) {
+            uint64_t key;
+            if (!most_common_key(job, u, &key)) continue;
+            if (job->mode != NULL)
+                job->mode[u] = key;
+            else
+                add_one(job->out + key);
+        }
 }
 
 int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
@@ -73,6 +85,59 @@ int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const
     users_job job = {
         .users = users, .start = start, .sorted = sorted, .user_hash = user_hash, .keys = keys, .out = out};
     fdp_team_run(threads, most_common_work, &job);
+    return FDP_OK;
+}
+
+int fdp_modes(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
+              uint64_t keys, int threads, uint64_t *mode) {
+    if (threads < 1) return FDP_ERR_ARGUMENT;
+    users_job job = {
+        .users = users, .start = start, .sorted = sorted, .user_hash = user_hash, .keys = keys, .mode = mode};
+    fdp_team_run(threads, most_common_work, &job);
+    return FDP_OK;
+}
+
+/* Ordered pairs of one user's rows that have the same key. With `tally`, zeros for all keys: each row meets
+ * the equal rows before it, and the tally is zeroed again. Without: by sorting. */
+static uint64_t equal_pairs(uint64_t *key, int64_t n, uint32_t *tally) {
+    uint64_t pairs = 0;
+    if (tally != NULL) {
+        for (int64_t i = 0; i < n; i++) pairs += tally[key[i]]++;
+        for (int64_t i = 0; i < n; i++) tally[key[i]] = 0;
+        return 2 * pairs;
+    }
+    sort_keys(key, n);
+    for (int64_t i = 0; i < n;) {
+        int64_t j = i;
+        while (j < n && key[j] == key[i]) j++;
+        pairs += (uint64_t)(j - i) * (uint64_t)(j - i - 1);
+        i = j;
+    }
+    return pairs;
+}
+
+static void agreement_work(fdp_team *team, int number, void *ctx) {
+    users_job *job = ctx;
+    (void)team, (void)number;
+    /* Without memory for a tally keys are sorted: slower, the same sums. */
+    uint32_t *tally = job->keys <= TALLY_KEYS ? calloc((size_t)job->keys, sizeof *tally) : NULL;
+    for (int64_t from; (from = USERS_AT_ONCE * fdp_team_next(&job->next)) < job->users;)
+        for (int64_t u = from; u < FDP_MIN(from + USERS_AT_ONCE, job->users); u++) {
+            const uint64_t n = (uint64_t)(job->start[u + 1] - job->start[u]);
+            if (n < 2 || job->group_of[u] < 0) continue;
+            const uint64_t equal = equal_pairs(job->sorted + job->start[u], (int64_t)n, tally);
+            const int64_t share = (int64_t)(((unsigned __int128)equal << 20) / (n * (n - 1)));
+            __atomic_fetch_add(job->out + job->group_of[u], share, __ATOMIC_RELAXED);
+        }
+    free(tally);
+}
+
+int fdp_agreement(int64_t users, const int64_t *start, uint64_t *sorted, const int32_t *group_of,
+                  uint64_t keys, int threads, int64_t *out) {
+    if (threads < 1 || keys < 1) return FDP_ERR_ARGUMENT;
+    users_job job = {
+        .users = users, .start = start, .sorted = sorted, .group_of = group_of, .keys = keys, .out = out};
+    fdp_team_run(threads, agreement_work, &job);
     return FDP_OK;
 }
 

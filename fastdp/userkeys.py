@@ -1,8 +1,9 @@
-"""User keys: declarative maps from one user's rows to keys of a public set, for histograms of users.
+"""User keys and views: declarative descriptions of what is counted per user.
 
-A key says what is counted; `engines` does it. Each user adds at most 1 to each of at most `cap` keys,
-whatever the rows, and anything random is a hash of the user's id value and the content of that user's rows.
-Keys hold public facts only.
+A key maps one user's rows to keys of a public set, for histograms of users; a view maps the private table to
+another table in which one user's rows depend on that user's rows alone. They say what is counted; `engines`
+does it. Each user adds at most 1 to each of at most `cap` keys, whatever the rows, and anything random is a
+hash of the user's id value and the content of that user's rows. Keys and views hold public facts only.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
 import numpy as np
 
 from .domain import Domain
-from .errors import UsageError, is_whole
+from .errors import SchemaError, UsageError, is_whole
+
+AGREEMENT_UNITS = 1 << 20
+"""Agreement is counted in whole units of 2^-20, rounded down for each user."""
 
 
 def _whole(name: str, value) -> int:
@@ -40,6 +45,9 @@ def _ascending(name: str, values, least: int) -> np.ndarray:
 @dataclass(frozen=True, eq=False)
 class UserKey:
     """Base of all keys."""
+
+    units: ClassVar[int] = 1
+    """How many of the engine's integers make one user."""
 
     @property
     def domain_columns(self) -> tuple[str, ...]:
@@ -67,6 +75,13 @@ class UserKey:
         return state.hexdigest()
 
 
+def _edges(values, least: int) -> tuple[int, ...]:
+    edges = _ascending("edges", values, least)
+    if not len(edges):
+        raise UsageError("edges must have at least one entry")
+    return tuple(int(e) for e in edges)
+
+
 @dataclass(frozen=True, eq=False)
 class RowsPerUser(UserKey):
     """Key i: users with edges[i] <= R < edges[i+1] rows; the last bin is open; R < edges[0] is not
@@ -75,10 +90,7 @@ class RowsPerUser(UserKey):
     edges: tuple[int, ...]
 
     def __post_init__(self):
-        edges = _ascending("edges", self.edges, 1)
-        if not len(edges):
-            raise UsageError("edges must have at least one entry")
-        object.__setattr__(self, "edges", tuple(int(e) for e in edges))
+        object.__setattr__(self, "edges", _edges(self.edges, 1))
 
     @property
     def size(self) -> int:
@@ -171,3 +183,100 @@ class Groups(_OverColumns):
     @property
     def size(self) -> int:
         return self._grid() * self.t_max if self.cells is None else len(self.cells)
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement(UserKey):
+    """How often two rows of one user agree, summed over users, by rows per user.
+
+    A feature is a tuple of columns; two rows agree in it if they agree in all its columns. A user with R
+    rows, edges[g] <= R < edges[g + 1] (the last group is open; R < edges[0] is not counted), adds to group g:
+    for each feature floor(2^20 a), where a is the share of agreeing pairs among the R (R - 1) / 2 pairs of
+    its rows, and 2^20 for itself. Keys are numbered g * (features + 1) + feature, the user's own 1 last.
+    """
+
+    features: tuple[tuple[str, ...], ...]
+    edges: tuple[int, ...] = (2,)
+
+    units: ClassVar[int] = AGREEMENT_UNITS
+
+    def __post_init__(self):
+        object.__setattr__(self, "features", tuple(tuple(f) for f in self.features))
+        object.__setattr__(self, "edges", _edges(self.edges, 2))
+        if not self.features or not all(self.features):
+            raise UsageError("agreement needs at least one feature, and a feature at least one column")
+
+    @property
+    def domain_columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for feature in self.features for name in feature))
+
+    @property
+    def size(self) -> int:
+        return len(self.edges) * self.numbers
+
+    @property
+    def numbers(self) -> int:
+        """To how many keys one user adds at most 1 each."""
+        return len(self.features) + 1
+
+    def bind(self, domain: Domain) -> Agreement:
+        for feature in self.features:
+            if domain.cells(domain.check(feature)) >= 1 << 62:
+                raise UsageError(f"Agreement: more than 2^62 cells over {feature!r}")
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Base of all views. `edges`: groups of users by their number of rows R, edges[g] <= R < edges[g + 1],
+    the last one open. `name`: the column that holds the group."""
+
+    edges: tuple[int, ...]
+    name: str = "rows per user"
+
+    per_user: ClassVar[bool] = False
+    """Whether the view has one row per user, so that one user changes one row whatever the clip."""
+
+    def __post_init__(self):
+        object.__setattr__(self, "edges", _edges(self.edges, 1))
+        if self.edges[0] != 1:
+            raise UsageError("the edges of a view start at 1: every user with rows is in one group")
+
+    def domain(self, domain: Domain) -> Domain:
+        """The view's columns and their numbers of codes."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        """SHA-256 of what the view says, the same in every process."""
+        about = [type(self).__name__, *([f.name, getattr(self, f.name)] for f in fields(self))]
+        return hashlib.sha256(json.dumps(about).encode()).hexdigest()
+
+    def _with_group(self, columns: dict[str, int]) -> Domain:
+        if self.name in columns:
+            raise SchemaError(f"the view's column {self.name!r} is also a column of the schema; rename it")
+        return Domain({**columns, self.name: len(self.edges)})
+
+
+@dataclass(frozen=True, eq=False)
+class UserTable(View):
+    """One row per user: the most common code of each of `columns` among the user's rows (ties by a hash of
+    the user's id value and the code), and the group of its number of rows."""
+
+    columns: tuple[str, ...] = ()
+
+    per_user: ClassVar[bool] = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "columns", tuple(self.columns))
+
+    def domain(self, domain: Domain) -> Domain:
+        return self._with_group({name: domain[name] for name in domain.check(self.columns)})
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroups(View):
+    """The private rows, each with the group of its user's number of rows as a further column."""
+
+    def domain(self, domain: Domain) -> Domain:
+        return self._with_group(dict(domain))

@@ -17,6 +17,8 @@ cdef extern from "bound.h" nogil:
     int fdp_cap(int64_t, const int64_t *, const uint64_t *, const uint64_t *, const uint64_t *, int64_t, int,
                 uint8_t *)
     int fdp_most_common(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, int64_t *)
+    int fdp_modes(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, uint64_t *)
+    int fdp_agreement(int64_t, const int64_t *, uint64_t *, const int32_t *, uint64_t, int, int64_t *)
     ctypedef struct fdp_cellset:
         int64_t count
         const int64_t *cells
@@ -115,6 +117,43 @@ def most_common(
         with nogil:
             code = fdp_most_common(
                 user_hash.shape[0], &start[0], &sorted[0], &user_hash[0], keys, threads, &view[0]
+            )
+        check(code, "the users", USERS)
+    return out
+
+
+def modes(
+    const int64_t[::1] start, uint64_t[::1] sorted, const uint64_t[::1] user_hash, uint64_t keys, int threads
+):
+    """uint64[users]: the most common key of each user, 0 for a user without rows."""
+    out = np.zeros(user_hash.shape[0], np.uint64)
+    cdef uint64_t[::1] view = out
+    cdef int code
+    if sorted.shape[0]:
+        with nogil:
+            code = fdp_modes(
+                user_hash.shape[0], &start[0], &sorted[0], &user_hash[0], keys, threads, &view[0]
+            )
+        check(code, "the users", USERS)
+    return out
+
+
+def agreement(
+    const int64_t[::1] start,
+    uint64_t[::1] sorted,
+    const int32_t[::1] group_of,
+    uint64_t keys,
+    int64_t groups,
+    int threads,
+):
+    """int64[groups]: sums of agreement in units of 2^-20."""
+    out = np.zeros(groups, np.int64)
+    cdef int64_t[::1] view = out
+    cdef int code
+    if sorted.shape[0]:
+        with nogil:
+            code = fdp_agreement(
+                group_of.shape[0], &start[0], &sorted[0], &group_of[0], keys, threads, &view[0]
             )
         check(code, "the users", USERS)
     return out

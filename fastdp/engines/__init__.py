@@ -18,7 +18,7 @@ from ..measurement import SCALE
 
 if TYPE_CHECKING:
     from ..schema import Schema
-    from ..userkeys import UserKey
+    from ..userkeys import UserKey, View
 
 __all__ = ["SCALE", "Counter"]
 
@@ -40,14 +40,16 @@ class Counter(Protocol):
         clip: int | None,
         *,
         recode: Mapping[str, np.ndarray] | None = None,
+        view: View | None = None,
     ) -> dict[Clique, np.ndarray]:
         """int64 arrays of shape `domain.shape(clique)`, in units of 1/SCALE rows; each row of a user with R
         rows weighs min(SCALE, floor(clip * SCALE / R)). clip=None: plain counts, in rows. `recode`: count
         rows whose code c of the named column became recode[name][c]; shapes are then those of
-        `domain.recoded(recode)`."""
+        `domain.recoded(recode)`. `view`: count the table that this view makes of the private one, with its
+        columns (`userkeys.View`); recoding follows."""
         ...
 
     def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:
-        """int64 [key.size]: number of users per key; each user adds at most 1 to each of at most `cap`
-        keys."""
+        """int64 [key.size]: number of users per key, in units of 1/key.units users; each user adds at most 1
+        to each of at most `cap` keys (for `Agreement`: to each of `key.numbers`)."""
         ...

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .._core.team import Team
     from ..schema import Schema
     from ..tables.table import Table
-    from ..userkeys import UserKey
+    from ..userkeys import UserKey, View
 
 SPARSE_CELLS = 1 << 27
 """With sparse=None, a clique of more cells than this (1 GiB of int64) is counted sparsely."""
@@ -52,12 +52,13 @@ class SparseMarginal:
 
 
 class LocalCounter:
-    """`Counter` over a `Table`. Holds no copy of the data."""
+    """`Counter` over a `Table`. Holds no copy of the data, but for the last view that was asked for."""
 
     def __init__(self, table: Table, threads: int | None = None):
         self.table = table
         self.schema: Schema = table.schema
         self.threads = _threads.resolve(threads)
+        self._view: tuple[str, LocalCounter] | None = None
 
     @property
     def has_users(self) -> bool:
@@ -70,10 +71,14 @@ class LocalCounter:
         sparse: bool | None = False,
         *,
         recode: Mapping[str, np.ndarray] | None = None,
+        view: View | None = None,
     ) -> dict:
         """Weighted marginals, exact. Dense int64 arrays by default (what `Counter` promises); sparse=True
         gives `SparseMarginal`s, sparse=None decides by the public number of cells (`SPARSE_CELLS`). With
-        `recode` the recoded columns are copied in memory (1 to 4 bytes a row each) while they are counted."""
+        `recode` the recoded columns are copied in memory (1 to 4 bytes a row each) while they are counted.
+        The last `view` is held in memory: a byte or two per row or, of users, a row per user."""
+        if view is not None:
+            return self._viewed(view).marginals(cliques, clip, sparse, recode=recode)
         if recode:
             return LocalCounter(self._recoded(cliques, recode), self.threads).marginals(cliques, clip, sparse)
         domain = self.table.domain
@@ -96,6 +101,14 @@ class LocalCounter:
         if clip is not None and weights is None:
             self._scale(out)
         return out
+
+    def _viewed(self, view: View) -> LocalCounter:
+        from . import users
+
+        if self._view is None or self._view[0] != view.digest():
+            table = users.view_of(self.table, view, self.threads)
+            self._view = (view.digest(), LocalCounter(table, self.threads))
+        return self._view[1]
 
     def _recoded(self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray]) -> Table:
         """The same rows and users with recoded columns; a row's new codes depend on that row alone."""

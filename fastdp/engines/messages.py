@@ -20,7 +20,8 @@ from ..tables.spool import SpoolLost
 from .partitioned import Answer, MarginalRequest, Request, UserRequest
 
 _ARRAY = "array"
-_KEYS = (userkeys.RowsPerUser, userkeys.MostCommon, userkeys.Groups)
+_KEYS = (userkeys.RowsPerUser, userkeys.MostCommon, userkeys.Groups, userkeys.Agreement)
+_VIEWS = (userkeys.UserTable, userkeys.RowGroups)
 
 
 def send(file: IO[bytes], value: Any) -> None:
@@ -82,21 +83,33 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
 def of_request(request: Request) -> dict[str, Any]:
     """A request as a message."""
     if isinstance(request, MarginalRequest):
-        return {"cliques": request.cliques, "clip": request.clip, "recode": list(request.recode.items())}
-    fields = {item.name: getattr(request.key, item.name) for item in dataclasses.fields(request.key)}
-    return {"key": type(request.key).__name__, "fields": fields, "cap": request.cap}
+        view = None if request.view is None else _described(request.view)
+        plain = {"cliques": request.cliques, "clip": request.clip, "recode": list(request.recode.items())}
+        return plain | {"view": view}
+    return {"key": _described(request.key), "cap": request.cap}
 
 
 def to_request(message: dict[str, Any]) -> Request:
     """The request of a message."""
     if "cliques" in message:
         cliques = tuple(tuple(clique) for clique in message["cliques"])
-        return MarginalRequest(cliques, message["clip"], dict(message["recode"]))
-    kinds = {kind.__name__: kind for kind in _KEYS}
-    fields: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in message["fields"].items()
+        view = None if message["view"] is None else _rebuilt(message["view"], _VIEWS)
+        return MarginalRequest(cliques, message["clip"], dict(message["recode"]), view)
+    return UserRequest(_rebuilt(message["key"], _KEYS), message["cap"])
+
+
+def _described(item: Any) -> dict[str, Any]:
+    """A user key or a view by the name of its class and its fields."""
+    return {
+        "kind": type(item).__name__,
+        "fields": {field.name: getattr(item, field.name) for field in dataclasses.fields(item)},
     }
-    return UserRequest(kinds[message["key"]](**fields), message["cap"])
+
+
+def _rebuilt(message: dict[str, Any], kinds: tuple[type, ...]) -> Any:
+    """The item that `_described` described; its class must be one of `kinds`."""
+    fields = {name: tuple(v) if isinstance(v, list) else v for name, v in message["fields"].items()}
+    return {kind.__name__: kind for kind in kinds}[message["kind"]](**fields)
 
 
 def of_answer(answer: Answer) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from .local import LocalCounter
 if TYPE_CHECKING:
     from ..schema import Schema
     from ..tables.table import Table
-    from ..userkeys import UserKey
+    from ..userkeys import UserKey, View
 
 CellSums = tuple[np.ndarray, np.ndarray]
 """(cells, sums): the cells of a table that are not 0, ascending int64 numbers in C order, and their int64."""
@@ -44,13 +44,22 @@ class MarginalRequest:
     cliques: tuple[Clique, ...]
     clip: int | None
     recode: Mapping[str, np.ndarray] = field(default_factory=dict)
+    view: View | None = None
 
     def digest(self) -> str:
         codes = {name: hashlib.sha256(_whole(column)).hexdigest() for name, column in self.recode.items()}
-        return _digest(["marginals", self.cliques, self.clip, codes])
+        view = None if self.view is None else self.view.digest()
+        return _digest(["marginals", self.cliques, self.clip, codes, view])
+
+    def sizes(self, domain: Domain) -> list[int]:
+        """The cells of each clique; `domain`: of the private table."""
+        domain = domain if self.view is None else self.view.domain(domain)
+        return [domain.recoded(self.recode).cells(clique) for clique in self.cliques]
 
     def count(self, table: Table, threads: int) -> list[np.ndarray]:
-        made = LocalCounter(table, threads).marginals(self.cliques, self.clip, recode=self.recode or None)
+        made = LocalCounter(table, threads).marginals(
+            self.cliques, self.clip, recode=self.recode or None, view=self.view
+        )
         return [made[clique] for clique in self.cliques]
 
 
@@ -60,6 +69,9 @@ class UserRequest:
 
     key: UserKey
     cap: int
+
+    def sizes(self, domain: Domain) -> list[int]:
+        return [self.key.size]
 
     def digest(self) -> str:
         return _digest(["users", self.key.digest(), int(self.cap)])
@@ -170,10 +182,13 @@ class PartitionedCounter:
         clip: int | None = None,
         *,
         recode: Mapping[str, np.ndarray] | None = None,
+        view: View | None = None,
     ) -> dict[Clique, np.ndarray]:
         """See `Counter.marginals`. Partitions count the cliques that no other contains; the rest are
         projections of the sums."""
-        domain: Domain = self.schema.domain.recoded(recode) if recode else self.schema.domain
+        domain: Domain = self.schema.domain if view is None else view.domain(self.schema.domain)
+        if recode:
+            domain = domain.recoded(recode)
         asked = list(dict.fromkeys(domain.check(c) for c in cliques))
         if not asked:
             return {}
@@ -182,8 +197,8 @@ class PartitionedCounter:
         outer = tuple(planning.outer(asked))
         planning.fuse(domain, [c for c in outer if c])  # UsageError where a table is too large
         codes = {name: np.asarray(column) for name, column in sorted((recode or {}).items())}
-        request = MarginalRequest(outer, clip, codes)
-        sizes = [domain.cells(c) for c in outer]
+        request = MarginalRequest(outer, clip, codes, view)
+        sizes = request.sizes(self.schema.domain)
         sums = added(self.partitions.answers(request), request, self.partitions.count, sizes)
         tables = {c: table.reshape(domain.shape(c)) for c, table in zip(outer, sums, strict=True)}
         return planning.project_all(domain, tables, asked)

@@ -30,7 +30,7 @@ from ..tables.table import MAX_ROWS
 from . import messages, sparkfiles, sparkpack
 from . import sparktasks as tasks
 from .build import build
-from .partitioned import Answer, MarginalRequest, PartitionedCounter, Request
+from .partitioned import Answer, PartitionedCounter, Request
 from .sparkcheck import MAX_PARTITIONS, check_partitions, is_spark
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class SparkPartitions:
 
     def answers(self, request: Request) -> Iterator[Answer]:
         """One answer, of all partitions."""
-        sizes, digest = self._sizes(request), request.digest()
+        sizes, digest = request.sizes(self.schema.domain), request.digest()
         asked = {
             "schema": json.dumps(self.schema.to_dict()),
             "request": messages.of_request(request),
@@ -152,14 +152,6 @@ class SparkPartitions:
         if sorted(parts) != list(range(slices)):
             raise DataError("a part of Spark's answer is missing; nothing was counted")
         yield unsliced(parts, digest, sizes)
-
-    def _sizes(self, request: Request) -> list[int]:
-        if isinstance(request, MarginalRequest):
-            domain = self.schema.domain
-            if request.recode:
-                domain = domain.recoded(request.recode)
-            return [domain.cells(clique) for clique in request.cliques]
-        return [request.key.size]
 
     def close(self) -> None:
         """Lets Spark remove what it kept."""

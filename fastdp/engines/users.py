@@ -1,5 +1,5 @@
 """Histograms of users on one machine: rows are grouped by user, then the keys in which each user counts are
-chosen."""
+chosen. Views, too, are made here: tables in which a user's rows depend on that user's rows alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import DataError, UsageError, is_whole
-from ..userkeys import Groups, MostCommon, RowsPerUser, UserKey
+from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, UserKey, UserTable, View
 
 if TYPE_CHECKING:
     from ..domain import Domain
@@ -34,6 +34,8 @@ def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:
         return _most_common(table, key, threads)
     if isinstance(key, Groups):
         return _groups(table, key, int(cap), threads)
+    if isinstance(key, Agreement):
+        return _agreement(table, key, threads)
     raise UsageError(f"unknown kind of user key: {type(key).__name__}")
 
 
@@ -47,17 +49,73 @@ def checked(domain: Domain, key: UserKey, cap: int) -> UserKey:
     return key
 
 
+def _groups_of(rows: np.ndarray, edges: tuple[int, ...]) -> np.ndarray:
+    """int32: the group of each number of rows, -1 below the first edge."""
+    return (np.searchsorted(np.array(edges), rows, side="right") - 1).astype(np.int32)
+
+
 def _rows_per_user(table: Table, key: RowsPerUser) -> np.ndarray:
     rows = table.rows_per_user()
-    bins = np.searchsorted(np.array(key.edges), rows, side="right") - 1
+    bins = _groups_of(rows, key.edges)
     return np.bincount(bins[(bins >= 0) & (rows > 0)], minlength=key.size).astype(np.int64)
 
 
-def _cells(table: Table, key: MostCommon | Groups, threads: int) -> np.ndarray:
+def _agreement(table: Table, key: Agreement, threads: int) -> np.ndarray:
+    from .._core import bound
+
+    group_of = _groups_of(table.rows_per_user(), key.edges)
+    out = np.zeros((len(key.edges), key.numbers), np.int64)
+    out[:, -1] = np.bincount(group_of[group_of >= 0], minlength=len(key.edges)) * key.units
+    for i, feature in enumerate(key.features):
+        start, values, _ = _grouped(table, _cells(table, feature, threads))
+        cells = table.domain.cells(feature)
+        out[:, i] = bound.agreement(start, values, group_of, cells, len(key.edges), threads)
+    return out.reshape(-1)
+
+
+def view_of(table: Table, view: View, threads: int) -> Table:
+    """The table that a view makes of a table that holds whole users."""
+    from ..tables.table import Table, as_schema, code_dtype
+
+    domain = view.domain(table.domain)
+    rows = table.rows_per_user()
+    group = _groups_of(rows, view.edges).astype(code_dtype(len(view.edges)))
+    if isinstance(view, UserTable):
+        there = rows > 0
+        codes = {name: _modes(table, name, threads)[there] for name in view.columns}
+        return Table(
+            as_schema(domain), {**codes, view.name: group[there]}, rows=int(there.sum()), public=table.public
+        )
+    codes = {**table.codes, view.name: group if table.user is None else group[table.user]}
+    twin = Table(
+        as_schema(domain, user=table.schema.user),
+        codes,
+        rows=table.rows,
+        user=table.user,
+        users=table.users,
+        user_hash=table.user_hash,
+        public=table.public,
+    )
+    twin._rows_per_user = rows
+    return twin
+
+
+def _modes(table: Table, name: str, threads: int) -> np.ndarray:
+    """The most common code of each user."""
+    from .._core import bound
+
+    if name not in table.codes:
+        raise DataError(f"column {name!r} was not read")
+    start, values, hashes = _grouped(table, _cells(table, (name,), threads))
+    modes = bound.modes(start, values, hashes, table.domain[name], threads)
+    return modes.astype(table.codes[name].dtype)
+
+
+def _cells(table: Table, columns: tuple[str, ...], threads: int) -> np.ndarray:
     from .._core import count
 
-    rows = count.Rows([table.codes[n] for n in key.columns], None, None, table.rows)
-    return count.cells(rows, np.array(key.shape, np.uint64), threads)
+    rows = count.Rows([table.codes[n] for n in columns], None, None, table.rows)
+    return count.cells(rows, np.array(table.domain.shape(columns), np.uint64), threads)
 
 
 def _grouped(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -73,7 +131,7 @@ def _grouped(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 def _most_common(table: Table, key: MostCommon, threads: int) -> np.ndarray:
     from .._core import bound
 
-    cells = _cells(table, key, threads)
+    cells = _cells(table, key.columns, threads)
     if key.labels is not None:
         # A negative label turns into a huge unsigned key, which the kernel does not count.
         cells = key.labels.view(np.uint64)[cells.view(np.int64)]
@@ -84,7 +142,7 @@ def _most_common(table: Table, key: MostCommon, threads: int) -> np.ndarray:
 def _groups(table: Table, key: Groups, cap: int, threads: int) -> np.ndarray:
     from .._core import bound
 
-    start, values, hashes = _grouped(table, _cells(table, key, threads))
+    start, values, hashes = _grouped(table, _cells(table, key.columns, threads))
     grid = int(np.prod(np.array(key.shape, object))) * key.t_max
     position = None
     if key.cells is not None and grid <= POSITION_TABLE:

@@ -12,8 +12,6 @@ answers and reads no data.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -27,12 +25,13 @@ from ..privacy import clip as clip_rules
 from ..privacy import noise, scale, select
 from ..privacy.accountant import Event, Gaussian
 from ..privacy.budget import to_dict
-from ..privacy.chain import digest
 from ..privacy.ledger import Reservation
-from ..userkeys import Groups, RowsPerUser, UserKey
+from ..userkeys import Groups, RowsPerUser, UserKey, View
 from .distances import Distances, plan_distances
 from .noiseplan import l1_distance, plan_histogram, plan_marginal, recoded, require_int64
 from .selection import EstimateGrids, plan_selection
+from .steps import Steps
+from .views import viewed
 
 if TYPE_CHECKING:
     from ..engines import Counter
@@ -67,21 +66,11 @@ class Session:
 
     __slots__ = (
         "__about",
-        "__choice",
-        "__choosing",
-        "__clip",
         "__engine",
-        "__event",
         "__grids",
-        "__lock",
-        "__part",
-        "__process",
-        "__releases",
-        "__reservation",
         "__scores",
-        "__seed",
-        "__step",
-        "__trace",
+        "__steps",
+        "__view",
         "asked",
         "cap",
         "delta",
@@ -112,34 +101,37 @@ class Session:
         released: Sequence[Mapping] = (),
         about: Mapping | None = None,
         _trace: Callable[[str], None] | None = None,
+        _steps: Steps | None = None,
+        _view: View | None = None,
     ):
         """`first_step`, `released`: how many steps of this part came before, and what they released. `about`:
-        public facts that are part of every step's digest."""
+        public facts that are part of every step's digest. `_steps`, `_view`: of a session made by `part`."""
         self.schema: Schema = engine.schema
         self.domain: Domain = engine.schema.modelled
         self.unit, self.cap = unit, cap
-        self.__clip, self.__choosing = clip, choosing
-        self.__choice: dict | None = None
         self.mu, self.pure = mu, pure
         self.asked = MappingProxyType(dict(asked))
         self.epsilon, self.delta = asked["epsilon"], asked["delta"]
         self.private = seed is None
-        self.__engine = engine
-        self.__event: frozenset[str] | None = None
-        self.__reservation = reservation
-        self.__part, self.__process = part, os.getpid()
-        self.__seed = seed
-        self.__step, self.__about = first_step, dict(about or {})
-        self.__releases: list[dict] = [dict(r) for r in released]
+        self.__engine, self.__view = engine, _view
+        self.__steps = _steps or Steps(
+            reservation,
+            part,
+            clip=clip,
+            choosing=choosing,
+            first_step=first_step,
+            released=released,
+            seed=seed,
+            trace=_trace,
+        )
+        self.__about = dict(about or {})
         self.__scores: tuple[str, np.ndarray] | None = None
         self.__grids = EstimateGrids()
-        self.__lock = threading.Lock()
-        self.__trace = _trace or (lambda point: None)
 
     def __repr__(self) -> str:
         return (
             f"<fastdp.Session epsilon={self.epsilon:g} delta={self.delta:g} "
-            f"clip={'to be chosen' if self.__choosing else self.__clip} "
+            f"clip={'to be chosen' if self.__steps.clip is None else self.clip} "
             f"unit={self.unit}>"
         )
 
@@ -155,25 +147,58 @@ class Session:
     def clip(self) -> int:
         """Rows per user that count fully. PrivacyError while the clip is still to be chosen: nothing is
         counted, and no noise is scaled, before it is."""
-        if self.__choosing:
+        if self.__view is not None and self.__view.per_user:
+            return 1
+        if self.__steps.clip is None:
             raise PrivacyError("this run chooses its clip: no rows can be counted before choose_clip")
-        return self.__clip
+        return self.__steps.clip
 
     @property
     def clip_choice(self) -> dict | None:
         """How the clip was chosen in the run, for the statement; None where an argument set it."""
-        return None if self.__choice is None else dict(self.__choice)
+        return None if self.__steps.choice is None else dict(self.__steps.choice)
 
     @property
     def releases(self) -> list[dict]:
         """What was released so far, for the statement: law, sensitivity, sigma and number of answers of
         each."""
-        return [dict(r) for r in self.__releases]
+        return [dict(r) for r in self.__steps.releases]
 
     @property
     def left(self) -> dict:
         """What the run's reservation still covers: `mu`, `pure_epsilon`."""
-        return self.__reservation.left(self.__part)
+        return self.__steps.reservation.left(self.__steps.part)
+
+    def part(self, share: float = 1.0, view: View | None = None) -> Session:
+        """A session with `share` of the mu^2 of this one, onto its rows or onto the table that `view` makes
+        of them. Its steps, charges and releases are this session's: one ledger, one order.
+
+        One user's rows of a view depend on that user's rows alone, so every law of this class holds for the
+        view as it stands; where it has one row per user, with a clip of 1. Proof: docs/privacy-users.md.
+        """
+        if not 0 < share <= 1:
+            raise UsageError(f"a session's share of mu^2 lies between 0 and 1, got {share!r}")
+        engine, about, steps = self.__engine, dict(self.__about), self.__steps
+        if view is not None:
+            if self.unit != "user" or self.__view is not None:
+                raise UsageError("a view is made of the rows of a run that protects users")
+            engine = viewed(engine, view)
+            about["view"] = view.digest()
+        return Session(
+            engine,
+            steps.reservation,
+            steps.part,
+            clip=steps.bound,
+            cap=self.cap,
+            mu=None if self.mu is None else self.mu * share**0.5,
+            pure=self.pure,
+            asked=self.asked,
+            unit=self.unit,
+            seed=steps.seed,
+            about=about,
+            _steps=steps,
+            _view=view if view is not None else self.__view,
+        )
 
     def measure(
         self, requests: Sequence[Request], label: str, *, recode: Mapping[str, np.ndarray] | None = None
@@ -197,14 +222,14 @@ class Session:
 
         def draw() -> list[np.ndarray]:
             counts = self.__count(list(dict.fromkeys(p.clique for p in plans)), codes)
-            self.__trace("counted")
+            self.__steps.trace("counted")
             return [self.__noisy(p, counts[p.clique], i) for i, p in enumerate(plans)]
 
         arrays = self.__answer(label, question, events, draw, sum(p.rows for p in plans))
         merged = {name: domain[name] for name in codes}
         for p in plans:
             sizes = {name: merged[name] for name in p.clique if name in merged}
-            self.__releases.append(p.describe(label) | ({"recoded": sizes} if sizes else {}))
+            self.__released(p.describe(label) | ({"recoded": sizes} if sizes else {}))
         return [
             Measurement(p.clique, a.astype(np.float64) / SCALE, p.sigma_rows, r.query, label=label)
             for p, a, r in zip(plans, arrays, requests, strict=True)
@@ -219,7 +244,8 @@ class Session:
         epsilon: float | None = None,
         label: str,
     ) -> Measurement:
-        """Noisy number of users per key; each user counts in at most `cap` keys, once in each.
+        """Noisy number of users per key; each user counts in at most `cap` keys, once in each (with
+        `Agreement`, which takes `mu` only: adds at most 1 to each of `key.numbers` keys).
 
         With `mu` Gaussian noise for L2 sensitivity sqrt(cap); with `epsilon` discrete Laplace noise of scale
         cap / epsilon, a pure release. In a run with unit "event" the unit is one user's rows of one key: the
@@ -232,12 +258,15 @@ class Session:
         def draw() -> list[np.ndarray]:
             counts = self.__private(lambda: self.__engine.user_histogram(plan.key, plan.cap))
             counts = require_int64(counts, (plan.size,))
-            self.__trace("counted")
+            self.__steps.trace("counted")
             draws = noise.gaussian if plan.gaussian else noise.laplace
-            return [counts * plan.grid + draws(plan.width, plan.size, seed=self.__draw_seed(0))]
+            return [
+                counts * (plan.grid // plan.key.units)
+                + draws(plan.width, plan.size, seed=self.__steps.draw_seed(0))
+            ]
 
         (array,) = self.__answer(label, plan.question, [plan.event], draw, plan.size)
-        self.__releases.append(plan.describe(label))
+        self.__released(plan.describe(label))
         name = f"users by {type(plan.key).__name__}"
         return Measurement((name,), array.astype(np.float64) / plan.grid, plan.sigma, label=label)
 
@@ -253,18 +282,15 @@ class Session:
         `clip_rules.unit_noise`). Later requests are chosen adaptively: each is as private as its own mu says
         at any clip, and all compose to sqrt(sum of mu^2). Proof: docs/privacy-measure.md.
         """
-        if not self.__choosing:
-            raise PrivacyError(f"{label!r}: the clip of this run is {self.__clip}; it cannot be chosen again")
-        bound, noise = self.__clip, [float(n) for n in noise]
+        steps = self.__steps
+        if steps.clip is not None:
+            raise PrivacyError(f"{label!r}: the clip of this run is {steps.clip}; it cannot be chosen again")
+        bound, noise = steps.bound, [float(n) for n in noise]
         clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound)  # refuses bad noise
         measured = self.user_histogram(RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label)
         values, sigma = measured.values.tolist(), float(np.max(measured.sigma))
         choice = clip_rules.from_release(values, noise, bound, sigma)
-        choice_facts = clip_rules.described(choice, label, bound, values, noise, sigma)
-        with self.__lock:  # of two threads that asked at once, one has chosen
-            if not self.__choosing:
-                raise PrivacyError(f"{label!r}: the clip of this run was chosen meanwhile")
-            self.__clip, self.__choosing, self.__choice = choice.clip, False, choice_facts
+        steps.choose(choice, clip_rules.described(choice, label, bound, values, noise, sigma), label)
         return measured, choice
 
     def select_l1(
@@ -301,15 +327,15 @@ class Session:
             if self.__scores is None or self.__scores[0] != asked:
                 gaps = self.__gaps(plan.cliques, plan.grids, codes)
                 self.__scores = (asked, plan.scores(gaps))
-            self.__trace("counted")
+            self.__steps.trace("counted")
             scores = self.__scores[1][plan.allowed]
             chosen = select.exponential(
-                scores, plan.event.epsilon, plan.sensitivity, seed=self.__draw_seed(0)
+                scores, plan.event.epsilon, plan.sensitivity, seed=self.__steps.draw_seed(0)
             )
             return [np.array([plan.allowed[int(chosen)]], np.int64)]
 
         (array,) = self.__answer(label, question, [plan.event], draw, 1)
-        self.__releases.append(plan.describe(label))
+        self.__released(plan.describe(label))
         return int(array[0])
 
     def distances(
@@ -336,20 +362,14 @@ class Session:
 
         def draw() -> list[np.ndarray]:
             gaps = self.__gaps(plan.cliques, plan.grids, codes)
-            self.__trace("counted")
+            self.__steps.trace("counted")
             plan.check()
-            return [gaps + noise.gaussian(plan.sigma, gaps.size, seed=self.__draw_seed(0))]
+            return [gaps + noise.gaussian(plan.sigma, gaps.size, seed=self.__steps.draw_seed(0))]
 
         question = {**plan.question, **recoding}
         (array,) = self.__answer(label, question, [Gaussian(plan.mu)], draw, len(plan.cliques))
-        self.__releases.append(plan.describe(label))
+        self.__released(plan.describe(label))
         return Distances(plan.cliques, array.astype(np.float64) / SCALE, plan.sigma / SCALE)
-
-    def select(
-        self, candidates: Sequence[Clique], estimates, *, epsilon: float, label: str, **options
-    ) -> int:
-        """The same as `select_l1`, whose score is the only one that a session offers."""
-        return self.select_l1(candidates, estimates, epsilon=epsilon, label=label, **options)
 
     def __gaps(
         self, cliques: Sequence[Clique], grids: Sequence[np.ndarray], codes: dict[str, np.ndarray]
@@ -369,7 +389,7 @@ class Session:
         if plan.query is not None:
             exact = require_int64(self.__private(lambda: plan.query.product(exact)), (plan.rows,))
         scale.check_gaussian(plan.sigma, plan.coef2, plan.sensitivity2, plan.mu)
-        return exact + noise.gaussian(plan.sigma, plan.rows, seed=self.__draw_seed(position))
+        return exact + noise.gaussian(plan.sigma, plan.rows, seed=self.__steps.draw_seed(position))
 
     def __count(self, cliques: list[Clique], codes: dict[str, np.ndarray]) -> dict[Clique, np.ndarray]:
         """int64 marginals in units of 1/SCALE rows; per event every row counts fully."""
@@ -388,49 +408,16 @@ class Session:
         draw: Callable[[], list[np.ndarray]],
         draws: int,
     ) -> list[np.ndarray]:
-        """Charge, draw, store: the only place where private numbers turn into released ones. `draws`: how
-        many random numbers `draw` takes."""
-        if not isinstance(label, str) or not label:
-            raise UsageError("every step needs a label")
-        if os.getpid() != self.__process:
-            raise PrivacyError(
-                "a session stays in the process it was made for: a copy's charges would not be counted"
-            )
-        with self.__lock:
-            number, part = self.__step, self.__part
-            stored = self.__reservation.enter(
-                part, number, digest(question | self.__about), label, events, draws=draws, group=self.__event
-            )
-            self.__trace("entered")
-            if stored is None:
-                arrays = draw()
-                self.__trace("drawn")
-                stored = self.__reservation.store(part, number, arrays)
-                self.__trace("stored")
-            self.__step = number + 1
-            return stored
+        return self.__steps.answer(label, question | self.__about, events, draw, draws)
+
+    def __released(self, line: dict) -> None:
+        """Adds a line of the statement; of a view with one row per user it says so."""
+        users = self.__view is not None and self.__view.per_user
+        self.__steps.releases.append(line | ({"of": "users"} if users else {}))
 
     def __one_unit(self, groups: frozenset[str]) -> None:
-        """PrivacyError where a run with unit "event" over a table with users would promise two units at once:
-        a row (no `groups`), or one user's rows of one group over the columns `groups`. The noise of counts of
-        groups does not cover one row (it moves its user from one group to another), and the noise of other
-        counts does not cover all rows of one group."""
-        if self.unit != "event" or self.schema.user is None:
-            return
-        if self.__event is None:
-            self.__event = groups
-        elif self.__event != groups:
-            raise PrivacyError(
-                "a run with unit 'event' protects one row, or one user's rows of one group: it cannot "
-                "release both, nor histograms over different columns"
-            )
-
-    def __draw_seed(self, position: int) -> int | None:
-        """None (the operating system's randomness), or for tests a seed of its own for every draw."""
-        if self.__seed is None:
-            return None
-        name = {"seed": self.__seed, "part": self.__part, "step": self.__step, "draw": position}
-        return int(digest(name)[:15], 16)
+        if self.unit == "event" and self.schema.user is not None:
+            self.__steps.one_unit(groups)
 
     def __private(self, call: Callable[[], Any]) -> Any:
         """Runs code that sees private data; its errors are replaced by texts without private content."""

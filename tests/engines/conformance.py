@@ -16,7 +16,7 @@ import pyarrow as pa
 from fastdp.engines import Counter
 from fastdp.schema import Schema
 from fastdp.tables.userids import UserIndex
-from fastdp.userkeys import Groups, MostCommon, RowsPerUser
+from fastdp.userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, UserTable
 
 from ..reference import counting as slow
 
@@ -100,6 +100,8 @@ def check(open_engine: Open, only: Callable[[Case], bool] = lambda case: True) -
             assert engine.schema.digest() == one.schema.digest(), one.name
             check_marginals(one, engine)
             check_users(one, engine)
+            check_agreement(one, engine)
+            check_views(one, engine)
 
 
 def check_marginals(one: Case, engine: Counter) -> None:
@@ -128,3 +130,31 @@ def check_users(one: Case, engine: Counter) -> None:
     for cap in (1, 3):
         want = slow.groups(owners, cells, hashes, 2, list(range(20)), cap)
         same(f"{one.name}: groups", engine.user_histogram(Groups(("a", "c"), t_max=2), cap), want)
+
+
+def check_agreement(one: Case, engine: Counter) -> None:
+    features = (("a",), ("c", "b"))
+    cells = [slow.cells_of(SIZES, one.codes, feature) for feature in features]
+    for edges in ((2,), (2, 3, 20)):
+        want = slow.agreement(one.owners, cells, edges)
+        same(f"{one.name}: agreement", engine.user_histogram(Agreement(features, edges), 1), want)
+
+
+def check_views(one: Case, engine: Counter) -> None:
+    edges, name = (1, 2, 4, 50), "rows per user"
+    made = slow.user_table(one.owners, one.codes, one.hashes(), ("a", "b"), edges)
+    sizes, cliques = {"a": 5, "b": 300, name: 4}, [("a", "b"), (name, "a"), (name,), ()]
+    counted = engine.marginals(cliques, 1, view=UserTable(edges, columns=("a", "b")))
+    for clique in cliques:
+        want = slow.marginal(sizes, made, clique, [1 << 20] * len(made[name]))
+        same(f"{one.name}: table of users, {clique}", counted[clique], want)
+    count = {who: len(rows) for who, rows in slow.by_user(one.owners, one.owners).items()}
+    group = [max(g for g, edge in enumerate(edges) if edge <= count[who]) for who in one.owners]
+    codes, recode = {**one.codes, name: np.array(group, np.int64)}, {"b": np.arange(300) // 40}
+    counted = engine.marginals([(name, "c"), ("b", name)], 4, recode=recode, view=RowGroups(edges))
+    weights = slow.row_weights(one.owners, 4)
+    want = slow.marginal({**SIZES, name: 4}, codes, (name, "c"), weights)
+    same(f"{one.name}: rows by group", counted[(name, "c")], want)
+    codes["b"] = recode["b"][codes["b"]]
+    want = slow.marginal({"b": 8, name: 4}, codes, ("b", name), weights)
+    same(f"{one.name}: rows by group, recoded", counted[("b", name)], want)

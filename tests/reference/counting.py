@@ -74,3 +74,29 @@ def groups(ids, keys, hashes, t_max: int, cells: list[int], cap: int) -> np.ndar
         for k in sorted(there, key=lambda k: mix2(hashes[u], k))[:cap]:
             out[there[k]] += 1
     return out
+
+
+def agreement(ids, features, edges) -> np.ndarray:
+    """features: the cells of the rows, one list per feature. Pairs are compared one by one."""
+    out = np.zeros((len(edges), len(features) + 1), np.int64)
+    for rows in by_user(ids, range(len(ids))).values():
+        if len(rows) < edges[0]:
+            continue
+        group = max(g for g, edge in enumerate(edges) if edge <= len(rows))
+        pairs = len(rows) * (len(rows) - 1)
+        for i, cells in enumerate(features):
+            equal = sum(cells[r] == cells[s] for r in rows for s in rows if r != s)
+            out[group, i] += (1 << 20) * equal // pairs
+        out[group, -1] += 1 << 20
+    return out.reshape(-1)
+
+
+def user_table(ids, codes, hashes, columns, edges) -> dict:
+    """One row per user: its most common code of each column, and the group of its number of rows."""
+    out = {name: [] for name in (*columns, "rows per user")}
+    for u, rows in by_user(ids, range(len(ids))).items():
+        for name in columns:
+            count = Counter(int(codes[name][r]) for r in rows)
+            out[name].append(min(count, key=lambda k: (-count[k], mix2(hashes[u], k))))
+        out["rows per user"].append(max(g for g, edge in enumerate(edges) if edge <= len(rows)))
+    return {name: np.array(column, np.int64) for name, column in out.items()}

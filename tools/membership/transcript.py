@@ -20,6 +20,7 @@ import numpy as np
 from fastdp.engines.local import local
 from fastdp.privacy import noise, select
 from fastdp.release.gateway import Session
+from fastdp.release.views import viewed
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,9 @@ def recording(sides: tuple[Any, Any]) -> Iterator[Record]:
         opened_on = self._Session__engine
         try:
             for engine in engines:
-                self._Session__engine, self._Session__scores = engine, None
+                view = self._Session__view
+                side = engine if view is None else viewed(engine, view)
+                self._Session__engine, self._Session__scores = side, None
                 with silent() as listed:
                     exact.append(draw())
                 laws.append(tuple(listed))

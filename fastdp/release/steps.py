@@ -1,0 +1,103 @@
+"""The steps of one part of a reservation: what sessions onto the same private rows share.
+
+A session and the sessions made of it by `Session.part` enter their steps here, in one order, under one
+lock. Nothing here counts: `answer` is handed the function that does, and calls it after the charge.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ..errors import PrivacyError, UsageError
+from ..privacy.accountant import Event
+from ..privacy.chain import digest
+from ..privacy.clip import ClipChoice
+from ..privacy.ledger import Reservation
+
+
+class Steps:
+    """`clip`: None while the run is to choose one of at most `bound`; `releases`: lines of the statement;
+    `trace` is called with the name of each point that a step reached."""
+
+    def __init__(
+        self,
+        reservation: Reservation,
+        part: int,
+        *,
+        clip: int,
+        choosing: bool,
+        first_step: int,
+        released: Sequence[Mapping],
+        seed: int | None,
+        trace: Callable[[str], None] | None,
+    ):
+        self.reservation, self.part, self.process = reservation, part, os.getpid()
+        self.bound = clip
+        self.clip: int | None = None if choosing else clip
+        self.choice: dict | None = None
+        self.number, self.seed = first_step, seed
+        self.releases: list[dict] = [dict(r) for r in released]
+        self.event: frozenset[str] | None = None
+        self.lock = threading.Lock()
+        self.trace = trace or (lambda point: None)
+
+    def answer(
+        self,
+        label: str,
+        question: dict,
+        events: Sequence[Event],
+        draw: Callable[[], list[np.ndarray]],
+        draws: int,
+    ) -> list[np.ndarray]:
+        """Charge, draw, store: the only place where private numbers turn into released ones. `draws`: how
+        many random numbers `draw` takes."""
+        if not isinstance(label, str) or not label:
+            raise UsageError("every step needs a label")
+        if os.getpid() != self.process:
+            raise PrivacyError(
+                "a session stays in the process it was made for: a copy's charges would not be counted"
+            )
+        with self.lock:
+            number, part = self.number, self.part
+            stored = self.reservation.enter(
+                part, number, digest(question), label, events, draws=draws, group=self.event
+            )
+            self.trace("entered")
+            if stored is None:
+                arrays = draw()
+                self.trace("drawn")
+                stored = self.reservation.store(part, number, arrays)
+                self.trace("stored")
+            self.number = number + 1
+            return stored
+
+    def choose(self, choice: ClipChoice, facts: dict, label: str) -> None:
+        """Sets the clip, once."""
+        with self.lock:  # of two threads that asked at once, one has chosen
+            if self.clip is not None:
+                raise PrivacyError(f"{label!r}: the clip of this run was chosen meanwhile")
+            self.clip, self.choice = choice.clip, facts
+
+    def one_unit(self, groups: frozenset[str]) -> None:
+        """For runs with unit "event" over a table with users; PrivacyError where the run would promise two
+        units at once: a row (no `groups`), or one user's rows of one group over the columns `groups`. The
+        noise of counts of groups does not cover one row (it moves its user from one group to another), and
+        the noise of other counts does not cover all rows of one group."""
+        if self.event is None:
+            self.event = groups
+        elif self.event != groups:
+            raise PrivacyError(
+                "a run with unit 'event' protects one row, or one user's rows of one group: it cannot "
+                "release both, nor histograms over different columns"
+            )
+
+    def draw_seed(self, position: int) -> int | None:
+        """None (the operating system's randomness), or for tests a seed of its own for every draw."""
+        if self.seed is None:
+            return None
+        name = {"seed": self.seed, "part": self.part, "step": self.number, "draw": position}
+        return int(digest(name)[:15], 16)

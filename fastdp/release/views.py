@@ -1,0 +1,59 @@
+"""Views of the private table, as engines of their own: the same users, other rows (`userkeys.View`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..domain import Clique
+from ..errors import PrivacyError, UsageError
+from ..schema import Schema
+from ..userkeys import RowGroups, UserKey, UserTable, View
+
+if TYPE_CHECKING:
+    from ..engines import Counter
+
+SESSION_VIEWS = (UserTable, RowGroups)
+"""The only classes of views, and no subclasses of them: their sensitivity is proved."""
+
+
+class ViewCounter:
+    """`Counter` over the table that a view makes of an engine's table."""
+
+    def __init__(self, engine: Counter, view: View, schema: Schema):
+        self.engine, self.view, self.schema = engine, view, schema
+
+    @property
+    def has_users(self) -> bool:
+        return self.engine.has_users
+
+    def marginals(
+        self,
+        cliques: Sequence[Clique],
+        clip: int | None,
+        *,
+        recode: Mapping[str, np.ndarray] | None = None,
+        view: View | None = None,
+    ) -> dict[Clique, np.ndarray]:
+        if view is not None:
+            raise UsageError("a view of a view is not supported")
+        return self.engine.marginals(cliques, clip, recode=recode, view=self.view)
+
+    def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:
+        if self.view.per_user:
+            raise UsageError("a view with one row per user has no further histograms of users")
+        return self.engine.user_histogram(key, cap)
+
+
+def viewed(engine: Counter, view: View) -> ViewCounter:
+    """The engine over a view. PrivacyError unless the view is one of `SESSION_VIEWS`."""
+    if type(view) not in SESSION_VIEWS:
+        raise PrivacyError("the session takes the views of fastdp.userkeys only")
+    schema, domain = engine.schema, view.domain(engine.schema.domain)
+    if view.per_user:
+        return ViewCounter(engine, view, Schema.from_domain(domain))
+    plain = schema.to_plain()
+    group = Schema.from_domain({view.name: domain[view.name]}).to_plain()["columns"]
+    return ViewCounter(engine, view, Schema.from_dict({**plain, "columns": {**plain["columns"], **group}}))
