@@ -156,6 +156,8 @@ def _encode(
     if source.form not in ("text", "dictionary"):
         x, valid, bit0 = _buffers(source.plain(array))
         if source.form == "decimal" and wide(array, x).size:
+            if array.type.bit_width < 128:  # Arrow does not dictionary-encode narrow decimals
+                array = array.cast(pa.decimal128(38, array.type.scale))
             array = array.dictionary_encode()
     if source.form in ("text", "dictionary") or pa.types.is_dictionary(array.type):
         indices, table = _dictionary(item, source, array)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core import codes as core
-from .._util.arrow import flags, of_numpy
+from .._util.arrow import of_numpy
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
 from ..schema.epoch import EPOCH, UNITS, per_unit, since_1970
@@ -75,7 +75,6 @@ class Source:
     def plain(self, array: pa.Array) -> pa.Array:
         """The array as machine numbers: integers, floats, unscaled decimals or times since 1970."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         if pa.types.is_boolean(array.type):
             return array.cast(pa.uint8())
@@ -87,9 +86,7 @@ class Source:
             own = dtypes.arrow(self.dtype)
             if pa.types.is_date(own):
                 return _local_days(array, 1 if own.bit_width == 32 else 86_400_000)
-            if not pa.types.is_timestamp(array.type):
-                array = pc.cast(array, pa.timestamp("s"), safe=False)
-            return pc.cast(_same_clock(array, own), own, safe=False).view(pa.int64())
+            return _times(array, own)
         return array
 
     def binary(self, array: pa.Array) -> pa.Array:
@@ -135,7 +132,10 @@ class Source:
             x = np.where(good, x, 0)
         elif self.form == "decimal":
             one_by_one = wide(array, x) if self.kind.scale >= 0 else np.flatnonzero(~null)
-            x, rest = np.divmod(x, 10 ** max(self.kind.scale, 0))
+            if self.kind.scale > 18:  # int64 holds no whole number but 0 in units of 10^-19
+                x, rest = np.zeros_like(x), x
+            else:
+                x, rest = np.divmod(x, 10 ** max(self.kind.scale, 0))
             good = rest == 0
             for row in one_by_one:
                 number = array[int(row)].as_py()
@@ -147,16 +147,14 @@ class Source:
 
 
 def _unscaled(array: pa.Array) -> pa.Array:
-    """A decimal column as int64 multiples of its last digit; numbers beyond int64 become its nearest end."""
-    import pyarrow as pa
-
-    if array.type.bit_width != 128:
-        kind = pa.decimal128(min(array.type.precision, 38), array.type.scale)
-        array = array.cast(kind, safe=False)
-    data = np.frombuffer(array.buffers()[1], dtype=np.int64)
-    words = data[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
-    low, high = words[:, 0], words[:, 1]
-    fits = high == low >> 63
+    """A decimal column as int64 multiples of its last digit; numbers beyond int64 become its nearest end. A
+    number may have more digits than its type declares."""
+    size = array.type.bit_width // 64
+    count = (array.offset + len(array)) * max(size, 1)
+    data = np.frombuffer(array.buffers()[1], np.int64 if size else np.int32, count)
+    words = data.reshape(-1, max(size, 1))[array.offset :]
+    low, high = words[:, 0].astype(np.int64), words[:, -1]
+    fits = (words[:, 1:] == (low >> 63)[:, None]).all(axis=1)
     values = np.where(fits, low, np.where(high < 0, _I64.min, _I64.max))
     mask = np.asarray(array.is_null()) if array.null_count else None
     return of_numpy(values, mask)
@@ -171,45 +169,66 @@ def _local_days(array: pa.Array, unit: int) -> pa.Array:
     return of_numpy(days, np.asarray(array.is_null()) if array.null_count else None)
 
 
+def _passed(array: pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
+    """Whole seconds since 1970 of dates and times, what is left of each in units of its type (0 or more), and
+    units per second."""
+    import pyarrow as pa
+
+    kind = array.type
+    if pa.types.is_date(kind):
+        small = kind.bit_width == 32
+        days = np.asarray(array.view(pa.int32() if small else pa.int64()).fill_null(0)).astype(np.int64)
+        seconds = (days if small else days // 86_400_000) * 86_400
+        return seconds, np.zeros_like(seconds), 1
+    raw, unit = np.asarray(array.view(pa.int64()).fill_null(0)), UNITS[kind.unit]
+    seconds = raw // unit
+    return seconds, raw - seconds * unit, unit
+
+
 def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Seconds since 1970 on the local clock, and which rows lie beyond the calendar. A source with a zone
     is read on the clock of `tz` (its own where None); one without a zone is local already."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    kind = array.type
-    if pa.types.is_date(kind):
-        raw = array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).fill_null(0)
-        days = np.asarray(raw).astype(np.int64)
-        seconds = (days if kind.bit_width == 32 else days // 86_400_000) * 86_400
-    else:
-        raw = np.asarray(array.view(pa.int64()).fill_null(0))
-        seconds = raw // UNITS[kind.unit] if kind.unit != "s" else raw.copy()
+    seconds = _passed(array)[0]
     bad = (seconds < _CALENDAR[0]) | (seconds > _CALENDAR[1])
-    if bad.any():
-        seconds[bad] = 0
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        zoned = of_numpy(seconds).view(pa.timestamp("s", tz=tz or kind.tz))
-        seconds = np.array(pc.local_timestamp(zoned).view(pa.int64()))
-    return seconds, bad
+    seconds[bad] = 0
+    own = getattr(array.type, "tz", None)
+    return (seconds if own is None else _on_clock(seconds, pa.timestamp("s", tz or own), None)), bad
 
 
-def _same_clock(array: pa.Array, own: pa.DataType) -> pa.Array:
-    """A timestamp array in the zone of the column's own type: times without a zone are taken as local times
-    of that zone, times with a zone are converted."""
+def _on_clock(seconds: np.ndarray, kind: pa.DataType, tz: str | None) -> np.ndarray:
+    """Seconds since 1970 of a type on another clock: from a zone to its local clock (`tz` None), or from a
+    local clock to the zone `tz`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if own.tz == array.type.tz:
-        return array
-    bad = _local_seconds(array, None)[1]
-    if bad.any():
-        array = pc.if_else(flags(~bad), array, pa.scalar(None, array.type))
-    if own.tz is None and array.type.tz is not None:
-        return pc.local_timestamp(array)
-    if own.tz is not None and array.type.tz is None:
-        return pc.assume_timezone(array, own.tz, ambiguous="earliest", nonexistent="latest")
-    return array
+    times = of_numpy(seconds).view(kind)
+    if tz is None:
+        return np.array(pc.local_timestamp(times).view(pa.int64()))
+    zoned = pc.assume_timezone(times, tz, ambiguous="earliest", nonexistent="latest")
+    return np.array(zoned.view(pa.int64()))
+
+
+def _times(array: pa.Array, own: pa.DataType) -> pa.Array:
+    """Dates and times as int64 in the unit and zone of the column's own type, rounded down; times beyond it
+    become the nearest end of int64. Times without a zone are taken as local times of the zone."""
+    import pyarrow as pa
+
+    tz = getattr(array.type, "tz", None)
+    if (own.tz is None) == (tz is None) and getattr(array.type, "unit", "") == own.unit:
+        return array.view(pa.int64())
+    seconds, rest, unit = _passed(array)
+    if (own.tz is None) != (tz is None):
+        inside = (seconds >= _CALENDAR[0]) & (seconds <= _CALENDAR[1])
+        seconds[inside] = _on_clock(seconds[inside], pa.timestamp("s", tz), own.tz)
+    target = UNITS[own.unit]
+    rest = rest * target // unit
+    first, last = _I64.min // target, _I64.max // target
+    above = (seconds > last) | ((seconds == last) & (rest > _I64.max - last * target))
+    below = (seconds < first) | ((seconds == first) & (rest < _I64.min - first * target))
+    values = np.where(above, _I64.max, np.where(below, _I64.min, seconds * target + rest))
+    return of_numpy(values, np.asarray(array.is_null()) if array.null_count else None)
 
 
 def wide(array: pa.Array, x: np.ndarray) -> np.ndarray:

@@ -109,8 +109,8 @@ def counting_for(
 
 
 def check_source(source: Any, schema: Schema) -> None:
-    """Raises, before anything is charged, where a source cannot be opened, lacks a column of the schema or
-    has it in a wrong type. Reads no row: it does not open streams and does not run queries."""
+    """Raises, before anything is charged, where a source cannot be opened, lacks a column of the schema, has
+    it in a wrong type, or is damaged Arrow data. It does not open streams and does not run queries."""
     from ..engines.sparkcheck import is_spark
     from ..tables.ingest import guarded
     from ..tables.objects import open_object, read_once
@@ -130,13 +130,12 @@ def check_source(source: Any, schema: Schema) -> None:
 
 
 def _check_columns(source: Any, schema: Schema) -> None:
-    """DataError where a source that can be opened again lacks columns. A pandas frame is opened without its
-    rows: their types would otherwise be found by converting them all."""
-    from ..tables.ingest import checked_columns
+    """DataError where a source that can be opened again lacks columns or is damaged Arrow data."""
+    from ..tables.ingest import check_structure, checked_columns
     from ..tables.sources import open_parts
 
-    pandas = type(source).__module__.split(".")[0] == "pandas"
-    checked_columns(open_parts(source.head(0) if pandas else source, schema.dialect), schema.stand_in())
+    parts = open_parts(source, schema.dialect)
+    check_structure(parts, checked_columns(parts, schema.stand_in()))
 
 
 def check_rereading(source: Any) -> None:

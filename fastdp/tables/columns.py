@@ -23,11 +23,11 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
     parts = sources.open_parts(source, dialect)
     first = parts[0]
     columns: dict[str, Any] = {}
-    untyped = _untyped(source)
+    untyped = first.text if type(source).__module__.split(".")[0] == "pandas" else frozenset()
     for field in first.schema:
         if field.name == user:
             continue
-        if first.is_text(field.name):
+        if first.is_text(field.name) and field.name not in untyped:
             entry = f"[columns.{toml_write.toml_key(field.name)}]"
             raise UsageError(
                 f"{first.where}: text has no types, and guessing them would look at private rows; give a "
@@ -47,14 +47,6 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
     if isinstance(source, str):
         plain["name"] = Path(source).stem
     return Schema.from_dict(plain).with_dialect(dialect)
-
-
-def _untyped(source: Any) -> set[str]:
-    """Columns of a pandas frame with dtype `object`. Their Arrow type would depend on the values, so they are
-    read as texts."""
-    if type(source).__module__.split(".")[0] != "pandas":
-        return set()
-    return {str(name) for name, kind in zip(source.columns, source.dtypes, strict=True) if kind.kind == "O"}
 
 
 def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:

@@ -271,6 +271,14 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
         raise DataError(f"{part.where}: {'; '.join(problems)}")
 
 
+def check_structure(parts: Sequence[Part], wanted: Sequence[str]) -> None:
+    """DataError if offsets or indices of Arrow tables and files point outside their buffers."""
+    for part in parts:
+        for unit in sources.guarded(part.where, part.units(wanted, None)) if part.arrow else ():
+            for _ in sources.guarded(part.where, unit()):
+                pass
+
+
 def encoded(
     parts: Sequence[Part],
     schema: Schema,

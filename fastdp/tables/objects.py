@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .._util.muted import muted
 from ..errors import DataError, UsageError
@@ -112,39 +115,44 @@ def of_table(table: pa.Table) -> Part:
         "<pyarrow.Table>",
         table.schema,
         lambda columns, user: _each(table.select(list(columns)).to_batches(parts.BATCH_ROWS), checked),
+        arrow=True,
     )
 
 
 def _pandas(frame: Any, where: str) -> Part:
+    """The part of a pandas frame or series. A column of Python objects is text, as from a database driver,
+    since its Arrow type would depend on all values; so is one of categories of several types."""
     import pyarrow as pa
 
     if not hasattr(frame, "columns"):
         frame = frame.to_frame()
     names = [str(name) for name in frame.columns]
-    fields = []
-    for i, name in enumerate(names):
-        try:
-            kind = pa.array(frame.iloc[:, i], from_pandas=True).type
-        except pa.ArrowException:
-            raise DataError(f"{where}: column {name!r} mixes types; give it one type") from None
-        fields.append(pa.field(name, kind))
-    schema = pa.schema(fields)
+    kinds: dict[int, pa.DataType] = {}
+    for i, dtype in enumerate(frame.dtypes):
+        with contextlib.suppress(pa.ArrowException):
+            if dtype != np.dtype(object):
+                kinds[i] = pa.array(frame.iloc[:0, i], from_pandas=True).type
+    text = frozenset(name for i, name in enumerate(names) if i not in kinds)
+    schema = pa.schema([(name, kinds.get(i, pa.binary())) for i, name in enumerate(names)])
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         at = [names.index(name) for name in columns]
+
+        def column(piece: Any, name: str) -> pa.Array:
+            if name in text:
+                values = piece.astype(object)
+                return sql.column_of_objects(values.where(values.notna(), None), name == user)
+            return _flat(pa.array(piece, type=schema.field(name).type, from_pandas=True))
+
+        def batch(start: int) -> Iterator[pa.RecordBatch]:
+            piece = frame.iloc[start : start + parts.BATCH_ROWS, at]
+            arrays = [column(piece.iloc[:, i], name) for i, name in enumerate(columns)]
+            yield from cut(pa.record_batch(arrays, names=list(columns)))
+
         for start in range(0, len(frame), parts.BATCH_ROWS):
+            yield partial(batch, start)
 
-            def batch(start: int = start) -> Iterator[pa.RecordBatch]:
-                piece = frame.iloc[start : start + parts.BATCH_ROWS, at]
-                arrays = [
-                    pa.array(piece.iloc[:, i], type=schema.field(c).type, from_pandas=True)
-                    for i, c in enumerate(columns)
-                ]
-                yield from cut(pa.record_batch([_flat(a) for a in arrays], names=list(columns)))
-
-            yield batch
-
-    return Part(where, schema, units)
+    return Part(where, schema, units, text)
 
 
 def _flat(array: pa.Array | pa.ChunkedArray) -> pa.Array:

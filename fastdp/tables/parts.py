@@ -37,7 +37,8 @@ class Part:
 
     text: columns whose values are text from a file or from the name of a folder, to be parsed by the schema's
     types. any_name: a column of any name can be read, as text; it is null in rows that do not have it (JSON
-    lines). hint: added to the error if columns are missing; says what may be the reason.
+    lines). hint: added to the error if columns are missing; says what may be the reason. arrow: the rows are
+    Arrow data as their writer made them, and can be read again, so `ingest.check_structure` can read them ahead.
     """
 
     where: str
@@ -46,6 +47,7 @@ class Part:
     text: frozenset[str] = frozenset()
     any_name: bool = False
     hint: str = ""
+    arrow: bool = False
     tally: Tally = field(default_factory=Tally)
 
     def times(self, name: str) -> int:
@@ -65,23 +67,30 @@ def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """`cut` of a batch from an untrusted producer: ArrowInvalid if offsets or indices point outside its
-    buffers. Text need not be UTF-8: decoding handles each such value separately."""
+    buffers. Values are not checked: bad UTF-8, a decimal beyond its precision or a date64 within a day is a
+    value outside the domain of its row."""
     for column in batch.columns:
-        _as_bytes(column).validate(full=True)
+        _as_stored(column).validate(full=True)
     yield from cut(batch)
 
 
-def _as_bytes(array: pa.Array) -> pa.Array:
-    """The array on the same buffers, with text types replaced by binary types."""
+def _as_stored(array: pa.Array) -> pa.Array:
+    """The array on the same buffers in a type of which any value is valid: texts as bytes; decimals, dates
+    and times as the numbers or bytes that are stored for them."""
     import pyarrow as pa
 
     if isinstance(array, pa.ExtensionArray):
-        return _as_bytes(array.storage)
+        return _as_stored(array.storage)
     kind, t = array.type, pa.types
     if t.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(array.indices, _as_bytes(array.dictionary), safe=False)
+        return pa.DictionaryArray.from_arrays(array.indices, _as_stored(array.dictionary), safe=False)
     if t.is_string(kind):
         return array.view(pa.binary())
     if t.is_large_string(kind):
         return array.view(pa.large_binary())
-    return array.view(pa.binary_view()) if t.is_string_view(kind) else array
+    if t.is_string_view(kind):
+        return array.view(pa.binary_view())
+    if t.is_decimal(kind) or t.is_date(kind) or t.is_time(kind):
+        width = kind.bit_width
+        return array.view({32: pa.int32(), 64: pa.int64()}.get(width) or pa.binary(width // 8))
+    return array

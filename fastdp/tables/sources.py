@@ -174,6 +174,7 @@ def _ipc(path: str) -> Part:
             path,
             schema,
             lambda columns, user: (partial(batch, n, columns) for n in range(count)),
+            arrow=True,
         )
     with pa.OSFile(path) as opened:
         schema = pa.ipc.open_stream(opened).schema
@@ -183,7 +184,7 @@ def _ipc(path: str) -> Part:
             for one in pa.ipc.open_stream(again):
                 yield partial(checked, one.select(list(columns)))
 
-    return Part(path, schema, streamed)
+    return Part(path, schema, streamed, arrow=True)
 
 
 def _with_partition(part: Part, partition: dict[str, str]) -> Part:

@@ -17,6 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
+
 from ..errors import DataError, UsageError
 from . import idvalues, parts
 from .parts import Part, Unit, checked, cut
@@ -147,6 +149,7 @@ def column_of_objects(values: Sequence[Any], ids: bool = False) -> pa.Array:
 
 def text(value: Any) -> bytes | None:
     """A value as it would be written in a text file; None for NULL."""
+    value = value.item() if isinstance(value, np.generic) else value
     if value is None:
         return None
     if isinstance(value, str):

@@ -339,3 +339,26 @@ def test_text_is_read_by_the_schema_not_by_guessing(dtype, text, want):
 
 def test_bytes_that_are_not_text_are_mended():
     assert textvalues.to_text(pa.array([b"\xff", b"ok", None])).to_pylist() == ["\ufffd", "ok", None]
+
+
+def test_columns_of_objects_in_pandas_are_read_as_text():
+    """Value by value, as from a database driver: a value of another type is outside the domain of its row,
+    and no error can quote it."""
+    pd = pytest.importorskip("pandas")
+    columns = {
+        "n": {"kind": "integer", "dtype": "int64", "max": 9},
+        "s": {"kind": "categorical", "values": ["x", "7"]},
+    }
+    schema = fastdp.Schema.from_dict({"user": {"column": "who"}, "columns": columns})
+    odd = [3, "4", 5.0, np.float64(6), None, float("nan"), "Erika", pd.NA]
+    texts = ["x", 7, None, b"x", "x", "x", "x", ["x"]]
+    frame = pd.DataFrame(
+        {"n": pd.Series(odd, dtype=object), "s": texts, "who": [1, 1.0, "1", True, "a", "a", b"a", None]}
+    )
+    table = fastdp.read(frame, schema)
+    null = schema.columns["n"].null_code
+    assert table.codes["n"].tolist() == [3, 4, 5, 6, null, null, null] and table.users == 2
+    other = schema.columns["s"]
+    assert table.codes["s"].tolist() == [0, 1, other.null_code, 0, 0, 0, 0]
+    mixed = frame.assign(s=frame["s"].map(str).astype("category").cat.add_categories([5]))
+    assert np.array_equal(fastdp.read(mixed, schema).codes["n"], table.codes["n"])
