@@ -209,23 +209,6 @@ def test_the_stated_loss_is_the_loss_of_its_marginals(cliques, stop):
         assert model.ended == "noise level" and model.loss <= rows / 2
 
 
-def test_least_risk_is_nearer_to_the_truth_than_mirror_descent():
-    """Sum of squared errors over 6 fixed seeds, a tree of pairs."""
-    totals = {"dual": 0.0, "accelerated": 0.0}
-    domain = Domain({"a": 20, "b": 15, "c": 12, "d": 10})
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        joint = skewed(domain, rng, 30_000.0)
-        seen = measure(
-            domain, joint, [("a",), ("b",), ("c",), ("d",), ("a", "b"), ("b", "c"), ("c", "d")], 25.0, rng
-        )
-        for method in totals:
-            model = fit(domain, seen, stop="risk", method=method)
-            gaps = [model.marginal(m.clique).reshape(-1) - project(domain, joint, m.clique) for m in seen]
-            totals[method] += sum(float(gap @ gap) for gap in gaps)
-    assert totals["dual"] < totals["accelerated"]
-
-
 def all_pairs_of_classes(seed):
     """Single attributes and all pairs of six columns that depend on one of five hidden classes."""
     rng = np.random.default_rng(seed)

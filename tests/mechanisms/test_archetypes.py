@@ -13,7 +13,6 @@ import pytest
 
 import fastdp
 from fastdp.engines.users import histogram
-from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms.archetypes import Archetypes
@@ -24,7 +23,6 @@ from fastdp.public.archetypes import fit as fitting
 from fastdp.public.archetypes import store
 from fastdp.public.archetypes.options import options_of
 from fastdp.public.archetypes.users import CastRows, cast, cross_table, systematic_round
-from fastdp.run.publicfit import fit_folder
 from fastdp.userkeys import MostCommon
 from tests.reference import archetypes as twin
 
@@ -219,31 +217,6 @@ def test_a_whole_run_from_a_saved_model_equals_one_from_the_public_table(table, 
     assert runs[0].privacy["mechanism"]["public_model_sha256"] == store.load(folder).digest()
 
 
-def test_clear_errors(table, public, folder, tmp_path):
-    with pytest.raises(UsageError, match="need public data"):
-        fastdp.synthesize(table, recipe(), **BUDGET)
-    with pytest.raises(UsageError, match="other archetypes"):
-        fastdp.synthesize(table, recipe(archetypes=5), public=str(folder), **BUDGET)
-    with pytest.raises(UsageError, match="features"):
-        fastdp.synthesize(table, "archetypes", public=public, **BUDGET)
-    with pytest.raises(UsageError, match="refine"):
-        recipes.load(recipe(calibration="classic-gaussian", refine={})).config(1.0)
-    with pytest.raises(UsageError, match="public data itself"):
-        fastdp.synthesize(table, "taxi-adagrid", public=str(folder), **BUDGET)
-    with pytest.raises(UsageError, match="no recipe of the archetypes"):
-        fit_folder("x.parquet", tmp_path / "B", "taxi-adagrid")
-    lacking = fastdp.simulate.taxi(500, seed=5).drop_columns(["tips"])
-    with pytest.raises(fastdp.errors.DataError, match="tips"):
-        fit_folder(lacking, tmp_path / "B", recipe(), schema="taxi-deid2")
-    assert not (tmp_path / "B").exists()
-    # Nothing was asked of the private data, so no run is left to be resumed.
-    with pytest.raises(UsageError, match="need public data"):
-        fastdp.synthesize(table, recipe(), out=tmp_path / "run", **BUDGET)
-    assert not list(tmp_path.glob("run*"))
-    with pytest.raises(UsageError, match="another schema"):
-        recipes.load(recipe()).config(1.0).ready(fastdp.Schema.load("incidents-deid2"), store.Saved(folder))
-
-
 def test_values_outside_the_public_lists_change_nothing_visible(trips, schema, folder, tmp_path):
     """Rows with an unlisted company: the same bytes come out as without them, everywhere."""
     odd = fastdp.simulate.taxi(300, seed=77, year=2020)
@@ -341,24 +314,6 @@ def test_refining_moves_the_public_distribution_to_the_private_one(schema, publi
     assert max(users["fare_count"].to_pylist()) <= 200
     assert 0.7 < users.num_rows / table.users < 1.4
     assert run.privacy["epsilon"] <= 500.0 * (1 + 1e-9)
-
-
-def test_incidents(tmp_path):
-    """Another table, without a trait: the whole budget counts residents per archetype."""
-    calls = [fastdp.simulate.incidents(20_000, seed=s, year=2019) for s in (1, 2)]
-    fit_folder(calls[0], tmp_path / "A", {**fields("incidents-archetypes"), "archetypes": 5})
-    mechanism = {**fields("incidents-archetypes"), "archetypes": 5}
-    run = fastdp.synthesize(calls[1], mechanism, public=str(tmp_path / "A"), **BUDGET)
-    assert [m.label for m in run.measurements] == ["users per archetype"]
-    data = run.data
-    assert abs(data.num_rows - 20_000) < 2_000
-    assert set(data["year"].to_pylist()) == {2019}
-    top = [t["neighborhood"].value_counts().to_pylist() for t in (data, calls[1])]
-    best = [{v["values"] for v in sorted(t, key=lambda v: -v["counts"])[:20]} for t in top]
-    assert len(best[0] & best[1]) >= 12
-    refined = fastdp.synthesize(calls[1], {**mechanism, "refine": {}}, public=str(tmp_path / "A"), **BUDGET)
-    per = refined.data.group_by("sim_resident").aggregate([("year", "count")])["year_count"].to_pylist()
-    assert max(per) <= 20
 
 
 def fields(name):

@@ -344,24 +344,3 @@ def test_many_columns():
 def test_bad_trees(nodes, error):
     with pytest.raises((UsageError, SchemaError), match=error):
         Sampler({"a": 2, "b": 3}, nodes)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"n": -1},
-        {"n": 1.5},
-        {"n": True},
-        {"method": "other"},
-        {"seed": -1},
-        {"seed": 1.0},
-        {"shard": 1, "seed": 1},
-        {"shard": -1, "seed": 1},
-        {"shard": 0},
-        {"shard_rows": 0},
-        {"threads": 0},
-    ],
-)
-def test_bad_arguments(arguments):
-    with pytest.raises(UsageError):
-        sample_codes({"a": 2}, [((), ("a",), np.ones((1, 2)))], **{"n": 5, **arguments})

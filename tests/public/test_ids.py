@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp import simulate
 from fastdp._core import ids as core
 from fastdp.public import ids
-from tests.reference.ids import conjunction, join_heuristic, pairs_left
+from tests.reference.ids import pairs_left
 
 
 def random_case(rng, rows, users, shape):
@@ -154,23 +153,3 @@ def test_deal_by_size_follows_the_histogram():
 def test_deal_by_size_without_any_positive_answer_still_deals():
     owner, n = ids.deal_by_size(10, np.array([1, 4]), np.array([-1.0, -3.0]), seed=2)
     assert owner.size == 10 and np.bincount(owner, minlength=n).max() <= 4
-
-
-def test_beats_the_published_heuristic_on_the_higher_order_conjunction():
-    rows = 120_000
-    columns, shape = ("pickup_community_area", "shift"), (78, 21)
-    users, codes = [], []
-    for seed, year, n in ((1, 2020, rows), (2, 2019, 140_000)):
-        table = simulate.taxi(n, seed=seed, year=year)
-        users.append(np.unique(table["taxi_id"].to_numpy(), return_inverse=True)[1].astype(np.uint32))
-        taken = {c: np.maximum(table[c].to_numpy(), 0).astype(np.uint8) for c in columns}
-        codes.append(taken)
-    mixed = np.random.default_rng(0).permutation(rows)
-    synthetic = {c: codes[0][c][mixed] for c in columns}
-    habits = ids.Habits.from_rows(columns, shape, users[1], codes[1])
-    ours, _ = ids.deal(synthetic, rows, habits, bound=200, seed=4)
-    theirs = join_heuristic(synthetic, codes[1], users[1], columns, shape, seed=4)
-    truth = (users[0], codes[0])
-    score = conjunction(*truth, ours, synthetic)
-    assert score > conjunction(*truth, theirs, synthetic)
-    assert score > 0.97

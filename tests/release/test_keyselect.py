@@ -140,20 +140,6 @@ def test_the_ledger_is_charged_epsilon_and_delta(tmp_path):
     assert ledger.verify()["seq"] > 0
 
 
-def test_a_run_that_died_keeps_its_answers(tmp_path, monkeypatch):
-    ledger = fastdp.Ledger(tmp_path / "b.db")
-    ledger.open("trips", epsilon=1.0, delta=1e-6, keys=5e-7)
-    ask = {"epsilon": 0.3, "delta": 2e-7, "ledger": ledger, "dataset": "trips", "run": "r"}
-    from fastdp.privacy.ledger import Reservation
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Reservation, "describe", lambda self: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            select_keys(trips(), schema(), "city", **ask)
-    monkeypatch.setattr("fastdp.release.keyselect.count_keys", lambda *a: 1 / 0)
-    assert select_keys(trips(), schema(), "city", **ask).values == ("city 0", "city 1", "city 2")
-
-
 def test_errors_show_no_value(monkeypatch):
     def broken(*args):
         raise ValueError("secret")

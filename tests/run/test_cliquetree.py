@@ -90,29 +90,6 @@ def test_the_sum_of_what_was_drawn_is_what_was_charged(table):
     assert drawn <= charged * (1 + 1e-9) and math.isclose(drawn, charged, rel_tol=1e-6)
 
 
-@pytest.mark.parametrize("dies_at", [1, 2, 3])
-def test_a_run_that_died_goes_on_with_its_noise_and_its_fits(table, tmp_path, dies_at):
-    import fastdp.estimate
-
-    whole = go(table)
-    real, fits = fastdp.estimate.fit, []
-
-    def dies(domain, measurements, **options):
-        fits.append(len(measurements))
-        if len(fits) == dies_at:
-            raise KeyboardInterrupt
-        return real(domain, measurements, **options)
-
-    with patch.object(fastdp.estimate, "fit", dies):
-        with pytest.raises(KeyboardInterrupt):
-            go(table, out=tmp_path / "run")
-        before = list(fits)
-        run = go(table, out=tmp_path / "run", resume=True)
-    assert fits[len(before)] == before[-1], "a remembered fit was made again"
-    for one, other in zip(whole.measurements, run.measurements, strict=True):
-        assert (one.values == other.values).all()
-
-
 def test_limits_come_from_public_numbers():
     assert CliqueTree().limit == size_limits.DEFAULT_CELLS
     assert CliqueTree(max_cells=77, memory=1 << 40).limit == 77
@@ -125,11 +102,6 @@ def test_limits_come_from_public_numbers():
             size_limits.parse_bytes(bad)
     with pytest.raises(ValueError, match="deadline"):
         CliqueTree(deadline=0.0)
-
-
-def test_limits_are_refused_where_nothing_follows_them(table):
-    with pytest.raises(UsageError, match="deadline"):
-        go(table, "mst", deadline=3.0)
 
 
 def test_one_command_with_defaults(tmp_path):

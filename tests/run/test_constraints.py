@@ -1,17 +1,13 @@
 """Constraints of a schema hold in every synthetic row, whatever mechanism, noise and private rows."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import fastdp
-from fastdp.cli.app import app
 from fastdp.codec.violations import count_violations
 from fastdp.errors import ModelTooLargeError, RunError, SchemaError, UsageError
 from fastdp.mechanisms import registry
@@ -164,15 +160,6 @@ def test_rows_given_some_values_obey_too():
         run.model.sample(5, seed=1, where={"age": 10, "married": 0})
 
 
-def test_users_keep_their_bound_and_ids():
-    table = rows(900)
-    table = table.append_column("id", pa.array(np.arange(900) % 300))
-    schema = schema_of(user="id")
-    run = fastdp.synthesize(table, {"mechanism": "mst"}, 5.0, 1e-6, schema=schema, seed=1, sample_seed=2)
-    assert broken(schema, run.to_arrow().drop(["id"])) == [0] * 5
-    assert run.privacy["unit"]["kind"] == "user"
-
-
 def test_a_plan_shows_and_refuses_what_constraints_bring_together():
     made = fastdp.plan(schema_of(), "mst", 1.0, 1e-6)
     assert any("date x month" in note and "cells" in note for note in made.notes)
@@ -235,24 +222,6 @@ def test_partitions_give_the_same_rows():
     one = fastdp.synthesize(table, "mst", 5.0, 1e-6, **options)
     two = fastdp.synthesize(table, "mst", 5.0, 1e-6, engine="partitioned", partitions=2, **options)
     assert one.to_arrow().equals(two.to_arrow())
-
-
-def test_on_the_command_line(tmp_path):
-    pq.write_table(rows(400), tmp_path / "rows.parquet")
-    schema_of().save(tmp_path / "rows.toml")
-    call = CliRunner().invoke
-    plan = call(app, ["plan", "-s", str(tmp_path / "rows.toml"), "-m", "mst", "-e", "1", "-d", "1e-6"])
-    assert plan.exit_code == 0 and "constraints keep" in plan.output
-    arguments = [str(tmp_path / "rows.parquet"), "-m", "cliquetree", "-e", "3", "-d", "1e-6"]
-    made = call(app, ["synth", *arguments, "--out", str(tmp_path / "out")])
-    assert made.exit_code == 0, made.output
-    assert broken(schema_of(), pq.read_table(tmp_path / "out" / "synthetic.parquet")) == [0] * 5
-    assert call(app, ["verify", str(tmp_path / "out")]).exit_code == 0
-    scored = call(app, ["evaluate", str(tmp_path / "rows.parquet"), str(tmp_path / "out"), "--json"])
-    assert scored.exit_code == 0, scored.output
-    assert json.loads(scored.output)["constraints"]["synthetic"] == 0
-    checked = call(app, ["schema", "check", str(tmp_path / "rows.toml")])
-    assert checked.exit_code == 0
 
 
 @pytest.mark.parametrize("mechanism", ["mst", "cliquetree", "adagrid", "tworound"])

@@ -7,10 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import fastdp
-from fastdp.cli.app import app
 from fastdp.errors import BudgetError, DataError, RunError, UsageError
 from fastdp.privacy.forms import as_form
 from fastdp.privacy.statement import load_schema
@@ -205,13 +203,6 @@ def test_text_with_a_schema_of_types(tmp_path):
     assert len(run.schema.columns["city"].values) == 5
 
 
-def test_types_of_objects_in_pandas_are_not_looked_at():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"a": np.array([1, 2, 3], object), "b": [1.5, 2.5, 3.5]})
-    asked = asked_of(frame, None)
-    assert asked.pending["a"].keyed and asked.pending["a"].dtype == "string" and not asked.pending["b"].keyed
-
-
 def test_a_plan_says_what_finding_domains_costs():
     asked = asked_of(people(10), "id")
     made = fastdp.plan(asked, "auto", 1.0, 1e-6)
@@ -222,15 +213,3 @@ def test_a_plan_says_what_finding_domains_costs():
     assert made.lines[0].sigma > without.lines[0].sigma and not without.domain
     with pytest.raises(UsageError, match="Write the domain down"):
         fastdp.plan(asked, "mst", 1.0, 0.0)
-
-
-def test_the_command_line(tmp_path):
-    pq.write_table(people(1500), tmp_path / "people.parquet")
-    (tmp_path / "people.toml").write_text("not looked at")
-    call = ["synth", str(tmp_path / "people.parquet"), "-e", "8", "-d", "1e-6", "--clip", "3", "-m", "mst"]
-    result = CliRunner().invoke(app, [*call, "--domain", "private", "--user", "id", "--quiet"])
-    assert result.exit_code == 0, result.output
-    assert fastdp.verify(tmp_path / "people.synthetic").ok
-    (tmp_path / "people.toml").unlink()
-    result = CliRunner().invoke(app, [*call, "--out", str(tmp_path / "x")])
-    assert isinstance(result.exception, UsageError) and "--domain private" in str(result.exception)

@@ -8,12 +8,10 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.errors import RunError, UsageError
+from fastdp.errors import RunError
 from fastdp.mechanisms.base import Outcome
 from fastdp.run import output
 from fastdp.run.output import Output, user_values
-
-from .test_synthesize import small_data, small_schema
 
 
 class Shards:
@@ -64,20 +62,6 @@ def test_a_disk_that_is_full_is_named(tmp_path, monkeypatch, shards):
     with pytest.raises(RunError) as caught:
         made.write(tmp_path / "staging")
     assert str(caught.value) == f"cannot write the synthetic rows to {tmp_path}: No space left on device"
-
-
-def test_rows_that_were_counted_are_made_once():
-    recipe = {"mechanism": "usercounts", "columns": ["a", "b"]}
-    options = {"schema": small_schema(), "sample_seed": 4, "threads": 1}
-    made = fastdp.synthesize(small_data(600), recipe, 2.0, 1e-6, **options)
-    with pytest.raises(UsageError) as caught:
-        made.sample(10)
-    assert str(caught.value) == (
-        "this mechanism makes its rows once, as many as it counted: use the run's own rows"
-    )
-    rows = Outcome(Shards({n: np.zeros(4, np.uint8) for n in "ab"}))
-    with pytest.raises(UsageError, match="makes its rows once"):
-        Output(schema_of(), rows, None, 1).again(3, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Where an interrupted run stands: what is charged and kept, what is given back, and what is removed."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -119,26 +117,3 @@ def test_a_state_that_cannot_be_read_is_refused_and_the_lock_let_go(folder, cont
         RunFolder(folder.out, resume=True).open()
     path.write_bytes(whole)
     RunFolder(folder.out, resume=True).open().close()
-
-
-def test_results_do_not_replace_what_has_come_in_between(folder):
-    (folder.staging() / "rows").write_text("mine")
-    folder.out.mkdir()
-    (folder.out / "theirs").write_text("kept")
-    with pytest.raises(RunError, match="cannot put the results at"):
-        folder.publish()
-    assert [p.name for p in folder.out.iterdir()] == ["theirs"]
-
-
-def test_what_cannot_be_removed_hides_no_other_error(folder, monkeypatch):
-    """Cleaning up after a failure raises nothing of its own, and removes what it can."""
-
-    def busy(*_args, **_options):
-        raise OSError(16, "Device or resource busy")
-
-    staging = folder.staging()
-    (staging / "half").write_text("written")
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "rmdir", busy)
-        folder.abandon(keep=False)
-    assert not (staging / "half").exists() and not (folder.private / "state.json").exists()

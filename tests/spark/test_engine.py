@@ -1,7 +1,6 @@
 """The Spark back end, on a classic session and on Spark Connect: conformance, planted faults, what it keeps
 and what reaches the driver."""
 
-import shutil
 import sys
 from contextlib import contextmanager
 
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from fastdp.engines import messages, pieces, sparkpack
+from fastdp.engines import messages, pieces
 from fastdp.engines import spark as engine
 from fastdp.engines import sparktasks as tasks
 from fastdp.engines.local import local
@@ -21,7 +20,6 @@ from fastdp.tables import ingest
 from fastdp.userkeys import RowsPerUser
 
 from ..engines.conformance import CLIQUES, SIZES, cases, check, schema_with
-from ..engines.test_sparkpack import column
 
 MANY = "one user with many rows"
 TEXTS = "texts that differ in case, blanks and accents"
@@ -272,73 +270,6 @@ def test_times_are_read_as_from_files_whatever_the_session_s_zone(spark, tmp_pat
         spark.conf.set("spark.sql.session.timeZone", before)
     for tables in made:  # in the executors, and through the driver
         assert np.array_equal(tables[cliques[0]], want.marginals(cliques)[cliques[0]])
-
-
-@pytest.mark.parametrize(
-    ("kinds", "count"),
-    [
-        (["int16", "bool", "int64", "date32[day]", "int8", "string", "int32", "int16", "int8", "bool"], 2),
-        (["int16", "bool", "int8", "int16", "int16", "bool"], 1),  # 64 bits in one word
-    ],
-)
-def test_narrow_columns_come_through_words_as_they_are(spark, kinds, count):
-    rows, rng = 300, np.random.default_rng(8)
-    columns = []
-    for kind in kinds:
-        given = column(kind, rows, rng)
-        if kind == "date32[day]":  # the years that Spark knows
-            days = rng.integers(-719162, 2932896, rows).astype(np.int32)
-            given = pa.array(days, mask=rng.random(rows) < 0.2).view(pa.date32())
-        columns.append(given)
-    names = [f"c{i}" for i in range(len(kinds))]
-    source = pa.record_batch(columns, names=names)
-    words = sparkpack.words(kinds)
-    assert len(words) == count
-    frame = spark.createDataFrame(pa.Table.from_batches([source]))
-    chosen = frame.selectExpr(*sparkpack.expressions(names, kinds, words))
-    (packed,) = chosen.toArrow().combine_chunks().to_batches()
-    assert sparkpack.unpacked(packed, names, kinds, words).equals(source)
-
-
-def test_a_user_with_most_of_two_million_rows(spark):
-    rows = 2_000_000
-    frame = spark.range(rows).selectExpr(
-        "if(id % 10 < 9, 7, id) as who", "id % 5 as a", "(id * 7) % 300 as b", "id % 2 as c"
-    )
-    schema = schema_with("who")
-    number = np.arange(rows)
-    source = pa.table(
-        {
-            "who": np.where(number % 10 < 9, 7, number),
-            "a": number % 5,
-            "b": number * 7 % 300,
-            "c": number % 2,
-        }
-    )
-    want = local(ingest.read(source, schema), 2).marginals(CLIQUES, 3)
-    with engine.spark(frame, schema, 5) as counter:
-        assert (counter.partitions.rows, counter.partitions.users) == (rows, rows // 10 + 1)
-        assert equal(counter.marginals(CLIQUES, 3), want)
-
-
-def test_encoded_rows_are_kept_and_made_again_when_they_are_lost(spark, tmp_path):
-    case = one("null ids, each a user")
-    path = tmp_path / "rows.parquet"
-    path.mkdir()
-    pq.write_table(case.source, path / "1.parquet")
-    with engine.spark(spark.read.parquet(str(path)), case.schema, 3) as counter:
-        want = local(ingest.read(case.source, case.schema), 1).marginals(CLIQUES, 2)
-        shutil.move(path / "1.parquet", tmp_path / "aside")
-        assert equal(counter.marginals(CLIQUES, 2), want)  # nobody reads the source
-        back_end = counter.partitions
-        shutil.move(tmp_path / "aside", path / "1.parquet")
-        back_end._encoded.unpersist(blocking=True)
-        assert equal(counter.marginals(CLIQUES, 2), want)
-        back_end._encoded = engine.kept(back_end._encoded)
-        back_end._encoded.unpersist(blocking=True)
-        pq.write_table(case.source.slice(1), path / "1.parquet")
-        with pytest.raises(DataError):
-            counter.marginals(CLIQUES, 2)
 
 
 def test_no_row_and_no_id_reaches_the_driver(spark, monkeypatch):

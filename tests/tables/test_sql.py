@@ -2,7 +2,6 @@
 
 import datetime
 import decimal
-import json
 import sqlite3
 import sys
 
@@ -97,23 +96,6 @@ def test_values_are_written_as_in_a_text_file():
         assert sql.text(value) == written
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        [1, None, -(2**63), 7],
-        [1, 2**63],
-        ["x", None, "", "b\u00f6"],
-        ["x", "\ud800"],
-        [True, 1],
-        [0.5, 1, "x"],
-        [None],
-    ],
-)
-def test_columns_of_one_kind_are_written_alike(values):
-    assert sql.column_of_objects(values).to_pylist() == [sql.text(value) for value in values]
-    assert sql.column_of_objects(values).type == pa.binary()
-
-
 def test_times_and_numbers_are_read_by_the_schema():
     plain = {
         "fastdp": 1,
@@ -160,31 +142,6 @@ def command(tmp_path, name, *more):
             ]
         )
     return ended.value.code
-
-
-def test_on_the_command_line_the_database_is_named_by_the_environment(tmp_path, monkeypatch, capsys):
-    sqlite(tmp_path / "trips.db").close()
-    monkeypatch.delenv(sql.URI, raising=False)
-    assert command(tmp_path, "none", "--sql", QUERY) == 2
-    monkeypatch.setenv(sql.URI, f"sqlite:///{tmp_path}/nowhere-secret.db")
-    assert command(tmp_path, "none", "--sql", QUERY) == 4
-    monkeypatch.setenv(sql.URI, "oracle://somebody:secret@host")
-    assert command(tmp_path, "none", "--sql", QUERY) == 2
-    assert "secret" not in capsys.readouterr().err
-    monkeypatch.setenv(sql.URI, f"sqlite:///{tmp_path}/trips.db")
-    assert not command(tmp_path, "one", "--sql", QUERY)
-    assert not command(tmp_path, "two", "--sql", QUERY, "--engine", "partitioned", "--partitions", "2")
-    for name in ("privacy.json", "measurements.json"):
-        assert "trips.db" not in (tmp_path / "one" / name).read_text()
-    released = [json.loads((tmp_path / name / "measurements.json").read_text()) for name in ("one", "two")]
-    assert released[0] == released[1]
-    assert (
-        fastdp.load_run(tmp_path / "one")
-        .data.to_table()
-        .equals(fastdp.load_run(tmp_path / "two").data.to_table())
-    )
-    assert command(tmp_path, "three") == 2
-    assert command(tmp_path, "three", "--sql", QUERY, "file.csv") == 2
 
 
 def test_duckdb_is_opened_by_its_uri_for_reading_alone(tmp_path, monkeypatch):

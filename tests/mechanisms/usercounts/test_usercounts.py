@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +22,6 @@ from fastdp.mechanisms.usercounts import count_estimates
 from fastdp.mechanisms.usercounts import group_cells as cells_of
 from fastdp.mechanisms.usercounts.histogram_rows import submission
 from fastdp.mechanisms.usercounts.mechanism import EXACT_SIZES, UserCounts, total_rows
-from fastdp.metrics.inputs import as_arrow
 from fastdp.privacy.clip import size_edges
 from fastdp.public.data import PublicTable
 from fastdp.run.plan import plan
@@ -396,42 +394,6 @@ def test_public_people_are_counted_once_per_group():
 
 
 # Outputs
-
-
-def test_a_histogram_is_scored_like_its_events(tmp_path):
-    truth, public = simulate.incidents(5000, seed=1), simulate.incidents(2000, seed=2)
-    fields = {"mechanism": "usercounts", "unit": "event"}
-    s = fastdp.Schema.load("incidents-deid2")
-    made = [
-        fastdp.synthesize(
-            truth, fields | {"output": o}, 10.0, DELTA, schema=s, public=public, seed=1, sample_seed=1
-        )
-        for o in ("histogram", "events")
-    ]
-    tidy, events = (r.data for r in made)
-    assert tidy["count"].to_numpy().sum() == events.num_rows
-    scores = [fastdp.evaluate(truth, t, metrics=["sprint1"])["sprint1"]["score"] for t in (tidy, events)]
-    assert scores[0] == scores[1] > 0
-    assert fastdp.evaluate(read_table(truth, s), tidy, metrics=["sprint1"])["sprint1"]["score"] == scores[0]
-    assert "sim_resident" in events.column_names and "sim_resident" not in tidy.column_names
-
-
-def read_table(table, s):
-    return fastdp.read(table, s, public=True)
-
-
-def test_only_tables_marked_as_histograms_are_taken_for_their_events(tmp_path):
-    plain = pa.table({"a": [0, 1], "count": [3, 0]})
-    marked = plain.replace_schema_metadata({"fastdp.count": "count"})
-    (tmp_path / "parts").mkdir()
-    for i in range(2):
-        pq.write_table(marked, tmp_path / "parts" / f"part-{i}.parquet")
-    assert as_arrow(plain, "it").num_rows == 2
-    assert as_arrow(marked, "it").to_pydict() == {"a": [0, 0, 0]}
-    assert as_arrow(tmp_path / "parts", "it").to_pydict() == {"a": [0] * 6}
-    wrong = pa.table({"a": [0], "count": [-1]}).replace_schema_metadata({"fastdp.count": "count"})
-    with pytest.raises(DataError, match="whole numbers"):
-        as_arrow(wrong, "it")
 
 
 @pytest.mark.parametrize("public", [True, False])
