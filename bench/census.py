@@ -39,7 +39,7 @@ def one(rows: int, epsilon: float, calibration: str, seed: int, folder: Path) ->
     before, start = machine.peak_mb(), time.perf_counter()
     run = fastdp.synthesize(table, fields, epsilon, DELTA, sample_seed=seed, out=folder)
     seconds, peak = time.perf_counter() - start, machine.peak_mb()
-    made = run.data.to_table()
+    made = run.data
     parts = fastdp.evaluate(table, made, metrics=["nist2018"], schema=run.schema, baselines=())["nist2018"]
     about = run.privacy["mechanism"]
     model = run.model

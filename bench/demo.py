@@ -81,7 +81,7 @@ def synthesize(source: Path, mechanism, public: Path | None, out: Path, schema) 
             out=out,
         )
     stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
-    console.print(f"   {run.data.count_rows():,} rows in {time.perf_counter() - start:.1f} s ({stages})")
+    console.print(f"   {run.dataset.count_rows():,} rows in {time.perf_counter() - start:.1f} s ({stages})")
     fastdp.verify(out)
     return run
 

@@ -74,7 +74,7 @@ def installed() -> dict[str, str]:
         "-e",
         "1",
     ]
-    command += ["-d", "2.5e-5", "--out", f"{folder}/few", "--quiet", "--go-on"]
+    command += ["-d", "2.5e-5", "--out", f"{folder}/few", "--quiet", "--ignore-empty-columns"]
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
     return environment
 

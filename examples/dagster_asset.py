@@ -52,7 +52,7 @@ def synthetic_trips():
     return made(
         {
             "folder": str(run.out),
-            "rows": run.data.count_rows(),
+            "rows": run.dataset.count_rows(),
             "epsilon": promise["epsilon"],
             "delta": promise["delta"],
             "unit": promise["unit"]["kind"],

@@ -33,7 +33,7 @@ accountant = json.load(open(sys.argv[1] + "/privacy.json"))["accountant"]["secon
 score = fastdp.evaluate(truth, other, schema, metrics=["deid2"])["deid2"]
 loaded = [m for m in %r if m in sys.modules]
 alike = score["higher_order_conjunction"]
-print(json.dumps([run.data.count_rows() > 0, len(plan.lines) > 0, accountant, alike, loaded]))
+print(json.dumps([run.data.num_rows > 0, len(plan.lines) > 0, accountant, alike, loaded]))
 """
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UsageError
-from .values import remark, select, values_of
 from .facts import MOST_CELLS, Facts
 from .groups import COMPUTE, Groups, Layout
-from .question import Question, question
+from .question import question
+from .values import remark, select, values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,7 +150,11 @@ def _differences(
     bins = groups.bins[at] + groups.bins[one]
     estimate, error = groups.estimate[at] - groups.estimate[one], np.hypot(noise, clipping)
     split = ~lines.whole | ~lines.whole[ref]
-    notes = [*numbers.notes, "no difference for values that were counted together"] if split.any() else numbers.notes
+    notes = (
+        [*numbers.notes, "no difference for values that were counted together"]
+        if split.any()
+        else numbers.notes
+    )
     same = np.arange(at.size) == ref
     noise, clipping, bins, error = (np.where(same, 0.0, v) for v in (noise, clipping, bins, error))
     hidden = numbers.hidden | numbers.hidden[ref] | split
@@ -222,7 +226,11 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
         together.append((column, np.bincount(codes)[codes]))
     out = []
     for line in range(lines.group.size):
-        own = [text for (column, _), codes in zip(together, lines.codes) if (text := remark(column, int(codes[line])))]
+        own = [
+            text
+            for (column, _), codes in zip(together, lines.codes)
+            if (text := remark(column, int(codes[line])))
+        ]
         for (column, members), codes in zip(together, lines.codes):
             if members[codes[line]] > 1:
                 own.append(

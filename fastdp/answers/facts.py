@@ -12,8 +12,8 @@ from ..domain import Clique
 from ..errors import ModelTooLargeError
 from ..measurement import Measurement
 from ..schema import Schema
-from .clipping import Clipping, clipping_of
 from .best_linear import Table, estimate
+from .clipping import Clipping, clipping_of
 from .evidence import Marginal, code_maps, marginals_of
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from .clipping import MEANS, Z95
-from .values import numbers_of
 from .best_linear import Table
+from .clipping import MEANS, Z95
 from .facts import Facts
 from .question import Question
+from .values import numbers_of
 
 SHOWN = 5.0
 """A mean is given for groups whose rows are this many standard errors or more: below, the ratio of two noisy
@@ -109,7 +109,9 @@ class Layout:
             (np.tile(rest[used], self.count), columns, ends), shape=(self.count, self.table.x.size)
         )
 
-    def error(self, weights: sparse.csr_array, less: np.ndarray | None = None, kind: str = "count") -> np.ndarray:
+    def error(
+        self, weights: sparse.csr_array, less: np.ndarray | None = None, kind: str = "count"
+    ) -> np.ndarray:
         """Standard error of each row of `weights`, from noise or from the model's misfit."""
         return np.sqrt(self.table.variances(weights, less)) * self.table.inflation.get(kind, 1.0)
 
@@ -166,7 +168,10 @@ def totals(a: Layout) -> Groups:
     if a.exact and (low is None or np.array_equal(low, high)):
         return groups
     ends = []
-    for own, other, numbers, cut in (("sure", "touched", low, np.minimum), ("touched", "sure", high, np.minimum)):
+    for own, other, numbers, cut in (
+        ("sure", "touched", low, np.minimum),
+        ("touched", "sure", high, np.minimum),
+    ):
         w = a.weights(own, numbers)
         if numbers is not None:  # negative numbers of partly selected cells count at the other end
             negative = cut(numbers, 0.0)
@@ -220,9 +225,7 @@ def means(a: Layout) -> Groups:
     with np.errstate(all="ignore"):
         mean, kept = (total @ x) / n, count @ rows
         inverse, centre = np.where(small, 0.0, 1 / n), np.where(small, 0.0, mean)
-        linear = sparse.csr_array(
-            sparse.diags_array(inverse) @ (total - sparse.diags_array(centre) @ count)
-        )
+        linear = sparse.csr_array(sparse.diags_array(inverse) @ (total - sparse.diags_array(centre) @ count))
         second = (a.weights("part", np.square(middle) * valid) @ rows) / kept
         spread = np.sqrt(np.maximum(second - ((total @ rows) / kept) ** 2, 0.0))
         reach = np.where(valid, np.maximum(high - middle, middle - low), 0.0)

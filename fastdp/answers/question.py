@@ -1,6 +1,6 @@
 """What was asked: a number per group of rows, read from arguments or from one line of text.
 
-    count | share | mean(COLUMN) | sum(COLUMN)  [by COLUMN, COLUMN]  [where COLUMN = VALUE and COLUMN in LOW..HIGH]
+count | share | mean(COLUMN) | sum(COLUMN)  [by COLUMN, COLUMN]  [where COLUMN = VALUE and COLUMN in LOW..HIGH]
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class Question:
         return tuple(names)
 
 
-def question(
-    schema: Schema, of: str, by: Sequence[str] | str, where: Mapping[str, Any] | None
-) -> Question:
+def question(schema: Schema, of: str, by: Sequence[str] | str, where: Mapping[str, Any] | None) -> Question:
     """The question in terms of the schema; UsageError says what is wrong with it."""
     match = _OF.match(of) if isinstance(of, str) else None
     if match is None:
         raise UsageError(f"of: expected 'count', 'share', 'mean(COLUMN)' or 'sum(COLUMN)', got {of!r}")
     kind, name = match[1], match[2]
     if (kind in ("mean", "sum")) != bool(name):
-        raise UsageError(f"of: {kind} takes {'a column' if kind in ('mean', 'sum') else 'no column'}, got {of!r}")
+        raise UsageError(
+            f"of: {kind} takes {'a column' if kind in ('mean', 'sum') else 'no column'}, got {of!r}"
+        )
     names = (by,) if isinstance(by, str) else tuple(by)
     if len(set(names)) != len(names):
         raise UsageError(f"by: a column is named twice in {names!r}")

@@ -108,9 +108,7 @@ def _code(column: Column, value: Any) -> int:
     if code is None:
         takes = ", ".join(repr(t) for t in column.labels()[:6]) + (", ..." if column.size > 6 else "")
         more = "; for a span of numbers pass a range (low, high)" if isinstance(column, Numeric) else ""
-        raise UsageError(
-            f"where, column {column.name!r}: {value!r} is not one of its values ({takes}){more}"
-        )
+        raise UsageError(f"where, column {column.name!r}: {value!r} is not one of its values ({takes}){more}")
     return code
 
 
@@ -180,7 +178,12 @@ def numbers_of(column: Column) -> Numbers:
         listed = [float(v) for v in range(column.min, column.max + 1)]
     elif isinstance(column, Part) and column.texts is None:
         listed = [float(v) for v in range(column.first, column.first + column.count)]
-    elif isinstance(column, Categorical) and dtypes.family(column.dtype) in ("int", "float", "decimal", "bool"):
+    elif isinstance(column, Categorical) and dtypes.family(column.dtype) in (
+        "int",
+        "float",
+        "decimal",
+        "bool",
+    ):
         listed = [float(v) for v in column.values]
     else:
         raise UsageError(f"column {column.name!r}: expected a column of numbers, it is {column.kind}")

@@ -22,7 +22,9 @@ def answer(
     question: Annotated[
         str, typer.Argument(help="count, share, mean(COLUMN) or sum(COLUMN) [by COLUMNS] [where CONDITIONS].")
     ],
-    level: Annotated[float, typer.Option(help="Probability with which each interval holds the truth.")] = 0.95,
+    level: Annotated[
+        float, typer.Option(help="Probability with which each interval holds the truth.")
+    ] = 0.95,
     simultaneous: Annotated[
         bool, typer.Option("--simultaneous", help="All intervals together hold with this probability.")
     ] = False,

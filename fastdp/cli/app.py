@@ -157,10 +157,11 @@ def synth(
         bool,
         typer.Option("--diagnose", help="Also DIR.private/check.json: what `fastdp check` says of the data."),
     ] = False,
-    go_on: Annotated[
+    ignore_empty_columns: Annotated[
         bool,
         typer.Option(
-            "--go-on", help="Do not stop where the noisy 1-ways say that a column holds no known value."
+            "--ignore-empty-columns",
+            help="Do not stop where the noisy 1-ways say that a column holds no known value.",
         ),
     ] = False,
     yes: Yes = False,
@@ -175,7 +176,7 @@ def synth(
     """
     from ..mechanisms.recipe import load
     from ..mechanisms.shared.size_limits import parse_bytes
-    from ..run.synthesize import synthesize
+    from ..run.synthesize import watched
     from .show import progress_for, run_summary
 
     numbers = epsilons(epsilon)
@@ -191,40 +192,42 @@ def synth(
         out = beside(data[0], ".synthetic")
     if data and schema is None and domain is None and load(mechanism).schema is None:
         schema = schema_beside(data[0])
-    standing = interrupt.watch_run()
+    status = interrupt.watch_run()
     with (
         rows_of_spark(data, master) if engine == "spark" else nullcontext(source) as rows_in,
         progress_for(quiet or as_json) as callback,
     ):
-        made = synthesize(
+        made = watched(
+            status,
             rows_in,
             mechanism,
             numbers if len(numbers) > 1 else numbers[0],
             delta,
-            schema=schema,
-            domain=domain,
-            user=user,
-            dialect=dialect_of(dialect),
-            rows=rows,
-            public=public,
-            ledger=ledger,
-            dataset=dataset,
-            seed=seed,
-            sample_seed=sample_seed,
-            threads=threads,
-            memory=None if memory is None else parse_bytes(memory),
-            deadline=deadline,
-            progress=callback,
-            out=out,
-            resume=resume,
-            report=report,
-            clip=clip_of(clip),
-            max_cells=max_cells,
-            engine=engine,
-            partitions=partitions,
-            go_on=go_on,
-            diagnose=diagnose,
-            _standing=standing,
+            {
+                "schema": schema,
+                "domain": domain,
+                "user": user,
+                "dialect": dialect_of(dialect),
+                "rows": rows,
+                "public": public,
+                "ledger": ledger,
+                "dataset": dataset,
+                "seed": seed,
+                "sample_seed": sample_seed,
+                "threads": threads,
+                "memory": None if memory is None else parse_bytes(memory),
+                "deadline": deadline,
+                "progress": callback,
+                "out": out,
+                "resume": resume,
+                "report": report,
+                "clip": clip_of(clip),
+                "max_cells": max_cells,
+                "engine": engine,
+                "partitions": partitions,
+                "ignore_empty_columns": ignore_empty_columns,
+                "diagnose": diagnose,
+            },
         )
     runs = made if isinstance(made, list) else [made]
     if as_json:

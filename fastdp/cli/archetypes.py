@@ -32,7 +32,7 @@ def archetypes_fit(
 ) -> None:
     """Fit archetypes of users, their habits and the chain of conditionals to public data, never to private
     data."""
-    from ..run.publicfit import fit_folder
+    from ..run.archetype_folder import fit_folder
     from .show import archetypes_table
 
     style = dialect_of(dialect)

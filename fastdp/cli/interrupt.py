@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..run.standing import Standing
+    from ..run.status import RunStatus
 
 GRACE = 1.0
 """Seconds that the main thread has to unwind before the second thread ends the process."""
@@ -46,7 +46,7 @@ class Interruption:
 
     def __init__(self, arguments: Sequence[str]):
         self.arguments = list(arguments)
-        self.standing: Standing | None = None
+        self.status: RunStatus | None = None
         self.received: signal.Signals | None = None
         self._unwound = threading.Event()
         self._lock = threading.Lock()
@@ -75,7 +75,7 @@ class Interruption:
     def _handle(self, number: int, frame: object) -> None:
         if self.received is None:
             self.received = signal.Signals(number)
-            self._stage = "" if self.standing is None else self.standing.stage
+            self._stage = "" if self.status is None else self.status.stage
             raise Stopped
 
     def _watch(self, wakened: socket.socket) -> None:
@@ -83,8 +83,8 @@ class Interruption:
             kinds = [signal.Signals(n) for n in data if n in EXIT_CODES]
             if kinds and not self._unwound.wait(GRACE):
                 self.received = self.received or kinds[0]
-                if self.standing is not None:
-                    self.standing.give_up()
+                if self.status is not None:
+                    self.status.give_up()
                 self.end()
         wakened.close()
 
@@ -111,10 +111,10 @@ class Interruption:
         return f"{self._where('out of memory')} (--memory limits the model, --threads 1 needs least)"
 
     def _where(self, word: str) -> str:
-        if self.standing is None:
+        if self.status is None:
             return f"{word}; nothing was charged, and nothing half-written was left behind"
-        stage = STAGES.get(self._stage or self.standing.stage, "")
-        return f"{word}{stage}; {self.standing.text(self._command(resume=False), self._command(resume=True))}"
+        stage = STAGES.get(self._stage or self.status.stage, "")
+        return f"{word}{stage}; {self.status.text(self._command(resume=False), self._command(resume=True))}"
 
     def _command(self, *, resume: bool) -> str:
         rest = [a for a in self.arguments if a != "--resume"]
@@ -132,9 +132,9 @@ def begin(arguments: Sequence[str]) -> Interruption:
     return CURRENT
 
 
-def watch_run() -> Standing:
-    """A new `Standing`, in which the run that is about to begin records its state."""
-    from ..run.standing import Standing
+def watch_run() -> RunStatus:
+    """A new `RunStatus`, in which the run that is about to begin records its state."""
+    from ..run.status import RunStatus
 
-    CURRENT.standing = Standing()
-    return CURRENT.standing
+    CURRENT.status = RunStatus()
+    return CURRENT.status

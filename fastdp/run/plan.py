@@ -29,10 +29,10 @@ from ..release.domaincosts import (
     keys_event,
 )
 from ..release.keyselect import less
-from .asked import checked_epsilons, resolve_schema
-from .plantext import plan_text
-from .publicread import read_public
-from .stopping import plan_note
+from .early_stop import plan_note
+from .plan_text import plan_text
+from .public_data import read_public
+from .validate import checked_epsilons, resolve_schema
 
 if TYPE_CHECKING:
     from ..mechanisms.base import Config, Outline
@@ -161,7 +161,7 @@ class Plan:
 def plan(
     schema: Schema | str | PathLike | None = None,
     mechanism: str | PathLike | dict | Config = "auto",
-    epsilon: float = 1.0,
+    epsilon: float | None = None,
     delta: float = 1e-9,
     *,
     rows: int = 10_000_000,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..domain import Domain
 from ..errors import RunError, UsageError
 from ..mechanisms.shared.model_size import check_size
 from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
-from .counting import check_source, is_table
+from .counter import check_source, is_table
 from .folder import RunFolder
-from .publicread import read_public
-from .work import Work
+from .public_data import read_public
+from .spec import RunSpec
 
 if TYPE_CHECKING:
     from ..mechanisms.base import Config
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from ..public.data import PublicTable
 
 
-def prepare(work: Work, public: Any) -> PublicTable | Saved | None:
+def prepare(spec: RunSpec) -> PublicTable | Saved | None:
     """Reads the public data and raises every error that can be found without the private data."""
-    public_data = None
-    if public is not None:
-        with work.reporter.stage("read", "reading and encoding"):
-            public_data = _public(work, public)
-    for config in work.configs:
-        _check_config(work, config, public is not None)
-        config.ready(work.schema, public_data)
-        if public_data is not None and _deals(work, config) and config.ids.source in ("auto", "public"):
-            public_data.check_habits()
-        domain, fixed = work.schema.modelled, StructuralZeros.of(work.schema).cliques
-        check_size(config.largest_model(domain, public_data, fixed), domain, config.fit_limit)
-    check_possible(work.schema)
-    return public_data
+    public = None
+    if spec.options.public is not None:
+        with spec.reporter.stage("read", "reading and encoding"):
+            public = _read_public(spec)
+    for config in spec.configs:
+        _check_config(spec, config)
+        config.ready(spec.schema, public)
+        if public is not None and _deals(spec, config) and config.ids.source in ("auto", "public"):
+            public.check_habits()
+        domain, fixed = spec.schema.modelled, StructuralZeros.of(spec.schema).cliques
+        check_size(config.largest_model(domain, public, fixed), domain, config.fit_limit)
+    check_possible(spec.schema)
+    return public
 
 
-def check_ahead(work: Work, public: Any) -> None:
+def check_ahead(spec: RunSpec) -> None:
     """Raises the errors of `prepare` that hold for any domain that the run may find. A column whose domain is
     not found yet counts as one code, the fewest it can have."""
     from ..public.archetypes.store import Saved, is_folder
 
-    likely = work.schema.stand_in()
+    likely, public = spec.schema.stand_in(), spec.options.public
     saved = Saved(public) if is_folder(public) else None
     if is_table(public):
         raise UsageError(
@@ -51,39 +51,40 @@ def check_ahead(work: Work, public: Any) -> None:
     if public is not None and saved is None:
         check_source(public, likely)
     owner = {name: getattr(likely.columns[name], "of", None) or name for name in likely.modelled}
-    sizes = {name: 1 if owner[name] in work.schema.pending else likely.domain[name] for name in owner}
+    sizes = {name: 1 if owner[name] in spec.schema.pending else likely.domain[name] for name in owner}
     domain = Domain(sizes)
-    for config in work.configs:
-        _check_config(work, config, public is not None)
+    for config in spec.configs:
+        _check_config(spec, config)
         if public is None or saved is not None:
             config.ready(likely, saved)
         check_size(config.largest_model(domain, None, ()), domain, config.fit_limit)
 
 
-def _check_config(work: Work, config: Config, public: bool) -> None:
-    if work.delta == 0 and not config.pure:
+def _check_config(spec: RunSpec, config: Config) -> None:
+    if spec.delta == 0 and not config.pure:
         raise UsageError(f"{config.name} adds Gaussian noise and needs a delta above 0")
-    if _deals(work, config) and config.ids.source == "public" and not public:
+    if _deals(spec, config) and config.ids.source == "public" and spec.options.public is None:
         raise UsageError("ids from public data need public=; give it, or set the recipe's ids.source")
 
 
-def _deals(work: Work, config: Config) -> bool:
-    return work.schema.user is not None and config.deals_ids
+def _deals(spec: RunSpec, config: Config) -> bool:
+    return spec.schema.user is not None and config.deals_ids
 
 
-def _public(work: Work, public: Any) -> PublicTable | Saved:
+def _read_public(spec: RunSpec) -> PublicTable | Saved:
     from ..public.archetypes.store import Saved, is_folder
     from ..public.data import PublicTable
 
+    public = spec.options.public
     if is_folder(public):
         return Saved(public)
-    return PublicTable(read_public(public, work.schema, work.relabel, threads=work.threads))
+    return PublicTable(read_public(public, spec.schema, spec.relabel, threads=spec.options.threads))
 
 
-def keep_limits(work: Work, folder: RunFolder) -> None:
+def check_limits(spec: RunSpec, folder: RunFolder) -> None:
     """RunError where a limit was changed that decided the question of a step that was entered."""
-    before, charge = folder.limits_before, work.standing.charge()
-    for i, (config, limits) in enumerate(zip(work.configs, work.limits(), strict=True)):
+    before, charge = folder.limits_before, spec.status.charge()
+    for i, (config, limits) in enumerate(zip(spec.configs, spec.limits(), strict=True)):
         fixed = [
             label
             for part, label in (() if charge is None else charge.steps)
@@ -96,4 +97,4 @@ def keep_limits(work: Work, folder: RunFolder) -> None:
                 f"--resume: {', '.join(changed)} differs from the run in {folder.private}, whose step "
                 f"{fixed[0]!r} is charged and may have been chosen by it; that run used {used}"
             )
-    folder.keep_limits(work.limits())
+    folder.keep_limits(spec.limits())

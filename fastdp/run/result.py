@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._util.files import as_path, synthetic_path
-from ..errors import RunError, UsageError
+from ..errors import RunError, UsageError, is_whole
 from .folder import whole_file
 from .stored import StoredMeasurements
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as pads
 
     from ..answers.facts import Facts
     from ..measurement import Measurement
@@ -58,15 +59,18 @@ class Run:
     _output: Output | None = None
 
     @cached_property
-    def data(self) -> Any:
-        """The synthetic rows: a `pyarrow.Table`, or with `out=` a lazy `pyarrow.dataset.Dataset`."""
-        if self.out is not None:
-            import pyarrow.dataset as ds
+    def data(self) -> pa.Table:
+        """All synthetic rows, in memory; `dataset` and `reader` do not hold them all at once."""
+        return self.reader().read_all()
 
-            return ds.dataset(synthetic_path(self.out), format="parquet")
-        import pyarrow as pa
+    @property
+    def dataset(self) -> pads.Dataset:
+        """The rows of a run that was written with `out=`, as a lazy dataset of its files."""
+        import pyarrow.dataset as pads
 
-        return pa.concat_tables(self._made.tables())
+        if self.out is None:
+            raise RunError("this run was not written to a folder (out=); its rows are run.data")
+        return pads.dataset(synthetic_path(self.out), format="parquet")
 
     @property
     def _made(self) -> Output:
@@ -79,7 +83,7 @@ class Run:
         import pyarrow as pa
 
         if self.out is not None:
-            return self.data.scanner().to_reader()
+            return self.dataset.scanner().to_reader()
         schema = self._made.arrow_schema()
         batches = (batch for table in self._made.tables() for batch in table.to_batches())
         return pa.RecordBatchReader.from_batches(schema, batches)
@@ -129,8 +133,8 @@ class Run:
 
         return Facts.of(self.privacy, self.schema, self.measurements, self.tables, self.model)
 
-    def sample(self, rows: int, seed: int | None = None) -> pa.Table:
-        """`rows` further synthetic rows, as a `pyarrow.Table`: post-processing, it costs no budget.
+    def sample(self, n: int, seed: int | None = None) -> pa.Table:
+        """`n` further synthetic rows, as a `pyarrow.Table`: post-processing, it costs no budget.
 
         Only for a run made in this process: a run loaded from its folder has its rows and a model
         (`Model.sample` gives codes). seed: fixes the rows; None: other rows each time.
@@ -143,14 +147,14 @@ class Run:
             raise RunError(
                 "this run is a folder of rows; read them, or draw codes from its model (run.model.sample)"
             )
-        if rows < 0:
-            raise UsageError(f"rows must be >= 0, got {rows}")
-        output = self._output.again(rows, secrets.randbits(63) if seed is None else seed)
+        if not is_whole(n, 0):
+            raise UsageError(f"n must be a whole number >= 0, got {n!r}")
+        output = self._output.again(n, secrets.randbits(63) if seed is None else seed)
         return pa.concat_tables(output.tables())
 
     def to_arrow(self) -> pa.Table:
-        """All synthetic rows as one `pyarrow.Table`."""
-        return self.reader().read_all()
+        """All synthetic rows as one `pyarrow.Table`: `data`."""
+        return self.data
 
     def to_polars(self) -> pl.DataFrame:
         """All synthetic rows as a `polars.DataFrame`."""
@@ -179,7 +183,7 @@ class Run:
         pyspark.sql.DataFrame
             A column of a type that Spark does not have gets the next larger type.
         """
-        from .sparkrows import frame
+        from .spark_output import frame
 
         if self._output is None and self.out is not None:
             return spark.read.parquet(str(synthetic_path(self.out).absolute()))
@@ -217,7 +221,7 @@ class Run:
         """How many synthetic rows there are, without making them."""
         if self._output is not None:
             return self._output.rows.total
-        return None if self.out is None else self.data.count_rows()
+        return None if self.out is None else self.dataset.count_rows()
 
     def _repr_html_(self) -> str:
         """For notebooks: what is promised, how the rows were made, and which columns go together."""
@@ -245,7 +249,7 @@ def load_run(out: str | os.PathLike | Run) -> Run:
     try:
         statement = json.loads((folder / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{folder} is no finished run folder: privacy.json is missing or broken") from error
+        raise RunError(f"{folder} is not a finished run folder: privacy.json is missing or broken") from error
     kept = folder / "model.fastdp"  # mechanisms that count users have none
     model = Model.load(kept) if kept.exists() else None
     return Run(

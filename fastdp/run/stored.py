@@ -67,5 +67,7 @@ def _measurement(entry: dict, values: np.ndarray, errors: np.ndarray, cell: np.n
 
     single = np.flatnonzero(cell >= 0)
     cells = int(entry.get("cells", cell.max(initial=0) + 1))
-    matrix = sp.csr_array((np.ones(single.size), (np.arange(single.size), cell[single])), (single.size, cells))
+    matrix = sp.csr_array(
+        (np.ones(single.size), (np.arange(single.size), cell[single])), (single.size, cells)
+    )
     return Measurement(clique, values[single], errors[single], Sparse(matrix), label=label)

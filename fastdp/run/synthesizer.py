@@ -11,6 +11,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from ..errors import UsageError
 from .synthesize import synthesize
 
@@ -25,10 +27,10 @@ class Synthesizer:
 
     Parameters
     ----------
-    epsilon, delta : float
-        The promise per person; delta should be far below 1 / number of people.
     mechanism : str, path or mapping
         As of `fastdp.synthesize`; "auto" suits any table.
+    epsilon, delta : float
+        The guarantee per person. epsilon is required; delta should be far below 1 / number of people.
     schema : Schema, path or built-in name
         What the columns hold, from public knowledge.
     clip, public, ledger, dataset, memory, threads
@@ -46,9 +48,9 @@ class Synthesizer:
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-9,
         mechanism: str | os.PathLike[str] | Mapping[str, Any] = "auto",
+        epsilon: float | None = None,
+        delta: float = 1e-9,
         *,
         schema: Schema | str | os.PathLike[str] | None = None,
         clip: int | str | None = None,
@@ -59,9 +61,9 @@ class Synthesizer:
         threads: int | None = None,
         random_state: int | None = None,
     ):
+        self.mechanism = mechanism
         self.epsilon = epsilon
         self.delta = delta
-        self.mechanism = mechanism
         self.schema = schema
         self.clip = clip
         self.public = public
@@ -113,7 +115,7 @@ class Synthesizer:
         if n is None:
             table = self.run_.to_arrow()
         else:
-            seed = None if self.random_state is None else self.random_state + self._drawn
+            seed = None if self.random_state is None else _spawned(self.random_state, self._drawn)
             table = self.run_.sample(n, seed)
             self._drawn += 1
         if self._frame == "pandas":
@@ -132,6 +134,12 @@ class Synthesizer:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = {n: v for n, v in self.get_params().items() if v is not defaults[n].default}
         return f"Synthesizer({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+def _spawned(seed: int, number: int) -> int:
+    """The seed of draw `number`. Neighbouring seeds have unrelated draws."""
+    state = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(1, np.uint64)
+    return int(state[0] >> np.uint64(1))
 
 
 def _frame_of(source: Any) -> str:

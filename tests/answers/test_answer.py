@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 import fastdp
+from fastdp.answers.answer import answer, told
 from fastdp.answers.clipping import Clipping, clipping_of, from_histogram
-from fastdp.answers.values import numbers_of, select
 from fastdp.answers.facts import Facts
 from fastdp.answers.question import parsed
-from fastdp.answers.answer import answer, told
+from fastdp.answers.values import numbers_of, select
 from fastdp.cli.app import app
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
@@ -24,7 +24,13 @@ SCHEMA = {
     "columns": {
         "city": {"kind": "categorical", "dtype": "string", "values": [f"city {i:02}" for i in range(30)]},
         "size": {"kind": "integer", "dtype": "int64", "min": 1, "max": 4, "null": "drop", "overflow": "drop"},
-        "price": {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20, 50], "overflow": "drop", "null": "drop"},
+        "price": {
+            "kind": "numeric",
+            "dtype": "float64",
+            "edges": [0, 10, 20, 50],
+            "overflow": "drop",
+            "null": "drop",
+        },
     },
 }
 
@@ -55,7 +61,9 @@ def truth_of(table, by):
 def misses(found, truth, by):
     """(lines, lines whose interval misses the truth)."""
     lines = found.to_pylist()
-    wrong = [r for r in lines if not r["low"] - 1e-6 <= truth.get(tuple(r[b] for b in by), 0) <= r["high"] + 1e-6]
+    wrong = [
+        r for r in lines if not r["low"] - 1e-6 <= truth.get(tuple(r[b] for b in by), 0) <= r["high"] + 1e-6
+    ]
     return len(lines), len(wrong)
 
 
@@ -120,12 +128,16 @@ def test_shares_and_parts_of_bins(run):
     assert line["low"] <= np.mean(price < 10) <= line["high"] and line["bins"] == 0
     (cut,) = run.answer("share", where={"price": (0, 15)}).to_pylist()
     assert cut["low"] <= np.mean(price < 15) <= cut["high"] and cut["bins"] > 0
-    assert cut["low"] <= np.mean(price < 10.01) and cut["high"] >= np.mean(price < 19.99), "all of the bin may count"
+    assert cut["low"] <= np.mean(price < 10.01) and cut["high"] >= np.mean(price < 19.99), (
+        "all of the bin may count"
+    )
 
 
 def test_means_hold_the_bound_of_their_bins(run):
     table = shops()
-    means = {r["size"]: r["price_mean"] for r in table.group_by("size").aggregate([("price", "mean")]).to_pylist()}
+    means = {
+        r["size"]: r["price_mean"] for r in table.group_by("size").aggregate([("price", "mean")]).to_pylist()
+    }
     for line in run.answer("mean(price)", "size").to_pylist():
         assert line["basis"] == "measured" and line["bins"] > 2
         assert line["low"] <= means[line["size"]] <= line["high"]
@@ -163,7 +175,9 @@ def test_what_was_not_measured_together_is_unknown():
 
 def users_schema(bound):
     plain = fastdp.Schema.from_domain({"a": 3}, user="id").to_plain()
-    return fastdp.Schema.from_dict(plain | {"user": {"column": "id", **({"max_rows": bound} if bound else {})}})
+    return fastdp.Schema.from_dict(
+        plain | {"user": {"column": "id", **({"max_rows": bound} if bound else {})}}
+    )
 
 
 def test_a_fixed_clip_without_a_histogram_says_so():
@@ -196,10 +210,20 @@ def test_conditions_and_numbers_of_columns():
     price, size, city = (schema.columns[c] for c in ("price", "size", "city"))
     assert select(price, (0, 15)).part.tolist() == [1.0, 0.5, 0.0]
     assert select(price, "[10, 20)").sure.tolist() == [False, True, False]
-    assert select(size, range(2, 4)).sure.tolist() == select(size, [2, 3]).sure.tolist() == [False, True, True, False]
+    assert (
+        select(size, range(2, 4)).sure.tolist()
+        == select(size, [2, 3]).sure.tolist()
+        == [False, True, True, False]
+    )
     assert select(size, (None, 3)).sure.tolist() == [True, True, False, False]
     assert numbers_of(price).middle.tolist() == [5, 15, 35] and numbers_of(price).high[2] == pytest.approx(50)
-    for column, condition in ((city, "nowhere"), (price, 12.5), (city, (1, 2)), (size, (1, 2, 3)), (size, 2.5)):
+    for column, condition in (
+        (city, "nowhere"),
+        (price, 12.5),
+        (city, (1, 2)),
+        (size, (1, 2, 3)),
+        (size, 2.5),
+    ):
         with pytest.raises(UsageError, match=f"'{column.name}'"):
             select(column, condition)
 

@@ -42,7 +42,9 @@ def least_squares(marginals, wanted, target):
         s = m.summed(part)
         at = np.zeros(len(cell), int)
         if part:
-            at = np.ravel_multi_index([s.maps[i][grid[wanted.index(a)]] for i, a in enumerate(part)], s.values.shape)
+            at = np.ravel_multi_index(
+                [s.maps[i][grid[wanted.index(a)]] for i, a in enumerate(part)], s.values.shape
+            )
         # Only answers that are sums of whole cells of the target; finer ones are summed to it.
         joined = {}
         for c, r in zip(cell, at):
@@ -113,7 +115,10 @@ def test_measurements_are_read_by_their_partition():
     got = marginals_of([merged, whole, binned, fine, users], domain, codes)
     assert [m.values.shape for m in got] == [(2, 3), (4,), (2,), (4, 3)]
     assert got[0].maps[0].tolist() == [0, 1, 1, 1] and got[2].maps[0].tolist() == [0, 0, 1]
-    assert np.isfinite(got[3].variances).sum() == 2 and got[3].values.reshape(-1)[[5, 7]].tolist() == [0.0, 1.0]
+    assert np.isfinite(got[3].variances).sum() == 2 and got[3].values.reshape(-1)[[5, 7]].tolist() == [
+        0.0,
+        1.0,
+    ]
     assert not got[3].complete and estimate(got[3:], ("a", "b")).known.sum() == 2
 
 

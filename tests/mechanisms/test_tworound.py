@@ -236,7 +236,7 @@ def test_a_small_census_from_end_to_end(tmp_path):
     run = fastdp.synthesize(table, "census-tworound", 8.0, DELTA, sample_seed=1, out=tmp_path / "run")
     assert run.privacy["mechanism"]["inferred"] == {"CITY": "Ohio"}
     assert fastdp.verify(tmp_path / "run")
-    made = run.data.to_table()
+    made = run.data
     assert made.column_names == table.column_names
     for general, detailed, divide in (("RACE", "RACED", 100), ("EDUC", "EDUCD", 10), ("BPL", "BPLD", 100)):
         assert (made[general].to_numpy() == made[detailed].to_numpy() // divide).all()

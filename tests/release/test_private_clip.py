@@ -71,7 +71,7 @@ def test_end_to_end_on_simulated_taxis(table, mechanism, tmp_path):
     assert all(r["sigma"] == pytest.approx(part["clip"] / r["event"]["mu"]) for r in ways)
     assert part["spent"]["mu"] == pytest.approx(part["event"]["mu"], rel=1e-6)
     # the rows that the clip leaves out are put back, and dealt to users within the bound
-    made = run.data.to_table()
+    made = run.data
     assert abs(made.num_rows - 20_000) < 3_000
     assert run.model.total < 17_000
     assert np.unique(made["taxi_id"].to_numpy(), return_counts=True)[1].max() <= 200

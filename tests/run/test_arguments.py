@@ -61,7 +61,7 @@ ABSURD = {
     "max_cells": [*WHOLE, 0, 10**20],
     "engine": [5, "no", "", *OTHER],
     "partitions": [*WHOLE, 0, 10**20],
-    "go_on": FLAGS,
+    "ignore_empty_columns": FLAGS,
     "diagnose": FLAGS,
 }  # fmt: skip
 """Values of each argument that no run can have. (seed=10**400 is a seed like any other.)"""

@@ -59,7 +59,7 @@ def test_a_run_per_user(table, mechanism, tmp_path):
         looks = [r for r in part["releases"] if r["kind"] == "distances"]
         assert looks and all(r["law"] == "gaussian" for r in looks)
         assert all(math.isclose(r["sensitivity"], part["clip"] * math.sqrt(r["count"])) for r in looks)
-    assert abs(fastdp.load_run(tmp_path / "run").data.count_rows() - 4000) < 1000
+    assert abs(fastdp.load_run(tmp_path / "run").data.num_rows - 4000) < 1000
 
 
 def test_the_sum_of_what_was_drawn_is_what_was_charged(table):

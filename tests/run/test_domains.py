@@ -49,7 +49,7 @@ def test_a_run_from_columns_and_types_alone(tmp_path):
     assert schema.columns["yes"].values == (False, True)
     wage = schema.columns["wage"]
     assert (0.0, 1.0) in list(zip(wage.edges, wage.edges[1:])) and wage.whole
-    data = run.data.to_table()
+    data = run.data
     ages = data["age"].to_numpy()
     assert 15 <= ages.min() and ages.max() <= 95 and abs(np.median(ages) - 54) < 6
     zero = np.mean(data["wage"].to_numpy(zero_copy_only=False) == 0)
@@ -148,7 +148,7 @@ def test_a_ledger_without_delta_for_keys_refuses_before_anything_is_read(tmp_pat
 def test_a_run_that_died_goes_on_with_its_domain(tmp_path, monkeypatch):
     options = {"seed": None, "domain": "private", "user": "id", "out": tmp_path / "run"}
     with monkeypatch.context() as patch:
-        patch.setattr("fastdp.run.steps._measure_and_make", lambda *a: 1 / 0)
+        patch.setattr("fastdp.run.execute._measure_and_write", lambda *a: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             go(people(2000), **options)
     ledger = fastdp.Ledger.local(tmp_path / "run.private" / "ledger.db")

@@ -37,7 +37,7 @@ def run(source, **options):
 
 
 def same(one, other):
-    tables = [r.data if isinstance(r.data, pa.Table) else r.data.to_table() for r in (one, other)]
+    tables = [r.data for r in (one, other)]
     assert tables[0].equals(tables[1])
     assert len(one.measurements) == len(other.measurements)
     for first, theirs in zip(one.measurements, other.measurements, strict=True):

@@ -86,7 +86,7 @@ def test_evaluate_takes_a_run_and_its_folder_and_uses_the_runs_schema(tmp_path):
     bounded.save(tmp_path / "flights.toml")
     kept = go(data, schema=tmp_path / "flights.toml", mechanism="mst", out=tmp_path / "run", seed=5)
     asked = {"metrics": "kmarginal", "baselines": ()}
-    wanted = fastdp.evaluate(data, kept.data.to_table(), schema=bounded, **asked)
+    wanted = fastdp.evaluate(data, kept.data, schema=bounded, **asked)
     assert set(wanted["columns"]) == set(SIZES)
     truth = tmp_path / "flights.parquet"
     for run in (kept, fastdp.load_run(tmp_path / "run"), tmp_path / "run", str(tmp_path / "run")):

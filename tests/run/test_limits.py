@@ -152,7 +152,7 @@ def test_a_max_cells_that_decided_a_charged_step_cannot_change(ledger, tmp_path,
     heal()
     with pytest.raises(RunError, match="round 2"):
         go(Unreadable(), **options, max_cells=15, resume=True)
-    assert go(small_data(), **options, max_cells=1000, resume=True).data.count_rows() > 0
+    assert go(small_data(), **options, max_cells=1000, resume=True).data.num_rows > 0
 
 
 def test_a_missing_ledger_leaves_no_private_folder(tmp_path):

@@ -70,13 +70,12 @@ def test_a_model_that_rests_on_what_nobody_stated_does_not_verify(table, last_ye
 
 def test_a_resumed_run_with_other_public_data_is_refused(table, last_year, tmp_path, monkeypatch):
     """Starts are part of the question: noise of one start must not answer for another."""
-    from fastdp.run import steps
 
     def dies(*arguments, **options):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(steps, "make", dies)
+        patched.setattr("fastdp.run.execute.finalize", dies)
         with pytest.raises(KeyboardInterrupt):
             go(table, last_year, out=tmp_path / "run")
     other = fastdp.read(data(seed=6, user=False), schema(user=False), public=True)

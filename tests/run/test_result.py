@@ -109,5 +109,5 @@ def test_an_enum_is_written_as_text_to_csv(run, tmp_path):
 def test_no_rows_are_a_table_and_fewer_than_none_are_refused(run):
     assert run.sample(0).num_rows == 0 and run.sample(0).schema == run.to_arrow().schema
     assert run.sample(1).num_rows == 1
-    with pytest.raises(UsageError, match="rows must be >= 0"):
+    with pytest.raises(UsageError, match="n must be a whole number >= 0"):
         run.sample(-1)

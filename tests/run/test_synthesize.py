@@ -134,7 +134,7 @@ def test_the_folder_holds_what_may_be_released_and_verifies(table, tmp_path):
     assert {p.name for p in (tmp_path / "run").iterdir()} == RELEASED
     assert {p.name for p in tmp_path.iterdir()} == {"run", "run.private"}
     assert fastdp.verify(tmp_path / "run").ok
-    assert run.data.count_rows() == pq.read_metadata(tmp_path / "run" / "synthetic.parquet").num_rows
+    assert run.data.num_rows == pq.read_metadata(tmp_path / "run" / "synthetic.parquet").num_rows
     timings = json.loads((tmp_path / "run.private" / "timings.json").read_text())
     assert "fit" in timings["seconds"]["eps-5"]
     assert not (tmp_path / "run.private" / "state.json").exists()
@@ -271,7 +271,7 @@ def test_a_run_that_died_after_publishing_only_ends_its_reservation(table, tmp_p
     assert fastdp.verify(tmp_path / "run").ok
     assert not ledger.entries("d")[0]["finished"]
     run = go(table, out=tmp_path / "run", ledger=ledger, dataset="d", resume=True)
-    assert run.data.count_rows() > 0
+    assert run.data.num_rows > 0
     assert ledger.entries("d")[0]["finished"]
     assert not (tmp_path / "run.private" / "state.json").exists(), "there is nothing left to resume"
     assert not (tmp_path / "run.private" / "state").exists()
@@ -345,7 +345,7 @@ def test_several_runs_in_one_process_at_once(table, tmp_path):
     with ThreadPoolExecutor(3) as pool:
         together = list(pool.map(lambda i: go(table, seed=i, out=tmp_path / str(i)), range(3)))
     for a, b in zip(alone, together):
-        assert b.data.to_table().equals(a.combine_chunks()) or b.data.to_table().to_pydict() == a.to_pydict()
+        assert b.data.equals(a.combine_chunks()) or b.data.to_pydict() == a.to_pydict()
 
 
 def test_shards_and_one_file_hold_the_same_rows(table, tmp_path, monkeypatch):
@@ -356,10 +356,10 @@ def test_shards_and_one_file_hold_the_same_rows(table, tmp_path, monkeypatch):
     monkeypatch.setattr(output, "ONE_FILE_SHARDS", 1)
     many = go(table, seed=4, rows=1900, out=tmp_path / "many")
     assert len(list((tmp_path / "many" / "synthetic").iterdir())) == 4
-    assert many.data.to_table().to_pydict() == one.data.to_table().to_pydict()
+    assert many.data.to_pydict() == one.data.to_pydict()
     assert fastdp.verify(tmp_path / "many").ok
     monkeypatch.setattr(output, "BLOCK_SHARDS", 2)
-    blocks = go(table, seed=4, rows=1900, out=tmp_path / "blocks").data.to_table()
+    blocks = go(table, seed=4, rows=1900, out=tmp_path / "blocks").data
     first, second = blocks["u"].to_numpy()[:1000], blocks["u"].to_numpy()[1000:]
     assert not set(first) & set(second)
     assert np.unique(blocks["u"].to_numpy(), return_counts=True)[1].max() <= 5

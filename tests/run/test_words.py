@@ -41,13 +41,13 @@ SWAPPED = {
     "Model.load of a run": lambda run, rows, schema: fastdp.Model.load(run),
     "Schema.load of a table": lambda run, rows, schema: fastdp.Schema.load(rows),
     "Ledger of a schema": lambda run, rows, schema: fastdp.Ledger(schema),
-    "ledger=1": lambda run, rows, schema: fastdp.synthesize(rows, "mst", schema=schema, ledger=1),
-    "out=1": lambda run, rows, schema: fastdp.synthesize(rows, "mst", schema=schema, out=1),
-    "rows='x'": lambda run, rows, schema: fastdp.synthesize(rows, "mst", schema=schema, rows="x"),
-    "schema first": lambda run, rows, schema: fastdp.synthesize(schema, rows),
-    "schema second": lambda run, rows, schema: fastdp.synthesize(rows, schema),
+    "ledger=1": lambda run, rows, schema: fastdp.synthesize(rows, "mst", 1.0, schema=schema, ledger=1),
+    "out=1": lambda run, rows, schema: fastdp.synthesize(rows, "mst", 1.0, schema=schema, out=1),
+    "rows='x'": lambda run, rows, schema: fastdp.synthesize(rows, "mst", 1.0, schema=schema, rows="x"),
+    "schema first": lambda run, rows, schema: fastdp.synthesize(schema, rows, 1.0),
+    "schema second": lambda run, rows, schema: fastdp.synthesize(rows, schema, 1.0),
     "schema for epsilon": lambda run, rows, schema: fastdp.synthesize(rows, "mst", schema),
-    "plan of rows": lambda run, rows, schema: fastdp.plan(rows),
+    "plan of rows": lambda run, rows, schema: fastdp.plan(rows, epsilon=1.0),
     "read backwards": lambda run, rows, schema: fastdp.read(schema, rows),
     "check backwards": lambda run, rows, schema: fastdp.check(schema, rows),
     "draft of a schema": lambda run, rows, schema: fastdp.draft(schema),
@@ -78,7 +78,7 @@ def test_columns_that_recipes_misspell_are_guessed(field):
     with pytest.raises(FastdpError, match="did you mean 'colour'"):
         fastdp.plan(named, MISSPELT[field], 1.0, 1e-6)
     with pytest.raises(FastdpError, match="did you mean 'colour'"):
-        fastdp.synthesize(pa.table({"colour": [1], "size": [1]}), MISSPELT[field], schema=named)
+        fastdp.synthesize(pa.table({"colour": [1], "size": [1]}), MISSPELT[field], 1.0, schema=named)
 
 
 def test_a_schema_has_a_domain_and_a_run_measurements(run, schema):

@@ -11,7 +11,7 @@ from fastdp.cli.app import main
 from fastdp.engines import spark as engine
 from fastdp.engines.local import local
 from fastdp.errors import UsageError
-from fastdp.run import sparkrows
+from fastdp.run import spark_output
 from fastdp.userkeys import RowsPerUser
 
 from ..run.test_engines import ADAGRID, rows, run, same, schema
@@ -70,7 +70,7 @@ def test_what_cannot_be_asked_is_refused(spark, tmp_path):
 
 
 def plain(table):
-    return table.cast(sparkrows.spark_schema(table.schema)).replace_schema_metadata()
+    return table.cast(spark_output.spark_schema(table.schema)).replace_schema_metadata()
 
 
 def arrow(frame):
@@ -87,9 +87,7 @@ def fails_once(output, asked, batches):
     """`make` whose task fails halfway through at its first attempt."""
     from pyspark import TaskContext
 
-    from fastdp.run import sparkrows
-
-    for batch in sparkrows.make(output, asked, batches):
+    for batch in spark_output.make(output, asked, batches):
         yield batch.slice(0, 3)
         if TaskContext.get().attemptNumber() == 0:
             raise RuntimeError("the first attempt fails")
@@ -107,7 +105,7 @@ def test_rows_are_made_in_the_executors(spark, monkeypatch):
     assert [row["count"] for row in sizes][:-1] == [16 * 16] * (made._output.blocks - 1)
     assert [row["p"] for row in sizes] == list(range(made._output.blocks))
     assert frame.schema.fields[0].metadata == {"fastdp.private": "false"}
-    monkeypatch.setattr(sparkrows, "make", fails_once)
+    monkeypatch.setattr(spark_output, "make", fails_once)
     assert arrow(made.to_spark(spark)).equals(plain(want))
 
 
@@ -128,9 +126,9 @@ def test_types_that_spark_has_not_got():
             ("d", pa.int64()),
         ]
     )
-    assert sparkrows.spark_schema(given).types == [pa.int64(), pa.string(), pa.timestamp("us"), pa.int64()]
+    assert spark_output.spark_schema(given).types == [pa.int64(), pa.string(), pa.timestamp("us"), pa.int64()]
     with pytest.raises(UsageError, match="nanoseconds"):
-        sparkrows.spark_schema(pa.schema([("t", pa.timestamp("ns"))]))
+        spark_output.spark_schema(pa.schema([("t", pa.timestamp("ns"))]))
 
 
 @pytest.mark.skipif(MODE == "connect", reason="a session of its own, of the classic kind")
@@ -159,7 +157,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys, spark):
         with pytest.raises(SystemExit) as ended:
             main(["synth", str(tmp_path / "rows.parquet"), *common, "--out", str(tmp_path / name), *more])
         assert not ended.value.code, capsys.readouterr().err
-    data = [fastdp.load_run(tmp_path / name).data.to_table() for name in ("one", "two")]
+    data = [fastdp.load_run(tmp_path / name).data for name in ("one", "two")]
     assert data[0].equals(data[1])
     for wrong in (["rows.csv", "--engine", "spark"], ["rows.parquet", "--master", RETRIES]):
         with pytest.raises(SystemExit) as ended:

@@ -189,7 +189,7 @@ def test_public_data_that_is_the_private_file(tmp_path):
     ):
         assert overlap(same, path) and overlap(path, same)
         with pytest.raises(UsageError, match="private data itself"):
-            fastdp.synthesize(path, "mst", schema=SCHEMA, public=same)
+            fastdp.synthesize(path, "mst", 1.0, schema=SCHEMA, public=same)
     assert overlap(tmp_path / "soft.parquet", folder) and overlap(pads.dataset(str(path)), path)
     assert not overlap(other, path) and not overlap(other, folder) and not overlap(tmp_path / "none", path)
 
@@ -231,7 +231,7 @@ def test_public_data_that_is_a_slice_of_the_private_frame(frame, cut, copy):
     assert not overlap(cut(frame, 0, 32), cut(frame, 32, 10)), "other rows of one frame are other rows"
     assert not overlap(copy(frame), frame)
     with pytest.raises(UsageError, match="private data itself"):
-        fastdp.synthesize(frame, "mst", schema=SCHEMA, public=cut(frame, 3, 5))
+        fastdp.synthesize(frame, "mst", 1.0, schema=SCHEMA, public=cut(frame, 3, 5))
 
 
 WIDTHS = {

@@ -37,7 +37,9 @@ def owner(path: Path) -> int:
     ledger = fastdp.Ledger(path)
     ledger.open("people", epsilon=2.0, delta=1e-9)
     try:
-        fastdp.synthesize("people.csv", ledger=ledger, dataset="people", clip=5, max_cells=1_000_000)
+        fastdp.synthesize(
+            "people.csv", epsilon=1.0, ledger=ledger, dataset="people", clip=5, max_cells=1_000_000
+        )
     except BudgetError as error:
         return error.exit_code
     except FastdpError:

@@ -105,7 +105,7 @@ def pipeline(case: Case, epsilon: float, side: int, seed: int | None):
         seed=seed,
         sample_seed=seed,
         progress=False,
-        go_on=True,
+        ignore_empty_columns=True,
         **case.options,
     )
 

@@ -37,7 +37,7 @@ PARTS = {"privacy": 60, "model": 25, "c": 15}
 LEFT_ALONE = {
     "csrc/noise_table.h",
     "fastdp/engines/spark.py",
-    "fastdp/run/plantext.py",
+    "fastdp/run/plan_text.py",
     "fastdp/run/__init__.py",
 }
 

@@ -250,7 +250,7 @@ def test_three_epsilons_are_charged_together(tmp_path):
     assert table.column_names[:5] == ["epsilon", "neighborhood", "year", "month", "0"]
     assert table.num_rows == 3 * 278 * 12 and table.num_columns == 4 + 174
     assert sorted(set(table["epsilon"].to_pylist())) == [1.0, 2.0, 10.0]
-    tidy = runs[2].data.to_table()
+    tidy = runs[2].data
     wide = table.slice(2 * 278 * 12).to_pandas()
     long = wide.melt(
         ["epsilon", "neighborhood", "year", "month"], var_name="incident_type", value_name="count"

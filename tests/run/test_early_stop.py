@@ -90,7 +90,7 @@ def test_what_was_drawn_is_charged_and_the_rest_goes_back(tmp_path, draws, name)
             ledger=ledger,
             dataset="people",
         )
-    assert "--go-on" in str(stop.value) and "fastdp check" in str(stop.value)
+    assert "--ignore-empty-columns" in str(stop.value) and "fastdp check" in str(stop.value)
     (entry,) = ledger.entries("people")
     assert entry["finished"] and all(step["answered"] for step in entry["steps"])
     assert len(entry["steps"]) <= 2  # rows per user, then the 1-ways
@@ -111,7 +111,7 @@ def test_what_was_drawn_is_charged_and_the_rest_goes_back(tmp_path, draws, name)
 
 
 def test_going_on_is_possible_and_good_data_never_stops(tmp_path):
-    for rows, options in ((data(colours=SPELT), {"go_on": True}), (data(), {})):
+    for rows, options in ((data(colours=SPELT), {"ignore_empty_columns": True}), (data(), {})):
         run = fastdp.synthesize(rows, "mst", 4.0, DELTA, schema=schema(), **options)
         assert run.data.num_rows > 1000
 
@@ -158,7 +158,7 @@ def test_only_noisy_answers_decide(tmp_path, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("fastdp.run.steps.stop_if_empty", die)
+        patched.setattr("fastdp.run.execute.stop_if_empty", die)
         with pytest.raises(Killed):
             fastdp.synthesize(data(colours=SPELT), "mst", 4.0, DELTA, **options)
     before = ledger.entries("people")[0]["steps"]
@@ -168,7 +168,7 @@ def test_only_noisy_answers_decide(tmp_path, monkeypatch):
     # The other way round: good answers are stored, the rows are bad when it comes back. It goes on.
     options["out"] = tmp_path / "other"
     with monkeypatch.context() as patched:
-        patched.setattr("fastdp.run.steps.stop_if_empty", die)
+        patched.setattr("fastdp.run.execute.stop_if_empty", die)
         with pytest.raises(Killed):
             fastdp.synthesize(data(), "mst", 0.5, DELTA, **options)
     assert fastdp.synthesize(data(colours=SPELT), "mst", 0.5, DELTA, resume=True, **options).out.is_dir()
@@ -188,7 +188,10 @@ def test_a_stop_that_is_killed_halfway_ends_on_resume(tmp_path, monkeypatch, whe
         with pytest.raises(Killed):
             fastdp.synthesize(data(colours=SPELT), "mst", 4.0, DELTA, **options)
     kept = json.loads((tmp_path / "run.private" / "state.json").read_text())
-    for insist in ({"go_on": True}, {}):  # it was ended: insisting comes too late, and costs nothing
+    for insist in (
+        {"ignore_empty_columns": True},
+        {},
+    ):
         if (tmp_path / "run.private" / "state.json").exists():
             with pytest.raises(StoppedEarly, match="went back") as stop:
                 fastdp.synthesize(data(), "mst", 4.0, DELTA, resume=True, **options, **insist)
@@ -203,7 +206,7 @@ def test_a_stop_that_is_killed_halfway_ends_on_resume(tmp_path, monkeypatch, whe
 def test_of_several_epsilons_the_first_decides(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "fastdp.run.steps.stop_if_empty", lambda schema, learnt, ones: asked.append(len(ones))
+        "fastdp.run.execute.stop_if_empty", lambda schema, learnt, ones: asked.append(len(ones))
     )
     runs = fastdp.synthesize(data(2000), "mst", [1.0, 2.0], DELTA, schema=schema(), rows=5)
     assert len(runs) == 2 and asked == [3]

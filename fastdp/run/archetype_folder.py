@@ -11,8 +11,8 @@ from ..mechanisms.archetypes import Archetypes
 from ..public.archetypes import store
 from ..public.archetypes.fit import fit
 from ..public.archetypes.options import options_of
-from .asked import resolve_schema
-from .publicread import read_public
+from .public_data import read_public
+from .validate import resolve_schema
 
 
 def fit_folder(

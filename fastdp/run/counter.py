@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from ..tables.objects import read_once
 
 if TYPE_CHECKING:
     from ..engines import Counter
@@ -18,7 +19,7 @@ ENGINES = ("local", "partitioned", "spark")
 
 
 @dataclass
-class Counting:
+class OpenCounter:
     """An engine over a run's rows. table: the rows, where the engine holds them in this process. reading:
     PRIVATE numbers of rows and users that were read; empty where nothing was read."""
 
@@ -61,14 +62,9 @@ def engine_for(source: Any, engine: str | None, partitions: int | None, report: 
     return engine
 
 
-def read_once(source: Any) -> bool:
-    """Whether a source is a stream, which can be read only once."""
-    return hasattr(source, "__arrow_c_stream__") and not hasattr(source, "columns")
-
-
-def open_counting(
+def open_counter(
     source: Any, schema: Schema, engine: str | None, partitions: int | None, threads: int | None
-) -> Counting:
+) -> OpenCounter:
     """Reads the source and opens the engine over it. The caller closes the engine after the last count."""
     if engine == "spark":
         from ..engines import spark
@@ -76,7 +72,7 @@ def open_counting(
         counter = spark.spark(source, schema, partitions)
         kept = counter.partitions
         assert isinstance(kept, spark.SparkPartitions)
-        return Counting(counter, None, kept.close, _reading(kept.rows, kept.users, kept.dropped, 0))
+        return OpenCounter(counter, None, kept.close, _reading(kept.rows, kept.users, kept.dropped, 0))
     if engine == "partitioned":
         from ..engines.partitioned import PartitionedCounter
         from ..engines.processes import ProcessPartitions
@@ -84,28 +80,28 @@ def open_counting(
         held = ProcessPartitions(source, schema, partitions, threads)
         reading = _reading(held.rows, held.users, held.dropped, held.malformed)
         counter, table = PartitionedCounter(schema, held), source if is_table(source) else None
-        return Counting(counter, table, held.close, {} if is_table(source) else reading)
+        return OpenCounter(counter, table, held.close, {} if is_table(source) else reading)
     from ..engines.local import local
 
     if is_table(source):
-        return Counting(local(source, threads), source, lambda: None)
+        return OpenCounter(local(source, threads), source, lambda: None)
     from ..tables.ingest import read
 
     table = read(source, schema, threads=threads)
     reading = _reading(table.rows, table.users, table._dropped, table._malformed)
-    return Counting(local(table, threads), table, table.close, reading)
+    return OpenCounter(local(table, threads), table, table.close, reading)
 
 
 @contextlib.contextmanager
-def counting_for(
+def counter_for(
     source: Any, schema: Schema, engine: str | None, partitions: int | None, threads: int | None
 ) -> Iterator[Counter]:
     """A context with an engine over the source, for a few counts; the engine is closed at its end."""
-    counting = open_counting(source, schema, engine, partitions, threads)
+    opened = open_counter(source, schema, engine, partitions, threads)
     try:
-        yield counting.counter
+        yield opened.counter
     finally:
-        counting.close()
+        opened.close()
 
 
 def check_source(source: Any, schema: Schema) -> None:
@@ -113,7 +109,7 @@ def check_source(source: Any, schema: Schema) -> None:
     it in a wrong type, or is damaged Arrow data. It does not open streams and does not run queries."""
     from ..engines.sparkcheck import is_spark
     from ..tables.ingest import guarded
-    from ..tables.objects import open_object, read_once
+    from ..tables.objects import open_object
     from ..tables.sql import Query
 
     if schema.pending:
@@ -142,7 +138,6 @@ def check_rereading(source: Any) -> None:
     """UsageError where private domains cannot be found in a source: its rows are encoded already or can be
     read only once."""
     from ..engines.sparkcheck import is_spark
-    from ..tables.objects import read_once
 
     if is_spark(source):
         raise UsageError(

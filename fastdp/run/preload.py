@@ -12,7 +12,7 @@ import threading
 from ..privacy.statement import build_hash
 
 
-def load_ahead() -> None:
+def preload() -> None:
     """Starts it in a thread of its own and returns. Nothing waits for the thread: who needs a module that is
     being imported waits for that module, and who needs one that failed meets the error again."""
     threading.Thread(target=_load, name="fastdp-ahead", daemon=True).start()

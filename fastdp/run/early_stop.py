@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from ..release.reserve import Reserved
     from ..schema import Schema
 
-INSIST = (
-    "Look at the data with `fastdp check DATA --schema SCHEMA` and correct the schema, or insist with "
-    "--go-on (go_on=True)"
+ADVICE = (
+    "Look at the data with `fastdp check DATA --schema SCHEMA` and correct the schema, or continue with "
+    "--ignore-empty-columns (ignore_empty_columns=True)"
 )
 
 
@@ -26,7 +26,7 @@ def plan_note(config: Config) -> str:
     if config.ones_first:
         return (
             "the run stops after its first 1-ways, charged for what was drawn by then, where a column turns "
-            "out almost all null or outside its domain; --go-on insists"
+            "out almost all null or outside its domain; --ignore-empty-columns continues"
         )
     return (
         f"{config.name} does not measure columns one by one first and does not stop early where the schema "

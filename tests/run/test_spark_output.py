@@ -10,7 +10,7 @@ import pytest
 
 from fastdp.engines.build import build
 from fastdp.errors import DataError, UsageError
-from fastdp.run.sparkrows import make, spark_schema
+from fastdp.run.spark_output import make, spark_schema
 
 WIDER = [
     (pa.uint8(), pa.int16(), [0, 255]),

@@ -8,7 +8,7 @@ from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.unit import Unit
 from fastdp.run.folder import STATE_VERSION, RunFolder
-from fastdp.run.standing import Charge, Standing
+from fastdp.run.status import Charge, RunStatus
 
 EVENTS = [Gaussian(0.1), Gaussian(0.2)]
 
@@ -29,7 +29,7 @@ def folder(tmp_path):
 
 
 def standing(folder, ledger):
-    out = Standing()
+    out = RunStatus()
     out.opened(folder)
     out.reserved(ledger, "r", "epsilon 1", " of people")
     return out
@@ -94,13 +94,13 @@ def test_a_published_run_is_left_alone(folder, ledger):
 
 
 def test_before_anything_is_opened_or_reserved(tmp_path, folder):
-    nothing = Standing()
+    nothing = RunStatus()
     nothing.give_up()
     assert nothing.stage == "" and nothing.charge() is None
     assert (
         nothing.text("AGAIN", "RESUME") == "nothing was charged and nothing is kept; start again with: AGAIN"
     )
-    without = Standing()
+    without = RunStatus()
     without.reserved(None, "r", "epsilon 1", "")
     assert "at most epsilon 1 is charged and nothing is kept" in without.text("AGAIN", "RESUME")
     absent = standing(folder, tmp_path / "gone.db")

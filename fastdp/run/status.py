@@ -29,9 +29,10 @@ class Charge:
     answered: int = 0
 
 
-class Standing:
-    """Filled in by a run as it goes. Its methods may be called from any thread, also while the run is stuck
-    in a long computation: they ask the ledger through a handle of their own."""
+class RunStatus:
+    """Filled in by a run as it goes; `entered`: whether a step was charged. Its methods may be called from
+    any thread, also while the run is stuck in a long computation: they ask the ledger through a handle of
+    their own."""
 
     def __init__(self) -> None:
         self._reporter: Reporter | None = None
@@ -39,6 +40,7 @@ class Standing:
         self._ledger: Any = None
         self._run, self._promise = "", ""
         self._over = False
+        self.entered = False
 
     @property
     def stage(self) -> str:

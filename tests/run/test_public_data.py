@@ -9,7 +9,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import DataError, SchemaError, UsageError
-from fastdp.run.publicread import read_public
+from fastdp.run.public_data import read_public
 from tests.cli.test_app import fastdp_cli
 
 

@@ -1,0 +1,252 @@
+"""A run from top to bottom: reserve, find domains, read, measure, fit, write, publish.
+
+Every argument was checked before (`validate`). What can fail without private data fails before the
+reservation (`prepare`). From the reservation on, each step is charged in the ledger before it counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..answers.evidence import code_maps
+from ..errors import StoppedEarly
+from ..mechanisms.base import Job, Outcome, ignore_empty_columns
+from ..mechanisms.shared.structural_zeros import StructuralZeros
+from ..privacy.statement import statement_hashes
+from .counter import check_source, counter_for, open_counter
+from .early_stop import ADVICE, charge_text, stop_if_empty
+from .finalize import finalize, write_diagnosis, write_json
+from .fit_cache import fit_once
+from .folder import RunFolder
+from .id_source import id_source
+from .output import Output
+from .preload import preload
+from .prepare import check_ahead, check_limits, prepare
+from .result import Run, load_run
+from .spec import RunSpec
+
+if TYPE_CHECKING:
+    from ..public.archetypes.store import Saved
+    from ..public.data import PublicTable
+    from ..release.reserve import Reserved
+    from ..schema import Schema
+
+
+def execute(spec: RunSpec, source: Any, folder: RunFolder | None) -> Run | list[Run]:
+    """Does the whole run. Afterwards `spec.status.entered` says whether a step of it was charged."""
+    names = _begin(spec, source, folder)
+    public = check_ahead(spec) if spec.schema.pending else prepare(spec)
+    reserved = _reserve(spec, names["run"], folder)
+    try:
+        if folder is not None and folder.resume:
+            check_limits(spec, folder)
+        if spec.schema.pending:
+            spec = spec.with_schema(_find_domains(spec, reserved, source))
+            public = prepare(spec)
+        runs = _measure_and_write(spec, reserved, source, public, folder, int(names["sample_seed"]))
+    except StoppedEarly as stop:
+        raise _stopped(spec, stop, reserved, source, folder) from None
+    except BaseException:
+        # Without a folder, or before the first step, the run cannot be resumed: budget that no step used
+        # is returned to the data set.
+        spec.status.entered = bool(reserved.reservation.describe()["entry"]["steps"])
+        if folder is None or not (spec.status.entered or folder.resume):
+            reserved.finish()
+        raise
+    spec.status.entered = True
+    if folder is not None:
+        _diagnose(spec, source, folder)
+        folder.publish()
+        spec.status.published()
+    reserved.finish(() if folder is None else statement_hashes(folder.out))
+    if folder is not None:
+        folder.forget()
+    return runs if spec.several else runs[0]
+
+
+def load_finished(spec: RunSpec, folder: RunFolder) -> Run | list[Run]:
+    """Completes a run that was interrupted after its folder was in place: ends its reservation and loads
+    the folder."""
+    names = folder.agree(spec.arguments(), {})
+    spec.open_ledger(folder).release(names["run"], statement_hashes(folder.out))
+    folder.forget()
+    places = [folder.out / spec.label(i) for i in range(len(spec.epsilons))]
+    return [load_run(p) for p in places] if spec.several else load_run(folder.out)
+
+
+def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str, Any]:
+    """The run's name in the ledger and its seed for rows: new ones, or those of the run that is resumed."""
+    check_source(source, spec.schema)
+    spec.status.follow(spec.reporter)
+    names: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": spec.new_seed()}
+    if folder is not None:
+        names = folder.agree(spec.arguments(), names, spec.limits())
+        if folder.stopped is not None:
+            spec.open_ledger(folder).release(names["run"])
+            folder.forget()
+            raise StoppedEarly(folder.stopped)
+        spec.status.opened(folder)
+    preload()
+    return names
+
+
+def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
+    """Reserves the budget of all epsilons in the ledger; nothing of the private data was read before."""
+    from ..release.reserve import BudgetRequest, reserve
+
+    options = spec.options
+    asks = [
+        BudgetRequest(
+            epsilon=e, delta=spec.delta, clip=c.clip, method=c.calibration, pure=c.pure, unit=c.unit
+        )
+        for e, c in zip(spec.epsilons, spec.configs)
+    ]
+    reserved = reserve(
+        spec.schema,
+        asks,
+        ledger=options.ledger,
+        dataset=options.dataset,
+        run=run,
+        plan=hashlib.sha256(json.dumps(spec.arguments(), sort_keys=True).encode()).hexdigest(),
+        seed=options.seed,
+        work=None if folder is None else folder.private,
+        about={
+            "mechanism": spec.recipe.mechanism,
+            "recipe": spec.recipe.name,
+            "folder": None if folder is None else str(folder.out),
+        },
+    )
+    asked = ", ".join(f"{e:g}" for e in spec.epsilons)
+    where = "" if options.dataset is None else f" of data set {options.dataset!r}"
+    spec.status.reserved(options.ledger, run, f"epsilon {asked} at delta {spec.delta:g}", where)
+    return reserved
+
+
+def _find_domains(spec: RunSpec, reserved: Reserved, source: Any) -> Schema:
+    """Finds the schema's private columns within the reservation."""
+
+    def engine(schema: Schema):
+        return counter_for(source, schema, spec.engine, spec.options.partitions, spec.options.threads)
+
+    with spec.reporter.stage("read", "finding the domain"):
+        return reserved.learn(source, engine, spec.reporter.check)
+
+
+def _measure_and_write(
+    spec: RunSpec, reserved: Reserved, source: Any, public: Any, folder: RunFolder | None, sample_seed: int
+) -> list[Run]:
+    """Reads the private rows, runs the mechanism for every epsilon and finalizes each run."""
+    options = spec.options
+    with spec.reporter.stage("read", "reading and encoding"):
+        counter = open_counter(source, spec.schema, spec.engine, options.partitions, options.threads)
+    if folder is not None and counter.reading:
+        write_json(folder.private / "reading.json", dict(counter.reading))
+    truth = None
+    try:
+        outcomes, outputs = _measure(spec, reserved.sessions(counter.counter), public, folder, sample_seed)
+        if options.report and counter.table is not None:
+            truth = counter.table.as_truth()  # shares the table's columns
+    finally:
+        if truth is None or spec.engine == "partitioned":
+            counter.close()
+    if options.report and truth is None:
+        from ..tables.ingest import read
+
+        truth = read(source, spec.schema, threads=options.threads).as_truth()
+    return [finalize(spec, i, o, reserved, outputs[i], folder, truth) for i, o in enumerate(outcomes)]
+
+
+def _measure(
+    spec: RunSpec, sessions: list, public: Any, folder: RunFolder | None, sample_seed: int
+) -> tuple[list[Outcome], list[Output]]:
+    """Runs the mechanism in every session; returns its outcomes and the output of rows of each. One thread
+    stores models while the run goes on, and is waited for before rows are made."""
+    seeds = np.random.SeedSequence(sample_seed).generate_state(len(sessions), np.uint64) >> np.uint64(1)
+    outcomes, outputs = [], []
+    with ThreadPoolExecutor(1) as keeper:
+        stored: list[Future] = []
+
+        def store(save: Callable[[], None]) -> None:
+            stored.append(keeper.submit(save))
+
+        for i, (session, config) in enumerate(zip(sessions, spec.configs)):
+            spec.reporter.begin(i, spec.label(i) if spec.several else "")
+            seed = int(seeds[i])
+            with spec.reporter.stage("measure", "measuring"):
+                outcome = config.run(session, _job(spec, i, seed, public, folder, store))
+            if outcome.model is not None:
+                outcome.model.private = session.private
+                outcome.model.merged = code_maps(outcome.tables.get("codes"))
+            ids = id_source(spec.schema, outcome, config, public)
+            threads = spec.options.threads
+            outcomes.append(outcome)
+            outputs.append(Output(spec.schema, outcome, ids, seed, threads, config.outputs, session.private))
+        for future in stored:
+            future.result()
+    return outcomes, outputs
+
+
+def _job(
+    spec: RunSpec,
+    i: int,
+    seed: int,
+    public: PublicTable | Saved | None,
+    folder: RunFolder | None,
+    store: Callable[[Callable[[], None]], object],
+) -> Job:
+    """What the mechanism of epsilon `i` is given beside its session."""
+    cache = None if folder is None else folder.private / "state"
+    threads = spec.options.threads
+
+    def fit(domain, measurements, **options):
+        options.setdefault("max_cells", spec.configs[i].fit_limit)
+        return fit_once(domain, measurements, cache, spec.reporter, keep=store, threads=threads, **options)
+
+    # Only the first epsilon's answers may stop the run. Stopping at a later epsilon would not return the
+    # charges of those before it.
+    ignore = spec.options.ignore_empty_columns or i > 0
+    stop = partial(stop_if_empty, spec.schema, tuple(spec.asked.pending))
+    return Job(
+        schema=spec.schema,
+        epsilon=spec.epsilons[i],
+        fit=fit,
+        rows=spec.options.rows,
+        public=public,
+        seed=seed,
+        threads=threads,
+        progress=spec.reporter.update,
+        check=spec.reporter.check,
+        after_ones=ignore_empty_columns if ignore else stop,
+        zeros=StructuralZeros.of(spec.schema),
+    )
+
+
+def _stopped(
+    spec: RunSpec, stop: StoppedEarly, reserved: Reserved, source: Any, folder: RunFolder | None
+) -> StoppedEarly:
+    """Ends a run that its own noisy answers stopped: steps entered stay charged, the rest is returned.
+    The folder stores the text before the ledger ends the run, so that after a kill between these two
+    writes a resumed run still learns that it was stopped."""
+    charged = charge_text(reserved, spec.epsilons, spec.delta, spec.options.dataset)
+    text = f"{stop}. {charged} {ADVICE}"
+    spec.status.entered = True
+    if folder is not None:
+        folder.keep_stopped(text)
+    reserved.finish()
+    if folder is not None:
+        _diagnose(spec, source, folder)
+        folder.forget()
+    return StoppedEarly(text)
+
+
+def _diagnose(spec: RunSpec, source: Any, folder: RunFolder) -> None:
+    if spec.options.diagnose:
+        write_diagnosis(source, spec.schema, folder.private, spec.options.threads)

@@ -1,0 +1,128 @@
+"""The last step of a run for one epsilon: its statement, and everything it writes."""
+
+from __future__ import annotations
+
+import json
+import resource
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .._util.files import synthetic_path, write_atomic
+from ..mechanisms.base import Outcome
+from ..privacy.statement import file_hash
+from ..privacy.statement import write as write_statement
+from .folder import RunFolder
+from .output import Output, stamped, write_measurements
+from .public_data import public_entry
+from .result import Run
+from .spec import RunSpec
+
+if TYPE_CHECKING:
+    from ..release.reserve import Reserved
+    from ..schema import Schema
+    from ..tables.table import Table
+
+
+def finalize(
+    spec: RunSpec,
+    i: int,
+    outcome: Outcome,
+    reserved: Reserved,
+    output: Output,
+    folder: RunFolder | None,
+    truth: Table | None,
+) -> Run:
+    """The run of epsilon `i`, complete: its statement is made and, where there is a folder, everything is
+    written to its staging place. `truth`: the table for the report beside the folder, or None for no
+    report."""
+    public = spec.options.public
+    spec.reporter.begin(i, spec.label(i) if spec.several else "")
+    mechanism = {
+        "name": spec.recipe.mechanism,
+        "recipe": spec.recipe.name,
+        "config": msgspec.to_builtins(spec.configs[i]),
+        "limits": spec.configs[i].limits_used(),
+        **outcome.details,
+    }
+    if derived := [name for name in spec.schema.domain if name not in spec.schema.modelled]:
+        mechanism["derived"] = derived
+    statement = reserved.statement(
+        mechanism=mechanism,
+        public_data=[] if public is None else [public_entry(public, spec.relabel)],
+        notes=outcome.notes,
+        only=i if spec.several else None,
+    )
+    run = Run(
+        privacy=statement,
+        measurements=outcome.measurements,
+        model=outcome.model,
+        schema=spec.schema,
+        tables=outcome.tables,
+        _output=output,
+    )
+    if folder is None:
+        return replace(run, timings=spec.timings(i))
+    staging = folder.staging()
+    place = staging / spec.label(i) if spec.several else staging
+    place.mkdir(exist_ok=True)
+    with spec.reporter.stage("write"), ThreadPoolExecutor(1) as beside:
+        rest = beside.submit(_write_rest, spec, place, run, outcome)
+        hashes = output.write(place, spec.reporter)
+        hashes |= rest.result()
+        write_statement(place, run.privacy, hashes)  # last: it lists the digests of all files
+    if spec.several and i == len(spec.epsilons) - 1:
+        joint = reserved.statement(mechanism=mechanism, public_data=statement["public_data"])
+        write_statement(staging, joint)
+    if truth is not None:
+        from ..report.evaluate import evaluate
+
+        name = f"report-{spec.label(i)}.html" if spec.several else "report.html"
+        evaluate(
+            truth,
+            synthetic_path(place),
+            schema=spec.schema,
+            report=str(folder.private / name),
+            run=replace(run, timings=spec.timings(i)),
+        )
+    _write_timings(spec, folder)
+    final = folder.out / spec.label(i) if spec.several else folder.out
+    return replace(run, out=final, timings=spec.timings(i))
+
+
+def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[str, str]:
+    """Writes all but the rows; returns the sha256 of the model's file, which is large, by its name."""
+    import pyarrow.parquet as pq
+
+    hashes = {}
+    if run.model is not None:
+        run.model.save(place / "model.fastdp")
+        hashes["model.fastdp"] = file_hash(place / "model.fastdp")
+    private = spec.options.seed is None
+    write_measurements(place, run.measurements, private)
+    for name, table in outcome.tables.items():
+        pq.write_table(stamped(table, private), place / f"{name}.released.parquet")
+    run.schema.save(place / "schema.json")
+    return hashes
+
+
+def _write_timings(spec: RunSpec, folder: RunFolder) -> None:
+    stages = {spec.label(i): spec.timings(i) for i in range(len(spec.epsilons))}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    write_json(folder.private / "timings.json", {"seconds": stages, "peak_bytes": peak})
+
+
+def write_diagnosis(source: Any, schema: Schema, private: Path, threads: int | None) -> None:
+    """Writes what `fastdp.check` says of the source into the private folder, for the data's owner."""
+    from ..metrics.check import check
+
+    report = check(source, schema, threads=threads)
+    write_atomic(private / "check.json", (json.dumps(report.to_dict(), indent=1) + "\n").encode(), 0o600)
+    write_atomic(private / "check.txt", f"{report}\n".encode(), 0o600)
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", "utf-8")

@@ -1,0 +1,186 @@
+"""What a run is asked to do: the options of `synthesize`, and the frozen spec that a checked call becomes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+
+from .._util.progress import Progress, Reporter
+from ..errors import UsageError, did_you_mean
+from ..mechanisms.recipe import Recipe
+from .public_data import public_entry
+from .status import RunStatus
+
+if TYPE_CHECKING:
+    from ..mechanisms.base import Config
+    from ..privacy.ledger import Ledger
+    from ..schema import Schema
+    from ..schema.dialect import Dialect
+    from .folder import RunFolder
+
+Path = str | os.PathLike[str]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+LIMITS = ("max_cells", "memory", "deadline")
+"""Fields of recipes that limit a run's model or memory; they may be changed when the run is resumed."""
+
+
+class Options(TypedDict, total=False):
+    """The options of a run, for type checkers. The same list, with defaults, is `RunOptions`."""
+
+    schema: Schema | Path | None
+    domain: str | None
+    user: str | None
+    dialect: Dialect | Mapping[str, Any] | None
+    rows: int | None
+    public: Any
+    ledger: Ledger | Path | None
+    dataset: str | None
+    seed: int | None
+    sample_seed: int | None
+    threads: int | None
+    memory: int | None
+    deadline: float | None
+    progress: Callable[[Progress], None] | Literal[False] | None
+    cancel: Callable[[], bool] | threading.Event | None
+    out: Path | None
+    resume: bool
+    report: bool
+    clip: int | str | None
+    max_cells: int | None
+    engine: str | None
+    partitions: int | None
+    ignore_empty_columns: bool
+    diagnose: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of a run with their defaults, as the caller gave them; `synthesize` documents each."""
+
+    schema: Any = None
+    domain: str | None = None
+    user: str | None = None
+    dialect: Any = None
+    rows: int | None = None
+    public: Any = None
+    ledger: Any = None
+    dataset: str | None = None
+    seed: int | None = None
+    sample_seed: int | None = None
+    threads: int | None = None
+    memory: int | None = None
+    deadline: float | None = None
+    progress: Callable[[Progress], None] | Literal[False] | None = None
+    cancel: Callable[[], bool] | threading.Event | None = None
+    out: Path | None = None
+    resume: bool = False
+    report: bool = False
+    clip: int | str | None = None
+    max_cells: int | None = None
+    engine: str | None = None
+    partitions: int | None = None
+    ignore_empty_columns: bool = False
+    diagnose: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> RunOptions:
+        """UsageError for an option that does not exist."""
+        names = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in names:
+                raise UsageError(f"synthesize has no option {name!r}{did_you_mean(name, names)}")
+        return cls(**options)
+
+
+def lists_options(function: Function) -> Function:
+    """Gives a function that ends in `**options` the signature that lists every option with its default."""
+    plain = inspect.signature(function)
+    listed = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=Options.__annotations__[field.name].__forward_arg__,
+        )
+        for field in fields(RunOptions)
+    ]
+    own = [p for p in plain.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    function.__signature__ = plain.replace(parameters=[*own, *listed])  # type: ignore[attr-defined]
+    return function
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """One call of `synthesize` whose arguments have been checked. `asked`: the schema as it was given;
+    `schema`: the same, or the finished one once private domains were found."""
+
+    options: RunOptions
+    asked: Schema
+    schema: Schema
+    recipe: Recipe
+    configs: tuple[Config, ...]
+    epsilons: tuple[float, ...]
+    delta: float
+    several: bool
+    engine: str
+    reporter: Reporter
+    status: RunStatus
+
+    def with_schema(self, schema: Schema) -> RunSpec:
+        """The spec after private domains were found: configs are resolved again by the finished schema."""
+        configs = tuple(self.recipe.config(e).resolved(schema, e, self.delta) for e in self.epsilons)
+        for config in configs:
+            config.check_all(schema)
+        return replace(self, schema=schema, configs=configs)
+
+    def arguments(self) -> dict:
+        """What decides a run's measurements and output; a resumed run must have the same."""
+        recipe = {key: value for key, value in self.recipe.fields.items() if key not in LIMITS}
+        public = self.options.public
+        return {
+            "schema": self.asked.digest(),
+            "mechanism": self.recipe.mechanism,
+            "fields": json.loads(json.dumps(recipe, default=str)),
+            "epsilon": list(self.epsilons),
+            "delta": self.delta,
+            "rows": self.options.rows,
+            "dataset": self.options.dataset,
+            "public": None if public is None else public_entry(public)["name"],
+            "seed": self.options.seed,
+            "sample_seed": self.options.sample_seed,
+        }
+
+    def limits(self) -> list[dict]:
+        """The arguments that may differ when a run is resumed, as long as no step entered in the ledger
+        depended on them."""
+        return [config.limits_used() for config in self.configs]
+
+    def open_ledger(self, folder: RunFolder) -> Ledger:
+        """The ledger that this run was charged in."""
+        from ..privacy.ledger import Ledger
+
+        ledger = self.options.ledger
+        if ledger is None:
+            return Ledger.local(folder.private / "ledger.db")
+        return ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+
+    @property
+    def relabel(self) -> tuple[str, ...]:
+        return self.configs[0].public_relabel
+
+    def new_seed(self) -> int:
+        seed = self.options.sample_seed
+        return secrets.randbits(62) if seed is None else int(seed)
+
+    def label(self, i: int) -> str:
+        return f"eps-{self.epsilons[i]:g}"
+
+    def timings(self, i: int) -> dict[str, float]:
+        return self.reporter.spent(self.label(i) if self.several else "")

@@ -1,0 +1,207 @@
+"""Checks every argument of a run that can be checked without reading rows; the result is a `RunSpec`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Real
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from .._util.notebook import shown_by
+from .._util.progress import Reporter
+from .._util.threads import resolve
+from ..engines.sparkcheck import is_spark
+from ..errors import UsageError, is_whole
+from ..mechanisms import recipe as recipes
+from ..privacy.clip import PRIVATE
+from ..privacy.clip import resolve as resolve_clip
+from ..public.archetypes.store import schema_of
+from ..schema import Schema
+from ..tables.identity import overlap
+from ..tables.objects import read_once
+from .counter import check_rereading, engine_for, is_table
+from .spec import RunOptions, RunSpec
+from .status import RunStatus
+
+
+def validate(
+    table: Any, mechanism: Any, epsilon: Any, delta: Any, options: RunOptions, status: RunStatus
+) -> RunSpec:
+    """The spec of a run. Raises before any row is read and before anything is charged."""
+    if isinstance(table, Schema):
+        raise UsageError("the first argument is the data; a schema goes to schema=")
+    epsilons = checked_epsilons(epsilon, delta)
+    _check_values(options)
+    check_sources(table, options)
+    engine = engine_for(table, options.engine, options.partitions, options.report)
+    recipe = recipes.load(mechanism).limited(
+        clip=options.clip, max_cells=options.max_cells, memory=options.memory, deadline=options.deadline
+    )
+    schema = _schema(table, options, recipe)
+    likely = schema.stand_in()
+    configs = tuple(recipe.config(e).resolved(likely, e, float(delta)) for e in epsilons)
+    for config in configs:
+        resolve_clip(config.clip, schema)
+        config.check_names(likely)
+        config.check_all(likely)
+    whole = {n: getattr(options, n) for n in ("rows", "seed", "sample_seed")}
+    return RunSpec(
+        options=replace(options, **{n: None if v is None else int(v) for n, v in whole.items()}),
+        asked=schema,
+        schema=schema,
+        recipe=recipe,
+        configs=configs,
+        epsilons=tuple(epsilons),
+        delta=float(delta),
+        several=isinstance(epsilon, Sequence),
+        engine=engine,
+        reporter=Reporter(shown_by(options.progress), options.cancel, len(epsilons)),
+        status=status,
+    )
+
+
+def check_sources(table: Any, options: RunOptions) -> None:
+    """UsageError where public data is the private data, or where rows must be read twice and cannot be."""
+    public = options.public
+    if public is not None:
+        same = public is table and not (is_table(public) and public.public)
+        if same or (public is not table and overlap(public, table)):
+            raise UsageError(
+                "public= is the private data itself, or shares a file or rows in memory with it: nothing of "
+                "that would be protected"
+            )
+    if (options.resume or options.report or options.diagnose) and options.out is None:
+        raise UsageError("resume, report and diagnose need out=, the run's folder")
+    if options.diagnose:
+        if is_spark(table):
+            raise UsageError("diagnose reads the values in this process, and Spark's rows do not come here")
+        if is_table(table) or read_once(table):
+            raise UsageError(
+                "diagnose reads the values a second time: give a path or a frame, not a fastdp.Table or a "
+                "stream"
+            )
+
+
+def _schema(table: Any, options: RunOptions, recipe: recipes.Recipe) -> Schema:
+    """The schema that the run is asked with: that of a table, the one given, or one with private domains."""
+    schema = options.schema
+    if options.domain is not None or options.user is not None:
+        schema = asked_schema(table, schema, options.domain, options.user, recipe, options.dialect)
+    if is_table(table):
+        schema = table.schema
+    elif schema is None and recipe.schema is None:
+        schema = schema_of(options.public)
+    return resolve_schema(schema, recipe).with_dialect(options.dialect)
+
+
+def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recipe) -> Schema:
+    """The schema given, by object, name or path, else the recipe's own."""
+    if schema is None:
+        schema = recipe.schema
+    if schema is None:
+        raise UsageError(
+            f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (--schema, or a file "
+            "of the data's name ending in .toml beside the data). Write it from public knowledge, or begin "
+            "with `fastdp schema draft DATA --out NAME.toml`, and replace every line that it marks LEARNT "
+            "unless the data is public. Or let the run find values, bounds and bins within its budget: "
+            "--domain private (domain='private'), with the user column as --user"
+        )
+    return Schema.of(schema)
+
+
+def asked_schema(
+    source: Any,
+    schema: Schema | str | PathLike | None,
+    domain: str | None,
+    user: str | None,
+    recipe: recipes.Recipe,
+    dialect: Any = None,
+) -> Schema | str | PathLike | None:
+    """The schema of a run with the arguments `domain` and `user`. Without a schema it has the source's
+    columns and types, all with private domains. UsageError where the arguments do not fit together."""
+    from ..schema.dialect import Dialect
+    from ..tables.columns import asked_of
+    from ..tables.ingest import guarded
+
+    if domain is not None and domain != PRIVATE:
+        raise UsageError(f'domain must be "private", got {domain!r}')
+    if domain is None:
+        raise UsageError("user= names the user column where domain='private' and no schema is given")
+    check_rereading(source)
+    if schema is None and recipe.schema is None:
+        style = None if dialect is None else Dialect.from_plain(dialect)
+        return guarded(lambda: asked_of(source, user, style))
+    if user is not None:
+        raise UsageError("user= is for runs without a schema: the schema names its user column itself")
+    schema = resolve_schema(schema, recipe)
+    if not schema.pending:
+        raise UsageError(
+            "the schema has no column with a private domain: mark those that are to be found with "
+            'domain = "private" (docs/domains.md), or leave the schema out'
+        )
+    return schema
+
+
+def checked_epsilons(epsilon: Any, delta: Any) -> list[float]:
+    """The epsilons asked for, as floats. UsageError unless all are positive, finite and distinct, and delta
+    lies in [0, 1)."""
+    if isinstance(epsilon, str | bytes):
+        raise UsageError(f"epsilon must be a number or a list of numbers, got {epsilon!r}")
+    asked = list(epsilon) if isinstance(epsilon, Sequence) else [epsilon]
+    epsilons = [_number("epsilon", e) for e in asked]
+    for e in epsilons:
+        if not 0 < e < math.inf:
+            raise UsageError(f"epsilon must be positive and finite, got {e!r}")
+    if not 0 <= _number("delta", delta) < 1:
+        raise UsageError(f"delta must lie in [0, 1), got {delta!r}")
+    if not epsilons or len({f"{e:g}" for e in epsilons}) != len(epsilons):
+        raise UsageError(
+            "epsilon: give at least one, each once (in its first six digits, which name its folder)"
+        )
+    return epsilons
+
+
+def _number(name: str, value: Any) -> float:
+    if value is None:
+        raise UsageError(f"{name} is required: it is the privacy budget, for example epsilon=1.0")
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise UsageError(f"{name} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _check_values(options: RunOptions) -> None:
+    """UsageError where a number, flag or name is not of its type, or out of its range."""
+    from ..model.sampler import MOST_ROWS
+
+    if options.rows is not None and not is_whole(options.rows, 0, MOST_ROWS):
+        shown = _short(options.rows)
+        raise UsageError(f"rows must be a whole number from 0 to {MOST_ROWS:,}, got {shown}")
+    if options.seed is not None and not is_whole(options.seed):
+        raise UsageError(f"seed must be a whole number, got {_short(options.seed)}")
+    if options.sample_seed is not None and not is_whole(options.sample_seed, 0):
+        raise UsageError(f"sample_seed must be a whole number >= 0, got {_short(options.sample_seed)}")
+    for name in ("resume", "report", "ignore_empty_columns", "diagnose"):
+        value = getattr(options, name)
+        if not isinstance(value, bool | np.bool_):  # a text such as "no" would count as true
+            raise UsageError(f"{name} must be True or False, got {_short(value)}")
+    if options.dataset is not None and not isinstance(options.dataset, str):
+        shown = _short(options.dataset)
+        raise UsageError(f"dataset must be the name of a data set in the ledger, got {shown}")
+    if options.ledger is not None and options.seed is not None:
+        raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
+    resolve(options.threads)
+
+
+def _short(value: Any) -> str:
+    """An argument as an error text shows it."""
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "a number of more than 30 digits"
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."
