@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..schema import Schema
 from .best_linear import Table, estimate
 from .clipping import Clipping, clipping_of
 from .evidence import Marginal, code_maps, marginals_of
+from .misfit import misfit, shrunk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,13 +28,15 @@ MOST_CELLS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """`codes`: code -> merged code of columns with merged values."""
+    """`codes`: code -> merged code of columns with merged values. `distances`: L1 distance of the finished model
+    from the data, in rows that count, by set of columns (see `misfit.shrunk`)."""
 
     schema: Schema
     marginals: Sequence[Marginal]
     clipping: Clipping
     model: Model | None = None
     codes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    distances: Mapping[frozenset[str], float] = field(default_factory=dict)
     _tables: dict[Clique, Table | None] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -48,17 +51,41 @@ class Facts:
         """The facts of a run, from its statement, measurements and further released tables."""
         codes = code_maps(tables.get("codes"))
         marginals = marginals_of(measurements, schema.modelled, codes)
-        return cls(schema, marginals, clipping_of(statement, schema, measurements), model, codes)
+        clipping = clipping_of(statement, schema, measurements)
+        return cls(schema, marginals, clipping, model, codes, shrunk(_distances(tables.get("distances"))))
 
     def table(self, columns: Clique) -> Table | None:
         """The marginal over these columns with its errors; None where nothing says how large they are."""
         if columns not in self._tables:
-            self._tables[columns] = estimate(self.marginals, columns)
+            found = estimate(self.marginals, columns)
+            alone = [a for a in columns if int(self._merged(a).max()) == 0]
+            if found is None and alone:
+                found = self._with_single_codes(columns, alone)
+            self._tables[columns] = self._modelled(columns) if found is None else found
         return self._tables[columns]
+
+    def _merged(self, column: str) -> np.ndarray:
+        return self.codes.get(column, np.arange(self.schema.modelled[column]))
+
+    def _with_single_codes(self, columns: Clique, alone: Sequence[str]) -> Table | None:
+        """The table over columns of which some have all values in one code: that of the others."""
+        rest = self.table(tuple(a for a in columns if a not in alone))
+        if rest is None:
+            return None
+        maps = tuple(self._merged(a) if a in alone else rest.maps[rest.axes.index(a)] for a in columns)
+        return replace(rest, axes=columns, maps=maps)
+
+    def _modelled(self, columns: Clique) -> Table | None:
+        """The model's marginal with errors by its distance from the data, or by that of a larger set."""
+        near = [d for names, d in self.distances.items() if names >= set(columns)]
+        guess = self.guessed(columns) if near and columns else None
+        if guess is None or not np.isfinite(guess.x).all():
+            return None
+        return misfit(guess.x.reshape(guess.shape), guess.maps, columns, min(near), self.marginals)
 
     def guessed(self, columns: Clique) -> Table:
         """The model's marginal, or nan where there is none: for estimates that get no interval."""
-        maps = tuple(self.codes.get(a, np.arange(self.schema.modelled[a])) for a in columns)
+        maps = tuple(self._merged(a) for a in columns)
         shape = tuple(int(m.max()) + 1 for m in maps)
         cells = np.full(shape, np.nan)
         model = self.model
@@ -76,3 +103,11 @@ class Facts:
             return np.ones(self.schema.modelled[column])
         (codes,) = one.maps
         return np.maximum(one.x, 0.0)[codes] / np.bincount(codes)[codes] + 1e-9
+
+
+def _distances(table: pa.Table | None) -> dict[frozenset[str], tuple[float, float]]:
+    """Noisy distances with standard errors, from the table `distances` that a run releases."""
+    if table is None:
+        return {}
+    rows = table.to_pylist()
+    return {frozenset(r["columns"]): (r["distance"], r["standard_error"]) for r in rows}

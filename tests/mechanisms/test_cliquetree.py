@@ -113,7 +113,7 @@ def test_shares_add_up_and_the_outline_says_them():
                 s = budget_shares.shares(columns, 0.98, noise_ratio, count)
                 for part in (None, 0.0, 0.3, 1.0):
                     d = s if part is None else s.decided(part)
-                    total = d.ones + d.again + d.open + d.screening * len(d.batches) + sum(d.batches)
+                    total = d.ones + d.again + d.open + d.screening * len(d.batches) + sum(d.batches) + d.final
                     assert math.isclose(total, 0.98) and min(d.batches) > 0 and min(d.again, d.open) >= 0
     outline = CliqueTree().outline(Domain(dict.fromkeys("abcd", 4)), user=True)
     spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
@@ -145,7 +145,7 @@ def test_what_is_left_open_goes_to_pairs_where_columns_follow_from_each_other():
         assert session.steps.count("screening 1") == 1
         assert math.isclose(session.spent, session.mu**2, rel_tol=1e-9)
     assert shares[0] > budget_shares.MOST_FIRST + 0.05
-    assert math.isclose(shares[1], budget_shares.MOST_FIRST)
+    assert math.isclose(shares[1], budget_shares.MOST_FIRST * (1 - budget_shares.FINAL_SHARE))
 
 
 def loop(pairs):
@@ -306,6 +306,24 @@ def test_a_last_look_tells_how_far_the_model_is_from_every_item():
         for w in ((("c1", "c2"),), ())
     )
     assert set(with_it) - set(without) == {"errors of the workload"}
+
+
+def test_the_finished_model_is_compared_with_every_pair_that_was_not_measured():
+    """Within five standard errors, for the stated share of the budget."""
+    domain, rows = dependent_rows(columns=6, keep=0.5)
+    session = RowsSession(domain, rows, mu=0.5)
+    outcome, _ = run(session, max_cells=60)
+    lines = outcome.tables["distances"].to_pylist()
+    held = [set(m.clique) for m in outcome.measurements]
+    open_pairs = {p for p in combinations(domain, 2) if not any(set(p) <= h for h in held)}
+    assert open_pairs and {tuple(r["columns"]) for r in lines} == open_pairs
+    for r in lines:
+        pair = tuple(r["columns"])
+        gap = np.abs(session.marginal(pair) - outcome.model.marginal(pair).reshape(-1)).sum()
+        assert abs(r["distance"] - gap) < 5 * r["standard_error"]
+        want = math.sqrt(len(lines) / budget_shares.FINAL_SHARE) * session.clip / session.mu
+        assert math.isclose(r["standard_error"], want, rel_tol=1e-6)
+    assert math.isclose(session.spent, 0.25, rel_tol=1e-9)
 
 
 def test_items_too_large_to_look_at_are_left_out(monkeypatch):

@@ -22,6 +22,9 @@ SCREENING_SHARE = 0.05
 """Share of mu^2 that pays for all screening rounds together."""
 REPORT_SHARE = 0.002
 """Share of mu^2 that a run with a workload spends on distances of the finished model from each item."""
+FINAL_SHARE = 0.01
+"""Share of mu^2 that pays for distances of the finished model from all pairs that were not measured. Errors of the
+model grow by about half of it; without them nothing could be said about these pairs (docs/answers.md)."""
 BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
 WORKLOAD_ONES = 0.2
 """Least share of the 1-ways in a run with a workload: only they tell rare values apart."""
@@ -32,8 +35,8 @@ WORKLOAD_BATCHES = BATCHES | {3: (0.2, 0.3, 0.5)}
 @dataclass(frozen=True)
 class Shares:
     """Shares of mu^2: for the 1-ways, for measuring them `again`, for measuring them once more after the
-    first screening round (`open`), for each `screening` round, for the batch after each, and for the `report`
-    on a workload's items."""
+    first screening round (`open`), for each `screening` round, for the batch after each, for the `report`
+    on a workload's items, and for `final` distances of the finished model."""
 
     ones: float
     again: float
@@ -41,6 +44,7 @@ class Shares:
     batches: tuple[float, ...]
     report: float = 0.0
     open: float = 0.0
+    final: float = 0.0
 
     def decided(self, part: float) -> Shares:
         """The shares once the first screening round says which `part` of the columns pairs account for: that
@@ -57,7 +61,8 @@ def shares(
     """How `rest` of mu^2 is divided. `noise_ratio` is available only after the first 1-ways, which do not
     depend on it. `rounds`: the number of screening rounds, if it is fixed."""
     report = rest * REPORT_SHARE if workload else 0.0
-    rest -= report
+    final = rest * FINAL_SHARE if columns > 1 else 0.0
+    rest -= report + final
     first = min(MOST_FIRST, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns))
     if columns == 1:
         return Shares(rest, 0.0, 0.0, (), report)
@@ -74,4 +79,5 @@ def shares(
         tuple(left * s for s in split),
         report,
         rest * (ones - before),
+        final,
     )

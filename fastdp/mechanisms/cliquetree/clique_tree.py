@@ -28,7 +28,9 @@ from .budget_shares import shares
 from .tree_state import CliqueTreeState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
 
     from ...measurement import Measurement
     from ...release.gateway import Session
@@ -103,7 +105,9 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         for number in range(len(plan.batches)):
             state.round(number)
         model = state.fit(self.stop, None)
-        errors = state.workload_errors(model)
+        reported = state.workload_distances(model)
+        errors = state.workload.workload_errors(model, merged.total, reported)
+        distances = reported | state.final_distances(model)
         used = state.priors.describe(state.measured) if state.priors else None
         return Outcome(
             rows=merged.rows(
@@ -117,7 +121,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             model=model,
             users=users.histogram,
             id_columns=self.ids.columns or (),
-            tables={"codes": merged.compression.table()} if merged.codes else {},
+            tables=released_tables(merged, distances),
             notes=merged.notes + (prior_notes(used) if used else ()),
             details={
                 "batches": state.batches,
@@ -149,6 +153,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             len(domain), 1 - taken, rounds=self.screening_rounds, workload=bool(self.reported_items(domain))
         )
         charges = [("rows per user", taken)] if taken else []
+        if plan.final:
+            charges.append(("distances of the finished model", plan.final))
         if plan.report:
             charges.append(("errors of the workload", plan.report))
         ones = ones_shares(domain, plan.ones, self.wanted(domain).weight)
@@ -172,3 +178,16 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 "what it explains is not measured"
             )
         return Outline(tuple(lines), tuple(charges), (), tuple(notes))
+
+
+def released_tables(merged: Merged, distances: Mapping[Clique, tuple[float, float]]) -> dict[str, pa.Table]:
+    """What is written beside the rows: which codes were merged, and how far the finished model is from sets of
+    columns that were not measured (L1, in rows that count)."""
+    import pyarrow as pa
+
+    out = {"codes": merged.compression.table()} if merged.codes else {}
+    if distances:
+        values, errors = zip(*distances.values())
+        columns = pa.array([list(c) for c in distances], pa.list_(pa.string()))
+        out["distances"] = pa.table({"columns": columns, "distance": values, "standard_error": errors})
+    return out

@@ -213,20 +213,28 @@ class CliqueTreeState:
             zeros=self.merged.zeros,
         )
 
-    def workload_errors(self, model: Model) -> list[dict]:
-        """How accurate the workload's items are (see `Workload.workload_errors`), by distances of the
-        finished model."""
+    def workload_distances(self, model: Model) -> dict[Clique, tuple[float, float]]:
+        """How far the finished model is from the workload's items."""
         items = self.config.reported_items(self.session.domain)
-        small = [c for c in items if self.merged.domain.cells(c) <= SCREENING_CELLS]
+        return self.distances(model, items, self.plan.report, "errors of the workload")
+
+    def final_distances(self, model: Model) -> dict[Clique, tuple[float, float]]:
+        """How far the finished model is from all pairs that no measurement holds; where there are none, from
+        all pairs, and without pairs from single columns."""
+        held = [set(m.clique) for m in self.measured]
+        open_pairs = [p for p in self.pairs if not any(set(p) <= names for names in held)]
+        sets = open_pairs or self.pairs or [(a,) for a in self.merged.domain]
+        return self.distances(model, sets, self.plan.final, "distances of the finished model") if self.plan.final else {}
+
+    def distances(
+        self, model: Model, cliques: Sequence[Clique], share: float, label: str
+    ) -> dict[Clique, tuple[float, float]]:
+        """Noisy L1 distances of a model from the data, in rows, with standard errors: one step, for a share of
+        mu^2. Sets whose marginal would be too large are left out."""
+        small = [c for c in cliques if self.merged.domain.cells(c) <= SCREENING_CELLS]
         estimates = marginals(model, small, resolve(self.job.threads), SCREENING_CELLS)
-        distances = {}
-        if estimates:
-            released = self.session.distances(
-                list(estimates),
-                estimates,
-                mu=part_mu(self.session, self.plan.report),
-                label="errors of the workload",
-                recode=self.merged.codes,
-            )
-            distances = dict(zip(estimates, zip(released.values.tolist(), released.sigma.tolist())))
-        return self.workload.workload_errors(model, self.merged.total, distances)
+        if not estimates:
+            return {}
+        mu, codes = part_mu(self.session, share), self.merged.codes
+        released = self.session.distances(list(estimates), estimates, mu=mu, label=label, recode=codes)
+        return dict(zip(estimates, zip(released.values.tolist(), released.sigma.tolist())))
