@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +15,7 @@ import typer
 
 import fastdp
 from fastdp.cli import app
-from tests.run.test_synthesize import RECIPE, RELEASED, small_data, small_schema
+from tests.run.test_synthesize import RELEASED, small_data, small_schema
 
 ROOT = Path(__file__).parents[2]
 TOML = """mechanism = "adagrid"
@@ -174,59 +173,6 @@ main()
 """
 
 
-def test_without_a_schema_the_ways_on_are_named(tmp_path):
-    (tmp_path / "people.csv").write_text("a,b\n1,2\n")
-    done = fastdp_cli("synth", "people.csv", "-e", "1", cwd=tmp_path, check=False)
-    assert done.returncode == 2, done.stderr
-    assert "--schema" in done.stderr and "schema draft" in done.stderr and ".toml" in done.stderr
-    assert [p.name for p in tmp_path.iterdir()] == ["people.csv"]
-
-
-def test_plan_prints_a_table(place):
-    done = fastdp_cli("plan", "-m", "taxi-adagrid", "-e", "1", "-d", "2.5e-5", cwd=place)
-    assert "66 measurements" in done.stdout and "2,453,724 cells" in done.stdout
-    assert "rows per user: 2.0% of mu^2" in done.stdout
-    done = fastdp_cli(
-        "plan", "-m", "recipe.toml", "-e", "5", "-d", "1e-6", "--public", "public.parquet", cwd=place
-    )
-    assert "clip 5 loses 0.00% of the public rows" in done.stdout
-    plans = json.loads(
-        fastdp_cli("plan", "-m", "recipe.toml", "-e", "1,5", "-d", "1e-6", "--json", cwd=place).stdout
-    )
-    assert [p["clip"] for p in plans] == [4, 5]
-
-
-def test_calibrate_and_simulate(place):
-    done = fastdp_cli(
-        "calibrate", "--epsilon", "1", "--delta", "2.5e-5", "--sensitivity", "150", "--count", "66", cwd=place
-    )
-    assert float(done.stdout) == pytest.approx(4290.2421, abs=1e-3)
-    fastdp_cli("simulate", "taxi", "--rows", "1000", "--seed", "3", "--out", "taxi.parquet", cwd=place)
-    made = pq.read_table(place / "taxi.parquet")
-    assert made.num_rows == 1000
-    assert made.equals(fastdp.simulate.taxi(1000, seed=3))
-    wrong = fastdp_cli("simulate", "bus", "--rows", "1", "--out", "x.parquet", cwd=place, check=False)
-    assert wrong.returncode == 2 and "taxi" in wrong.stderr
-    nowhere = fastdp_cli("simulate", "taxi", "--rows", "1", "--out", "no/x.parquet", cwd=place, check=False)
-    assert nowhere.returncode == 10
-
-
-def test_schema_verbs(place):
-    assert "taxi-deid2" in fastdp_cli("schema", "show", cwd=place).stdout
-    assert "'a'" in fastdp_cli("schema", "show", "schema.toml", cwd=place).stdout or "a " in (
-        fastdp_cli("schema", "show", "schema.toml", cwd=place).stdout
-    )
-    assert small_schema().digest() in fastdp_cli("schema", "check", "schema.toml", cwd=place).stdout
-    (place / "domain.json").write_text('{"x": 3, "y": 4}')
-    fastdp_cli("schema", "import", "domain", "domain.json", "--out", "imported.toml", cwd=place)
-    assert dict(fastdp.Schema.load(place / "imported.toml").domain) == {"x": 3, "y": 4}
-    fastdp_cli("schema", "draft", "public.parquet", "--user", "u", "--out", "draft.toml", cwd=place)
-    assert fastdp.Schema.load(place / "draft.toml").user == "u"
-    (place / "bad.toml").write_text("[columns.a]\nkind = 3\n")
-    bad = fastdp_cli("schema", "check", "bad.toml", cwd=place, check=False)
-    assert bad.returncode == 3 and "'a'" in bad.stderr
-
-
 def verbs():
     command = typer.main.get_command(app.app)
     for name, sub in command.commands.items():
@@ -245,13 +191,3 @@ def test_every_verb_and_option_is_documented():
             longest = max(parameter.opts, key=len)
             if longest.startswith("--") and longest != "--help" and not parameter.hidden:
                 assert f"`{longest}`" in text, f"{name} {longest}"
-
-
-def test_the_recipe_of_these_tests_is_the_one_in_the_file():
-    import tomllib
-
-    plain = tomllib.loads(TOML)
-    assert {k: plain[k] for k in ("mechanism", "outer", "threshold")} == {
-        k: RECIPE[k] for k in ("mechanism", "outer", "threshold")
-    }
-    assert np.isclose(plain["clip"][-1]["value"], RECIPE["clip"])

@@ -5,7 +5,6 @@ import json
 import pytest
 
 import fastdp
-from fastdp.cli.ledger import composition_words
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.unit import Unit
 
@@ -60,22 +59,3 @@ def test_promises_that_protect_nothing_need_a_yes(place, changes, text):  # noqa
         assert after.returncode == 0 and "warning" in after.stderr
         notes = json.loads((place / "weak" / "privacy.json").read_text())["notes"]
         assert any("delta 0.1 is above" in note for note in notes)
-
-
-def test_a_plan_says_that_its_run_would_be_refused(place):  # noqa: F811
-    done = fastdp_cli("plan", "-m", "recipe.toml", "-e", "100", "-d", "1e-5", cwd=place)
-    assert "protects next to nothing" in done.stderr and "would be refused" in done.stderr
-    assert not fastdp_cli("plan", "-m", "recipe.toml", "-e", "1", "-d", "1e-5", cwd=place).stderr
-
-
-def test_why_what_is_spent_and_what_is_left_do_not_add_up(tmp_path):
-    ledger = fastdp.Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=12.0, delta=1e-6)
-    ledger.reserve("d", "r", [Gaussian(0.66)], unit=USERS)
-    budget, spent, left = ledger.datasets()["d"], ledger.spent("d"), ledger.remaining("d")
-    words = " ".join(composition_words(budget, spent, left))
-    assert spent["epsilon"] + left["epsilon"] > 12
-    assert f"leaves {left['epsilon']:.4g}, not {12 - spent['epsilon']:.4g}" in words
-    both = fastdp.privacy.gdp.epsilon_of((spent["mu"] ** 2 + left["mu"] ** 2) ** 0.5, 1e-6)
-    assert both == pytest.approx(12.0)
-    assert composition_words({"epsilon": 1.0, "delta": 0.0}, spent, left) == []

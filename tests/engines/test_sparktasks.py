@@ -172,3 +172,14 @@ def test_errors_of_tasks_reach_the_driver_without_what_they_say():
     with quoting, pytest.raises(FastdpError) as caught, opened(case.source, case.schema):
         pass
     assert "Ann" not in str(caught.value) and "ValueError" in str(caught.value)
+
+
+def test_fingerprints_name_the_rows_and_their_users_and_not_their_order():
+    case = CASES[HOLES]
+    table = read(case.source, case.schema, threads=1)
+    turned = read(case.source.take(pa.array(np.arange(case.source.num_rows)[::-1])), case.schema, threads=1)
+    assert pieces.fingerprint(table) == pieces.fingerprint(turned)
+    other = case.source.set_column(0, "a", pa.array(np.roll(case.source["a"].to_numpy(), 1)))
+    strange = case.source.set_column(3, "who", pa.array([*case.source["who"].to_pylist()[1:], 77]))
+    for changed in (other, strange, case.source.slice(1)):
+        assert pieces.fingerprint(read(changed, case.schema, threads=1)) != pieces.fingerprint(table)

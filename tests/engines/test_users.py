@@ -19,18 +19,6 @@ def test_caps_that_are_no_positive_whole_numbers_are_refused(cap):
         users.checked(DOMAIN, Groups(("a",), 2), cap)
 
 
-def test_caps_and_sizes_at_their_ends():
-    assert users.checked(DOMAIN, Groups(("a",), 2), 1).size == 6
-    assert users.checked(DOMAIN, Groups(("a",), 2), 2.0).shape == (3,)
-    half = Domain({"a": 1 << 30})
-    assert users.checked(half, Groups(("a",), 2), 1).size == 1 << 31
-    with pytest.raises(UsageError, match="keys"):
-        users.checked(half, Groups(("a",), 3), 1)
-    assert users.checked(Domain({"a": 1 << 31}), MostCommon(("a",)), 1).size == 1 << 31
-    with pytest.raises(UsageError, match="keys"):
-        users.checked(Domain({"a": (1 << 31) + 1}), MostCommon(("a",)), 1)
-
-
 def test_rows_per_user_are_binned_from_their_lower_edges():
     """edges[i] <= R < edges[i + 1], the last bin open; users below the first edge, and those whose rows were
     all left out, are not counted."""

@@ -2,7 +2,6 @@
 it is wrong, and no more than the budget is spent."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -118,15 +117,6 @@ def looks_of(session):
     return [s for s in session.steps if s.startswith("screening")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_public_data_without_rows_changes_nothing(kind):
-    domain, rows = chain()
-    empty = {a: np.zeros(0, int) for a in domain}
-    _, with_empty = go(kind, domain, rows, empty)
-    _, without = go(kind, domain, rows)
-    assert with_empty.steps == without.steps and with_empty.spent == without.spent
-
-
 # AdaGrid's outer marginals
 
 
@@ -139,34 +129,3 @@ def outer(public, mu=1.0, **fields):
     assert math.isclose(session.spent, mu**2 * (1 - left), rel_tol=1e-9) and left > 0.89
     assert len(ones) == len(domain)
     return sets, about["public"]["believed"]
-
-
-def test_outer_marginals_are_grown_of_pairs_that_public_data_has_right():
-    _, public = chain(seed=9, rows=20_000)
-    sets, believed = outer(public)
-    assert max(map(len, sets)) == 3 and ["c0", "c1"] in believed
-    edges = [{f"c{i}", f"c{i + 1}"} for i in range(4)]
-    assert all(any(e <= set(s) for s in sets) for e in edges)
-    assert max(map(len, outer(public, rounds=(1.0, 1.0))[0])) == 2
-
-
-@pytest.mark.parametrize("change", [permuted, shuffled])
-def test_outer_marginals_are_the_private_tree_where_public_data_misleads(change):
-    _, public = chain(seed=9, rows=20_000)
-    sets, believed = outer(change(public), mu=3.0)
-    assert believed == [] and {frozenset(s) for s in sets} == {
-        frozenset((f"c{i}", f"c{i + 1}")) for i in range(4)
-    }
-
-
-def test_rounds_of_a_chosen_depth_are_the_first_ones():
-    shares = AdaGrid(rounds=(1.0, 3.0, 5.0)).shares([("a",), ("b",), ("a", "b")])
-    assert math.isclose(shares["a",][0], 0.125) and math.isclose(shares["a", "b"][0], 0.75)
-
-
-def test_trusted_public_data_is_asked_beforehand():
-    public = SimpleNamespace(choose_outer=lambda: [("a", "b")])
-    assert AdaGrid(trust_public=True).outer_beforehand(public) == [("a", "b")]
-    assert AdaGrid(trust_public=True).outer_beforehand(None) is None
-    assert AdaGrid().outer_beforehand(public) is None
-    assert AdaGrid(outer=(("a",),), trust_public=True).outer_beforehand(public) == (("a",),)

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp import simulate
 from fastdp.errors import UsageError
-from fastdp.metrics import baselines, coverage, distance, kmarginal, pairwise, utility
-from fastdp.metrics.challenges import nist2018, sprint1
+from fastdp.metrics import coverage, distance, kmarginal, pairwise, utility
+from fastdp.metrics.challenges import sprint1
 from fastdp.metrics.inputs import pair_up
 from tests.reference import scores as slow
 
@@ -106,19 +105,6 @@ def test_sprint1_rows_against_scipy(seed):
     assert sprint1.rows_score(truth, synthetic) == pytest.approx(expected, abs=1e-9)
 
 
-def test_nist2018_orders_good_and_bad():
-    truth, good = (simulate.census(6000, seed=s) for s in (1, 2))
-    pair = pair_up(truth, good, None)
-    fine = nist2018.score(pair, truth, good)
-    rng = np.random.default_rng(0)
-    spoilt = good.to_pandas().apply(lambda c: rng.permutation(c.to_numpy()))
-    bad = nist2018.score(pair_up(truth, spoilt, None), truth, good)
-    assert 0.6 < fine["score"] <= 1.0
-    assert bad["three_way"] < fine["three_way"] and bad["conjunctions"] < fine["conjunctions"]
-    equal = nist2018.score(pair_up(truth, truth, None), truth, truth)
-    assert equal["score"] == pytest.approx(1.0)
-
-
 def test_utility_tells_signal_from_noise():
     pytest.importorskip("sklearn")
     truth, good = frames(6, (1500, 1500))
@@ -129,13 +115,3 @@ def test_utility_tells_signal_from_noise():
     assert utility.score(pair_up(truth, noise, None), "b")["score"] < 0.4
     with pytest.raises(UsageError, match="target"):
         utility.score(pair_up(truth, good, None), "nope")
-
-
-def test_samples_are_seeded_sorted_and_of_the_stated_size():
-    rows = baselines.rows_of_sample(1000, 0.1, 3)
-    assert len(rows) == 100 and (np.diff(rows) > 0).all()
-    assert np.array_equal(rows, baselines.rows_of_sample(1000, 0.1, 3))
-    assert len(baselines.rows_of_sample(5, 0.01, 0)) == 1
-    assert len(baselines.rows_of_sample(0, 0.5, 0)) == 0
-    with pytest.raises(UsageError, match="fraction"):
-        baselines.rows_of_sample(10, 1.5, 0)

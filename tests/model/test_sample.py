@@ -1,7 +1,5 @@
 """Statistical tests here have a false-alarm rate of 1e-6 each (stated once, `ALARM`), with fixed seeds."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -313,17 +311,6 @@ def test_rows_in_a_separator_cell_without_mass_take_the_overall_law(method):
     columns = sample_codes(domain, nodes, 40_000, method=method, seed=1)
     got = counts(domain, columns, ("a", "b")).reshape(2, 3)
     assert chi_square_tail(got[1], np.array([0.25, 0.75, 0])) > ALARM
-
-
-def test_many_columns():
-    """110 columns in a chain, each a copy of the one before."""
-    names = [f"c{i}" for i in range(110)]
-    domain = Domain(dict.fromkeys(names, 3))
-    nodes = [((), (names[0],), np.ones((1, 3)))]
-    nodes += [((a,), (b,), np.eye(3)) for a, b in pairwise(names)]
-    columns = sample_codes(domain, nodes, 999, seed=0)
-    assert all(np.array_equal(columns[a], columns["c0"]) for a in names)
-    assert np.bincount(columns["c0"]).tolist() == [333, 333, 333]
 
 
 @pytest.mark.parametrize(

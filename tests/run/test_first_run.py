@@ -3,10 +3,8 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 import fastdp
-from fastdp.errors import UsageError
 from fastdp.privacy.clip import MAX_CHOSEN
 from tests.run.test_synthesize import SIZES, go
 
@@ -60,15 +58,6 @@ def test_without_a_bound_the_clip_is_chosen_up_to_a_stated_constant():
     assert made.clip == MAX_CHOSEN and made.clip_options
 
 
-def test_counts_of_users_and_one_row_each_need_no_choice():
-    made = fastdp.plan(schema(1), "mst", 1.0, 1e-6)
-    assert made.clip == 1 and not made.clip_options
-    recipe = {"mechanism": "usercounts", "cells": "full", "repeats": [1]}
-    assert not fastdp.plan(schema(5), recipe, 1.0, 1e-6).clip_options
-    with pytest.raises(UsageError, match="clip"):
-        fastdp.plan(schema(None), {"mechanism": "archetypes", "features": ["a"]}, 1.0, 1e-6)
-
-
 def test_a_plan_says_when_the_noise_drowns_the_table():
     wide = fastdp.Schema.from_domain({f"c{i}": 50 for i in range(30)}, user="u")
     notes = fastdp.plan(wide, "mst", 0.1, 1e-9, rows=3000, clip=600).notes
@@ -98,17 +87,6 @@ def test_evaluate_takes_a_run_and_its_folder_and_uses_the_runs_schema(tmp_path):
     assert both["one"]["kmarginal"] == both["two"]["kmarginal"] == wanted["kmarginal"]
     paths = fastdp.evaluate(truth, tmp_path / "run" / "synthetic.parquet", tmp_path / "flights.toml", **asked)
     assert paths["kmarginal"] == wanted["kmarginal"]
-
-
-def test_schema_paths_are_taken_everywhere(tmp_path):
-    pq.write_table(flights(500), tmp_path / "flights.parquet")
-    schema(600).save(tmp_path / "flights.toml")
-    assert fastdp.read(tmp_path / "flights.parquet", tmp_path / "flights.toml").schema.user == "u"
-    assert fastdp.read(tmp_path / "flights.parquet", str(tmp_path / "flights.toml")).schema.user == "u"
-    assert fastdp.plan(tmp_path / "flights.toml", "mst", 1.0, 1e-6).clip == 600
-    assert set(fastdp.draft(tmp_path / "flights.parquet", user="u").schema.domain) == set(SIZES)
-    with pytest.raises(UsageError, match="not int"):
-        fastdp.read(tmp_path / "flights.parquet", 3)
 
 
 def test_without_a_bound_as_many_rows_come_out_as_went_in():

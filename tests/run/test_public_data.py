@@ -1,16 +1,12 @@
 """Public data of another year: moved to the schema's year, by public facts alone."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import fastdp
 from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.run.public_data import read_public
-from tests.cli.test_app import fastdp_cli
 
 
 def schema(**year):
@@ -50,19 +46,6 @@ def test_what_cannot_be_moved_is_said(tmp_path):
     nothing = rows(2018).set_column(1, "month", pa.array(np.full(240, 77)))
     with pytest.raises(DataError, match="also after year was relabelled"):
         read_public(nothing, schema(min=5, max=5), ["year"])
-
-
-def test_the_example_of_the_documents_runs(tmp_path):
-    """docs/usercounts.md: last year's calls as public data for this year's."""
-    pq.write_table(fastdp.simulate.incidents(6000, seed=1), tmp_path / "calls.parquet")
-    pq.write_table(fastdp.simulate.incidents(6000, seed=2, year=2018), tmp_path / "last-year.parquet")
-    lines = (Path(__file__).parents[2] / "docs/usercounts.md").read_text("utf-8").splitlines()
-    line = next(line for line in lines if line.startswith("$ fastdp synth calls.parquet"))
-    fastdp_cli(*line.split()[2:], cwd=tmp_path)
-    (stated,) = fastdp.load_run(tmp_path / "run" / "eps-1").privacy["public_data"]
-    assert stated["name"] == "last-year.parquet" and "year relabelled" in stated["use"]
-    assert set(fastdp.load_run(tmp_path / "run" / "eps-1").to_arrow()["year"].to_pylist()) == {2019}
-    assert fastdp.verify(tmp_path / "run").ok
 
 
 def test_private_rows_decide_nothing():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from pathlib import Path
 
 import numpy as np
@@ -36,20 +35,6 @@ def test_the_three_sprints():
     named = Schema.from_deid2(DATA / "deid2/sprint3_named_parameters.json")
     assert named.domain["company_id"] == 101
     assert named.columns["payment_type"].labels()[1] == "Cash"
-
-
-@needs_data
-def test_census_specs_and_lists():
-    folder = DATA / "census1940"
-    schema = Schema.from_census2018(folder / "colorado-specs.json", folder / "value-lists.json")
-    assert schema == Schema.load("census1940")
-    assert schema.columns["CITYPOP"].kind == "integer" and schema.domain["CITYPOP"] == 3225
-    published = json.loads((folder / "colorado-domain.json").read_text())
-    # The published domain read these five from the data; everything else is equal.
-    learnt = {"COUNTY", "METAREA", "METAREAD", "CITY", "SEA"}
-    assert {k for k, n in published.items() if schema.domain[k] != n} == learnt
-    remainder = Schema.from_census2018(folder / "colorado-specs.json", wage="incwage-mod")
-    assert remainder.domain["INCWAGE_B"] == 100 and remainder.domain["AGE"] == 109
 
 
 def test_from_domain():

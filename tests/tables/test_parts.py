@@ -17,7 +17,6 @@ from fastdp.codec import encode
 from fastdp.errors import DataError, PrivacyError, UsageError, redact_errors
 from fastdp.tables import ingest
 from fastdp.tables.identity import overlap
-from fastdp.tables.objects import open_object
 
 SCHEMA = fastdp.Schema.from_domain({"a": 5}, user="who")
 ROWS = pa.table({"who": ["x", "yy", "zzz"], "a": [1, 2, 3]})
@@ -264,20 +263,6 @@ def test_a_slice_lies_where_its_values_do(kind, start, count):
     rows = {"x": array.slice(start, count)}
     for at in range(max(0, first - 9), min(memory.size, end + 9)):
         assert overlap(rows, {"y": content.slice(at, 1)}) == (first <= at < end)
-
-
-def test_a_lazy_frame_that_cannot_be_resolved_or_run_is_refused():
-    schema = fastdp.Schema.from_domain({"a": 5})
-    rows = pl.LazyFrame({"a": [1, 2, 300], "Erika": [1, 2, 3]})
-    with pytest.raises(DataError, match=r"cannot be resolved \(ColumnNotFoundError\)") as caught:
-        fastdp.read(rows.select("b"), schema)
-    assert "Erika" not in str(caught.value)
-    with pytest.raises(DataError, match=r"<polars.LazyFrame>.* \(ArrowInvalid\)") as caught:
-        fastdp.read(rows.with_columns(a=pl.col("a").cast(pl.Int8)), schema)
-    assert "300" not in str(caught.value)
-    unit = open_object(rows.with_columns(a=pl.col("a").cast(pl.Int8))).units(["a"], None)
-    with pytest.raises(pa.ArrowInvalid, match=r"^InvalidOperationError$"):
-        list(unit)
 
 
 def test_an_encoder_that_leaves_its_domain_is_stopped_before_any_count(monkeypatch):
