@@ -60,7 +60,7 @@ def run(tmp_path_factory):
 def test_users_behave_like_users(run):
     """A customer has one country, and about as many shops as the real ones; without dealing it has about six
     countries and fifteen shops."""
-    made, truth = fastdp.load_run(run[1]).data.to_table(), purchases()
+    made, truth = fastdp.load_run(run[1]).data, purchases()
     assert run[0].privacy["mechanism"]["users"]["constant"] == ["country"]
     assert run[0].privacy["mechanism"]["users"]["repeated"] == ["shop"]
     assert distinct(made, "country") == 1.0
