@@ -98,6 +98,6 @@ static void product_some(fdp_team *team, int number, void *ctx) {
 int fdp_ancestors_product(int64_t rows, const int64_t *first, const int32_t *column, const int64_t *at,
                           const double *values, const double *x, fdp_team *team, double *out) {
     product_job job = {rows, first, column, at, values, x, out, 0};
-    fdp_team_do(team, first[rows] > 65536 ? team->most : 1, product_some, &job);
+    fdp_team_do(team, fdp_team_worth(team, first[rows] / 2), product_some, &job);
     return FDP_OK;
 }

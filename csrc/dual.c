@@ -10,6 +10,8 @@
 #define FLAT 0.03        /* below this z the series of (1 - exp(-z)) / z is used; its error there is 1e-12 */
 #define LEAST_Z (-300.0) /* cells further down than this are zero for every purpose, and their slope is */
 
+#define FOLD 512 /* entries of a fold worked on at a time */
+
 #define LEAST_SLOPE 1e-25 /* of phi; below, products would be of numbers too small for the processor's pace */
 
 typedef struct {
@@ -17,126 +19,156 @@ typedef struct {
 } totals;
 
 /* w[n] = sum of sign * multipliers over the region's links, for columns [from, from + n) of row i. */
-static inline void gather_row(const fdp_dual_region *r, const double *x, int64_t i, int64_t from, int64_t n,
-                              double *w) {
+static inline __attribute__((always_inline)) void gather_row(const fdp_dual_region *r, const double *x,
+                                                             int64_t i, int64_t from, int64_t n,
+                                                             double *restrict w) {
     double flat = 0;
     for (int64_t l = 0; l < r->n_links; l++)
-        if (r->links[l].kind == FDP_LINK_ROW)
-            flat += r->links[l].sign * x[r->links[l].at + (r->links[l].base ? r->links[l].base[i] : 0)];
+        if (r->links[l].view.kind == FDP_VIEW_ROW)
+            flat += r->links[l].sign * x[r->links[l].at + fdp_view_base(&r->links[l].view, i)];
     for (int64_t j = 0; j < n; j++) w[j] = flat;
     for (int64_t l = 0; l < r->n_links; l++) {
         const fdp_dual_link *link = &r->links[l];
-        if (link->kind == FDP_LINK_ROW) continue;
-        const double *v = x + link->at + (link->base ? link->base[i] : 0);
+        if (link->view.kind == FDP_VIEW_ROW) continue;
+        const double *v = x + link->at + fdp_view_base(&link->view, i);
         const double sign = link->sign;
-        if (link->kind == FDP_LINK_CELL)
+        if (link->view.kind == FDP_VIEW_CELL)
             for (int64_t j = 0; j < n; j++) w[j] += sign * v[from + j];
         else
-            for (int64_t j = 0; j < n; j++) w[j] += sign * v[link->map[from + j]];
+            for (int64_t j = 0; j < n; j++) w[j] += sign * v[link->view.map[from + j]];
     }
 }
 
-/* Adds columns [from, from + n) of row i, which sum to `sum`, to the lane's edges. */
-static inline void scatter_row(const fdp_dual_region *r, int64_t lane, int64_t i, int64_t from, int64_t n,
-                               const double *u, double sum, double *edges) {
+/* Adds columns [from, from + n) of row i to the lane's spans. */
+static inline __attribute__((always_inline)) void scatter_row(const fdp_dual_region *r, int64_t lane,
+                                                              int64_t i, int64_t from, int64_t n,
+                                                              const double *u, double *edges) {
     for (int64_t l = 0; l < r->n_links; l++) {
-        const fdp_dual_link *link = &r->links[l];
-        double *e = edges + link->edge + lane * link->size + (link->base ? link->base[i] : 0);
-        if (link->kind == FDP_LINK_ROW)
-            e[0] += sum;
-        else if (link->kind == FDP_LINK_CELL)
-            for (int64_t j = 0; j < n; j++) e[from + j] += u[j];
-        else
-            for (int64_t j = 0; j < n; j++) e[link->map[from + j]] += u[j];
+        const fdp_dual_span *span = r->links[l].spans + lane;
+        fdp_view_add(&r->links[l].view, i, from, n, u, edges + span->edge - span->from);
     }
 }
 
 static void clear_lane(const fdp_dual_region *r, int64_t lane, double *edges) {
-    for (int64_t l = 0; l < r->n_links; l++)
-        memset(edges + r->links[l].edge + lane * r->links[l].size, 0,
-               (size_t)r->links[l].size * sizeof(double));
+    for (int64_t l = 0; l < r->n_links; l++) {
+        const fdp_dual_span *span = r->links[l].spans + lane;
+        memset(edges + span->edge, 0, (size_t)span->size * sizeof(double));
+    }
 }
 
-/* phi and its slope for n cells. w: in, multipliers; out, u in rows. slope: sigma^2 phi'. */
-static inline void flow(int64_t n, const double *y, const double *inverse, const double *sigmas, double sigma,
-                        double tau, double weight, double *w, double *slope, totals *t, double *sum_u,
-                        double *sum_d) {
-    double rss = 0, divergence = 0, total_u = 0, total_d = 0;
-#pragma omp simd reduction(+ : rss, divergence, total_u, total_d)
+/* TILE(lane): rows [i, i + rows) and columns [from, from + n) of a lane, in turn: whole rows up to BLOCK
+ * cells, or parts of one. Their cells lie side by side from `at` on. */
+#define TILES(r, lane) \
+    for (int64_t i = (r)->rows * (lane) / (r)->lanes, end_ = (r)->rows * ((lane) + 1) / (r)->lanes, \
+                 step_ = FDP_MAX(1, BLOCK / (r)->cols), rows = FDP_MIN(step_, end_ - i); \
+         i < end_; i += step_, rows = FDP_MIN(step_, end_ - i)) \
+        for (int64_t from = 0, n = FDP_MIN(BLOCK, (r)->cols), at = (r)->cell + i * (r)->cols; from < (r)->cols; \
+             from += BLOCK, n = FDP_MIN(BLOCK, (r)->cols - from), at += BLOCK)
+
+/* phi and its slope for n cells. w: in, multipliers; out, u in rows. slope: sigma^2 phi'. With z = v tau and
+ * h = (1 - e) / z, u = 1 / (e c + tau h) and 1 / z come from one division, q = 1 / (z (e c z + tau (1 - e)));
+ * near 0 a series stands for h, and 1 for z, chosen by arithmetic: a branch would end the vector loop. `own`: cells have sigmas of their own; constant where inlined,
+ * so that either loop is a vector loop. */
+static inline __attribute__((always_inline)) void
+flow_loop(int64_t n, const double *restrict y, const double *restrict inverse, const double *restrict sigmas,
+          const int own, double sigma, double tau, double weight, double *restrict w, double *restrict bend,
+          float *restrict slope, totals *t) {
+    double rss = 0, divergence = 0;
+#pragma omp simd reduction(+ : rss, divergence)
     for (int64_t j = 0; j < n; j++) {
-        const double s = sigmas ? sigmas[j] : sigma;
-        const double v = y[j] + s * w[j];
-        double z = v * tau;
-        z = z < LEAST_Z ? LEAST_Z : z;
-        const double e = fdp_exp(-z);
-        const int near = z < FLAT && z > -FLAT;
-        const double over = 1.0 / (near ? 1.0 : z);
-        const double far_h = (1.0 - e) * over;
-        const double h = near ? 1.0 - z * (0.5 - z * (1.0 / 6 - z * (1.0 / 24 - z * (1.0 / 120)))) : far_h;
-        const double dh =
-            near ? -0.5 + z * (1.0 / 3 - z * (0.125 - z * (1.0 / 30 - z * (1.0 / 144)))) : (e - far_h) * over;
-        const double c = inverse[j] * weight;
-        const double u = inverse[j] > 0 ? 1.0 / (e * c + tau * h) : 0.0;
-        double d = u * u * (tau * e * c - tau * tau * dh);
-        d = d < LEAST_SLOPE ? 0.0 : d;
+        const double s = own ? sigmas[j] : sigma;
+        const double v = y[j] + s * w[j], far = v * tau, z = far < LEAST_Z ? LEAST_Z : far;
+        const double near = fabs(z) < FLAT ? 1.0 : 0.0, alive = inverse[j] > 0 ? 1.0 : 0.0;
+        const double e = fdp_exp(-z), ec = e * inverse[j] * weight, gone = 1.0 - e;
+        const double h = 1.0 - z * (0.5 - z * (1.0 / 6 - z * (1.0 / 24 - z * (1.0 / 120))));
+        const double dh = -0.5 + z * (1.0 / 3 - z * (0.125 - z * (1.0 / 30 - z * (1.0 / 144))));
+        const double by = z + near * (1.0 - z), plain = ec * z + tau * gone;
+        const double below = plain + near * (ec + tau * h - plain);
+        const double q = 1.0 / (by * below), over = below * q, steep = (e - gone * over) * over;
+        const double u = alive * (by * by * q);
+        const double slow = u * u * tau * (ec - tau * (steep + near * (dh - steep)));
+        const double d = slow < LEAST_SLOPE ? 0.0 : slow;
         const double gap = u - y[j];
         rss += gap * gap;
         divergence += d;
         w[j] = s * u;
-        slope[j] = s * s * d;
-        total_u += w[j];
-        total_d += slope[j];
+        bend[j] = s * s * d;
+        slope[j] = (float)d;
     }
     t->rss += rss;
     t->divergence += divergence;
-    *sum_u = total_u;
-    *sum_d = total_d;
 }
 
 /* The same at tau = infinity: the positive part. */
-static inline void positive(int64_t n, const double *y, const double *inverse, const double *sigmas,
-                            double sigma, double *w, double *slope, totals *t, double *sum_u, double *sum_d) {
-    double rss = 0, divergence = 0, total_u = 0, total_d = 0;
-#pragma omp simd reduction(+ : rss, divergence, total_u, total_d)
+static inline __attribute__((always_inline)) void
+positive_loop(int64_t n, const double *restrict y, const double *restrict inverse,
+              const double *restrict sigmas, const int own, double sigma, double *restrict w,
+              double *restrict bend, float *restrict slope, totals *t) {
+    double rss = 0, divergence = 0;
+#pragma omp simd reduction(+ : rss, divergence)
     for (int64_t j = 0; j < n; j++) {
-        const double s = sigmas ? sigmas[j] : sigma;
-        const double v = y[j] + s * w[j];
-        const double d = v > 0 && inverse[j] > 0 ? 1.0 : 0.0;
+        const double s = own ? sigmas[j] : sigma, v = y[j] + s * w[j];
+        const double above = v > 0 ? 1.0 : 0.0, d = inverse[j] > 0 ? above : 0.0;
         const double u = d * v, gap = u - y[j];
         rss += gap * gap;
         divergence += d;
         w[j] = s * u;
-        slope[j] = s * s * d;
-        total_u += w[j];
-        total_d += slope[j];
+        bend[j] = s * s * d;
+        slope[j] = (float)d;
     }
     t->rss += rss;
     t->divergence += divergence;
-    *sum_u = total_u;
-    *sum_d = total_d;
+}
+
+FDP_CLONES
+static void flow(int64_t n, const double *y, const double *inverse, const double *sigmas, double sigma,
+                 double tau, double weight, double *w, double *bend, float *slope, totals *t) {
+    if (sigmas)
+        flow_loop(n, y, inverse, sigmas, 1, sigma, tau, weight, w, bend, slope, t);
+    else
+        flow_loop(n, y, inverse, NULL, 0, sigma, tau, weight, w, bend, slope, t);
+}
+
+FDP_CLONES
+static void positive(int64_t n, const double *y, const double *inverse, const double *sigmas, double sigma,
+                     double *w, double *bend, float *slope, totals *t) {
+    if (sigmas)
+        positive_loop(n, y, inverse, sigmas, 1, sigma, w, bend, slope, t);
+    else
+        positive_loop(n, y, inverse, NULL, 0, sigma, w, bend, slope, t);
 }
 
 FDP_CLONES
 static void evaluate_lane(const fdp_dual *dual, const fdp_dual_region *r, int64_t lane, const double *x,
                           double tau, double kappa, const fdp_dual_work *work, double *cells, totals *t) {
-    double w[BLOCK], sum_u, sum_d;
+    double w[BLOCK], bend[BLOCK];
     clear_lane(r, lane, work->edge_u);
     clear_lane(r, lane, work->edge_d);
-    for (int64_t i = r->rows * lane / r->lanes; i < r->rows * (lane + 1) / r->lanes; i++)
-        for (int64_t from = 0; from < r->cols; from += BLOCK) {
-            const int64_t n = FDP_MIN(BLOCK, r->cols - from), at = r->cell + i * r->cols + from;
-            const double *sigmas = r->sigmas ? r->sigmas + i * r->cols + from : NULL;
-            double *slope = work->slope + at;
-            gather_row(r, x, i, from, n, w);
-            if (isinf(tau))
-                positive(n, dual->y + at, dual->inverse + at, sigmas, r->sigma, w, slope, t, &sum_u, &sum_d);
-            else
-                flow(n, dual->y + at, dual->inverse + at, sigmas, r->sigma, tau, 1.0 / kappa, w, slope, t,
-                     &sum_u, &sum_d);
-            scatter_row(r, lane, i, from, n, w, sum_u, work->edge_u);
-            scatter_row(r, lane, i, from, n, slope, sum_d, work->edge_d);
-            if (cells) memcpy(cells + at, w, (size_t)n * sizeof(double));
+    TILES(r, lane) {
+        const double *sigmas = r->sigmas ? r->sigmas + at - r->cell : NULL;
+        for (int64_t k = 0; k < rows; k++) gather_row(r, x, i + k, from, n, w + k * n);
+        if (isinf(tau))
+            positive(rows * n, dual->y + at, dual->inverse + at, sigmas, r->sigma, w, bend, work->slope + at,
+                     t);
+        else
+            flow(rows * n, dual->y + at, dual->inverse + at, sigmas, r->sigma, tau, 1.0 / kappa, w, bend,
+                 work->slope + at, t);
+        for (int64_t k = 0; k < rows; k++) {
+            scatter_row(r, lane, i + k, from, n, w + k * n, work->edge_u);
+            scatter_row(r, lane, i + k, from, n, bend + k * n, work->edge_d);
         }
+        if (cells) memcpy(cells + at, w, (size_t)(rows * n) * sizeof(double));
+    }
+}
+
+/* w[j] *= sigma^2 slope[j] */
+static inline __attribute__((always_inline)) void bend_loop(int64_t n, const float *restrict slope,
+                                                            const double *restrict sigmas, const int own,
+                                                            double sigma, double *restrict w) {
+    for (int64_t j = 0; j < n; j++) {
+        const double s = own ? sigmas[j] : sigma;
+        w[j] *= s * s * (double)slope[j];
+    }
 }
 
 /* Edges of diag(slope) times the broadcast of p. */
@@ -145,19 +177,14 @@ static void multiply_lane(const fdp_dual_region *r, int64_t lane, const double *
                           const fdp_dual_work *work) {
     double w[BLOCK];
     clear_lane(r, lane, work->edge_u);
-    for (int64_t i = r->rows * lane / r->lanes; i < r->rows * (lane + 1) / r->lanes; i++)
-        for (int64_t from = 0; from < r->cols; from += BLOCK) {
-            const int64_t n = FDP_MIN(BLOCK, r->cols - from);
-            const double *slope = work->slope + r->cell + i * r->cols + from;
-            double sum = 0;
-            gather_row(r, p, i, from, n, w);
-#pragma omp simd reduction(+ : sum)
-            for (int64_t j = 0; j < n; j++) {
-                w[j] *= slope[j];
-                sum += w[j];
-            }
-            scatter_row(r, lane, i, from, n, w, sum, work->edge_u);
-        }
+    TILES(r, lane) {
+        for (int64_t k = 0; k < rows; k++) gather_row(r, p, i + k, from, n, w + k * n);
+        if (r->sigmas)
+            bend_loop(rows * n, work->slope + at, r->sigmas + at - r->cell, 1, 0, w);
+        else
+            bend_loop(rows * n, work->slope + at, NULL, 0, r->sigma, w);
+        for (int64_t k = 0; k < rows; k++) scatter_row(r, lane, i + k, from, n, w + k * n, work->edge_u);
+    }
 }
 
 /* A sign of its own for every cell: the top bit of a mixed number (splitmix64). */
@@ -172,27 +199,42 @@ FDP_CLONES
 static void probe_lane(const fdp_dual_region *r, int64_t lane, uint64_t seed, const fdp_dual_work *work) {
     double w[BLOCK];
     clear_lane(r, lane, work->edge_d);
-    for (int64_t i = r->rows * lane / r->lanes; i < r->rows * (lane + 1) / r->lanes; i++)
-        for (int64_t from = 0; from < r->cols; from += BLOCK) {
-            const int64_t n = FDP_MIN(BLOCK, r->cols - from), at = r->cell + i * r->cols + from;
-            double sum = 0;
-            for (int64_t j = 0; j < n; j++) {
-                const double s = r->sigmas ? r->sigmas[i * r->cols + from + j] : r->sigma;
-                w[j] = sign_of(seed, (uint64_t)(at + j)) * work->slope[at + j] / s;
-                sum += w[j];
-            }
-            scatter_row(r, lane, i, from, n, w, sum, work->edge_d);
+    TILES(r, lane) {
+        for (int64_t j = 0; j < rows * n; j++) {
+            const double s = r->sigmas ? r->sigmas[at - r->cell + j] : r->sigma;
+            w[j] = sign_of(seed, (uint64_t)(at + j)) * s * (double)work->slope[at + j];
         }
+        for (int64_t k = 0; k < rows; k++) scatter_row(r, lane, i + k, from, n, w + k * n, work->edge_d);
+    }
 }
+#undef TILES
 
-/* out = sum of the piece's edges, with their signs unless `squares`. */
-static void collect(const fdp_dual *dual, const fdp_dual_piece *piece, const double *edges, int squares,
+/* out = what feeds the piece, added up; without signs for a diagonal. */
+static void collect(const fdp_dual *dual, const fdp_dual_piece *piece, const double *edges, int diagonal,
                     double *out) {
     memset(out + piece->at, 0, (size_t)piece->size * sizeof(double));
-    for (int64_t k = piece->first_edge; k < piece->first_edge + piece->n_edges; k++) {
-        const double sign = squares ? 1.0 : dual->edge_sign[k];
-        const double *e = edges + dual->edge_at[k];
-        for (int64_t j = 0; j < piece->size; j++) out[piece->at + j] += sign * e[j];
+    for (int64_t k = piece->first_feed; k < piece->first_feed + piece->n_feeds; k++) {
+        const fdp_dual_feed *feed = dual->feeds + k;
+        const double sign = diagonal ? 1.0 : (double)feed->sign, *restrict e = edges + feed->edge;
+        double *restrict to = out + feed->at;
+        for (int64_t j = 0; j < feed->size; j++) to[j] += sign * e[j];
+    }
+}
+
+/* The slopes of a folded region: its lanes' spans, added up in order. */
+static void fold(const fdp_dual *dual, const fdp_dual_fold *f, double scale, const double *edges, float *slope) {
+    const fdp_dual_region *r = &dual->regions[f->region];
+    double sums[FOLD];
+    for (int64_t from = f->from; from < f->to; from += FOLD) {
+        const int64_t n = FDP_MIN(FOLD, f->to - from);
+        memset(sums, 0, (size_t)n * sizeof *sums);
+        for (int64_t lane = 0; lane < r->lanes; lane++) {
+            const fdp_dual_span *span = r->links[f->link].spans + lane;
+            const int64_t a = FDP_MAX(span->from, from), b = FDP_MIN(span->from + span->size, from + n);
+            const double *e = edges + span->edge - span->from;
+            for (int64_t j = a; j < b; j++) sums[j - from] += e[j];
+        }
+        for (int64_t j = 0; j < n; j++) slope[f->cell + from + j] = (float)(scale * sums[j]);
     }
 }
 
@@ -204,42 +246,50 @@ typedef struct {
     double tol;
     int64_t most, products;
     uint64_t seed;
+    fdp_team_turns turns;
 } task;
+
+#define ITEMS(t, i) FDP_TEAM_SHARE(&(t)->turns, phase, i, (t)->dual->n_items)
+#define PIECES(t, i) FDP_TEAM_SHARE(&(t)->turns, phase, i, (t)->dual->n_pieces)
 
 static void evaluate_member(fdp_team *team, int number, void *argument) {
     task *t = argument;
-    for (int64_t i = number; i < t->dual->n_items; i += team->threads) {
-        const int64_t k = t->dual->item_region[i];
+    int64_t phase = 0;
+    ITEMS(t, i) {
+        const fdp_dual_item item = t->dual->items[i];
         totals sums = {0, 0};
-        evaluate_lane(t->dual, &t->dual->regions[k], t->dual->item_lane[i], t->x, t->tau[k], t->kappa[k],
-                      t->work, t->cells, &sums);
+        evaluate_lane(t->dual, &t->dual->regions[item.region], item.lane, t->x, t->tau[item.region],
+                      t->kappa[item.region], t->work, t->cells, &sums);
         t->work->sums[2 * i] = sums.rss;
         t->work->sums[2 * i + 1] = sums.divergence;
     }
-    fdp_team_wait(team);
-    for (int64_t i = number; i < t->dual->n_pieces; i += team->threads) {
+    fdp_team_turn(team, number, &t->turns, &phase);
+    PIECES(t, i) {
         const fdp_dual_piece *piece = &t->dual->pieces[i];
         collect(t->dual, piece, t->work->edge_u, 0, t->g);
         collect(t->dual, piece, t->work->edge_d, 1, t->out);
         for (int64_t j = piece->at; j < piece->at + piece->size; j++) t->g[j] -= t->dual->rhs[j];
     }
+    if (t->dual->n_folds == 0) return;
+    fdp_team_turn(team, number, &t->turns, &phase);
+    FDP_TEAM_SHARE(&t->turns, phase, i, t->dual->n_folds)
+    fold(t->dual, t->dual->folds + i, t->dual->scale[i], t->work->edge_d, t->work->slope);
+}
+
+static void run_task(fdp_team *team, fdp_team_fn member, task *t) {
+    fdp_team_turns_make(&t->turns);
+    fdp_team_do(team, fdp_team_worth(team, t->dual->cells), member, t);
 }
 
 int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, const double *kappa,
                       fdp_team *team, const fdp_dual_work *work, double *g, double *diagonal, double *sums,
                       double *cells) {
-    task t = {.dual = dual,
-              .work = work,
-              .x = x,
-              .tau = tau,
-              .kappa = kappa,
-              .g = g,
-              .out = diagonal,
-              .cells = cells};
-    fdp_team_do(team, team ? team->most : 1, evaluate_member, &t);
+    task t = {.dual = dual, .work = work, .x = x, .tau = tau, .kappa = kappa, .g = g, .out = diagonal};
+    t.cells = cells;
+    run_task(team, evaluate_member, &t);
     memset(sums, 0, (size_t)dual->n_regions * 2 * sizeof(double));
     for (int64_t i = 0; i < dual->n_items; i++)
-        for (int k = 0; k < 2; k++) sums[2 * dual->item_region[i] + k] += work->sums[2 * i + k];
+        for (int k = 0; k < 2; k++) sums[2 * dual->items[i].region + k] += work->sums[2 * i + k];
     return FDP_OK;
 }
 
@@ -261,73 +311,79 @@ static void solve_member(fdp_team *team, int number, void *argument) {
     double *r = t->work->vectors, *p = r + size, *q = p + size, *first = t->work->dots,
            *second = first + pieces;
     double *x = t->out, rz, least;
-#define PIECES(i, j) \
-    for (int64_t i = number; i < pieces; i += team->threads) \
-        for (int64_t j = dual->pieces[i].at, end_ = j + dual->pieces[i].size; j < end_; j++)
-    for (int64_t i = number; i < pieces; i += team->threads) second[i] = 0;
-    PIECES(i, j) {
-        x[j] = 0;
-        r[j] = t->b[j];
-        p[j] = preconditioned(r[j], t->diagonal[j]);
-        second[i] += r[j] * p[j];
+    int64_t products = 0, phase = 0;
+#define ENTRIES(i, j) for (int64_t j = dual->pieces[i].at, end_ = j + dual->pieces[i].size; j < end_; j++)
+    PIECES(t, i) {
+        double sum = 0;
+        ENTRIES(i, j) {
+            x[j] = 0;
+            r[j] = t->b[j];
+            p[j] = preconditioned(r[j], t->diagonal[j]);
+            sum += r[j] * p[j];
+        }
+        second[i] = sum;
     }
-    fdp_team_wait(team);
+    fdp_team_turn(team, number, &t->turns, &phase);
     rz = add_up(second, pieces);
     least = t->tol * t->tol * rz;
-    int64_t products = 0;
     while (products < t->most && rz > 0) {
-        for (int64_t i = number; i < dual->n_items; i += team->threads)
-            multiply_lane(&dual->regions[dual->item_region[i]], dual->item_lane[i], p, t->work);
+        ITEMS(t, i) multiply_lane(&dual->regions[dual->items[i].region], dual->items[i].lane, p, t->work);
         products++;
-        fdp_team_wait(team);
-        for (int64_t i = number; i < pieces; i += team->threads) {
+        fdp_team_turn(team, number, &t->turns, &phase);
+        PIECES(t, i) {
+            double sum = 0;
             collect(dual, &dual->pieces[i], t->work->edge_u, 0, q);
-            first[i] = 0;
+            ENTRIES(i, j) sum += p[j] * q[j];
+            first[i] = sum;
         }
-        PIECES(i, j) first[i] += p[j] * q[j];
-        fdp_team_wait(team);
+        fdp_team_turn(team, number, &t->turns, &phase);
         const double curvature = add_up(first, pieces);
         if (!(curvature > 0)) break;
         const double step = rz / curvature;
-        for (int64_t i = number; i < pieces; i += team->threads) second[i] = 0;
-        PIECES(i, j) {
-            x[j] += step * p[j];
-            r[j] -= step * q[j];
-            second[i] += r[j] * preconditioned(r[j], t->diagonal[j]);
+        PIECES(t, i) {
+            double sum = 0;
+            ENTRIES(i, j) {
+                x[j] += step * p[j];
+                r[j] -= step * q[j];
+                sum += r[j] * preconditioned(r[j], t->diagonal[j]);
+            }
+            second[i] = sum;
         }
-        fdp_team_wait(team);
+        fdp_team_turn(team, number, &t->turns, &phase);
         const double next = add_up(second, pieces);
         if (!(next > least)) break;
         const double turn = next / rz;
-        PIECES(i, j) p[j] = preconditioned(r[j], t->diagonal[j]) + turn * p[j];
+        PIECES(t, i) ENTRIES(i, j) p[j] = preconditioned(r[j], t->diagonal[j]) + turn * p[j];
         rz = next;
-        fdp_team_wait(team);
+        fdp_team_turn(team, number, &t->turns, &phase);
     }
-#undef PIECES
+#undef ENTRIES
     if (number == 0) t->products = products;
 }
 
 int fdp_dual_solve(const fdp_dual *dual, const double *b, const double *diagonal, double tol, int64_t most,
                    fdp_team *team, const fdp_dual_work *work, double *out, int64_t *products) {
     task t = {.dual = dual, .work = work, .b = b, .diagonal = diagonal, .out = out, .tol = tol, .most = most};
-    fdp_team_do(team, team ? team->most : 1, solve_member, &t);
+    run_task(team, solve_member, &t);
     *products = t.products;
     return FDP_OK;
 }
 
 static void probe_member(fdp_team *team, int number, void *argument) {
     task *t = argument;
-    for (int64_t i = number; i < t->dual->n_items; i += team->threads)
-        probe_lane(&t->dual->regions[t->dual->item_region[i]], t->dual->item_lane[i], t->seed, t->work);
-    fdp_team_wait(team);
-    for (int64_t i = number; i < t->dual->n_pieces; i += team->threads)
-        collect(t->dual, &t->dual->pieces[i], t->work->edge_d, 0, t->g);
+    int64_t phase = 0;
+    ITEMS(t, i) {
+        const fdp_dual_item item = t->dual->items[i];
+        probe_lane(&t->dual->regions[item.region], item.lane, t->seed, t->work);
+    }
+    fdp_team_turn(team, number, &t->turns, &phase);
+    PIECES(t, i) collect(t->dual, &t->dual->pieces[i], t->work->edge_d, 0, t->g);
 }
 
 int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fdp_dual_work *work,
                    double *b) {
     task t = {.dual = dual, .work = work, .seed = seed, .g = b};
-    fdp_team_do(team, team ? team->most : 1, probe_member, &t);
+    run_task(team, probe_member, &t);
     return FDP_OK;
 }
 
@@ -337,9 +393,10 @@ int fdp_dual_answer(const fdp_dual *dual, const double *x, const fdp_dual_work *
         out[k] = 0;
         for (int64_t l = 0; l < r->n_links; l++)
             for (int64_t lane = 0; lane < r->lanes; lane++) {
-                const double *e = work->edge_d + r->links[l].edge + lane * r->links[l].size;
+                const fdp_dual_span *span = r->links[l].spans + lane;
+                const double *e = work->edge_d + span->edge, *own = x + r->links[l].at + span->from;
                 double sum = 0;
-                for (int64_t j = 0; j < r->links[l].size; j++) sum += e[j] * x[r->links[l].at + j];
+                for (int64_t j = 0; j < span->size; j++) sum += e[j] * own[j];
                 out[k] += r->links[l].sign * sum;
             }
     }

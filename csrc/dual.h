@@ -13,23 +13,25 @@
  * gradient of the dual is what the constraints lack, sum of sign * projection(u) - rhs; its Hessian is the
  * sum of sign * projections of diag(sigma^2 phi') onto the links, never built: only multiplied by.
  *
- * Rows of a region are split into lanes that depend on its size alone. A lane projects into segments of its
- * own ("edges"), which are added up in order, so results do not depend on the number of threads. */
+ * Rows of a region are split into LANES that depend on sizes alone. A lane projects into room of its own for
+ * those entries of a segment that its rows reach (a SPAN), and spans are added up in order, so results do not
+ * depend on the number of threads. estimate/dual/dual_plan.py cuts the work so. */
 #ifndef FDP_DUAL_H
 #define FDP_DUAL_H
 
 #include "fdp.h"
 #include "team.h"
+#include "view.h"
 
-enum { FDP_LINK_ROW = 0, FDP_LINK_CELL = 1, FDP_LINK_MAP = 2 };
+/* Entries [from, from + size) of a segment, at `edge` in the edge space. */
+typedef struct {
+    int64_t edge, from, size;
+} fdp_dual_span;
 
 typedef struct {
-    int64_t at;          /* offset of the segment in the vector */
-    int64_t size;        /* its multipliers */
-    int64_t edge;        /* offset of the first lane's edge; lane l has edge + l * size */
-    const int32_t *base; /* [rows] or NULL: 0 */
-    const int32_t *map;  /* [cols], where kind is FDP_LINK_MAP */
-    int32_t kind;
+    fdp_view view;
+    int64_t at;                 /* offset of the segment in the vector */
+    const fdp_dual_span *spans; /* [lanes] */
     double sign;
 } fdp_dual_link;
 
@@ -43,29 +45,48 @@ typedef struct {
     const fdp_dual_link *links;
 } fdp_dual_region;
 
-/* A part of a constraint, for vector work: entries [at, at + size) of the vector, fed by edges first_edge ..
- * + n_edges. */
+typedef struct {
+    int64_t region, lane;
+} fdp_dual_item;
+
+/* Entries [at, at + size) of the vector, fed by `n_feeds` parts of spans: `size` numbers from `edge`, added
+ * with their sign (1 or -1) to entries from `at` on. */
 typedef struct {
     int64_t at, size;
-    int64_t first_edge, n_edges;
+    int64_t first_feed, n_feeds;
 } fdp_dual_piece;
+
+typedef struct {
+    int64_t edge, at, size, sign;
+} fdp_dual_feed;
+
+/* Where all segments of a region lie inside the largest of them, a product with the Hessian needs that
+ * marginal of the slopes only: entries [from, to) of it, from the spans of link `link` of region `region`, are
+ * the slopes from `cell` on, in units of 1 / scale. Products then take a table of these entries for the
+ * region. */
+typedef struct {
+    int64_t region, link, from, to, cell;
+} fdp_dual_fold;
 
 typedef struct {
     int64_t size;  /* P */
     int64_t edges; /* numbers in the edge space */
+    int64_t cells; /* of all regions */
     int64_t n_regions, n_items, n_pieces;
     const fdp_dual_region *regions;
-    const int64_t *item_region, *item_lane;
+    const fdp_dual_item *items;
     const fdp_dual_piece *pieces;
-    const int64_t *edge_at; /* offset in the edge space of the piece's part of each edge */
-    const double *edge_sign;
+    const fdp_dual_feed *feeds;
+    int64_t n_folds;
+    const fdp_dual_fold *folds;
+    const double *scale;   /* [folds] */
     const double *rhs;     /* [P] */
     const double *y;       /* [cells], in sigma */
     const double *inverse; /* [cells] 1 / centre, in 1 / sigma; 0: the cell is impossible, u = 0 */
 } fdp_dual;
 
 typedef struct {
-    double *slope;   /* [cells] sigma^2 phi' of the last evaluation */
+    float *slope;    /* [cells, and those of folds] phi' of the last evaluation */
     double *edge_u;  /* [edges] */
     double *edge_d;  /* [edges] */
     double *sums;    /* [items, 2] */
@@ -80,7 +101,8 @@ int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, 
                       fdp_team *team, const fdp_dual_work *work, double *g, double *diagonal, double *sums,
                       double *cells);
 
-/* Conjugate gradients on H out = b at the last evaluation, preconditioned by the diagonal, until the
+/* Conjugate gradients on H out = b at the last evaluation (`dual`: the regions as products take them; slopes
+ * where the evaluation left them), preconditioned by the diagonal, until the
  * preconditioned residual is tol of its first or after `most` products; *products counts them. */
 int fdp_dual_solve(const fdp_dual *dual, const double *b, const double *diagonal, double tol, int64_t most,
                    fdp_team *team, const fdp_dual_work *work, double *out, int64_t *products);

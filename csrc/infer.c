@@ -183,7 +183,7 @@ static void fold_up(const fdp_fold *fold, double *up) {
 /* Vector kernels: chunks of fixed length, partial sums added in chunk order (same result for any threads). */
 #define CHUNK 16384
 #define MAX_CHUNKS 1024
-#define TEAM_CHUNKS 8 /* 131,072 entries, 0.1 ms: below, waking a team costs more than it brings */
+#define ENTRIES_A_CELL 4 /* entries of a vector that are as much work as a cell of a table */
 
 static int64_t chunk_of(int64_t n) {
     const int64_t least = (n + MAX_CHUNKS - 1) / MAX_CHUNKS;
@@ -217,7 +217,7 @@ static double vector_run(vector_job *job, fdp_team *team, double *second) {
     job->chunk = chunk_of(job->n);
     job->chunks = (job->n + job->chunk - 1) / job->chunk;
     memset(job->part, 0, (size_t)job->chunks * sizeof *job->part);
-    fdp_team_do(team, job->chunks >= TEAM_CHUNKS && team ? team->most : 1, vector_work, job);
+    fdp_team_do(team, fdp_team_worth(team, job->n / ENTRIES_A_CELL), vector_work, job);
     double sum = 0;
     for (int64_t c = 0; c < job->chunks; c++) sum += job->part[c];
     if (second) *second = 0;

@@ -121,7 +121,7 @@ enum { FDP_STAGE_LOOPS = 8 }; /* shared loops of a stage, upward and downward */
 typedef struct {
     int64_t size;   /* P */
     int64_t shared; /* the first so many take messages or host tables; local potentials behind them do not */
-    int32_t large;  /* worth a team of threads */
+    int64_t large;  /* cells of the stages that are worth several threads */
     int64_t n_stages;
     int64_t n_up, n_down;    /* slices */
     const fdp_stage *stages; /* root first */

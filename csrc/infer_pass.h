@@ -340,7 +340,7 @@ static int NAME(run)(NAME(job) * job, fdp_team *team) {
     const fdp_tree *tree = job->tree;
     memset((void *)job->work->next, 0,
            (size_t)(tree->n_stages * FDP_STAGE_LOOPS + 1) * sizeof *job->work->next);
-    fdp_team_do(team, tree->large && team ? team->most : 1, NAME(work), job);
+    fdp_team_do(team, tree->large ? fdp_team_worth(team, tree->large) : 1, NAME(work), job);
     return job->code;
 }
 

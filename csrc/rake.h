@@ -1,10 +1,9 @@
-/* Raking along a junction tree: one tour as a list of steps (fastdp/estimate/dual/raking.py makes it).
+/* Raking along a junction tree: one tour as a list of steps (estimate/dual/raking.py makes it).
  *
  * A step works on one table of rows x cols cells: every cell is multiplied by the ratio that an earlier step
  * left for it, and the products are added up onto a marginal. What is done with the sums is the step's rule:
  * at a TARGET they become the ratios that bring the marginal there, at a SEPARATOR the ratios that bring the
- * neighbour's table up to date. A VIEW says which entry of a marginal a cell belongs to: base[row], plus
- * nothing, the column, or map[column].
+ * neighbour's table up to date. Views (view.h) say which entry of a marginal a cell belongs to.
  *
  * Rows are split into lanes that depend on sizes alone; a lane adds up by itself, lanes are added in order.
  * So no result depends on the number of threads. */
@@ -13,25 +12,19 @@
 
 #include "fdp.h"
 #include "team.h"
+#include "view.h"
 
-enum { FDP_VIEW_ROW = 0, FDP_VIEW_CELL = 1, FDP_VIEW_MAP = 2 };
 enum { FDP_RAKE_MULTIPLY = 0, FDP_RAKE_TARGET = 1, FDP_RAKE_SEPARATOR = 2 };
 
 #define FDP_RAKE_PIECE 2048 /* entries of a marginal that a thread takes at a time */
 
 typedef struct {
-    const int32_t *base; /* [rows] or NULL: 0 */
-    const int32_t *map;  /* [cols], where kind is FDP_VIEW_MAP */
-    int32_t kind;
-} fdp_rake_view;
-
-typedef struct {
     double *cells; /* [rows * cols], in rows of the data, >= 0 */
     int64_t rows, cols;
-    fdp_rake_view multiply;
+    fdp_view multiply;
     const double *by; /* ratios of `multiply`, or NULL: nothing is multiplied in */
     int32_t rule;     /* FDP_RAKE_MULTIPLY: no sums, the fields below are not looked at */
-    fdp_rake_view project;
+    fdp_view project;
     int64_t size, lanes; /* of the marginal; lane l holds rows [rows * l / lanes, rows * (l + 1) / lanes) */
     int32_t disjoint;    /* no two lanes add to the same entry: they share one set of sums */
     double *goal;        /* [size] the target's table, or the separator as it was, which becomes the sums */

@@ -7,8 +7,9 @@
  * fdp_team_wait. Work must be divided by the data, never by the number of threads: then no result depends on
  * it.
  *
- * Members that wait spin for FDP_TEAM_SPIN nanoseconds, giving way to whoever wants the processor, and then
- * sleep: an idle team costs nothing, and a busy machine is not kept busier. (OpenMP's pool spins on.)
+ * Members that wait spin, then give way to whoever wants the processor, and after FDP_TEAM_SPIN nanoseconds
+ * sleep: an idle team costs nothing, and a busy machine is not kept busier. (OpenMP's pool spins on.) How many
+ * members a job has follows from its size (fdp_team_worth): small jobs do not wait for many.
  *
  * Fork. A child has a copy of the team but none of its threads. Every job begins by comparing the process
  * with the one that made the threads; in a child the team starts afresh and makes threads of its own when it
@@ -16,6 +17,7 @@
 #ifndef FDP_TEAM_H
 #define FDP_TEAM_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -24,18 +26,21 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
 
 #define FDP_TEAM_MAX 256
-#define FDP_TEAM_SPIN \
-    50000 /* nanoseconds: about what it takes to put a thread to sleep and wake it, a few times over */
+#define FDP_TEAM_SPIN 200000  /* nanoseconds: a member stays awake between two calls of a fit */
+#define FDP_TEAM_CELLS 32768  /* cells of work, some 0.1 ms, that are worth one more thread */
 
 /* A number that grows, and those who wait for it to. */
 typedef struct {
     char apart[64]; /* from what others write */
     atomic_uint_least64_t value;
     atomic_int asleep;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
+    atomic_uint rung; /* changes whenever sleepers are woken */
 } fdp_bell;
 
 typedef struct fdp_team fdp_team;
@@ -67,17 +72,27 @@ struct fdp_team {
 static inline void fdp_bell_make(fdp_bell *bell) {
     atomic_init(&bell->value, 0);
     atomic_init(&bell->asleep, 0);
-    pthread_mutex_init(&bell->lock, NULL);
-    pthread_cond_init(&bell->changed, NULL);
+    atomic_init(&bell->rung, 0);
+}
+
+/* Sleeps while *word is `seen`; may wake without a reason. Elsewhere than on Linux: a nap. */
+static inline void fdp_bell_sleep(atomic_uint *word, unsigned seen) {
+#if defined(__linux__)
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+#else
+    const struct timespec nap = {0, 50000};
+    if (atomic_load(word) == seen) nanosleep(&nap, NULL);
+#endif
 }
 
 static inline void fdp_bell_ring(fdp_bell *bell, uint64_t value) {
     atomic_store(&bell->value, value);
     if (atomic_load(&bell->asleep) == 0)
         return; /* who goes to sleep later looks at the value after saying so */
-    pthread_mutex_lock(&bell->lock);
-    pthread_cond_broadcast(&bell->changed);
-    pthread_mutex_unlock(&bell->lock);
+    atomic_fetch_add(&bell->rung, 1);
+#if defined(__linux__)
+    syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#endif
 }
 
 static inline int64_t fdp_team_clock(void) {
@@ -102,11 +117,13 @@ static inline uint64_t fdp_bell_wait(fdp_bell *bell, uint64_t old) {
         sched_yield();
         if (until == 0) until = fdp_team_clock() + FDP_TEAM_SPIN;
     } while (fdp_team_clock() < until);
-    pthread_mutex_lock(&bell->lock);
     atomic_fetch_add(&bell->asleep, 1);
-    while ((value = atomic_load(&bell->value)) == old) pthread_cond_wait(&bell->changed, &bell->lock);
+    for (;;) {
+        const unsigned seen = atomic_load(&bell->rung); /* before the value: a ring in between ends the sleep */
+        if ((value = atomic_load(&bell->value)) != old) break;
+        fdp_bell_sleep(&bell->rung, seen);
+    }
     atomic_fetch_sub(&bell->asleep, 1);
-    pthread_mutex_unlock(&bell->lock);
     return value;
 }
 
@@ -127,6 +144,36 @@ static inline void fdp_team_wait(fdp_team *team) {
     } else {
         fdp_bell_wait(&team->phase, phase);
     }
+}
+
+/* Counters of shared loops, one loop a phase: phase p counts with turn p % 3. The counter of the phase after it
+ * was last used two phases ago, which all have left: it is set back meanwhile. */
+typedef struct {
+    struct {
+        atomic_llong next;
+        char apart[56];
+    } turn[3];
+} fdp_team_turns;
+
+static inline void fdp_team_turns_make(fdp_team_turns *turns) {
+    for (int i = 0; i < 3; i++) atomic_init(&turns->turn[i].next, 0);
+}
+
+/* EACH i in [0, n), shared by the team. */
+#define FDP_TEAM_SHARE(turns, phase, i, n) \
+    for (int64_t i; (i = fdp_team_next(&(turns)->turn[(phase) % 3].next)) < (n);)
+
+/* The end of a phase: all wait for all. */
+static inline void fdp_team_turn(fdp_team *team, int number, fdp_team_turns *turns, int64_t *phase) {
+    if (number == 0) atomic_store(&turns->turn[(*phase + 1) % 3].next, 0);
+    fdp_team_wait(team);
+    *phase += 1;
+}
+
+/* The threads that a job over so many cells is worth. */
+static inline int fdp_team_worth(const fdp_team *team, int64_t cells) {
+    const int64_t worth = 1 + cells / FDP_TEAM_CELLS;
+    return !team ? 1 : worth < team->most ? (int)worth : team->most;
 }
 
 static void *fdp_team_enter(void *argument) {
@@ -166,10 +213,6 @@ static inline void fdp_team_end(fdp_team *team) {
     if (team->process == getpid()) {
         fdp_team_call(team, 0);
         for (int i = 1; i < team->made; i++) pthread_join(team->member[i].handle, NULL);
-        pthread_mutex_destroy(&team->phase.lock);
-        pthread_cond_destroy(&team->phase.changed);
-        pthread_mutex_destroy(&team->job.lock);
-        pthread_cond_destroy(&team->job.changed);
     }
     free(team->member);
 }

@@ -3,9 +3,6 @@ from typing import Any
 from numpy import float64, int64
 from numpy.typing import NDArray
 
-LANE_CELLS: int
-PIECE: int
-
 class Dual:
     size: int
     cells: int
@@ -16,7 +13,7 @@ class Dual:
     offsets: NDArray[int64]
     diagonal: NDArray[float64]
     team: Any
-    def __init__(self, regions: Any, rhs: NDArray[float64], threads: Any) -> None: ...
+    def __init__(self, plan: Any, rhs: NDArray[float64], threads: Any) -> None: ...
     def evaluate(
         self,
         x: NDArray[float64],

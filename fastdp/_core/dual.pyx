@@ -1,8 +1,7 @@
-"""The dual of estimation from whole marginals; see csrc/dual.h for the law. `Dual` owns the problem and its
+"""The dual of estimation from whole marginals; see csrc/dual.h for its form. `Dual` owns the problem and its
 work space."""
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.stdlib cimport calloc, free
 
 import numpy as np
 
@@ -12,13 +11,24 @@ from fastdp._core.status cimport check
 from fastdp._core.team cimport Team, fdp_team, team_of
 
 cdef extern from "dual.h" nogil:
-    ctypedef struct fdp_dual_link:
-        int64_t at
-        int64_t size
-        int64_t edge
+    ctypedef struct fdp_view:
         const int32_t *base
         const int32_t *map
         int32_t kind
+    ctypedef struct fdp_dual_span:
+        pass
+    ctypedef struct fdp_dual_item:
+        pass
+    ctypedef struct fdp_dual_piece:
+        pass
+    ctypedef struct fdp_dual_feed:
+        pass
+    ctypedef struct fdp_dual_fold:
+        pass
+    ctypedef struct fdp_dual_link:
+        fdp_view view
+        int64_t at
+        const fdp_dual_span *spans
         double sign
     ctypedef struct fdp_dual_region:
         int64_t rows
@@ -29,28 +39,25 @@ cdef extern from "dual.h" nogil:
         const double *sigmas
         int64_t n_links
         const fdp_dual_link *links
-    ctypedef struct fdp_dual_piece:
-        int64_t at
-        int64_t size
-        int64_t first_edge
-        int64_t n_edges
     ctypedef struct fdp_dual:
         int64_t size
         int64_t edges
+        int64_t cells
         int64_t n_regions
         int64_t n_items
         int64_t n_pieces
         const fdp_dual_region *regions
-        const int64_t *item_region
-        const int64_t *item_lane
+        const fdp_dual_item *items
         const fdp_dual_piece *pieces
-        const int64_t *edge_at
-        const double *edge_sign
+        const fdp_dual_feed *feeds
+        int64_t n_folds
+        const fdp_dual_fold *folds
+        const double *scale
         const double *rhs
         const double *y
         const double *inverse
     ctypedef struct fdp_dual_work:
-        double *slope
+        float *slope
         double *edge_u
         double *edge_d
         double *sums
@@ -65,105 +72,81 @@ cdef extern from "dual.h" nogil:
 
 cnp.import_array()
 
-LANE_CELLS = 16384
-"""Cells of a region's lane, about: the unit of work of a thread."""
-
-PIECE = 4096
-"""Multipliers worked on at a time."""
-
-
 cdef class Dual:
-    """Regions, their links, and the constraints' right sides.
+    """A problem as `estimate.dual.dual_plan` cuts it, and the constraints' right sides (float64 [P]).
+    `threads`: a number, or a `Team`. `y` and `inverse` (1 / centre; float64, all cells, in sigma) may be
+    written to between calls."""
 
-    regions: one tuple (rows, cols, y, sigma, links) each; y float64 of rows * cols, in units of sigma; sigma
-    a number or an array of the same size; links: tuples (at, size, sign, base, along): `base` int32 per row
-    or None, `along` "row", "cell", or an int32 map per column. rhs: float64 [P]. `threads`: a number, or a
-    `Team`. `y` and `inverse` (1 / centre; float64, all cells, in sigma) may be written to between calls."""
-
-    cdef fdp_dual at
-    cdef fdp_dual_region *regions
-    cdef fdp_dual_link *links
-    cdef fdp_dual_piece *pieces
-    cdef fdp_dual_work work
+    cdef fdp_dual at, product
+    cdef fdp_dual_work work, product_work
     cdef list keep
     cdef readonly Team team
     cdef readonly int64_t size, cells, products
     cdef readonly int n_regions
     cdef readonly object inverse, y, offsets, diagonal
 
-    def __cinit__(self, regions, rhs, threads):
-        cdef int64_t k, l = 0, cell = 0, edge = 0, lane
+    def __cinit__(self, plan, rhs, threads):
         self.keep, self.team, self.products = [], team_of(threads), 0
-        self.n_regions, self.size = len(regions), len(rhs)
-        n_links = sum(len(region[4]) for region in regions)
-        self.regions = <fdp_dual_region *> calloc(max(1, self.n_regions), sizeof(fdp_dual_region))
-        self.links = <fdp_dual_link *> calloc(max(1, n_links), sizeof(fdp_dual_link))
-        if not (self.regions and self.links):
-            raise MemoryError("no memory for the dual")
-        items, feeds, offsets = [], {}, [0]
-        for k, (rows, cols, y, sigma, links) in enumerate(regions):
-            r = &self.regions[k]
-            r.rows, r.cols, r.cell = rows, cols, cell
-            r.lanes = max(1, min(rows, (rows * cols) // LANE_CELLS))
-            if np.ndim(sigma):
-                r.sigmas = <const double *> kept(self.keep, sigma, np.float64)
-            else:
-                r.sigma = sigma
-            r.n_links, r.links = len(links), &self.links[l]
-            items += [(k, lane) for lane in range(r.lanes)]
-            for at, size, sign, base, along in links:
-                link = &self.links[l]
-                link.at, link.size, link.sign, link.edge = at, size, sign, edge
-                if base is not None:
-                    link.base = <const int32_t *> kept(self.keep, base, np.int32)
-                if isinstance(along, str):
-                    link.kind = {"row": 0, "cell": 1}[along]
-                else:
-                    link.kind, link.map = 2, <const int32_t *> kept(self.keep, along, np.int32)
-                for lane in range(r.lanes):
-                    feeds.setdefault((at, size), []).append((edge + lane * size, sign))
-                edge += size * r.lanes
-                l += 1
-            cell += rows * cols
-            offsets.append(cell)
-        self.cells, self.offsets = cell, np.array(offsets)
-        edge_at, edge_sign, pieces = [], [], []
-        for (at, size), fed in feeds.items():
-            for start in range(0, size, PIECE):
-                pieces.append((at + start, min(PIECE, size - start), len(edge_at), len(fed)))
-                edge_at += [e + start for e, _ in fed]
-                edge_sign += [s for _, s in fed]
-        self.pieces = <fdp_dual_piece *> calloc(max(1, len(pieces)), sizeof(fdp_dual_piece))
-        if not self.pieces:
-            raise MemoryError("no memory for the dual")
-        for k, piece in enumerate(pieces):
-            p = &self.pieces[k]
-            p.at, p.size, p.first_edge, p.n_edges = piece
-        self.at.size, self.at.edges, self.at.n_regions = self.size, edge, self.n_regions
-        self.at.n_items, self.at.n_pieces = len(items), len(pieces)
-        self.at.regions, self.at.pieces = self.regions, self.pieces
-        self.at.item_region = <const int64_t *> kept(self.keep, [i for i, _ in items], np.int64)
-        self.at.item_lane = <const int64_t *> kept(self.keep, [i for _, i in items], np.int64)
-        self.at.edge_at = <const int64_t *> kept(self.keep, edge_at, np.int64)
-        self.at.edge_sign = <const double *> kept(self.keep, edge_sign, np.float64)
+        self.n_regions, self.size = len(plan.evaluate.tables), len(rhs)
+        self.offsets = plan.evaluate.cells
+        self._cut(&self.at, &self.work, plan.evaluate)
+        self._cut(&self.product, &self.product_work, plan.product)
+        self.cells = self.at.cells
+        self.at.n_folds = len(plan.folds)
+        self.at.folds = <const fdp_dual_fold *> kept(self.keep, plan.folds, np.int64)
+        self.at.scale = <const double *> kept(self.keep, plan.scale, np.float64)
         self.at.rhs = <const double *> kept(self.keep, rhs, np.float64)
-        answers = [np.asarray(region[2], np.float64).reshape(-1) for region in regions]
+        answers = [np.asarray(table.y, np.float64).reshape(-1) for table in plan.evaluate.tables]
         self.y = np.concatenate(answers or [np.zeros(0)])
         self.inverse = np.ones(self.cells)
         self.at.y = <const double *> kept(self.keep, self.y, np.float64)
         self.at.inverse = <const double *> kept(self.keep, self.inverse, np.float64)
-        self.work.slope = <double *> kept(self.keep, np.zeros(self.cells), np.float64)
-        self.work.edge_u = <double *> kept(self.keep, np.zeros(edge), np.float64)
-        self.work.edge_d = <double *> kept(self.keep, np.zeros(edge), np.float64)
-        self.work.sums = <double *> kept(self.keep, np.zeros(2 * len(items)), np.float64)
-        self.work.vectors = <double *> kept(self.keep, np.zeros(4 * self.size), np.float64)
-        self.work.dots = <double *> kept(self.keep, np.zeros(2 * len(pieces)), np.float64)
+        self.work.slope = <float *> kept(self.keep, np.zeros(plan.slopes, np.float32), np.float32)
+        self.product_work.slope = self.work.slope
+        self.work.edge_d = <double *> kept(self.keep, np.zeros(plan.evaluate.edges), np.float64)
+        self.product_work.vectors = <double *> kept(self.keep, np.zeros(3 * self.size), np.float64)
         self.diagonal = np.zeros(max(1, self.size))
 
-    def __dealloc__(self):
-        free(self.regions)
-        free(self.links)
-        free(self.pieces)
+    cdef int _cut(self, fdp_dual *out, fdp_dual_work *work, plan) except -1:
+        """The regions of one way through them, and its room; `plan.cells` are their offsets."""
+        cdef int64_t k, l = 0
+        n = len(plan.tables)
+        cdef fdp_dual_region *regions = <fdp_dual_region *> kept(
+            self.keep, np.zeros(max(1, n) * sizeof(fdp_dual_region), np.uint8), np.uint8)
+        cdef fdp_dual_link *links = <fdp_dual_link *> kept(
+            self.keep, np.zeros(max(1, len(plan.spans)) * sizeof(fdp_dual_link), np.uint8), np.uint8)
+        for k, table in enumerate(plan.tables):
+            r = &regions[k]
+            r.rows, r.cols, r.cell, r.lanes = table.rows, table.cols, plan.cells[k], plan.lanes[k]
+            if np.ndim(table.sigma):
+                r.sigmas = <const double *> kept(self.keep, table.sigma, np.float64)
+            else:
+                r.sigma = table.sigma
+            r.n_links, r.links = len(table.links), &links[l]
+            for link in table.links:
+                self._link(&links[l], link, plan.spans[l])
+                l += 1
+        out.size, out.edges, out.n_regions, out.regions = self.size, plan.edges, n, regions
+        out.cells = sum(table.rows * table.cols for table in plan.tables)
+        out.n_items, out.n_pieces = len(plan.items), len(plan.pieces)
+        out.items = <const fdp_dual_item *> kept(self.keep, plan.items, np.int64)
+        out.pieces = <const fdp_dual_piece *> kept(self.keep, plan.pieces, np.int64)
+        out.feeds = <const fdp_dual_feed *> kept(self.keep, plan.feeds, np.int64)
+        work.edge_u = <double *> kept(self.keep, np.zeros(plan.edges), np.float64)
+        work.sums = <double *> kept(self.keep, np.zeros(2 * len(plan.items)), np.float64)
+        work.dots = <double *> kept(self.keep, np.zeros(2 * len(plan.pieces)), np.float64)
+        return 0
+
+    cdef int _link(self, fdp_dual_link *out, link, spans) except -1:
+        out.at, out.sign = link.at, link.sign
+        out.spans = <const fdp_dual_span *> kept(self.keep, spans, np.int64)
+        if link.base is not None:
+            out.view.base = <const int32_t *> kept(self.keep, link.base, np.int32)
+        if isinstance(link.along, str):
+            out.view.kind = {"row": 0, "cell": 1}[link.along]
+        else:
+            out.view.kind, out.view.map = 2, <const int32_t *> kept(self.keep, link.along, np.int32)
+        return 0
 
     def evaluate(self, const double[::1] x, const double[::1] tau, const double[::1] kappa, cells=None):
         """(gradient, sums [regions, 2]); fills `diagonal`, and `cells` (float64, in rows) where given."""
@@ -185,7 +168,7 @@ cdef class Dual:
         cdef int64_t products = 0
         cdef int code
         with nogil:
-            code = fdp_dual_solve(&self.at, &b[0], &diagonal[0], tol, most, &self.team.c, &self.work,
+            code = fdp_dual_solve(&self.product, &b[0], &diagonal[0], tol, most, &self.team.c, &self.product_work,
                                   &filled[0], &products)
         check(code, "a step of the dual")
         self.products += products

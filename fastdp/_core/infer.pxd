@@ -66,7 +66,7 @@ cdef extern from "infer.h" nogil:
     ctypedef struct fdp_tree:
         int64_t size
         int64_t shared
-        int32_t large
+        int64_t large
         int64_t n_stages
         int64_t n_up
         int64_t n_down

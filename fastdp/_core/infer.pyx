@@ -84,14 +84,16 @@ cdef class Engine:
             self.folds[i].host_at = host_at
             self._link(&self.folds[i].link, link)
         up, down, ratios, deliveries, gathers = [], [], [], [], []
-        i = 0
+        i = large = 0
         for s, stage in enumerate(plan.stages):
             out = &self.stages[s]
             stage = sorted(stage, key=lambda node: node.separator)
             out.nodes.first, out.hosted.first, out.up.first, out.down.first = i, h, len(up), len(down)
             out.ratios.first, out.deliveries.first = len(ratios), len(deliveries)
             out.gathers.first = len(gathers)
-            out.large = sum(node.rows * node.cells for node in stage) > LARGE_STAGE
+            cells = sum(node.rows * node.cells for node in stage)
+            out.large = cells > LARGE_STAGE
+            large += cells if out.large else 0
             for common in {node.separator: node for node in stage if node.sep}.values():
                 alike = [i + at for at, node in enumerate(stage) if node.separator == common.separator]
                 deliveries += pieces(min(alike), max(alike) + 1, common.rows)
@@ -126,7 +128,7 @@ cdef class Engine:
             out.gathers.count = len(gathers) - out.gathers.first
         self.tree.size = self.size = plan.size
         self.tree.shared = plan.shared
-        self.tree.large = any(self.stages[s].large for s in range(len(plan.stages)))
+        self.tree.large = large
         self.cells = plan.cells
         self.tree.n_stages, self.tree.n_up, self.tree.n_down = len(plan.stages), len(up), len(down)
         self.tree.stages, self.tree.nodes = self.stages, self.nodes

@@ -17,7 +17,7 @@ cdef extern from "rake.h" nogil:
         FDP_RAKE_TARGET
         FDP_RAKE_SEPARATOR
         FDP_RAKE_PIECE
-    ctypedef struct fdp_rake_view:
+    ctypedef struct fdp_view:
         const int32_t *base
         const int32_t *map
         int32_t kind
@@ -25,10 +25,10 @@ cdef extern from "rake.h" nogil:
         double *cells
         int64_t rows
         int64_t cols
-        fdp_rake_view multiply
+        fdp_view multiply
         const double *by
         int32_t rule
-        fdp_rake_view project
+        fdp_view project
         int64_t size
         int64_t lanes
         int32_t disjoint
@@ -58,7 +58,7 @@ cdef class View:
     cdef readonly int64_t rows, cols, size, lanes
     cdef readonly bint alone
     cdef readonly object ratio
-    cdef fdp_rake_view at
+    cdef fdp_view at
     cdef int32_t[::1] base, map
 
     def __init__(self, int64_t rows, int64_t cols, int64_t size, base, along, bint alone):

@@ -31,6 +31,7 @@ from .common import (
     SchemaOption,
     Threads,
     Yes,
+    accountant_for,
     ask_first,
     beside,
     dialect_of,
@@ -428,7 +429,7 @@ def main(arguments: list[str] | None = None) -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     interruption = interrupt.begin(arguments)
     try:
-        with interruption.heard():
+        with interruption.heard(), accountant_for(arguments):
             app(args=arguments, standalone_mode=True)
     except interrupt.Stopped:
         interruption.end()

@@ -164,42 +164,43 @@ static void vectors(cross_case *c) {
     free(out);
 }
 
-/* 0 regions [, 5]: rows, cols, cell, lanes, links; 1 sigmas; 2 links [, 6]: at, size, edge, base, kind,
- * map; 3 signs; 4 bases and maps; 5 items [, 2]; 6 pieces [, 4]; 7 places and 8 signs of edges; 9 right
- * sides; 10 y; 11 inverse; 12 x; 13 tau; 14 kappa; 15 b; 16 (tolerance); 17 (edges, most) -> 18 gradient,
- * 19 diagonal, 20 sums, 21 cells, 22 solution */
+/* 0 regions [, 5]: rows, cols, cell, lanes, links; 1 sigmas; 2 links [, 5]: at, base, kind, map, first span;
+ * 3 signs; 4 bases and maps; 5 items [, 2]; 6 pieces [, 4]; 7 spans [, 3]; 8 feeds [, 4]; 9 right sides; 10 y;
+ * 11 inverse; 12 x; 13 tau; 14 kappa; 15 b; 16 (tolerance); 17 (edges, most) -> 18 gradient, 19 diagonal, 20
+ * sums, 21 cells, 22 solution */
 static void dual(cross_case *c) {
-    int64_t n = COUNT(0) / 5, links = COUNT(2) / 6, items = COUNT(5) / 2, at = 0, size = COUNT(9),
+    int64_t n = COUNT(0) / 5, links = COUNT(2) / 5, items = COUNT(5) / 2, at = 0, size = COUNT(9),
             products = 0;
     fdp_dual_region *regions = zeros(n, sizeof *regions);
     fdp_dual_link *all = zeros(links, sizeof *all);
-    int64_t *region = zeros(items, 8), *lane = zeros(items, 8);
     for (int64_t i = 0; i < links; i++) {
-        const int64_t *l = AT(int64_t, 2) + 6 * i;
-        all[i] = (fdp_dual_link){l[0],
-                                 l[1],
-                                 l[2],
-                                 l[3] < 0 ? NULL : AT(int32_t, 4) + l[3],
-                                 l[5] < 0 ? NULL : AT(int32_t, 4) + l[5],
-                                 (int32_t)l[4],
-                                 AT(double, 3)[i]};
+        const int64_t *l = AT(int64_t, 2) + 5 * i;
+        all[i] = (fdp_dual_link){.view = {l[1] < 0 ? NULL : AT(int32_t, 4) + l[1],
+                                          l[3] < 0 ? NULL : AT(int32_t, 4) + l[3], (int32_t)l[2]},
+                                 .at = l[0],
+                                 .spans = (const fdp_dual_span *)c->a[7].data + l[4],
+                                 .sign = AT(double, 3)[i]};
     }
     for (int64_t i = 0; i < n; i++) {
         const int64_t *r = AT(int64_t, 0) + 5 * i;
         regions[i] = (fdp_dual_region){r[0], r[1], r[2], r[3], 1.0, AT(double, 1) + r[2], r[4], all + at};
         at += r[4];
     }
-    for (int64_t i = 0; i < items; i++) {
-        region[i] = AT(int64_t, 5)[2 * i];
-        lane[i] = AT(int64_t, 5)[2 * i + 1];
-    }
     int64_t edges = AT(int64_t, 17)[0], cells = COUNT(10), pieces = COUNT(6) / 4;
-    fdp_dual d = {size,           edges,         n,
-                  items,          pieces,        regions,
-                  region,         lane,          (const fdp_dual_piece *)c->a[6].data,
-                  AT(int64_t, 7), AT(double, 8), AT(double, 9),
-                  AT(double, 10), AT(double, 11)};
-    fdp_dual_work work = {zeros(cells, 8),     zeros(edges, 8),    zeros(edges, 8),
+    fdp_dual d = {.size = size,
+                  .edges = edges,
+                  .cells = cells,
+                  .n_regions = n,
+                  .n_items = items,
+                  .n_pieces = pieces,
+                  .regions = regions,
+                  .items = (const fdp_dual_item *)c->a[5].data,
+                  .pieces = (const fdp_dual_piece *)c->a[6].data,
+                  .feeds = (const fdp_dual_feed *)c->a[8].data,
+                  .rhs = AT(double, 9),
+                  .y = AT(double, 10),
+                  .inverse = AT(double, 11)};
+    fdp_dual_work work = {zeros(cells, 4),     zeros(edges, 8),    zeros(edges, 8),
                           zeros(2 * items, 8), zeros(4 * size, 8), zeros(2 * pieces, 8)};
     double *g = cross_room(c, 18), *diagonal = cross_room(c, 19), *sums = cross_room(c, 20),
            *u = cross_room(c, 21);
@@ -213,9 +214,9 @@ static void dual(cross_case *c) {
     cross_same(c, 20, sums);
     cross_same(c, 21, u);
     cross_same(c, 22, solution);
-    void *rooms[] = {regions,     all,       region,       lane,      work.slope, work.edge_u,
-                     work.edge_d, work.sums, work.vectors, work.dots, g,          diagonal,
-                     sums,        u,         solution};
+    void *rooms[] = {regions,   all,          work.slope, work.edge_u, work.edge_d, work.sums,
+                     work.vectors, work.dots, g,          diagonal,    sums,        u,
+                     solution};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]);
 }
 
@@ -226,7 +227,7 @@ static void rake(cross_case *c) {
     double *cells = cross_room(c, 6), *ratio = zeros(size, 8), *work = zeros(size, 8);
     double squares[8] = {0}, sum = 0;
     memcpy(cells, AT(double, 0), (size_t)COUNT(0) * 8);
-    fdp_rake_view view = {AT(int32_t, 2), AT(int32_t, 3), FDP_VIEW_MAP};
+    fdp_view view = {AT(int32_t, 2), AT(int32_t, 3), FDP_VIEW_MAP};
     fdp_rake_step steps[2] = {{.cells = cells,
                                .rows = rows,
                                .cols = cols,

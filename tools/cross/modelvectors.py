@@ -9,9 +9,10 @@ import numpy as np
 
 import fastdp
 from fastdp._core import cliques, halve, infer, rake, treesize
-from fastdp._core import dual as dual_core
 from fastdp._core import sample as sample_core
 from fastdp.domain import Domain
+from fastdp.estimate.dual.dual_plan import Cut, plan_dual
+from fastdp.estimate.dual.region_graph import Regions
 from fastdp.estimate.flow import functionals
 from fastdp.model import layout
 from fastdp.model.junction_tree import junction_tree
@@ -139,17 +140,17 @@ def infer_cases(out: File, rng: np.random.Generator) -> None:
 
 
 def dual_cases(out: File, rng: np.random.Generator) -> None:
-    real, seen = dual_core.Dual, {}
-
-    def noted(regions, rhs, threads):
-        seen["regions"], seen["rhs"] = regions, rhs
-        return real(regions, rhs, threads)
-
     for seed in range(12):
         _, problem, _ = problem_of(seed)
         if problem is None:
             continue
-        with patch("fastdp.estimate.dual.newton.Core", noted):
+        plans: list = []
+
+        def plain(tables, plans=plans):
+            plans.append(plan_dual([table._replace(inner=None) for table in tables]))
+            return plans[0]
+
+        with patch("fastdp.estimate.dual.newton.plan_dual", plain):
             solver, _ = made_dual(problem, 2000.0, rng)
         core, n = solver.core, len(problem.regions)
         tau, kappa = rng.choice([0.1, 1.0, 4.0], n), rng.choice([1.0, 0.01], n)
@@ -158,46 +159,35 @@ def dual_cases(out: File, rng: np.random.Generator) -> None:
         gradient, sums = core.evaluate(x, tau, kappa, cells)
         diagonal, b = core.diagonal[: x.size].copy(), gradient.copy()
         solution = core.solve(b, 0.0, 4)
-        inputs = [*flat_dual(seen["regions"], seen["rhs"]), core.y, core.inverse, x, tau, kappa, b]
-        inputs += [np.array([0.0]), [dual_edges(seen["regions"]), 4]]
+        cut = plans[0].evaluate
+        inputs = [*flat_dual(cut), right_sides(problem, 2000.0), core.y, core.inverse, x, tau, kappa, b]
+        inputs += [np.array([0.0]), [cut.edges, 4]]
         out.case("dual", inputs, [gradient, diagonal, sums, cells, solution], 1e-8)
 
 
-def dual_edges(regions: list) -> int:
-    return sum(size * lanes(rows, cols) for rows, cols, *_, links in regions for _, size, *_ in links)
+def right_sides(problem: Regions, total: float) -> np.ndarray:
+    sizes = [1 if c.right is None else problem.partitions.cells(c.names) for c in problem.constraints]
+    sides = [total if c.right is None else 0.0 for c in problem.constraints]
+    return np.repeat(np.array(sides), sizes)
 
 
-def lanes(rows: int, cols: int) -> int:
-    return max(1, min(rows, rows * cols // dual_core.LANE_CELLS))
-
-
-def flat_dual(regions: list, rhs: np.ndarray) -> list[np.ndarray]:
-    """Arrays 0 to 9 of a case of the dual."""
-    pool, shapes, sigmas, links, signs, items = Pool("i4"), [], [], [], [], []
-    feeds: dict[tuple[int, int], list[tuple[int, float]]] = {}
-    cell = edge = 0
-    for k, (rows, cols, _, sigma, given) in enumerate(regions):
-        width = lanes(rows, cols)
-        shapes.append([rows, cols, cell, width, len(given)])
-        sigmas.append(np.broadcast_to(np.asarray(sigma, np.float64).reshape(-1), (rows * cols,)))
-        items += [(k, lane) for lane in range(width)]
-        for at, size, sign, base, along in given:
-            kind = {"row": 0, "cell": 1}[along] if isinstance(along, str) else 2
-            links.append([at, size, edge, pool.add(base), kind, pool.add(None if kind < 2 else along)])
-            signs.append(sign)
-            for lane in range(width):
-                feeds.setdefault((at, size), []).append((edge + lane * size, sign))
-            edge += size * width
-        cell += rows * cols
-    places, edge_signs, pieces = [], [], []
-    for (at, size), fed in feeds.items():
-        pieces.append((at, size, len(places), len(fed)))
-        places += [e for e, _ in fed]
-        edge_signs += [s for _, s in fed]
+def flat_dual(cut: Cut) -> list[np.ndarray]:
+    """Arrays 0 to 8 of a case of the dual."""
+    pool, shapes, sigmas, links, signs, first = Pool("i4"), [], [], [], [], 0
+    for table, cell, lanes in zip(cut.tables, cut.cells.tolist(), cut.lanes):
+        shapes.append([table.rows, table.cols, cell, lanes, len(table.links)])
+        cells = table.rows * table.cols
+        sigmas.append(np.broadcast_to(np.asarray(table.sigma, np.float64).reshape(-1), (cells,)))
+        for link in table.links:
+            kind = {"row": 0, "cell": 1}[link.along] if isinstance(link.along, str) else 2
+            along = None if kind < 2 else link.along
+            links.append([link.at, pool.add(link.base), kind, pool.add(along), first])
+            signs.append(link.sign)
+            first += lanes
+    spans = np.concatenate(cut.spans)
     return [
-        *(flat(shapes, 5), np.concatenate(sigmas), flat(links, 6), np.array(signs, np.float64), pool.all()),
-        *(flat(items, 2), flat(pieces, 4), np.array(places, np.int64), np.array(edge_signs, np.float64)),
-        np.asarray(rhs, np.float64),
+        *(flat(shapes, 5), np.concatenate(sigmas), flat(links, 5), np.array(signs, np.float64), pool.all()),
+        *(cut.items, cut.pieces, spans, cut.feeds),
     ]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -19,7 +20,8 @@ import numpy as np
 from ..._core.dual import Dual as Core
 from ..._core.team import Team
 from ...model.adjust import dot
-from .region_graph import Regions, expand
+from .dual_plan import Link, Table, plan_dual
+from .region_graph import Partitions, Region, Regions, Set, expand
 
 CANDIDATES = ((0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.03), (2.0, 0.003), (12.0, 1.0))
 """Strengths (tau, kappa) whose tables are mixed. From nearly the centre to nearly least squares, with two
@@ -69,7 +71,7 @@ class Dual:
 
     def __init__(self, problem: Regions, total: float, threads: int | Team, tick: Tick | None = None):
         self.problem, self.total, self.tick = problem, total, tick
-        links: list[list[tuple]] = [[] for _ in problem.regions]
+        lying: list[list[tuple[int, int, float, Set]]] = [[] for _ in problem.regions]
         rhs: list[np.ndarray] = []
         at = 0
         for c in problem.constraints:
@@ -77,14 +79,11 @@ class Dual:
             size = problem.partitions.cells(names)
             sides = [(c.left, 1.0)] if c.right is None else [(c.left, 1.0), (c.right, -1.0)]
             for i, sign in sides:
-                links[i].append((at, size, sign, *expand(problem.partitions, problem.regions[i], names)))
+                lying[i].append((at, size, sign, names))
             rhs.append(np.full(size, total if c.right is None else 0.0))
             at += size
-        tables = [
-            (r.cells // r.shape[-1], r.shape[-1], r.y / r.sigma, r.sigma, own)
-            for r, own in zip(problem.regions, links)
-        ]
-        self.core = Core(tables, np.concatenate(rhs), threads if self.cells >= PARALLEL else 1)
+        tables = [_table(problem.partitions, r, own) for r, own in zip(problem.regions, lying)]
+        self.core = Core(plan_dual(tables), np.concatenate(rhs), threads)
         self.x = np.zeros(at)
         self.passes = 0
         self.spans = [slice(a, b) for a, b in zip(self.core.offsets[:-1], self.core.offsets[1:])]
@@ -144,6 +143,24 @@ class Dual:
         """Per region the divergence of u / sigma by y: the sum of phi', and what goes through the
         multipliers."""
         return sums[:, 1] + self.core.probe(0, PROBE, PRODUCTS)
+
+
+def _table(partitions: Partitions, r: Region, lying: Sequence[tuple[int, int, float, Set]]) -> Table:
+    """A region with the segments that lie in it, and the largest of them where all others lie in that."""
+
+    def links(region: Region) -> list[Link]:
+        return [Link(at, size, sign, *expand(partitions, region, names)) for at, size, sign, names in lying]
+
+    inner = None
+    for number, (_, size, _, names) in enumerate(lying):
+        if names and 2 * size <= r.cells and all(partitions.within(s, names) for *_, s in lying):
+            clique = partitions.axes(names)
+            shape = tuple(partitions.size(a, dict(names)[a]) for a in clique)
+            small = replace(r, names=names, clique=clique, shape=shape, y=np.zeros(shape))
+            sigma = float(np.max(r.sigma))
+            inner = number, Table(size // shape[-1], shape[-1], small.y, sigma, links(small))
+            break
+    return Table(r.cells // r.shape[-1], r.shape[-1], r.y / r.sigma, r.sigma, links(r), inner)
 
 
 def least_squares(dual: Dual) -> tuple[list[np.ndarray], np.ndarray]:
@@ -243,9 +260,6 @@ def mixture(gram: np.ndarray, gain: np.ndarray) -> np.ndarray:
         best[better], value[better] = np.maximum(whole[better], 0), risk[better]
     return best / best.sum(1, keepdims=True)
 
-
-PARALLEL = 1 << 16
-"""Fewer cells than this are not worth a second thread."""
 
 LEAST = 1e-9
 """The least centre, in sigma, of a cell that is possible."""

@@ -31,9 +31,6 @@ ROW = 16
 """A row of a table has at least so many cells, if need be of several attributes: shorter ones cost more in
 loops than in cells."""
 
-PARALLEL = 1 << 16
-"""Trees of fewer cells than this are not worth a second thread."""
-
 
 @dataclass(frozen=True)
 class Target:
@@ -51,8 +48,7 @@ class Frame:
     Views of marginals are made once, and serve all models of the tree in turn."""
 
     def __init__(self, domain: Domain, tree: JunctionTree, threads: int | Team = 1):
-        self.domain, self.tree = domain, tree
-        self.threads = threads if tree.cells >= PARALLEL else 1
+        self.domain, self.tree, self.threads = domain, tree, threads
         order = {a: i for i, a in enumerate(domain)}
         self.axes = [tuple(sorted(clique, key=lambda a: (domain[a], order[a]))) for clique in tree.cliques]
         self.around = tree.neighbours()

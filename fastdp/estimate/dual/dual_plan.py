@@ -1,0 +1,155 @@
+"""How the work of the dual is cut: regions into lanes of rows, sums of lanes into spans, vectors into pieces.
+
+Everything follows from sizes, never from the number of threads (csrc/dual.h says what each part is for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+LANE_CELLS = 16384
+"""Cells of a region's lane, about: the unit of work of a thread."""
+
+LANE_SIZES = 4
+"""A region has at least so many times as many cells as its lanes' spans have entries: clearing and adding up
+spans costs less than the cells do."""
+
+PIECE = 4096
+"""Multipliers worked on at a time."""
+
+
+class Link(NamedTuple):
+    """How a segment of the multipliers lies in a region: entries [at, at + size) of the vector, `base` (int32
+    per row, or None: 0), `along` ("row", "cell", or an int32 map per column)."""
+
+    at: int
+    size: int
+    sign: float
+    base: np.ndarray | None
+    along: Any
+
+
+class Table(NamedTuple):
+    """A region: answers y in units of sigma, which is one number or one per cell. `inner`: the number of a
+    link inside which all others lie, and the region of its entries alone (whose y nobody reads)."""
+
+    rows: int
+    cols: int
+    y: np.ndarray
+    sigma: Any
+    links: Sequence[Link]
+    inner: tuple[int, Table] | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One way through the tables, whose cells begin at `cells`. `spans` [of a link's lanes, 3], one array a
+    link, tables in order; `items` [, 2] (table, lane), largest first; `pieces` [, 4]; `feeds` [, 4]; `edges`:
+    numbers of the edge space."""
+
+    tables: Sequence[Table]
+    cells: np.ndarray
+    lanes: list[int]
+    spans: list[np.ndarray]
+    items: np.ndarray
+    pieces: np.ndarray
+    feeds: np.ndarray
+    edges: int
+
+
+@dataclass(frozen=True)
+class DualPlan:
+    """How the dual is evaluated, and how it is multiplied by its Hessian: there a table with an `inner` one
+    is replaced by that, whose slopes are `folds` [, 5] times `scale` [folds] of an evaluation. `slopes`: how
+    many there are in all."""
+
+    evaluate: Cut
+    product: Cut
+    folds: np.ndarray
+    scale: np.ndarray
+    slopes: int
+
+
+def plan_dual(tables: Sequence[Table]) -> DualPlan:
+    starts = np.cumsum([0] + [table.rows * table.cols for table in tables])
+    end, cells, inner, folds, scale = int(starts[-1]), [], [], [], []
+    for i, table in enumerate(tables):
+        if table.inner is None:
+            cells.append(int(starts[i]))
+            inner.append(table)
+            continue
+        link, small = table.inner
+        size = small.rows * small.cols
+        pieces = [(i, link, at, min(at + PIECE, size), end) for at in range(0, size, PIECE)]
+        folds += pieces
+        scale += [1.0 / float(small.sigma) ** 2] * len(pieces)
+        cells.append(end)
+        inner.append(small)
+        end += size
+    whole, products = _cut(tables, starts), _cut(inner, np.array(cells, np.int64))
+    return DualPlan(whole, products, _rows(folds, 5), np.array(scale), end)
+
+
+def _cut(tables: Sequence[Table], cells: np.ndarray) -> Cut:
+    lanes, spans, edges = [], [], 0
+    fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]] = {}
+    for table in tables:
+        count, reach = _lanes(table)
+        lanes.append(count)
+        for link, (low, high) in zip(table.links, reach):
+            size = high - low
+            edge = edges + np.cumsum(size) - size
+            edges += int(size.sum())
+            spans.append(np.stack([edge, low, size], axis=1))
+            fed.setdefault((link.at, link.size), []).append((spans[-1], int(link.sign)))
+    items = [(i, lane) for i, count in enumerate(lanes) for lane in range(count)]
+    items.sort(key=lambda item: -tables[item[0]].rows * tables[item[0]].cols // lanes[item[0]])
+    pieces, feeds = _pieces(fed)
+    return Cut(tables, cells, lanes, spans, _rows(items, 2), _rows(pieces, 4), _rows(feeds, 4), edges)
+
+
+def _rows(values: list, width: int) -> np.ndarray:
+    return np.array(values, np.int64).reshape(-1, width)
+
+
+def _lanes(table: Table) -> tuple[int, list[tuple[np.ndarray, np.ndarray]]]:
+    """The number of lanes, and for each link the first entry that each lane reaches and the one after its
+    last: as many lanes as LANE_CELLS gives, fewer where their spans would overlap too much."""
+    cells = table.rows * table.cols
+    lanes = max(1, min(table.rows, cells // LANE_CELLS))
+    while True:
+        cuts = table.rows * np.arange(lanes + 1) // lanes
+        reach = [_reach(link, cuts, table.cols) for link in table.links]
+        if lanes == 1 or LANE_SIZES * max(int((b - a).sum()) for a, b in reach) <= cells:
+            return lanes, reach
+        lanes //= 2
+
+
+def _reach(link: Link, cuts: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndarray]:
+    low = high = np.zeros(cuts.size - 1, np.int64)
+    if link.base is not None:
+        low = np.minimum.reduceat(link.base, cuts[:-1]).astype(np.int64)
+        high = np.maximum.reduceat(link.base, cuts[:-1]).astype(np.int64)
+    if isinstance(link.along, str):
+        return low, high + {"row": 1, "cell": cols}[link.along]
+    return low + int(link.along.min()), high + int(link.along.max()) + 1
+
+
+def _pieces(fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]]) -> tuple[list, list]:
+    """Pieces (at, size, first feed, feeds) of every segment, and feeds (edge, at, size, sign): the parts of
+    spans that lie in a piece."""
+    pieces, feeds = [], []
+    for (at, size), sources in fed.items():
+        for start in range(0, size, PIECE):
+            end, first = min(start + PIECE, size), len(feeds)
+            for spans, sign in sources:
+                for edge, low, length in spans.tolist():
+                    a, b = max(low, start), min(low + length, end)
+                    if a < b:
+                        feeds.append((edge + a - low, at + a, b - a, sign))
+            pieces.append((at + start, end - start, first, len(feeds) - first))
+    return pieces, feeds
