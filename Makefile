@@ -5,57 +5,73 @@ BIN    := $(abspath $(VENV)/bin)
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-slow test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
+.PHONY: build demo test test-all test-slow test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
 
 build: $(VENV)/.built
 
-$(VENV)/.made: pyproject.toml
+# The versions of every package: those of the lock, so that pip need not search. LOCK=/dev/null takes the newest ones.
+LOCK ?= requirements-dev.lock
+PIP  := $(BIN)/python -m pip install -q --disable-pip-version-check -c $(VENV)/versions.txt
+
+$(VENV)/.made: $(LOCK)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade pip "setuptools>=77" wheel "cython>=3.2" "numpy>=2.0"
+	sed -n 's/^\([A-Za-z0-9._-]*==[^ ]*\).*/\1/p' $(LOCK) > $(VENV)/versions.txt
+	$(PIP) setuptools cython numpy
 	touch $@
 
+# The package alone, with what it needs to run: all that the demo takes.
 $(VENV)/.built: $(VENV)/.made $(CORE)
-	$(BIN)/python -m pip install -q --no-build-isolation -e ".[test]"
+	$(PIP) --no-build-isolation -e .
 	touch $@
 
-test: build
-	$(BIN)/python -m pytest -n 2 -m "not slow" tests
+# What a target needs beyond that: an extra of pyproject.toml.
+$(VENV)/.has-%: pyproject.toml $(LOCK) | $(VENV)/.built
+	$(PIP) "fastdp[$*]"
+	touch $@
 
-test-slow: build
-	$(BIN)/python -m pytest -m slow tests
+# Tests of an extra that is not installed are skipped, and listed with the reason; `make test-all` installs every extra.
+# Spark has targets of its own: a process holds sessions of one kind.
+test: build $(VENV)/.has-test
+	$(BIN)/python -m pytest -n 2 -rs -m "not slow" --ignore=tests/spark tests
+
+test-all: build $(VENV)/.has-test-all
+	FASTDP_TEST_SQL=$$(ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 && echo 1) \
+	  $(BIN)/python -m pytest -n 2 -rs -m "not slow" --ignore=tests/spark tests
+	if command -v java > /dev/null; then $(MAKE) test-spark; else echo "no Java: the tests of Spark were left out"; fi
+
+test-slow: build $(VENV)/.has-test-all
+	$(BIN)/python -m pytest -rs -m slow tests
 
 # Each kind of Spark session in a process of its own: classic, Connect, and a cluster of two executors on this machine.
-test-spark: build
+test-spark: build $(VENV)/.has-test $(VENV)/.has-spark
 	@command -v java > /dev/null || apt-get install -y -q openjdk-17-jre-headless || \
 	  { echo "test-spark: Spark needs Java 17, and it could not be installed (Debian: openjdk-17-jre-headless)"; exit 1; }
-	$(BIN)/python -m pip install -q "fastdp[spark]"
 	for kind in "local[2,4]" connect "local-cluster[2,1,1024]"; do \
 	  FASTDP_TEST_SPARK="$$kind" $(BIN)/python -m pytest tests/spark || exit 1; done
 
 # A PostgreSQL server of the tests' own, in a temporary folder; it does not run as root.
-test-sql: build
+test-sql: build $(VENV)/.has-test $(VENV)/.has-test-sql
 	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null || apt-get install -y -q postgresql || \
 	  { echo "test-sql: there is no PostgreSQL server, and it could not be installed (Debian: postgresql)"; exit 1; }
-	$(BIN)/python -m pip install -q "fastdp[test-sql]"
 	FASTDP_TEST_SQL=1 $(BIN)/python -m pytest tests/tables/test_sql.py tests/tables/test_postgresql.py
 
 # Property tests and damaged input with fresh seeds: make fuzz MINUTES=60 SEED=3
 MINUTES ?= 5
-fuzz: build
+fuzz: build $(VENV)/.has-test
 	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --seed $(SEED)
 
 # Whole runs killed, run by the hundred, at once, and on machines that give out: make soak KILLS=20 RUNS=20
 KILLS ?= 200
 RUNS  ?= 100
-soak: build
+soak: build $(VENV)/.has-test
 	$(BIN)/python -m tools.soak --kills $(KILLS) --runs $(RUNS)
 
 # The kernels' vectors on ARM64, and on the processor that this machine is not, under qemu-user (tools/cross).
 OTHER := $(if $(filter aarch64,$(shell uname -m)),x86_64,aarch64)
-test-arm: build
+test-arm: build $(VENV)/.has-test
 	test "$$(uname -m)" = aarch64 || $(MAKE) cross-tools
 	$(BIN)/python -m tools.cross aarch64
-test-cross: build cross-tools
+test-cross: build $(VENV)/.has-test cross-tools
 	$(BIN)/python -m tools.cross $(OTHER)
 cross-tools:
 	@{ command -v qemu-$(OTHER) && command -v $(OTHER)-linux-gnu-gcc; } > /dev/null || \
@@ -67,13 +83,13 @@ cross-tools:
 SEED  ?= 1
 COUNT ?= 100
 JOBS  ?= 1
-mutants: build
+mutants: build $(VENV)/.has-test $(VENV)/.has-mutants
 	$(BIN)/python -m tools.mutants --seed $(SEED) --count $(COUNT) --jobs $(JOBS) --work build/mutants
 
 # Whether a user of 200 rows was in the data, from what runs release, every mechanism: make membership ATTACKS=20000 PIPELINES=300
 ATTACKS   ?= 20000
 PIPELINES ?= 300
-membership: build
+membership: build $(VENV)/.has-test
 	$(BIN)/python -m tools.membership --runs $(ATTACKS) --pipelines $(PIPELINES)
 
 demo: build
@@ -81,14 +97,12 @@ demo: build
 
 # What README quotes: the benches at full size with their peers (hours; kept in bench/results), processor times kept by date and
 # compared with earlier ones of this machine, then README's table and plot from those files. make bench QUICK=1: in small, minutes.
-bench: build
-	$(BIN)/python -m pip install -q "fastdp[bench]"
+bench: build $(VENV)/.has-bench
 	$(BIN)/python -m bench --quoted $(if $(QUICK),,--full)
 	$(BIN)/python -m bench.history $(if $(QUICK),--quick)
 	$(BIN)/python -m bench.readme
 
-lint: build
-	$(BIN)/python -m pip install -q "fastdp[lint]"
+lint: build $(VENV)/.has-lint
 	$(BIN)/ruff check fastdp tests tools bench setup.py
 	$(BIN)/ruff format --check fastdp tests tools bench setup.py
 	$(BIN)/mypy
@@ -96,8 +110,7 @@ lint: build
 	$(BIN)/pyright tests/typing/program.py
 	$(BIN)/clang-format --dry-run --Werror $(UNITS)
 
-format: build
-	$(BIN)/python -m pip install -q "fastdp[lint]"
+format: build $(VENV)/.has-lint
 	$(BIN)/ruff check --fix fastdp tests tools bench setup.py
 	$(BIN)/ruff format fastdp tests tools bench setup.py
 	$(BIN)/clang-format -i $(UNITS)
@@ -106,7 +119,7 @@ format: build
 # libstdc++ is loaded early too: without it the sanitiser cannot follow the C++ exceptions of pyarrow.
 KERNEL_TESTS := tests/core tests/tables tests/codec tests/engines tests/public \
   tests/test_fork.py tests/model tests/estimate tests/privacy/test_noise_kernel.py tests/metrics/test_score_kernels.py
-sanitize: build
+sanitize: build $(VENV)/.has-test
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r fastdp csrc tests tools bench setup.py pyproject.toml README.md LICENSE build/sanitize
 	rm -f build/sanitize/fastdp/_core/*.so build/sanitize/fastdp/_core/*.c
@@ -119,7 +132,7 @@ sanitize: build
 # and the allocator that Polars brings starts no thread). A
 # child of fork may make no threads under this sanitiser, and addresses must not be random.
 THREAD_TESTS := tests/core/test_team.py tests/model/test_infer.py tests/estimate/test_move.py tests/model/test_sample.py tests/engines
-sanitize-threads: build
+sanitize-threads: build $(VENV)/.has-test
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r fastdp csrc tests tools bench setup.py pyproject.toml README.md LICENSE build/sanitize
 	rm -f build/sanitize/fastdp/_core/*.so build/sanitize/fastdp/_core/*.c
@@ -129,8 +142,7 @@ sanitize-threads: build
 
 # Source archive, a wheel built from it (twice: both must be the same bytes), the same for manylinux, and the list of parts (CycloneDX).
 # The epoch is the last commit's, so that a wheel depends on its sources alone.
-dist: build
-	$(BIN)/python -m pip install -q "fastdp[dist]"
+dist: build $(VENV)/.has-dist
 	rm -rf dist build/dist && mkdir -p build/dist/first build/dist/second
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1767225600) && \
 	  $(BIN)/python -m build -q --sdist --no-isolation && tar -xzf dist/fastdp-*.tar.gz -C build/dist && cd build/dist/fastdp-* && \
@@ -154,12 +166,11 @@ test-wheel: dist
 	  python -m pytest -n 2 -m "not slow" tests $(addprefix --ignore=,$(SOURCE_TESTS)) --deselect $(SOURCE_TEST)
 
 # The documents as a site, in build/site; a link that leads nowhere is an error.
-docs: build
-	$(BIN)/python -m pip install -q "fastdp[docs]"
+docs: build $(VENV)/.has-docs
 	$(BIN)/python packaging/site.py --to build
 
 # Runs the notebooks of examples/ and keeps what they print and draw.
-notebooks: build
+notebooks: build $(VENV)/.has-docs
 	$(BIN)/python examples/notebooks.py
 
 clean:

@@ -27,6 +27,7 @@ _WHERE = {
     "Model": "model",
     "evaluate": "report.evaluate",
     "check": "metrics.check",
+    "compiled": "_util.compiled",
     "draft": "tables.drafting",
     "Ledger": "privacy.ledger",
     "verify": "run.verify",

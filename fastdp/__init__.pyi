@@ -3,6 +3,7 @@ from . import mechanisms as mechanisms
 from . import privacy as privacy
 from . import queries as queries
 from . import simulate as simulate
+from ._util.compiled import compiled as compiled
 from .engines.truth import marginals as marginals
 from .estimate import fit as fit
 from .measurement import Measurement as Measurement

@@ -20,7 +20,7 @@ FLOORS = [
     {"errors", "_core"},
     {"domain", "_util"},
     {"queries", "userkeys", "measurement", "schema"},
-    {"codec", "privacy", "model", "simulate"},
+    {"codec", "privacy", "model", "simulate", "users"},
     {"tables", "estimate", "answers"},
     {"engines"},
     {"public"},

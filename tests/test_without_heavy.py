@@ -1,7 +1,6 @@
-"""Synthesis, planning, verification and scores where numba and autodp cannot be imported.
+"""Synthesis, planning, verification and scores where numba and autodp cannot be imported: both are extras.
 
-Both are required by the package, but heavy (compiler and plotting come with them), and some environments
-leave them out. Each test runs in a process of its own whose imports of both fail.
+Each test runs in a process of its own whose imports of both fail.
 """
 
 import json
@@ -9,7 +8,6 @@ import subprocess
 import sys
 
 import pyarrow.parquet as pq
-import pytest
 
 import fastdp
 
@@ -30,10 +28,10 @@ plan = fastdp.plan(schema, "taxi-adagrid", epsilon=1.0, delta=1e-6)
 run = fastdp.synthesize(truth, "taxi-adagrid", epsilon=1.0, delta=1e-6, schema=schema, out=sys.argv[1])
 fastdp.verify(sys.argv[1])  # raises where something is wrong
 accountant = json.load(open(sys.argv[1] + "/privacy.json"))["accountant"]["second"]
-score = fastdp.evaluate(truth, other, schema, metrics=["deid2"])["deid2"]
+fastdp.evaluate(truth, other, schema, metrics=["deid2"])
+assert fastdp.compiled(len)([1, 2]) == 2
 loaded = [m for m in %r if m in sys.modules]
-alike = score["higher_order_conjunction"]
-print(json.dumps([run.data.num_rows > 0, len(plan.lines) > 0, accountant, alike, loaded]))
+print(json.dumps([run.data.num_rows > 0, len(plan.lines) > 0, accountant, loaded]))
 """
 
 
@@ -44,14 +42,9 @@ def run(code, *arguments):
 
 
 def test_everything_works_without_numba_and_autodp(tmp_path):
-    made, planned, accountant, score, loaded = run(BLOCK + WORK % (BLOCKED,), str(tmp_path / "run"))
+    made, planned, accountant, loaded = run(BLOCK + WORK % (BLOCKED,), str(tmp_path / "run"))
     assert made and planned and loaded == []
     assert accountant.startswith("mpmath"), "the statement says which accountant agreed"
-    pytest.importorskip("numba")
-    truth, other = fastdp.simulate.taxi(1500, seed=1), fastdp.simulate.taxi(1500, seed=2)
-    schema = fastdp.Schema.load("taxi-deid2")
-    compiled = fastdp.evaluate(truth, other, schema, metrics=["deid2"])["deid2"]
-    assert score == compiled["higher_order_conjunction"], "numpy counts what numba counts"
 
 
 def test_the_hook_blocks():

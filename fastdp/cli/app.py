@@ -31,7 +31,6 @@ from .common import (
     SchemaOption,
     Threads,
     Yes,
-    accountant_for,
     ask_first,
     beside,
     dialect_of,
@@ -429,7 +428,7 @@ def main(arguments: list[str] | None = None) -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     interruption = interrupt.begin(arguments)
     try:
-        with interruption.heard(), accountant_for(arguments):
+        with interruption.heard():
             app(args=arguments, standalone_mode=True)
     except interrupt.Stopped:
         interruption.end()

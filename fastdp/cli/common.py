@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,13 +118,3 @@ def beside(data: str, suffix: str) -> Path:
 def schema_beside(data: str) -> str | None:
     """The schema file in the same folder as the data and with the same name; None if there is none."""
     return next((str(p) for p in (beside(data, ".toml"), beside(data, ".json")) if p.exists()), None)
-
-
-def accountant_for(arguments: Sequence[str]) -> AbstractContextManager[None]:
-    """Where the command is one that makes a run: a context in which the second accountant is imported in a
-    process of its own, from before the arguments are parsed."""
-    if arguments[:1] != ["synth"]:
-        return nullcontext()
-    from ..privacy.autodpcurve import beside
-
-    return beside()

@@ -12,8 +12,10 @@ from typing import Any
 
 from .._util.threads import available
 
-REQUIRED = ("numpy", "scipy", "pyarrow", "polars", "msgspec", "mpmath", "autodp", "numba", "typer", "rich")
+REQUIRED = ("numpy", "scipy", "pyarrow", "polars", "msgspec", "mpmath", "typer", "rich")
 OPTIONAL = {
+    "autodp": "a second accountant by other authors",
+    "numba": "fastdp.compiled: your own metrics and queries at compiled speed",
     "pandas": "run.to_pandas()",
     "duckdb": "DuckDB relations as sources",
     "scikit-learn": "the utility metric",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..public.ids import Habits
     from ..release.gateway import Session
     from ..schema import Schema
+    from ..users.dealing import Dealer
     from .shared.model_size import LargestModel
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
@@ -40,12 +41,13 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """How synthetic rows get their user ids.
 
     `source`: "auto" takes public data where given, else a private histogram of rows per user; "public" and
-    "private" insist on one; "none" leaves the id column out. `columns` are a user's habits, least important
+    "private" insist on one; "users" releases how users behave and deals rows accordingly, without public
+    data (docs/users.md); "none" leaves the id column out. `columns` are a user's habits, least important
     first: rows are dealt so that each user's counts over them follow a public user's (default: the attributes
     all outer marginals share). `share` of mu^2 pays for the private histogram.
     """
 
-    source: Literal["auto", "public", "private", "none"] = "auto"
+    source: Literal["auto", "public", "private", "users", "none"] = "auto"
     columns: tuple[str, ...] | None = None
     share: float = 0.02
 
@@ -301,7 +303,7 @@ class Outcome:
     per user, where ids were to come from one; `owners(i)` gives the user numbers of shard i for mechanisms
     that make users first; `tables` are further results to be written beside the synthetic data. `counts(i)`:
     the rows are a histogram, and this is how many events each row of shard i stands for (written as the
-    column `count`); they then have no users.
+    column `count`); they then have no users. `dealer` deals the rows to users that behave like users.
     """
 
     rows: Rows
@@ -312,6 +314,7 @@ class Outcome:
     owners: Callable[[int], np.ndarray] | None = None
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     counts: Callable[[int], np.ndarray] | None = None
+    dealer: Dealer | None = None
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
@@ -12,7 +12,10 @@ from .compare import Comparison
 
 if TYPE_CHECKING:
     from ..schema import Schema
+    from .inputs import Pair
 
+Metric = str | Callable[..., Any]
+"""The name of a built-in metric, or a function of a `Pair` (two coded tables)."""
 METRICS = (
     "deid2",
     "sprint1",
@@ -26,6 +29,8 @@ METRICS = (
     "constraints",
     "utility",
 )
+FACTS = ("private", "rows", "columns", "baselines", "seconds")
+"""Keys of a result that are not metrics."""
 GROUPS = {"pairwise": ("tv1", "tv2", "correlation", "association")}
 
 
@@ -33,7 +38,7 @@ def score(
     truth: Any,
     synthetic: Any,
     schema: Schema | None,
-    metrics: str | Sequence[str] | None,
+    metrics: Metric | Sequence[Metric] | None,
     reporting: bool,
     fractions: Sequence[float],
     options: dict[str, Any],
@@ -43,14 +48,15 @@ def score(
     out: dict[str, Any] = {"private": False, "rows": comparison.rows}
     seconds: dict[str, float] = {}
     values: dict[str, Any] = {}
-    for name in wanted:
+    for metric in wanted:
+        name = metric if isinstance(metric, str) else metric.__name__
         start = time.perf_counter()
-        value = comparison.score(name)
+        value = comparison.score(metric) if isinstance(metric, str) else metric(comparison.pair)
         seconds[name] = time.perf_counter() - start
         if value is not None:
             values[name] = value
     start = time.perf_counter()
-    samples = comparison.baselines([n for n in wanted if n in values], fractions)
+    samples = comparison.baselines([n for n in values if n in wanted], fractions)
     seconds["baselines"] = time.perf_counter() - start
     out["columns"] = comparison.columns()
     out |= values
@@ -60,15 +66,17 @@ def score(
     return out
 
 
-def _wanted(metrics: str | Sequence[str] | None, comparison: Any, reporting: bool) -> list[str]:
+def _wanted(metrics: Metric | Sequence[Metric] | None, comparison: Any, reporting: bool) -> list[Metric]:
     if metrics is None:
         asked = [*comparison.applicable(("deid2", "sprint1")), "kmarginal"]
         asked += comparison.applicable(("constraints",))
         return asked + (["tv1", "tv2", "coverage"] if reporting else [])
-    names = [metrics] if isinstance(metrics, str) else list(metrics)
-    asked = []
+    names = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
+    asked: list[Metric] = []
     for name in names:
-        if name == "all":
+        if callable(name):
+            asked.append(_named(name))
+        elif name == "all":
             asked += comparison.applicable(METRICS)
         elif name in GROUPS:
             asked += GROUPS[name]
@@ -80,6 +88,17 @@ def _wanted(metrics: str | Sequence[str] | None, comparison: Any, reporting: boo
     if not asked:
         raise UsageError("metrics: at least one must be named")
     return list(dict.fromkeys(asked))
+
+
+def _named(metric: Callable[[Pair], Any]) -> Callable[[Pair], Any]:
+    """A metric of the caller's own, whose name is a key of the result."""
+    name = getattr(metric, "__name__", "")
+    if not name.isidentifier() or name in (*METRICS, *GROUPS, *FACTS, "all"):
+        raise UsageError(
+            f"metrics: the function {name!r} needs a name of its own, which becomes a key of the result; "
+            "define it with `def` and a name that no built-in metric has"
+        )
+    return metric
 
 
 def fractions_of(baselines: Sequence[float] | None) -> Sequence[float]:

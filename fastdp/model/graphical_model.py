@@ -154,6 +154,7 @@ class Model:
 
         A column in which rare values share a code (see `merged`) is refused, since its cells are not those of
         the schema; `merged=True` asks for the model's own cells.
+        `query` may be your own object with `cells` and a linear `product(counts)` (docs/own-metrics.md).
         The error is that of the best single measured marginal that contains the clique, cell by cell: what
         the noise alone would give without the model's pooling. It is inf where no measurement covers a cell
         the query uses.
@@ -168,7 +169,7 @@ class Model:
                 "schema's; use run.answer, or pass merged=True for the model's own cells"
             )
         cells = self.domain.cells(clique)
-        asked = as_query(query, cells)
+        asked = query if hasattr(query, "product") else as_query(query, cells)
         if asked.cells != cells:
             raise UsageError(f"answer: the query is over {asked.cells} cells, {clique} has {cells}")
         values = asked.product(self.marginal(clique).reshape(-1))

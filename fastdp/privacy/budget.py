@@ -78,17 +78,24 @@ def combined_mu(events: Sequence[Event]) -> float:
 
 def root_up(square: Fraction) -> float:
     """A float whose square is at least `square`, at most a few roundings above the root."""
-    root = math.sqrt(square)
+    root = _near_root(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
 
 
 def root_down(square: Fraction) -> float:
-    root = math.sqrt(square)
+    root = _near_root(square)
     while Fraction(root) ** 2 > square:
         root = math.nextafter(root, 0.0)
     return root
+
+
+def _near_root(square: Fraction) -> float:
+    """The root to a few roundings, also where the square is below the smallest float."""
+    if square >= Fraction(1, 2**900):
+        return math.sqrt(square)
+    return math.sqrt(square * 2**1200) * 2.0**-600
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """The cost of a composition computed a second time, by an independent accountant, before any noise is drawn.
 
-Gaussian-only compositions are recomputed by autodp (its analytic Gaussian curve), in the range where tests
-find it sound: epsilon from 1e-4 to 100 and delta from 1e-15 to 0.1. Everything else, and installations where
-autodp cannot be imported, is recomputed here at 60 digits straight from the textbook formulas, sharing no
-code with `gdp`. `agree` returns the name of whoever answered; the privacy statement repeats it.
+The cost is recomputed here at 60 digits straight from the textbook formulas, sharing no code with `gdp`.
+Where autodp is installed (`fastdp[verify]`), its analytic Gaussian curve answers for Gaussian-only
+compositions, in the range where tests find it sound: epsilon from 1e-4 to 100 and delta from 1e-15 to 0.1.
+`agree` returns the name of the accountant that answered; the privacy statement repeats it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from fastdp.errors import PrivacyError
-from fastdp.privacy import accountant, autodpcurve
+from fastdp.privacy import accountant
 from fastdp.privacy.accountant import GAUSSIAN, BoundedRange, Event, Pure, Threshold
 
 TOLERANCE = 1e-6  # relative difference that counts as agreement
@@ -60,10 +60,26 @@ def evaluate(events: Sequence[Event], delta: float, expected: float | None = Non
         and AUTODP_EPSILON[0] * 0.99 <= expected <= AUTODP_EPSILON[1] * 1.01
     )
     if covered:
-        answer = autodpcurve.epsilon(math.hypot(*mus), delta)
+        answer = _autodp(math.hypot(*mus), delta)
         if answer is not None:
             return answer
     return _mpmath(events, delta)
+
+
+def _autodp(mu: float, delta: float) -> tuple[str, float] | None:
+    """autodp's name and its epsilon of a Gaussian event `mu` at `delta`; None where it is not installed."""
+    try:
+        import autodp.rdp_acct  # noqa: F401  must come first: autodp's own imports are circular otherwise
+        from autodp import dp_bank
+    except ImportError:
+        return None
+    from importlib.metadata import version
+
+    try:
+        value = float(dp_bank.get_eps_ana_gaussian(1.0 / mu, delta))
+    except (RuntimeError, ValueError, AssertionError) as error:
+        raise PrivacyError("the second accountant (autodp) gave no answer; nothing was drawn") from error
+    return f"autodp {version('autodp')}", value
 
 
 def _mpmath(events: Sequence[Event], delta: float) -> tuple[str, float]:

@@ -391,11 +391,13 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
             return
     norm2 = Fraction(1)
     if kind == "distances":
-        weights = release.get("weights", [1] * release["count"])
-        if len(weights) != release["count"] or not all(_whole(w) for w in weights):
-            yield "it needs one weight >= 1 for each of its distances"
-            return
-        norm2 = Fraction(sum(w * w for w in weights), max(weights) ** 2)
+        norm2 = Fraction(release["count"])
+        if "weights" in release:
+            weights = release["weights"]
+            if len(weights) != release["count"] or not all(_whole(w) for w in weights):
+                yield "it needs one weight >= 1 for each of its distances"
+                return
+            norm2 = Fraction(sum(w * w for w in weights), max(weights) ** 2)
         if not _close(release["sensitivity"], clip * math.sqrt(norm2)):
             yield "the sensitivity of distances is the clip times the norm of their weights"
             return

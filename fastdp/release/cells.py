@@ -93,8 +93,8 @@ class Line:
 
     def first(self) -> np.ndarray:
         """The first partition, from public facts alone. Edges of numbers: zero, and 1, 2, 5 times the powers
-        of ten up to the ends of the type; of times: the years from 1900 to 2100, and centuries before and
-        after. Between public bounds also cells of equal width."""
+        of ten up to the ends of the type; of times: the years from 1900 to 2100, centuries before and after,
+        and the ends of the type. Between public bounds also cells of equal width."""
         low, high = self.range()
         cuts = self._years() if self.family in ("date", "timestamp") else self._decades()
         if self.low is not None and self.high is not None:
@@ -114,7 +114,7 @@ class Line:
         years = [*range(1, 1900, 100), *range(1900, 2100), *range(2100, 10_000, 100)]
         starts = [epoch.coarse(f"{year:04}-01-01", "date32") for year in years]
         day = 1 if self.family == "date" else _DAY
-        return {float(s * day) for s in starts if least <= s * day <= most}
+        return {float(s * day) for s in starts if least <= s * day <= most} | {float(least), float(most)}
 
     def step(self, width: float) -> float:
         """The smallest round step that is at least `width` and at least one unit."""

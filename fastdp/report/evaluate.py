@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from .._util.files import synthetic_path
-from ..metrics.scores import fractions_of, score, several
+from ..metrics.scores import Metric, fractions_of, score, several
 from ..schema import Schema
 from . import runs
 
@@ -29,7 +29,7 @@ def evaluate(
     truth: Any,
     synthetic: Any,
     schema: Schema | str | os.PathLike[str] | None = None,
-    metrics: str | Sequence[str] | None = None,
+    metrics: Metric | Sequence[Metric] | None = None,
     report: Any = None,
     *,
     user: str | None = None,
@@ -55,10 +55,10 @@ def evaluate(
     schema : Schema, path or built-in name, optional
         How columns become codes; without one, the union of both tables' values, and 20 quantile bins of the
         truth for numbers with more than 100 values.
-    metrics : str or sequence of str, optional
+    metrics : str, function, or sequence of these, optional
         Names of `METRICS`, or "pairwise" (tv1, tv2, correlation, association), or "all" (every one that
-        applies). None: kmarginal, and deid2 or sprint1 where their columns are there; with a report also tv1,
-        tv2, coverage.
+        applies), or functions of your own (docs/own-metrics.md). None: kmarginal, and deid2 or sprint1 where
+        their columns are there; with a report also tv1, tv2, coverage.
     report : path, optional
         Where the HTML page is written, with `run` (its facts) and `title`.
     user : str, optional
@@ -96,6 +96,7 @@ def evaluate(
         constraints synthetic (rows that break one), broken (constraint, truth, synthetic: rows that
                     break it); where the schema has constraints
         coverage    missing, invented (shares of distinct values), columns
+        NAME        what your own function of that name returned
         utility     score, target, model, measure, synthetic, truth, constant
         baselines   {"1 % sample": {"deid2": {...}, "kmarginal": {...}, "tv1": ..., "tv2": ...}, ...}: the
                     same keys, for random rows of the truth in place of the synthetic table

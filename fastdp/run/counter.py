@@ -54,7 +54,7 @@ def engine_for(source: Any, engine: str | None, partitions: int | None, report: 
             "report= compares with the truth as one table, and Spark's rows do not come to the driver; call "
             "fastdp.evaluate afterwards, where they fit"
         )
-    if engine == "partitioned" and report and read_once(source):
+    if engine == "partitioned" and report and not is_table(source) and read_once(source):
         raise UsageError(
             "report= with engine='partitioned' reads the rows a second time, as one table: give a path or a "
             "frame, not a stream"

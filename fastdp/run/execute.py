@@ -20,6 +20,7 @@ from ..answers.evidence import code_maps
 from ..errors import StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
 from ..mechanisms.shared.structural_zeros import StructuralZeros
+from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
 from .counter import check_source, counter_for, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
@@ -181,7 +182,8 @@ def _measure(
             spec.reporter.begin(i, spec.label(i) if spec.several else "")
             seed = int(seeds[i])
             with spec.reporter.stage("measure", "measuring"):
-                outcome = config.run(session, _job(spec, i, seed, public, folder, store))
+                job = _job(spec, i, seed, public, folder, store)
+                outcome = run_with_users(config, session, job)
             if outcome.model is not None:
                 outcome.model.private = session.private
                 outcome.model.merged = code_maps(outcome.tables.get("codes"))

@@ -24,6 +24,8 @@ def id_source(
         return None
     if outcome.counts is not None:
         return None
+    if outcome.dealer is not None:
+        return IdSource(dealer=outcome.dealer)
     bound = schema.max_rows_per_user
     if public is not None and config.ids.source != "private":
         return IdSource(habits=public.habits(outcome.id_columns), bound=bound)

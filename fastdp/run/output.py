@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..measurement import Measurement
     from ..mechanisms.base import Outcome
     from ..schema import Schema
+    from ..users.dealing import Dealer
 
 BLOCK_SHARDS = 16
 ONE_FILE_SHARDS = 4
@@ -42,10 +43,11 @@ ONE_FILE_SHARDS = 4
 
 @dataclass(frozen=True)
 class IdSource:
-    """Where user ids come from: the habits of public users, or a histogram (`users[i]` users have `sizes[i]`
-    rows)."""
+    """Where user ids come from: the habits of public users, what was released about users, or a histogram
+    (`users[i]` users have `sizes[i]` rows)."""
 
     habits: ids.Habits | None = None
+    dealer: Dealer | None = None
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     users: np.ndarray = field(default_factory=lambda: np.empty(0))
     bound: int | None = None
@@ -125,7 +127,9 @@ class Output:
         """A copy to send to another process, which uses one thread; without what making rows does not
         need."""
         twin = copy.copy(self)
-        twin.outcome = replace(self.outcome, measurements=(), model=None, users=None, tables={}, details={})
+        twin.outcome = replace(
+            self.outcome, measurements=(), model=None, users=None, dealer=None, tables={}, details={}
+        )
         twin._threads = 1
         return twin
 
@@ -179,7 +183,8 @@ class Output:
                     stop = min(start + BLOCK_SHARDS, self.shards)
                     with _timed(reporter, "sample", start / self.shards):
                         block = self._draw(pool, start, stop, reporter)
-                    ahead = range(start, min(start + self._threads + 1, stop) if self.source else start)
+                    early = self.source is not None and self.source.dealer is None
+                    ahead = range(start, min(start + self._threads + 1, stop) if early else start)
                     decoded = {i: pool.submit(self._decode, block[i - start], i) for i in ahead}
                     with _timed(reporter, "ids", start / self.shards):
                         owners = self._owners(block, start)
@@ -228,14 +233,21 @@ class Output:
         return codes
 
     def _owners(self, block: list, start: int) -> Sequence[np.ndarray | None]:
-        """User numbers of the rows of each shard; users are assigned over the whole block at once."""
+        """User numbers of the rows of each shard; users are assigned over the whole block at once. A dealer
+        also exchanges rows: the block is changed in place."""
         if self.schema.user is not None and self.outcome.owners is not None:
             return [self.outcome.owners(start + k) for k in range(len(block))]
         if self.schema.user is None or self.source is None:
             return [None] * len(block)
         lengths = [len(next(iter(codes.values()))) for codes in block]
         total, seed = sum(lengths), self._seeds[1] + start
-        if self.source.habits is not None:
+        if self.source.dealer is not None:
+            joined = {c: np.concatenate([codes[c] for codes in block]) for c in block[0]}
+            spare = self._spare(total, seed) if self.source.dealer.wants_spare else None
+            dealt, owner = self.source.dealer.deal(joined, seed, self._threads, spare)
+            for k, end in enumerate(np.cumsum(lengths).tolist()):
+                block[k] = {c: column[end - lengths[k] : end] for c, column in dealt.items()}
+        elif self.source.habits is not None:
             columns = self.source.habits.columns
             joined = {c: np.concatenate([codes[c] for codes in block]) for c in columns}
             owner, _ = ids.deal(
@@ -249,6 +261,12 @@ class Output:
         else:
             owner, _ = ids.deal_by_size(total, self.source.sizes, self.source.users, seed=seed)
         return np.split(owner, np.cumsum(lengths)[:-1])
+
+    def _spare(self, rows: int, seed: int) -> dict[str, np.ndarray]:
+        """The codes of as many other rows of the same model."""
+        other = self.again(rows, seed)
+        shards = [other._shard(i) for i in range(other.shards)]
+        return {name: np.concatenate([codes[name] for codes in shards]) for name in shards[0]}
 
     def _finish(self, codes: dict[str, np.ndarray] | Future, owner, block_start: int, i: int, last):
         """last(table, i) of shard i, from its codes or from the future of their values."""

@@ -15,6 +15,7 @@ from ..errors import ModelTooLargeError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.shared.structural_zeros import check_possible
 from ..mechanisms.shared.user_histogram import users_share
+from ..mechanisms.with_users import plan_charges, users_cost
 from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
 from ..privacy.statement import least_threshold
@@ -208,8 +209,10 @@ def plan(
     check_askable(asked, pure=pure or delta == 0, unit=config.unit)
     whole = mu_of(epsilon, less(delta, costs.keys_delta) if costs.keys_delta else delta,
                   "laplace" if pure else config.calibration)  # fmt: skip
-    mu = whole * math.sqrt(1 - costs.share)
+    whole_mu = whole * math.sqrt(1 - costs.share)
     outline = config.outline(schema.modelled, public=public is not False, user=schema.user is not None)
+    of_users = users_cost(config, schema)
+    mu, charges = whole_mu * math.sqrt(1 - of_users), plan_charges(outline, of_users)
     lines = []
     for p in outline.measurements:
         sigma = bound / (mu * math.sqrt(p.weight))
@@ -238,7 +241,7 @@ def plan(
         bound,
         "event" if config.unit == "event" else schema.user or "row",
         tuple(lines),
-        outline.charges,
+        charges,
         outline.cliques,
         cells,
         too_large,

@@ -8,6 +8,7 @@ from ..domain import Domain
 from ..errors import RunError, UsageError
 from ..mechanisms.shared.model_size import check_size
 from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
+from ..mechanisms.with_users import check_users
 from .counter import check_source, is_table
 from .folder import RunFolder
 from .public_data import read_public
@@ -65,6 +66,7 @@ def _check_config(spec: RunSpec, config: Config) -> None:
         raise UsageError(f"{config.name} adds Gaussian noise and needs a delta above 0")
     if _deals(spec, config) and config.ids.source == "public" and spec.options.public is None:
         raise UsageError("ids from public data need public=; give it, or set the recipe's ids.source")
+    check_users(config, spec.schema)
 
 
 def _deals(spec: RunSpec, config: Config) -> bool:

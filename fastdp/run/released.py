@@ -1,8 +1,8 @@
 """What `verify` reads of a released folder besides its statement: measurements, schema and model.
 
 The folder may hold anything, also files made to harm. JSON is read strictly (finite numbers, each name once,
-a limit of bytes); Parquet is read batch by batch, after its sizes were checked; models are read by
-`model.store`, which allocates no more than the file's length; links are not followed. Every problem is
+a limit of bytes); Parquet is read batch by batch within `parquet_limits`; models are read by
+`model.array_file`, which allocates no more than the file's length; links are not followed. Every problem is
 returned as a text, never raised.
 """
 
@@ -23,15 +23,14 @@ from ..errors import RunError
 from ..measurement import SCALE
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.unit import Unit
+from .parquet_limits import batches, bounded_file
 
-MOST_JSON = 256 << 20
-"""Largest JSON file, in bytes, that is read at all."""
+MOST_JSON = 64 << 20
+"""Largest JSON file, in bytes, that is read at all. As Python objects it takes up to 25 times as many."""
 MOST_ROWS = 1 << 33
 KEPT_ROWS = 1 << 12
 """Measurements with at most this many answers keep them as numbers: enough for a histogram of rows per
 user."""
-UNPACKED = 1 << 30
-"""Bytes that a row group of measurements may unpack to; a run writes far smaller ones."""
 
 
 def guarded(what: str, check: Callable[[], Iterable[str]]) -> list[str]:
@@ -165,22 +164,15 @@ def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) 
     """Reads the answers once, in batches, and fills in the hash, the standard errors and, for small
     measurements, the answers. RunError where the file is not of the form that a run writes."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    if path.is_symlink():
-        raise RunError("measurements.parquet is a link")
     expected = sum(m.rows for m in entries)
-    with pq.ParquetFile(path) as file:
-        about = file.metadata
-        unpacked = [about.row_group(i).total_byte_size for i in range(about.num_row_groups)]
-        types = {"measurement": pa.int32(), "value": pa.float64(), "standard_error": pa.float64()}
+    types = {"measurement": pa.int32(), "value": pa.float64(), "standard_error": pa.float64()}
+    with bounded_file(path, list(types)) as file:
         stated = {name: file.schema_arrow.field(name).type for name in types}
-        if about.num_rows != expected or expected > MOST_ROWS or stated != types:
+        if file.metadata.num_rows != expected or expected > MOST_ROWS or stated != types:
             raise RunError("measurements.parquet has other rows or columns than measurements.json says")
-        if not all(0 <= size <= UNPACKED for size in unpacked):
-            raise RunError("measurements.parquet unpacks to more than a run writes")
         place = _Place(entries, releases)
-        for batch in file.iter_batches(1 << 16, columns=list(types)):
+        for batch in batches(file, list(types), path.name):
             place.take(*(batch.column(i).to_numpy(zero_copy_only=False) for i in range(3)))
         place.end()
 
@@ -298,6 +290,7 @@ def constraint_problems(folder: Path) -> Iterator[str]:
     """Problems where synthetic rows break the constraints of `schema.json`."""
     from ..codec.violations import count_violations
     from ..schema import Schema
+    from ..schema.constraints import columns_of
 
     path = folder / "schema.json"
     if path.is_symlink() or not path.is_file():
@@ -305,23 +298,21 @@ def constraint_problems(folder: Path) -> Iterator[str]:
     schema = Schema.load(path.absolute())
     if not schema.constraints:
         return
-    import pyarrow.parquet as pq
-
     totals = dict.fromkeys(range(len(schema.constraints)), 0)
     parts = [folder / "synthetic.parquet", *sorted((folder / "synthetic").glob("*.parquet"))]
-    wanted = {column.source for column in schema.columns.values()}
+    named = {name for constraint in schema.constraints for name in columns_of(schema, constraint)}
+    wanted = sorted({schema.columns[name].source for name in named})
     for part in parts:
         if part.is_symlink() or part.parent.is_symlink() or not part.is_file():
             continue
-        with pq.ParquetFile(part) as file:
-            groups = [file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)]
-            if max(groups, default=0) > UNPACKED:
-                yield f"{part.name} has row groups of more than {UNPACKED:,} bytes: its rows were not checked"
-                continue
-            names = [name for name in file.schema_arrow.names if name in wanted]
-            for batch in file.iter_batches(1 << 17, columns=names):
-                for number, count in count_violations(schema, batch).items():
-                    totals[number] += count
+        try:
+            with bounded_file(part, wanted) as file:
+                names = [name for name in file.schema_arrow.names if name in wanted]
+                for batch in batches(file, names, part.name):
+                    for number, count in count_violations(schema, batch).items():
+                        totals[number] += count
+        except RunError as error:
+            yield f"{error}: its rows were not checked"
     for number, count in totals.items():
         if count:
             yield f"{count:,} rows break constraint {number + 1} ({schema.constraints[number].text})"

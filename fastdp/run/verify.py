@@ -1,10 +1,10 @@
 """`fastdp verify DIR`: does a released folder hold what its statement says, and nothing else?
 
 It recomputes epsilon from the statement's own figures; checks the hash of every file; refuses files that are
-not for release; compares measurements, schema and model with the statement, and rows with the schema's
-constraints. With the run's ledger it also compares the hash of every noisy answer, and of the statement
-itself, with what the ledger holds. Without the ledger, a folder that was forged consistently cannot be told
-from a true one, and the verdict says so.
+not for release. If all files have the stated hashes, it compares measurements, schema and model with the
+statement, and rows with the schema's constraints. With the run's ledger it also compares the hash of every
+noisy answer, and of the statement itself, with what the ledger holds. Without the ledger, a folder that was
+forged consistently cannot be told from a true one, and the verdict says so.
 
 A folder may be hostile: whatever it contains, no exception other than RunError is raised.
 """
@@ -45,6 +45,7 @@ UNSEEN = (
     "the ledger holds no hash of this folder's statement; its noisy answers were compared, its other files "
     "not"
 )
+UNREAD = "the files are not those that the statement lists, so their contents were not read"
 MOST_TEXT = 600
 ROWS = ("synthetic", "synthetic.parquet")
 
@@ -117,7 +118,7 @@ def inspect(folder: str | os.PathLike | Run, ledger: Ledger | str | os.PathLike 
         raise RunError(f"{folder} is not a folder")
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger(ledger)
     verdict = _inspect(folder, book, inner=False)
-    notes = verdict.notes if book is not None else (WITHOUT_LEDGER,)
+    notes = verdict.notes if book is not None else (*verdict.notes, WITHOUT_LEDGER)
     return Verdict(
         folder,
         verdict.epsilon,
@@ -138,10 +139,14 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
         return _inspect_parts(folder, parts, ledger)
     statement = read_statement(folder)
     problems = list(statements.problems(statement))
-    problems += guarded("the list of files", lambda: _file_problems(folder, statement.get("files")))
+    changed = guarded("the list of files", lambda: _file_problems(folder, statement.get("files")))
+    problems += changed
     problems += guarded("the statement", lambda: _required_problems(statement))
-    problems += _content_problems(folder, statement, ledger)
     notes: list[str] = []
+    if changed:
+        notes.append(UNREAD)
+    else:
+        problems += _content_problems(folder, statement, ledger)
     for part in parts:
         verdict = _inspect(part, ledger, inner=True)
         problems += [f"{part.name}: {p}" for p in verdict.problems]

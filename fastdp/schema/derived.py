@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from . import dtypes
+from . import dtypes, epoch
 from .columns import OWN_CODE, Part, Policy, fail, plain_field, plain_notes
 from .transforms import TRANSFORMS, NamedTransform
 
@@ -125,6 +126,10 @@ class Timestamp(Derived):
             raise fail(self.name, "max", f"{self.max} is before min = {self.min}")
         if not spanned and ({"year", "date"} & set(self.names) or self.output != "parts"):
             raise fail(self.name, "min", "give min and max (dates), or output = 'parts' without year or date")
+        first, last = epoch.day_range(self.dtype)
+        if spanned and not first <= self.span[0] <= self.span[1] <= last:
+            days = f"{epoch.text_of(first, 'date32')} to {epoch.text_of(last, 'date32')}"
+            raise fail(self.name, "min", f"{self.dtype} holds the days from {days}; narrow min and max")
         if self.step < 1 or 3600 % self.step:
             raise fail(self.name, "step", "the grid in seconds must divide an hour")
         object.__setattr__(self, "parts", tuple(self._make(p, n) for p, n in self.names.items()))
@@ -182,53 +187,66 @@ class Timestamp(Derived):
                 out.append(month % 12 if part == "month" else month // 12 + 1970 - self.years[0])
         return out, good
 
-    def _days(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The days of the span sorted by the key (year, month, weekday), of which only the parts in use
-        count, and where the days of each key start and end. A key without a day in the span gets all days of
-        its weekday, or all days of the span if there are none."""
-        first, last = self.span
-        day = np.arange(first, last + 1)
-        month = day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-        use = set(self.names)
-        key = np.zeros(len(day), dtype=np.int64)
-        if "year" in use:
-            key = month // 12 + 1970 - self.years[0]
-        if "month" in use:
-            key = key * 12 + month % 12
-        weekly = bool(use & {"shift", "day_of_week"})
-        if weekly:
-            key = key * 7 + self._weekday(day)
-        count = 1
-        count *= self.years[1] - self.years[0] + 1 if "year" in use else 1
-        count *= 12 if "month" in use else 1
-        count *= 7 if weekly else 1
-        pools, starts = [], np.zeros(count + 1, dtype=np.int64)
-        for k in range(count):
-            pool = day[key == k]
-            if not len(pool) and weekly:
-                pool = day[self._weekday(day) == k % 7]
-            pools.append(pool if len(pool) else day)
-            starts[k + 1] = starts[k] + len(pools[-1])
-        return np.concatenate(pools), starts[:-1], np.diff(starts)
+    def _days(self, year: Any, month: Any) -> tuple[np.ndarray, np.ndarray]:
+        """First and last day of a year, or of a month of it (0..11; None: the whole year), within the span.
+        The last is before the first where they do not meet."""
+        first = (year + (self.years[0] - 1970)) * 12 + (0 if month is None else month)
+        ends = np.asarray([first, first + (12 if month is None else 1)]).astype("datetime64[M]")
+        start, end = ends.astype("datetime64[D]").astype(np.int64)
+        return np.maximum(start, self.span[0]), np.minimum(end - 1, self.span[1])
+
+    def _every(self, first: Any, last: Any, weekday: Any) -> tuple[Any, int, Any]:
+        """Days from first to last, all or those of a weekday (None: all), as (start, step, how many)."""
+        if weekday is None:
+            return first, 1, np.maximum(last - first + 1, 0)
+        start = first + (weekday - self._weekday(first)) % 7
+        return start, 7, np.maximum((last - start) // 7 + 1, 0)
+
+    @cached_property
+    def _years_of_months(self) -> tuple[np.ndarray, np.ndarray]:
+        """For parts with a month but no year: days of the span in each month (of a weekday, if the parts have
+        one) of each year, and the sums of all that come before it; keys x years, flat."""
+        year = np.arange(self.years[1] - self.years[0] + 1)[:, None, None]
+        weekday = np.arange(7) if self._weekly else None
+        first, last = self._days(year, np.arange(12)[:, None])
+        count = self._every(first, last, weekday)[2].transpose(1, 2, 0).ravel()
+        return count, np.cumsum(count) - count
+
+    @property
+    def _weekly(self) -> bool:
+        return bool({"shift", "day_of_week"} & set(self.names))
+
+    def _drawn_days(self, have: Mapping[str, np.ndarray], u: np.ndarray) -> np.ndarray:
+        """A day for each row, uniform over the days of the span that have the row's year, month and weekday.
+        If there are none, it is uniform over those of its weekday, or over the span. The cost does not depend
+        on the length of the span."""
+        weekday = have.get("day_of_week", have["shift"] // SHIFTS_PER_DAY if "shift" in have else None)
+        year, month = have.get("year"), have.get("month")
+        if year is None and month is not None:
+            count, before = self._years_of_months
+            years = self.years[1] - self.years[0] + 1
+            key = (month if weekday is None else month * 7 + weekday) * years
+            total = np.append(before, count.sum())
+            n = total[key + years] - total[key]
+            k = total[key] + np.minimum((u * n).astype(np.int64), n - 1)
+            place = np.searchsorted(before, k, side="right") - 1
+            start, step, _ = self._every(*self._days(place % years, month), weekday)
+            day = start + step * (k - before[place])
+        else:
+            first, last = self.span if year is None else self._days(year, month)
+            start, step, n = self._every(np.full(len(u), first) if year is None else first, last, weekday)
+            day = start + step * np.minimum((u * n).astype(np.int64), n - 1)
+        for fewer in (weekday, None):
+            if (n > 0).all():
+                break
+            start, step, more = self._every(np.full(len(u), self.span[0]), self.span[1], fewer)
+            again = start + step * np.minimum((u * more).astype(np.int64), more - 1)
+            day, n = np.where(n > 0, day, again), np.maximum(n, more)
+        return day
 
     def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
         have = {p: np.asarray(a, dtype=np.int64) for p, a in zip(self.names, parts, strict=True)}
-        if "date" in have:
-            day = have["date"] + self.span[0]
-        else:
-            days, starts, lengths = self._days()
-            key: Any = 0
-            if "year" in have:
-                key = have["year"]
-            if "month" in have:
-                key = key * 12 + have["month"]
-            if "day_of_week" in have:
-                key = key * 7 + have["day_of_week"]
-            elif "shift" in have:
-                key = key * 7 + have["shift"] // SHIFTS_PER_DAY
-            key = np.broadcast_to(np.asarray(key, dtype=np.int64), len(parts[0]))
-            n = lengths[key]
-            day = days[starts[key] + np.minimum((uniform("day") * n).astype(np.int64), n - 1)]
+        day = have["date"] + self.span[0] if "date" in have else self._drawn_days(have, uniform("day"))
         if "hour" in have:
             hour = have["hour"]
         elif "shift" in have:

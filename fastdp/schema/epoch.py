@@ -56,5 +56,14 @@ def time_range(dtype: str) -> tuple[int, int]:
     if dtypes.family(dtype) == "date":
         return -719_162, 2_932_896
     if dtypes.arrow(dtype).unit == "ns":
-        return -9_223_372_036, 9_223_372_035
+        return -9_223_372_036, 9_223_372_036
     return -62_135_596_800, 253_402_300_799
+
+
+def day_range(dtype: str) -> tuple[int, int]:
+    """First and last day of which the type can hold every time, on the clock of any zone."""
+    first, last = time_range(dtype)
+    if dtypes.family(dtype) == "date":
+        return first, last
+    nano = dtypes.arrow(dtype).unit == "ns"
+    return -(-first // 86_400) + nano, (last + 1) // 86_400 - 1 - nano

@@ -152,7 +152,10 @@ class Pending(Column):
 
     def _with_span(self, edges: Sequence[float], null: str) -> dict[str, Any]:
         scale = self.day
-        first, last = int(edges[0] // scale), int((edges[-1] - 1) // scale)
+        least, most = epoch.day_range(self.dtype)
+        first, last = (
+            min(max(int(edge // scale), least), most) for edge in (edges[0], max(edges[-1] - 1, edges[0]))
+        )
         parts = self.stated.get("parts")
         if parts is None:
             parts = ["date"] if last - first < DAYS_LISTED else ["year", "month", "day_of_week"]

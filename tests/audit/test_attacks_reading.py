@@ -82,28 +82,6 @@ def test_whole_numbers_as_text_keep_their_meaning_beside_bad_ones(tmp_path):
     assert [codes[t] for t in ("0", " 1 ", "+2", "003", "2.0", "1e0")] == [0, 1, 2, 3, 2, 1]
 
 
-def test_one_user_is_not_split_by_the_spelling_of_a_whole_number(tmp_path):
-    """Where the schema says that ids are whole numbers, 7, 07, +7, 7.0 and ' 7' are one user."""
-    source = write(tmp_path / "x.csv", 'who,a\n7,1\n07,1\n" 7 ",1\n+7,1\n7.0,1\n8,1\n-7,1\nx7,1\n')
-    assert fastdp.read(source, schema("int64")).users == 4
-    assert fastdp.read(source, schema("string")).users == 8
-    assert fastdp.read(source, schema()).users == 8
-
-
-def test_decimal_ids_of_another_scale_do_not_split_a_user():
-    parts = [
-        pa.table({"who": pa.array([decimal.Decimal(n)] * 2, pa.decimal128(9, scale)), "a": [1, 1]})
-        for n, scale in (("7.0", 1), ("7.00", 2))
-    ]
-    with pytest.raises(DataError, match="cast it to one type"):
-        fastdp.read(parts, schema())
-    text = pa.table({"who": ["7.0", "7.0"], "a": [1, 1]})
-    with pytest.raises(DataError, match="cast it to one type"):
-        fastdp.read([parts[0], text], schema())
-    same = fastdp.read([parts[0], parts[0]], schema())
-    assert same.users == 1 and (same.rows_per_user() == [4]).all()
-
-
 def test_errors_of_a_source_show_no_value():
     """A source may compute its rows while they are read; what it says of a row that fails is not passed
     on."""

@@ -172,7 +172,7 @@ def test_mixture_is_the_least_of_the_simplex(seed):
         assert w @ q @ w + 2 * b @ w <= value.min() + 1e-6
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_least_loss_is_that_of_mirror_descent(seed):
     """Trees of pairs and triples, merged codes, repeats: the same loss and the same marginals."""
     cliques = [("a",), ("b",), ("c",), ("d",), ("a", "b"), ("b", "c"), ("b", "d")]

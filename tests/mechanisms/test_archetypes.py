@@ -97,12 +97,12 @@ def whole_table(rows):
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
-def test_two_histograms_a_tenth_and_nine_tenths_of_the_budget(model, schema):
+def test_two_histograms_share_the_budget(model, schema):
     _, session = outcome(model, schema, [50] * 4, [4] * 57, mu=0.8)
     (first, mu_first, _), (second, mu_second, _) = session.asked
     assert (first.size, second.size) == (4, 57)
     assert first.columns == FEATURES
-    assert mu_first**2 == pytest.approx(0.1 * 0.8**2)
+    assert mu_first**2 == pytest.approx(Archetypes().share * 0.8**2)
     assert mu_first**2 + mu_second**2 == pytest.approx(0.8**2)
 
 
@@ -112,7 +112,7 @@ def test_the_published_calibration_splits_epsilon_and_delta(model, schema, epsil
     whole_mu = mu_of_method(epsilon, 1e-5, "classic-gaussian")
     _, session = outcome(model, schema, [50] * 4, [4] * 57, config=config, mu=whole_mu, epsilon=epsilon)
     capped = min(epsilon, 0.999999999)
-    for (_, mu, _), share in zip(session.asked, (0.1, 0.9)):
+    for (_, mu, _), share in zip(session.asked, (config.share, 1 - config.share)):
         sigma = math.sqrt(2 * math.log(1.25 / (share * 1e-5))) / (share * capped)
         assert 1 / mu == pytest.approx(sigma, rel=1e-9)
     assert sum(mu**2 for _, mu, _ in session.asked) <= whole_mu**2

@@ -9,7 +9,6 @@ import pytest
 
 import fastdp
 from fastdp.domain import Domain
-from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.tworound.affordable_cliques import affordable, strongest
 from fastdp.mechanisms.tworound.region import Region
@@ -206,29 +205,6 @@ def test_the_state_is_the_one_whose_total_stands_out():
     values = [900.0, 30.0, 5.0, -8.0, 25.0, -20.0, 1.0]
     state, outside = region.infer(schema, Measurement(("city",), values, 10.0))
     assert state == "east" and outside.tolist() == [False] * 4 + [True] * 3
-
-
-@pytest.mark.parametrize(
-    ("fields", "match"),
-    [
-        ({"round2": [["a", "nobody"]]}, "'round2'.*'nobody'"),
-        ({"weights": {"nobody": 2}}, "'weights'.*'nobody'"),
-        ({"keep": ["nobody"]}, "'keep'.*'nobody'"),
-        ({"constraints": [{"columns": ["a", "nobody"], "divide": 10}]}, "'constraints'.*'nobody'"),
-        ({"regions": [{"column": "nobody", "groups": {"x": [1]}}]}, "'regions'.*'nobody'"),
-        ({"round2": [{"clique": ["a", "b"], "edges": {"a": [0, 9]}}], "keep": ["a"]}, "only 4 codes"),
-        ({"round2": [{"clique": ["a", "b"], "edges": {"a": [0, 2]}}]}, "`keep`"),
-        ({"round2": [{"clique": ["a", "b"], "edges": {"c": [0]}}]}, "not in the clique"),
-        ({"round2": [{"clique": ["a", "b"], "edges": {"a": [1, 2]}}], "keep": ["a"]}, "ascend from 0"),
-        ({"threshold": -1}, "threshold"),
-        ({"shares": [1, 0]}, "positive"),
-        ({"max_cells": 0}, "at least 1"),
-        ({"surprise": 1}, "surprise"),
-    ],
-)
-def test_bad_recipes(fields, match):
-    with pytest.raises(UsageError, match=match):
-        synth(small(50), **fields)
 
 
 def test_a_small_census_from_end_to_end(tmp_path):

@@ -70,6 +70,43 @@ def test_metrics_by_name_group_and_all(tables):
     assert list(everything["baselines"]) == ["50 % sample"]
 
 
+def test_a_function_is_a_metric_of_its_name(tables, tmp_path):
+    """It gets the codes that the built-in metrics get: of one column, half the sum of differences is tv1."""
+
+    def own(pair):
+        counts = [
+            np.bincount(side["payment_type"], minlength=pair.sizes["payment_type"])
+            for side in (pair.truth, pair.synthetic)
+        ]
+        shares = [c / c.sum() for c in counts]
+        return float(np.abs(shares[0] - shares[1]).sum() / 2)
+
+    page = tmp_path / "page.html"
+    scores = fastdp.evaluate(*tables, metrics=["tv1", own], report=page)
+    assert scores["own"] == pytest.approx(scores["tv1"]["by_column"]["payment_type"], abs=1e-12)
+    assert "own" in page.read_text("utf-8")
+    assert set(fastdp.evaluate(*tables, metrics=own, baselines=())["seconds"]) == {"own", "baselines"}
+    own.__name__ = "rows"
+    for nameless in (own, lambda pair: 0.0):
+        with pytest.raises(UsageError, match="a name of its own"):
+            fastdp.evaluate(*tables, metrics=nameless)
+
+
+def test_compiled_loops_give_what_python_gives():
+    numba = pytest.importorskip("numba", reason="numba is not installed: fastdp[jit]")
+
+    def weighted(values, weights):
+        total = 0.0
+        for i in range(len(values)):
+            total += values[i] * weights[i]
+        return total
+
+    fast = fastdp.compiled(weighted)
+    assert isinstance(fast, numba.core.dispatcher.Dispatcher)
+    values, weights = np.arange(50.0), np.arange(50.0)[::-1].copy()
+    assert fast(values, weights) == pytest.approx(weighted(values, weights), rel=1e-12)
+
+
 def test_several_synthetic_tables(tables):
     truth, synthetic = tables
     scores = fastdp.evaluate(truth, {"same": truth, "other": synthetic}, metrics="deid2", baselines=())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from fractions import Fraction
+from itertools import product
 
 import mpmath
 import numpy as np
@@ -16,6 +17,7 @@ from fastdp.errors import PrivacyError, UsageError
 from fastdp.privacy import calibrate, crosscheck, gdp
 from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, compose, event_from_dict, mu_of, spent
 
+AUTODP = "autodp is not installed: fastdp[verify]"
 positive = st.floats(1e-4, 5.0)
 events = st.one_of(
     st.builds(Gaussian, positive), st.builds(Pure, positive), st.builds(BoundedRange, positive)
@@ -155,15 +157,15 @@ def test_exponential_mechanisms_stay_inside_the_range_charge(scores, epsilon, da
     assert np.all(norm.ppf(power) - norm.ppf(alpha) <= mu + 1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [1e-4, 0.01, 1.0, 10.0, 100.0])
-@pytest.mark.parametrize("delta", [1e-15, 1e-9, 2.5e-5, 0.1])
-def test_autodp_agrees_over_its_range(epsilon, delta):
-    mu = calibrate.mu_from(epsilon, delta)
-    parts = [Gaussian(mu / math.sqrt(8))] * 8
-    name, value = crosscheck.evaluate(parts, delta, expected=spent(parts, delta))
-    assert name.startswith("autodp")
-    assert value == pytest.approx(epsilon, rel=crosscheck.TOLERANCE / 10)
-    assert crosscheck.agree(parts, epsilon, delta) == name
+def test_autodp_agrees_over_its_range():
+    pytest.importorskip("autodp", reason=AUTODP)
+    for epsilon, delta in product([1e-4, 0.01, 1.0, 10.0, 100.0], [1e-15, 1e-9, 2.5e-5, 0.1]):
+        mu = calibrate.mu_from(epsilon, delta)
+        parts = [Gaussian(mu / math.sqrt(8))] * 8
+        name, value = crosscheck.evaluate(parts, delta, expected=spent(parts, delta))
+        assert name.startswith("autodp")
+        assert value == pytest.approx(epsilon, rel=crosscheck.TOLERANCE / 10)
+        assert crosscheck.agree(parts, epsilon, delta) == name
 
 
 @settings(deadline=None, max_examples=25)
@@ -209,3 +211,16 @@ def test_the_least_delta_has_a_mu():
         mu = gdp.mu_from(epsilon, 1e-300)
         assert 1e-300 <= mu and gdp.delta_of(mu, epsilon) <= 1e-300
         assert gdp.delta_of(1.01 * mu, epsilon) > 1e-300
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ValueError, AssertionError])
+def test_where_autodp_has_no_answer_nothing_is_drawn(error, monkeypatch):
+    dp_bank = pytest.importorskip("autodp.dp_bank", reason=AUTODP)
+
+    def fails(*_):
+        raise error("no root")
+
+    monkeypatch.setattr(dp_bank, "get_eps_ana_gaussian", fails)
+    parts = [Gaussian(0.3)]
+    with pytest.raises(PrivacyError, match="gave no answer; nothing was drawn"):
+        crosscheck.agree(parts, spent(parts, 1e-6), 1e-6)

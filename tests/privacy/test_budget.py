@@ -71,6 +71,14 @@ def test_roots_are_rounded_the_safe_way_and_by_little(square):
     assert up <= math.sqrt(square) * (1 + 1e-15) and down >= math.sqrt(square) * (1 - 1e-15)
 
 
+@pytest.mark.parametrize("mu", [5e-324, 1e-300, 1e-200, 1e-150])
+def test_roots_of_squares_below_the_smallest_float_are_found_at_once(mu):
+    """They once were searched for float by float, from 0: a statement with such a mu never ended `verify`."""
+    square = Fraction(mu) ** 2
+    assert budget.root_up(square) >= mu >= budget.root_down(square)
+    assert math.isclose(budget.root_up(square), budget.root_down(square), rel_tol=1e-14)
+
+
 @given(EVENTS, st.floats(0.1, 4.0))
 def test_a_budget_in_mu_admits_what_its_square_covers(events, mu):
     keys = 1e-5

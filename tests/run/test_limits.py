@@ -9,10 +9,10 @@ import pytest
 
 import fastdp
 from fastdp.domain import Domain
-from fastdp.errors import LedgerError, ModelTooLargeError, RunError, UsageError
+from fastdp.errors import ModelTooLargeError, RunError, UsageError
 from fastdp.mechanisms.shared.model_size import largest_forest
 from fastdp.run import output
-from tests.run.test_synthesize import RECIPE, Unreadable, go, small_data, small_schema
+from tests.run.test_synthesize import Unreadable, go, small_data, small_schema
 
 WIDE = {f"c{i}": n for i, n in enumerate((20, 18, 17, 16, 15, 17, 18, 16))}
 
@@ -88,24 +88,6 @@ def is_forest(pairs):
     return True
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"mechanism": RECIPE | {"ids": {"source": "public"}}}, "public"),
-        ({"mechanism": RECIPE | {"rounds": [1.0]}}, "rounds"),
-        ({"mechanism": RECIPE | {"copies": [{"clique": ["b", "c"], "times": 2}]}}, "copies"),
-        ({"delta": 0.0}, "delta"),
-        ({"threads": 0}, "threads"),
-        ({"mechanism": {"mechanism": "archetypes", "features": ["a"]}}, "public"),
-    ],
-)
-def test_a_run_refused_for_its_arguments_charges_and_leaves_nothing(ledger, tmp_path, options, match):
-    assert match in refused(ledger, tmp_path, UsageError, schema=small_schema(), **options)
-    with pytest.raises(UsageError):
-        go(small_data(), schema=small_schema(), out=tmp_path / "new" / "deep" / "run", **options)
-    assert not (tmp_path / "new").exists()
-
-
 def test_a_failure_before_the_first_step_gives_everything_back(ledger, tmp_path, monkeypatch):
     """An error inside the mechanism that comes before it asks anything charges nothing."""
     from fastdp.mechanisms.adagrid import AdaGrid
@@ -153,18 +135,6 @@ def test_a_max_cells_that_decided_a_charged_step_cannot_change(ledger, tmp_path,
     with pytest.raises(RunError, match="round 2"):
         go(Unreadable(), **options, max_cells=15, resume=True)
     assert go(small_data(), **options, max_cells=1000, resume=True).data.num_rows > 0
-
-
-def test_a_missing_ledger_leaves_no_private_folder(tmp_path):
-    with pytest.raises(LedgerError):
-        go(
-            Unreadable(),
-            schema=small_schema(),
-            ledger=tmp_path / "none.db",
-            dataset="d",
-            out=tmp_path / "run",
-        )
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_recipe_given_by_path_is_released_with_its_name_alone(tmp_path):

@@ -173,29 +173,6 @@ class Unreadable:
         raise AssertionError("data was read")
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"epsilon": 0}, "epsilon"),
-        ({"epsilon": -1}, "epsilon"),
-        ({"epsilon": float("nan")}, "epsilon"),
-        ({"epsilon": []}, "epsilon"),
-        ({"epsilon": [1.0, 1.0]}, "epsilon"),
-        ({"delta": 1.0}, "delta"),
-        ({"delta": -0.1}, "delta"),
-        ({"rows": -1}, "rows"),
-        ({"resume": True}, "out"),
-        ({"seed": 1, "ledger": "x.db"}, "ledger"),
-        ({"progress": 3}, "progress"),
-        ({"cancel": 3}, "cancel"),
-        ({"mechanism": "nope"}, "nope"),
-    ],
-)
-def test_bad_arguments_are_refused_before_anything_is_read(options, match):
-    with pytest.raises(UsageError, match=match):
-        go(Unreadable(), **{"schema": small_schema()} | options)
-
-
 def test_an_exhausted_budget_is_refused_before_data_is_read(table, schema, tmp_path):
     ledger = fastdp.Ledger(tmp_path / "b.db")
     ledger.open("d", epsilon=6.0, delta=1e-6)

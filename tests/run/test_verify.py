@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
-from fastdp.run import released
+from fastdp.run import parquet_limits, released
 from fastdp.run.released import read_json
-from fastdp.run.verify import UNSEEN, WITHOUT_LEDGER, inspect, verify
+from fastdp.run.verify import UNREAD, UNSEEN, WITHOUT_LEDGER, inspect, verify
 
 from .test_synthesize import RECIPE, small_data, small_schema
 
@@ -257,6 +257,7 @@ def test_bombs_are_not_unpacked(run, monkeypatch):
     folder, _ = run
     with zipfile.ZipFile(folder / "model.fastdp", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("manifest.json", b" " * (1 << 24))
+    rehash(folder)
     assert any("model.fastdp" in p for p in inspect(folder).problems)
     rows = 1 << 22
     content = pa.table(
@@ -269,6 +270,7 @@ def test_bombs_are_not_unpacked(run, monkeypatch):
         }
     )
     pq.write_table(content, folder / "measurements.parquet", compression="zstd")
+    rehash(folder)
     read_rows = []
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *a, **k: read_rows.append(1) or iter(()))
     assert any("other rows or columns" in p for p in inspect(folder).problems)
@@ -451,6 +453,17 @@ def test_json_holds_numbers_of_64_bits_and_each_name_once(tmp_path, text, taken)
             read_json(path)
 
 
+def test_no_file_is_read_where_one_has_not_the_stated_hash(run, monkeypatch):
+    """What somebody changed may be made to harm; that it was changed is all there is to say."""
+    folder, ledger = run
+    monkeypatch.setattr("fastdp.run.verify._content_problems", lambda *a: pytest.fail("was read"))
+    with open(folder / "synthetic.parquet", "ab") as file:
+        file.write(b"x")
+    verdict = inspect(folder, ledger)
+    assert verdict.problems == ("synthetic.parquet was changed: its hash is not the stated one",)
+    assert UNREAD in verdict.notes and {UNREAD, WITHOUT_LEDGER} == set(inspect(folder).notes)
+
+
 def test_parts_that_promise_different_things_are_a_problem(finished, tmp_path):
     """Each part's own statement, made anew by a forger, states the whole promise."""
     text = "the parts' statements disagree about the joint epsilon"
@@ -473,15 +486,14 @@ def test_every_part_is_checked_for_constraints_whatever_lies_before_it(tmp_path,
     for number, size in enumerate(sizes):
         rng = np.random.default_rng(number)
         rows = pa.table({"a": np.full(size, 2), "b": np.ones(size, int), "c": rng.random(size)})
-        pq.write_table(rows, tmp_path / "synthetic" / f"part-{number}.parquet")
+        pq.write_table(rows, tmp_path / "synthetic" / f"part-{number}.parquet", use_dictionary=False)
     (tmp_path / "elsewhere.parquet").write_bytes((tmp_path / "synthetic" / "part-0.parquet").read_bytes())
     (tmp_path / "synthetic" / "part-0.parquet").unlink()
     (tmp_path / "synthetic" / "part-0.parquet").symlink_to(tmp_path / "elsewhere.parquet")
-    monkeypatch.setattr(released, "UNPACKED", 5000)
-    assert list(released.constraint_problems(tmp_path)) == [
-        "part-1.parquet has row groups of more than 5,000 bytes: its rows were not checked",
-        "50 rows break constraint 1 (a <= b)",
-    ]
+    monkeypatch.setattr(parquet_limits, "MOST_PAGE", 5000)
+    large, broken = released.constraint_problems(tmp_path)
+    assert large.startswith("part-1.parquet unpacks to more") and large.endswith("its rows were not checked")
+    assert broken == "50 rows break constraint 1 (a <= b)"
 
 
 @pytest.mark.parametrize("part", [True, False, -1, 2, 0.0, "0", None])

@@ -226,7 +226,8 @@ CASES: dict[str, Callable[[Place], str]] = {
 FLOAT = r"(?<![\w.])-?(\d[\d,]*\.\d{%d,}(e[-+]?\d+)?|\d+(\.\d+)?e[-+]?\d+)(?!\w)"
 MASKS = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[\d:.]*(Z| UTC|[+-]\d\d:\d\d)?", "TIME"),
-    (r"(autodp|mpmath) [\d.]+\w*", "SECOND ACCOUNTANT"),
+    (r"(autodp|mpmath) [\d.]+\w*(, \d+ digits)?", "SECOND ACCOUNTANT"),
+    (r"\band \d+ s\b", "and # s"),
     (r"\d+(\.\d+)?%", "#%"),
     (FLOAT % 2, "#"),
     (r"\b(?=\w*[a-f])[0-9a-f]{12,}\b", "HASH"),

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ import fastdp
 from fastdp.errors import DataError
 from fastdp.tables import parts, sql
 
-from .test_sql import QUERY, SCHEMA, counts, rows
+from .test_sql import QUERY, SCHEMA, command, counts, rows
 
 FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 USER = "fastdp"
@@ -108,6 +109,20 @@ def test_adbc_and_psycopg_give_the_rows(uri, monkeypatch):
             assert np.array_equal(counts(fastdp.sql(cursor, QUERY)), want)
 
 
+def test_whole_runs_are_the_same(uri, tmp_path, monkeypatch):
+    monkeypatch.setenv(sql.URI, uri)
+    assert not command(tmp_path, "one", "--sql", QUERY)
+    assert not command(tmp_path, "two", "--sql", QUERY, "--engine", "partitioned", "--partitions", "3")
+    plain = SCHEMA.to_dict()
+    plain["user"]["max_rows"] = 60
+    want = fastdp.synthesize(
+        rows(), "mst", 1.0, 1e-6, schema=fastdp.Schema.from_dict(plain), clip=3, seed=1, sample_seed=2
+    )
+    for name in ("one", "two"):
+        made = fastdp.load_run(tmp_path / name)
+        assert made.data.to_table().equals(want.data)
+
+
 def test_times_numbers_and_nulls(uri):
     plain = {
         "fastdp": 1,
@@ -139,3 +154,38 @@ def test_texts_of_the_server_s_errors_are_not_told(uri):
             with pytest.raises(DataError, match="reading the private data failed") as ended:
                 fastdp.read(fastdp.sql(connection, query), SCHEMA)
             assert "SECRET" not in str(ended.value) and ended.value.__context__ is None
+
+
+LIMITED = """
+import resource, sys
+import fastdp
+from fastdp.tables.sql import connect
+address, rows, room, way = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+schema = fastdp.Schema.from_domain({"a": 5, "b": 40}, user="who")
+who = "repeat('x', 100) || i % 1000"
+query = f"select {who} as who, i % 5 as a, i % 40 as b from generate_series(1, {rows}) i"
+if way == "adbc":
+    connection = connect(address)
+    source = lambda n: fastdp.sql(connection, query.replace(str(rows), str(n)))
+else:
+    import psycopg
+    connection = psycopg.connect(address)
+    source = lambda n: fastdp.sql(connection.cursor(name=f"c{n}"), query.replace(str(rows), str(n)))
+fastdp.read(source(1000), schema, threads=1)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + room, used + room))
+assert fastdp.read(source(rows), schema, threads=1).rows == rows
+"""
+
+
+@pytest.mark.parametrize("way", ["adbc", "psycopg"])
+def test_rows_are_streamed_in_bounded_memory(uri, way):
+    """1.5 million rows of about 120 bytes, within 120 MB more than a thousand of them take: codes are 6 bytes
+    a row, what is in flight a few batches of the driver's size."""
+    count, room = 1_500_000, 120 << 20
+    command = [sys.executable, "-c", LIMITED, uri, str(count), str(room), way]
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=root, env=os.environ | {"PYTHONPATH": root}, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -1,0 +1,14 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def deal(
+    row_start: NDArray[np.int64],
+    user_start: NDArray[np.int64],
+    codes: NDArray[np.uint32],
+    size: NDArray[np.uint32],
+    wanted: NDArray[np.uint32],
+    group: NDArray[np.uint32],
+    alpha: NDArray[np.float64],
+    seed: int,
+    threads: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]: ...
