@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .._util.threads import resolve
-from . import baselines, constraints, coverage, kmarginal, pairwise, utility
+from . import baselines, constraints, coverage, kmarginal, pairwise, users, utility
 from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, pair_up
 
@@ -102,11 +103,33 @@ class Comparison:
                 fits = sprint1.applies(self._names())
             elif name == "constraints":
                 fits = self.schema is not None and bool(self.schema.constraints)
+            elif name == "users":
+                fits = self._has_users()
             elif name == "utility":
                 fits = utility.available() and len(self.pair.names) > 1
             if fits:
                 out.append(name)
         return out
+
+    def _has_users(self) -> bool:
+        """Whether both tables say which rows belong to one user, under a schema that names the column."""
+        column = None if self.schema is None else self.schema.user
+        return column is not None and all(
+            s.user is not None if hasattr(s, "codes") else column in s.column_names
+            for s in (self.truth, self.synthetic)
+        )
+
+    def _with_users(self) -> list[Any]:
+        """Both tables, encoded with their users. Ids are taken as they are: synthetic ones may be wider."""
+        from ..tables.ingest import read
+
+        def table(source: Any) -> Any:
+            if hasattr(source, "codes") or self.schema is None:
+                return source
+            there = [n for n, c in self.schema.columns.items() if c.source in source.column_names]
+            return read(source, replace(self.schema.select(there), user_dtype=None), threads=self.threads)
+
+        return [table(source) for source in (self.truth, self.synthetic)]
 
     def score(self, name: str, pair: Pair | None = None) -> Any:
         """One metric of the synthetic table, or of `pair` if that is given; None where it is not defined."""
@@ -116,6 +139,8 @@ class Comparison:
             return sprint1.score(*(self._values(s) for s in (self.truth, self.synthetic)))
         if name == "constraints":
             return constraints.score(self.truth, self.synthetic, self.schema)
+        if name == "users":
+            return users.score(*self._with_users()) if self._has_users() else None
         pair = self.pair if pair is None else pair
         if name == "nist2018":
             values: tuple[pa.Table | None, ...] = (

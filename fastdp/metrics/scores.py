@@ -27,6 +27,7 @@ METRICS = (
     "association",
     "coverage",
     "constraints",
+    "users",
     "utility",
 )
 FACTS = ("private", "rows", "columns", "baselines", "seconds")
@@ -70,7 +71,7 @@ def _wanted(metrics: Metric | Sequence[Metric] | None, comparison: Any, reportin
     if metrics is None:
         asked = [*comparison.applicable(("deid2", "sprint1")), "kmarginal"]
         asked += comparison.applicable(("constraints",))
-        return asked + (["tv1", "tv2", "coverage"] if reporting else [])
+        return asked + (["tv1", "tv2", "coverage", *comparison.applicable(("users",))] if reporting else [])
     names = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
     asked: list[Metric] = []
     for name in names:

@@ -31,6 +31,20 @@ _KNOWN: dict[str, tuple[str, str, float, str]] = {
     "association": ("association difference", "mean absolute difference over pairs", 1, "low"),
     "coverage.missing": ("values missing", "share of true values that never occur", 1, "low"),
     "coverage.invented": ("values invented", "share of synthetic values that never occur in truth", 1, "low"),
+    "users.rows": ("rows per user", "share of users with a wrong number of rows, in octaves", 1, "low"),
+    "users.agreement": (
+        "agreement of users' rows",
+        "difference in how often two rows of one user agree, mean over columns",
+        1,
+        "low",
+    ),
+    "users.constant": ("users with one value", "difference of their share, mean over columns", 1, "low"),
+    "users.distinct": (
+        "values per user",
+        "share of users with a wrong number of values, in octaves, mean over columns",
+        1,
+        "low",
+    ),
     "utility": ("downstream task", "trained on synthetic, tested on truth", 1, "high"),
 }
 _ORDER = list(_KNOWN)

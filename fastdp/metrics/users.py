@@ -1,0 +1,76 @@
+"""Whether synthetic users behave like the true ones: rows per user, and per column how often a user's rows
+agree, how many users have one value, and how many values users have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..tables.table import Table
+
+PERCENTILES = (50, 90, 99)
+
+
+def score(truth: Table, synthetic: Table) -> dict[str, Any]:
+    """`rows`: total variation of the distribution of rows per user (bins of an octave). Means over columns,
+    of users with two rows or more: `agreement`, the difference in how often two rows of one user agree;
+    `constant`, the difference in the share of users with one value; `distinct`, the total variation of the
+    number of values per user (bins of an octave). `columns` and `rows_per_user` hold both tables' figures."""
+    tables = (truth, synthetic)
+    names = [n for n in truth.codes if n in synthetic.codes]
+    columns = {name: dict(zip(("truth", "synthetic"), (_column(t, name) for t in tables))) for name in names}
+    pairs = [(c["truth"], c["synthetic"]) for c in columns.values()]
+    sizes = [t.rows_per_user()[t.rows_per_user() > 0] for t in tables]
+    return {
+        "rows": _variation(*(_octaves(s) for s in sizes)),
+        "agreement": _mean([abs(a["agreement"] - b["agreement"]) for a, b in pairs]),
+        "constant": _mean([abs(a["constant"] - b["constant"]) for a, b in pairs]),
+        "distinct": _mean([_variation(a["octaves"], b["octaves"]) for a, b in pairs]),
+        "rows_per_user": {n: _sizes(s) for n, s in zip(("truth", "synthetic"), sizes)},
+        "columns": {
+            name: {which: {k: v for k, v in one.items() if k != "octaves"} for which, one in both.items()}
+            for name, both in columns.items()
+        },
+    }
+
+
+def _column(table: Table, name: str) -> dict[str, Any]:
+    """Figures of one column over users with two rows or more."""
+    rows = table.rows_per_user().astype(np.int64)
+    user = np.arange(table.rows) if table.user is None else table.user.astype(np.int64)
+    size = table.domain[name]
+    key, count = np.unique(user * size + table.codes[name], return_counts=True)
+    owner = key // size
+    equal = np.bincount(owner, count * (count - 1.0), len(rows))
+    many = rows > 1
+    distinct = np.bincount(owner, minlength=len(rows))[many]
+    return {
+        "agreement": _mean(equal[many] / (rows[many] * (rows[many] - 1.0))),
+        "constant": _mean(distinct == 1),
+        "distinct": _mean(distinct),
+        "octaves": _octaves(distinct),
+    }
+
+
+def _octaves(numbers: np.ndarray) -> np.ndarray:
+    """Shares of the numbers (1 or more) in 1, 2 to 3, 4 to 7, ..."""
+    bins = np.frexp(np.asarray(numbers, np.float64))[1] - 1
+    return np.bincount(bins, minlength=40) / max(len(bins), 1)
+
+
+def _sizes(rows: np.ndarray) -> dict[str, float]:
+    if not len(rows):
+        return {"users": 0}
+    cuts = np.percentile(rows, PERCENTILES).tolist()
+    named = {str(p): float(c) for p, c in zip(PERCENTILES, cuts)}
+    return {"users": len(rows), "mean": float(rows.mean()), **named, "max": int(rows.max())}
+
+
+def _variation(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a - b).sum() / 2)
+
+
+def _mean(values: Any) -> float:
+    return float(np.mean(values)) if len(values) else 0.0
