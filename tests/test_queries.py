@@ -153,26 +153,6 @@ def test_weighted_cells_keep_their_own_fractions():
     assert query.column_norm2() == 1 and query.product(np.array([7, 8, 9])).tolist() == [7, 8, 9]
 
 
-def test_queries_that_make_no_sense_are_refused():
-    whole = Grid(("a",), (3,), np.arange(3))
-    for make in (
-        lambda: Sparse(sp.csr_array(np.array([[1.0, np.nan]]))),
-        lambda: Sparse(sp.csr_array(np.array([[np.inf, 0.0]]))),
-        lambda: Binned((2, 3), [None]),
-        lambda: Binned((2,), [None, None]),
-        lambda: Binned((2,), [[0, 1, 1]]),
-        lambda: Binned((2,), [[0, -1]]),
-        lambda: Grid(("a",), (3,), np.arange(2)),
-        lambda: Grid(("a",), (3,), np.arange(3), (whole,)),
-        lambda: Grid(("b", "c"), (3, 2), np.arange(6), (whole,)),
-        lambda: Grid(("a", "b"), (4, 2), np.arange(8), (whole,)),
-    ):
-        with pytest.raises(MeasurementError):
-            make()
-    assert Grid(("a", "b"), (3, 2), np.arange(6), (whole,)).children == (whole,)
-    assert Binned((2,), [[0, 0]]).bins == (1,)
-
-
 def test_scalars_too_fine_to_add_up_exactly_are_refused():
     """Sums are exact below 2^62: just below it they are taken, from there on refused."""
     for rows in (1, 2, 3):

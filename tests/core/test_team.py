@@ -4,7 +4,6 @@ results."""
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -64,30 +63,6 @@ def test_no_bit_depends_on_the_number_of_threads(monkeypatch, dtype):
     close = 1e-12 if dtype == np.float64 else 1e-5
     for one, other in zip(whole[2:4], small[2:4]):
         assert np.allclose(np.frombuffer(one), np.frombuffer(other), rtol=close, atol=1000 * close)
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
-def test_threads_are_made_once_and_sleep_when_idle():
-    before = set(own_threads())
-    team = Team(3)
-    assert set(own_threads()) == before, "threads before anything was to be done"
-    engines = [Engine(PLAN, team), Engine(PLAN, team, np.float32)]
-    for _ in range(5):
-        for engine in engines:
-            results(engine)
-        blend(0.5, LARGE, LARGE, LARGE.copy(), team)
-    made = {number for number in own_threads() if number not in before}
-    assert len(made) == 2
-    time.sleep(0.05)
-    first = own_threads()
-    time.sleep(0.3)
-    then = own_threads()
-    assert all(then[n][0] == "S" and then[n][1] == first[n][1] for n in made), "idle threads are not asleep"
-    del engines, engine, team
-    deadline = time.monotonic() + 10
-    while made & set(own_threads()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not made & set(own_threads()), "threads outlive their team"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -151,15 +126,6 @@ def test_several_threads_of_the_program_share_a_team():
     for user in users:
         user.join()
     assert not different
-
-
-def test_a_team_is_not_copied():
-    import copy
-    import pickle
-
-    for way in (copy.copy, pickle.dumps):
-        with pytest.raises(TypeError, match="team"):
-            way(Team(2))
 
 
 @pytest.mark.parametrize(("entries", "threads"), [(100_000, 1), (300_000, 3), (4_000_000, 8)])

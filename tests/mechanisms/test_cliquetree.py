@@ -13,7 +13,7 @@ from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
-from fastdp.mechanisms.cliquetree import CliqueTree, budget_shares, tree_state
+from fastdp.mechanisms.cliquetree import CliqueTree, budget_shares
 from fastdp.mechanisms.shared import merged_codes, one_ways, screening
 from fastdp.mechanisms.shared.workload_weights import Workload, WorkloadItem
 
@@ -113,7 +113,9 @@ def test_shares_add_up_and_the_outline_says_them():
                 s = budget_shares.shares(columns, 0.98, noise_ratio, count)
                 for part in (None, 0.0, 0.3, 1.0):
                     d = s if part is None else s.decided(part)
-                    total = d.ones + d.again + d.open + d.screening * len(d.batches) + sum(d.batches) + d.final
+                    total = (
+                        d.ones + d.again + d.open + d.screening * len(d.batches) + sum(d.batches) + d.final
+                    )
                     assert math.isclose(total, 0.98) and min(d.batches) > 0 and min(d.again, d.open) >= 0
     outline = CliqueTree().outline(Domain(dict.fromkeys("abcd", 4)), user=True)
     spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
@@ -324,26 +326,6 @@ def test_the_finished_model_is_compared_with_every_pair_that_was_not_measured():
         want = math.sqrt(len(lines) / budget_shares.FINAL_SHARE) * session.clip / session.mu
         assert math.isclose(r["standard_error"], want, rel_tol=1e-6)
     assert math.isclose(session.spent, 0.25, rel_tol=1e-9)
-
-
-def test_items_too_large_to_look_at_are_left_out(monkeypatch):
-    """Neither candidates nor the last look need a table beyond the limit; the run goes on without them."""
-    monkeypatch.setattr(tree_state, "SCREENING_CELLS", 100)
-    domain, rows = dependent_rows(columns=7, size=6, keep=0.9)
-    session = RowsSession(domain, rows, mu=1.0)
-    outcome, _ = run(session, workload=(("c0", "c3", "c6"), ("c1", "c2"), tuple(domain)), max_cells=400)
-    distances = {tuple(i["columns"]): i["distance"] for i in outcome.details["workload"]}
-    assert distances["c1", "c2"] is not None
-    assert distances[tuple(domain)] is None and distances["c0", "c3", "c6"] is None
-
-
-def test_marginals_that_need_a_large_table_on_the_way_are_left_out():
-    domain = Domain({"hub": 50, "a": 4, "b": 4, "c": 4})
-    pairs = [Measurement(("hub", x), np.ones(200), 1.0) for x in "abc"]
-    model = fastdp.fit(domain, pairs, threads=1)
-    cliques = [("a", "b"), ("a", "b", "c"), ("hub", "a")]
-    assert set(tree_state.marginals(model, cliques, 1, 3199)) == {("a", "b"), ("hub", "a")}
-    assert set(tree_state.marginals(model, cliques, 1, 3200)) == set(cliques)
 
 
 def test_sets_of_a_workload_are_measured_with_rare_values_grouped():

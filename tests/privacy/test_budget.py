@@ -165,21 +165,6 @@ def test_budgets_that_make_no_sense_are_refused(wrong):
         Budget.of(**wrong)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"delta": 1e-6},
-        {"pure": 0.5, "mu": 1.0},
-        {"keys": 0.1},
-        {"epsilon": 1.0},
-        {"epsilon": 1.0, "delta": 0.0, "mu": 1.0},
-    ],
-)
-def test_budgets_of_a_file_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(UsageError):
-        Budget(**wrong)
-
-
 @given(EVENTS)
 def test_events_survive_json_and_strangers_are_refused(events):
     for event in events:

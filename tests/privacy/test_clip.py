@@ -84,26 +84,6 @@ def test_an_empty_table_has_a_clip_too():
     assert 1 <= choice.clip <= 200 and choice.clip_correction == 1 and math.isfinite(choice.line.error)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options"),
-    [
-        (([], [], [1.0], [1]), {}),
-        (([1], [-1.0], [1.0], [1]), {}),
-        (([1], [math.nan], [1.0], [1]), {}),
-        (([1], [1.0], [math.inf], [1]), {}),
-        (([1], [1.0], [-1.0], [1]), {}),
-        (([1], [1.0], [1.0], []), {}),
-        (([1], [1.0], [1.0], [0]), {}),
-        (([1], [1.0], [1.0], [1]), {"displaced": 2.0}),
-    ],
-)
-def test_bad_input(arguments, options):
-    with pytest.raises(UsageError):
-        clip_rules.choose(*arguments, **options)
-    with pytest.raises(UsageError, match="bins"):
-        clip_rules.from_histogram([1.0], 200)
-
-
 def test_unit_noise_is_half_the_expected_l1_norm():
     rng = np.random.default_rng(0)
     (unit,) = clip_rules.unit_noise(0.5, [(40, 0.25)])

@@ -3,10 +3,6 @@ planned."""
 
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 
 import jsonschema
 import numpy as np
@@ -22,7 +18,6 @@ from fastdp.privacy import statement
 from fastdp.run.verify import inspect, verify
 from fastdp.schema import Schema
 from fastdp.simulate import taxi
-from tests.cli.test_app import ROOT, fastdp_cli
 
 OUTER = [["pickup_community_area", "shift"], ["fare", "trip_total"], ["payment_type", "tips"]]
 ADAGRID = {"mechanism": "adagrid", "outer": OUTER, "clip": "private"}
@@ -174,53 +169,3 @@ def test_the_noisy_histogram_finds_the_clip_of_the_exact_one():
         ]
         assert np.mean([error[c] for c in chosen]) < 1.02 * truth.line.error
         assert error[200] > 1.2 * truth.line.error
-
-
-RECIPE = """mechanism = "adagrid"
-schema = "taxi-deid2"
-outer = [["pickup_community_area", "shift"], ["payment_type", "tips"]]
-clip = "private"
-clip_share = 0.03
-"""
-# Tells the world its histogram, then dies for good before the second round counts.
-MORTAL = """
-import json, os, signal, sys
-from pathlib import Path
-from fastdp.cli import app
-from fastdp.release import gateway
-choose, ask = gateway.Session.choose_clip, gateway.Session.measure
-def recorded(self, *arguments, **options):
-    choice = choose(self, *arguments, **options)
-    Path("seen.json").write_text(json.dumps([choice[0].values.tolist(), self.clip]))
-    return choice
-def mortal(self, requests, label, **options):
-    if label == "round 2":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return ask(self, requests, label, **options)
-gateway.Session.choose_clip, gateway.Session.measure = recorded, mortal
-app.main()
-"""
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory, trips):
-    folder = tmp_path_factory.mktemp("clip")
-    pq.write_table(trips, folder / "trips.parquet")
-    (folder / "recipe.toml").write_text(RECIPE)
-    return folder
-
-
-def test_a_killed_run_has_the_same_clip_when_resumed(place):
-    command = ["synth", "trips.parquet", "-m", "recipe.toml", "-e", "2", "-d", "2.5e-5", "--out", "killed"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", MORTAL, *command], cwd=place, env=env, capture_output=True, timeout=120
-    )
-    assert done.returncode == -signal.SIGKILL
-    assert not (place / "killed").exists()
-    values, clip = json.loads((place / "seen.json").read_text())
-    fastdp_cli(*command, "--resume", cwd=place)
-    part = json.loads((place / "killed" / "privacy.json").read_text())["parts"][0]
-    assert (part["clip_choice"]["users"], part["clip"]) == (values, clip)
-    assert [r["label"] for r in part["releases"]].count("rows per user") == 1
-    fastdp_cli("verify", "killed", cwd=place)

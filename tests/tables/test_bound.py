@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from fastdp.engines.local import local
 from fastdp.engines.truth import marginals
-from fastdp.errors import SchemaError, UsageError
 from fastdp.tables import bound
 from fastdp.tables.bound import SCALE
 from fastdp.tables.table import Table
 from fastdp.tables.userids import UserIndex
-from fastdp.userkeys import Groups, MostCommon, RowsPerUser
+from fastdp.userkeys import Groups, MostCommon
 
 from ..engines.helpers import tables
 from ..reference import counting as slow
@@ -130,39 +129,6 @@ def test_groups_equal_the_slow_twin_and_neighbours_differ_by_the_cap(made, t_max
     listed = list(range(grid)) if cells is None else cells.tolist()
     want = slow.groups(ids.tolist(), keys, value_hashes(ids), t_max, listed, cap)
     assert np.array_equal(counts, want)
-
-
-def test_rows_per_user_histogram():
-    ids = np.repeat([7, 8, 9, 10], [1, 2, 5, 40])
-    table = Table.from_codes({"a": 1}, {"a": np.zeros(48, np.uint8)}, user=ids)
-    assert local(table).user_histogram(RowsPerUser((2, 3, 6)), 1).tolist() == [1, 1, 1]
-    assert local(table).user_histogram(RowsPerUser((1,)), 1).tolist() == [4]
-
-
-def test_without_a_user_column_each_row_is_a_user():
-    table = Table.from_codes({"a": 3}, {"a": [0, 2, 2]})
-    assert local(table).user_histogram(MostCommon(("a",)), 1).tolist() == [1, 0, 2]
-    assert local(table).user_histogram(Groups(("a",), 2), 1).tolist() == [1, 0, 0, 0, 2, 0]
-    assert local(table).user_histogram(RowsPerUser((1, 2)), 1).tolist() == [3, 0]
-    assert bound.cap_rows(table, 1).rows == 3
-
-
-def test_keys_refuse_nonsense_and_have_stable_digests():
-    table = Table.from_codes({"a": 3}, {"a": [0]})
-    with pytest.raises(UsageError, match="bind"):
-        MostCommon(("a",)).size  # noqa: B018
-    with pytest.raises(SchemaError):
-        local(table).user_histogram(MostCommon(("b",)), 1)
-    with pytest.raises(UsageError, match="cap"):
-        local(table).user_histogram(MostCommon(("a",)), 0)
-    with pytest.raises(UsageError, match="ascending"):
-        RowsPerUser((3, 2))
-    with pytest.raises(UsageError, match="outside the grid"):
-        local(table).user_histogram(Groups(("a",), 2, [6]), 1)
-    with pytest.raises(UsageError, match="one for each"):
-        local(table).user_histogram(MostCommon(("a",), [0, 1]), 1)
-    assert Groups(("a",), 2, [1]).digest() == Groups(["a"], 2, np.array([1])).digest()
-    assert Groups(("a",), 2, [1]).digest() != Groups(("a",), 2, [2]).digest()
 
 
 @settings(max_examples=60, deadline=None)

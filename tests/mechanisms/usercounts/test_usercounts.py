@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fastdp
-from fastdp import simulate
 from fastdp.engines.local import local
-from fastdp.errors import DataError, FastdpError, UsageError
+from fastdp.errors import DataError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.usercounts import count_estimates
 from fastdp.mechanisms.usercounts import group_cells as cells_of
-from fastdp.mechanisms.usercounts.histogram_rows import submission
 from fastdp.mechanisms.usercounts.mechanism import EXACT_SIZES, UserCounts, total_rows
 from fastdp.privacy.clip import size_edges
 from fastdp.public.data import PublicTable
@@ -235,33 +233,6 @@ def test_the_statement_says_unit_law_and_cap():
     assert gaussian["parts"][0]["releases"][0]["sensitivity"] == pytest.approx(math.sqrt(7))
 
 
-def test_three_epsilons_are_charged_together(tmp_path):
-    runs = fastdp.synthesize(
-        simulate.incidents(3000, seed=1),
-        "incidents-usercounts",
-        [1.0, 2.0, 10.0],
-        DELTA,
-        public=simulate.incidents(500, seed=2),
-        out=tmp_path / "run",
-    )
-    assert [r.privacy["epsilon"] for r in runs] == pytest.approx([13.0] * 3, rel=1e-6)
-    assert fastdp.verify(tmp_path / "run").ok
-    table = submission(runs)
-    assert table.column_names[:5] == ["epsilon", "neighborhood", "year", "month", "0"]
-    assert table.num_rows == 3 * 278 * 12 and table.num_columns == 4 + 174
-    assert sorted(set(table["epsilon"].to_pylist())) == [1.0, 2.0, 10.0]
-    tidy = runs[2].data
-    wide = table.slice(2 * 278 * 12).to_pandas()
-    long = wide.melt(
-        ["epsilon", "neighborhood", "year", "month"], var_name="incident_type", value_name="count"
-    )
-    long = long[long["count"] > 0].astype({"incident_type": int}).drop(columns="epsilon")
-    keys = ["neighborhood", "year", "month", "incident_type"]
-    got = tidy.to_pandas()[[*keys, "count"]].sort_values(keys).reset_index(drop=True)
-    want = long[[*keys, "count"]].sort_values(keys).reset_index(drop=True)
-    assert (got.to_numpy() == want.to_numpy()).all() and len(got)
-
-
 # Post-processing
 
 
@@ -457,34 +428,6 @@ def test_empty_public_data_is_a_data_error():
             fastdp.synthesize(
                 read(calls(), s), {"mechanism": "usercounts"}, 1.0, DELTA, public=read(nothing, s, True)
             )
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"cells": "public"}, "needs public data"),
-        ({"unit": "event", "method": "hierarchy"}, "counts people"),
-        ({"columns": ["area", "nowhere"]}, "nowhere"),
-        ({"kind": "who"}, "kind"),
-        ({"columns": []}, "at least one"),
-        ({"columns": ["area"], "output": "events"}, "all columns"),
-        ({"totals": [{"columns": COLUMNS}]}, "some, not all"),
-        ({"totals": [{"columns": ["area"], "share": 1.0}]}, "share"),
-        ({"totals": [{"columns": ["area"], "share": 0.5}, {"columns": ["type"], "share": 0.5}]}, "leave"),
-        ({"cap": 0}, "cap"),
-        ({"months": -1}, "months"),
-        ({"repeats": [0]}, "repeats"),
-        ({"t_max": 1}, "t_max"),
-        ({"false_presence": 0.0}, "false_presence"),
-        ({"presence": 1.0}, "presence"),
-        ({"method": "magic"}, "magic"),
-        ({"t_max": 10**9}, "whole grid"),
-    ],
-)
-def test_bad_fields_are_refused(fields, text):
-    s = schema()
-    with pytest.raises(FastdpError, match=text):
-        fastdp.synthesize(read(calls(), s), {"mechanism": "usercounts", **fields}, 1.0, DELTA)
 
 
 def test_units_that_cannot_be_promised_are_refused():
