@@ -7,7 +7,7 @@ from . import checks
 
 def test_audit_in_short():
     """Seeded, so that it cannot fail by chance; the full audit below uses the real randomness."""
-    lower, claim = checks.audit(500, seed=1_000_000, tightness=0.8)
+    lower, claim = checks.audit(300, seed=1_000_000, tightness=0.75)
     assert claim == pytest.approx(2.0004456, rel=1e-6)
     assert lower > 0
 
