@@ -262,7 +262,8 @@ def plan(
     delta: Delta = 1e-9,
     mechanism: Mechanism = "auto",
     schema: SchemaOption = None,
-    rows: Annotated[int, typer.Option(help="Rows expected, for memory and time.")] = 10_000_000,
+    rows: Annotated[int, typer.Option(help="Rows expected, for memory, time and verdict.")] = 10_000_000,
+    users: Annotated[int | None, typer.Option(help="Users expected, for the verdict.")] = None,
     public: Annotated[
         str | None, typer.Option(help="Public data the run would be given; tells the clip's bias.")
     ] = None,
@@ -289,6 +290,7 @@ def plan(
             e,
             delta,
             rows=rows,
+            users=users,
             public=table,
             threads=threads,
             clip=clip_of(clip),

@@ -124,10 +124,29 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
     console.print(f"Protected: {unit['adjacency']}.")
     for note in p.get("notes", ()):
         console.print(f"Note: {note}.")
+    for run in runs:
+        for line in _verdict(run, len(runs) > 1):
+            console.print(line)
     console.print(f"Check it with: fastdp verify {out}")
     if report:
         name = "report.html" if len(runs) == 1 else "report-eps-*.html"
         console.print(f"Look at {out}.private/{name} (it sees the truth: not for release).")
+
+
+def _verdict(run: Run, several: bool) -> Iterator[str]:
+    """What the run can show, from its released numbers; a warning where most columns are noise."""
+    from ..answers.verdict import found
+
+    verdict = found(run._facts)
+    if not verdict.lines:
+        return
+    yield f"What {_from_here(run.out) if several else 'it'} can show (numbers with intervals: fastdp answer):"
+    yield from (f"  {line}" for line in verdict.lines)
+    if verdict.warn:
+        yield (
+            "[bold]Warning:[/bold] most columns are mostly noise, and so are the synthetic rows. Use fewer or coarser "
+            "columns, more rows, or a larger epsilon."
+        )
 
 
 ASIDE = ("private", "rows", "columns", "baselines", "seconds")

@@ -115,7 +115,7 @@ class Plan:
     users, of the histogram that it chooses by; `clip` and the noise of the lines are then those of the
     largest clip it may choose. `model_cells`: cells of the model, or, unless `model_exact`, of the largest
     model that the run may choose; `too_large`: why the run would be refused for its size. `less_noise`: the
-    share of noise that the calibration saves over "classic-rdp".
+    share of noise that the calibration saves over "classic-rdp". `verdict`: what this budget can show, in words.
     """
 
     mechanism: str
@@ -143,6 +143,7 @@ class Plan:
     domain: tuple[DomainLine, ...] = ()
     domain_share: float = 0.0
     domain_delta: float = 0.0
+    verdict: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return plan_text(self)
@@ -171,6 +172,7 @@ def plan(
     clip: int | str | None = None,
     max_cells: int | None = None,
     memory: int | None = None,
+    users: int | None = None,
 ) -> Plan:
     """What a run on `rows` rows would measure and need; touches no data. Errors are those of the run itself.
 
@@ -194,6 +196,8 @@ def plan(
         In place of the recipe's; `Plan.too_large` says where the run would be refused for it.
     memory : int (bytes), optional
         The same limit, given in bytes of memory.
+    users : int, optional
+        Users expected, a public guess: by it the verdict guesses a clip that the run would choose.
     """
     from .._util.threads import resolve
 
@@ -260,7 +264,33 @@ def plan(
         domain=domain_lines(asked, whole, costs, clip_of(config.clip, asked) or 1),
         domain_share=costs.share,
         domain_delta=costs.keys_delta,
+        verdict=_verdict(config, schema, outline, mu, bound, rows, users),
     )
+
+
+def _verdict(
+    config: Config, schema: Schema, outline: Outline, mu: float, bound: int, rows: int, users: int | None
+) -> tuple[str, ...]:
+    """What this budget can show (`answers.verdict`). A run that chooses its clip is judged at the rows of an
+    average user, or at clip 1 where nobody says how many users there are."""
+    from ..answers.verdict import expected
+
+    clip, guess = bound, ""
+    if schema.user is not None and config.clip == PRIVATE:
+        clip = 1 if not users else min(bound, max(1, round(rows / users)))
+        guess = f" at clip {clip}" if users else " at clip 1, more at the clip that the run will choose"
+    ones: dict[str, tuple[int, float]] = {}
+    pairs = []
+    for p in outline.measurements:
+        if p.cap is not None:
+            continue
+        error = clip / (mu * math.sqrt(p.weight))
+        if len(p.clique) == 1 and p.clique[0] in schema.modelled:
+            cells, before = ones.get(p.clique[0], (p.cells, math.inf))
+            ones[p.clique[0]] = (cells, 1 / math.hypot(1 / before, 1 / error))
+        elif len(p.clique) == 2:
+            pairs.append((p.cells, error))
+    return expected(ones, pairs, rows, guess).lines
 
 
 def _clip(

@@ -1,0 +1,252 @@
+"""Do intervals of `run.answer` cover? Share of true numbers inside nominal 95 % intervals, beside naive ones.
+
+    python -m bench.coverage [--tables adult chicago simulated] [--epsilon 1 10] [--seeds 4] [--data FOLDER]
+
+Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes. Kinds of
+query: cells of single columns, of measured and of unmeasured pairs, values that were merged in pairs, shares,
+group means and their differences. The naive interval treats synthetic rows as a sample of the data. The binomial error of each
+figure is in brackets; intervals of one run are not independent, so it is a lower bound. Kept in
+bench/results/coverage.json and drawn in bench/results/coverage.svg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+import fastdp
+
+from . import machine
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+PAIRS, MEANS = 12, 8
+"""Pairs of each kind, and pairs for means, looked at in each run."""
+KINDS = ("single column", "measured pair", "unmeasured pair", "merged value", "share", "mean", "difference")
+
+
+def adult(data: Path):
+    import pyarrow.csv as csv
+
+    folder = data / "adult"
+    sizes = json.loads((folder / "adult-domain.json").read_text())
+    frame = csv.read_csv(folder / "adult.csv")
+    return sizes, {a: frame[a].to_numpy().astype(np.int64) for a in sizes}, None
+
+
+def codes_of(values) -> np.ndarray:
+    """Texts or numbers as codes, the most frequent first."""
+    import polars as pl
+
+    column = pl.Series("x", values).cast(pl.String).fill_null("?")
+    order = column.value_counts(sort=True)["x"].to_list()
+    return column.replace_strict(dict(zip(order, range(len(order)))), return_dtype=pl.Int64).to_numpy()
+
+
+def binned(values, edges) -> np.ndarray:
+    x = np.asarray(values, float)
+    return np.where(np.isnan(x), len(edges) + 1, np.searchsorted(edges, x, side="right"))
+
+
+FARES, MILES, TIPS = [5, 7, 9, 12, 16, 25, 35, 45, 60], [0.1, 0.7, 1.2, 2, 4, 8, 12, 18], [0.01, 2, 3, 5, 9]
+
+
+def chicago(data: Path):
+    import polars as pl
+
+    trips = pl.read_parquet(data / "taxi-chicago-2022" / "trips.parquet")
+    trips = trips.filter(pl.col("taxi_id").is_not_null() & pl.col("trip_start_timestamp").is_not_null())
+    columns = {
+        "hour": trips["trip_start_timestamp"].dt.hour().to_numpy().astype(np.int64),
+        "company": codes_of(trips["company"]),
+        "pickup": codes_of(trips["pickup_community_area"]),
+        "dropoff": codes_of(trips["dropoff_community_area"]),
+        "pay": codes_of(trips["payment_type"]),
+        "fare": binned(trips["fare"].to_numpy(), FARES),
+        "miles": binned(trips["trip_miles"].to_numpy(), MILES),
+        "tips": binned(trips["tips"].to_numpy(), TIPS),
+    }
+    return {a: int(c.max()) + 1 for a, c in columns.items()}, columns, codes_of(trips["taxi_id"])
+
+
+def simulated(data: Path, rows: int = 300_000):
+    trips = fastdp.simulate.taxi(rows, seed=1)
+    names = {"shift": "shift", "company_id": "company", "pickup_community_area": "pickup", "payment_type": "pay"}
+    columns = {new: codes_of(trips[old].to_numpy()) for old, new in names.items()}
+    columns["fare"] = binned(trips["fare"].to_numpy(), FARES)
+    columns["miles"] = binned(trips["trip_miles"].to_numpy(), [1, 2, 3, 5, 8, 12, 18])
+    columns["tips"] = binned(trips["tips"].to_numpy(), [1, 2, 3, 5, 9])
+    return {a: int(c.max()) + 1 for a, c in columns.items()}, columns, trips["taxi_id"].to_numpy()
+
+
+TABLES = {"adult": (adult, 1e-9), "chicago": (chicago, 1e-5), "simulated": (simulated, 1e-5)}
+
+
+def schema_of(sizes, user: bool):
+    plain = fastdp.Schema.from_domain(sizes, user="uid" if user else None).to_plain()
+    if user:
+        plain["user"] = {"column": "uid", "max_rows": 1024}
+    return fastdp.Schema.from_dict(plain)
+
+
+class Tally:
+    """Intervals asked for, given, and holding the truth, with half-widths relative to the estimate's scale."""
+
+    def __init__(self):
+        self.asked, self.given, self.inside, self.widths = 0, 0, 0, []
+
+    def add(self, truth, low, high):
+        known = np.isfinite(low) & np.isfinite(high) & np.isfinite(truth)
+        near = 1e-6 * np.maximum(1.0, np.abs(truth))
+        self.asked += truth.size
+        self.given += int(known.sum())
+        self.inside += int(((truth >= low - near) & (truth <= high + near))[known].sum())
+        self.widths.append(((high - low) / 2)[known])
+
+    def line(self) -> dict:
+        p = self.inside / max(1, self.given)
+        width = np.concatenate([np.zeros(0), *self.widths])
+        return {
+            "intervals": self.given,
+            "unknown": self.asked - self.given,
+            "coverage": p,
+            "binomial_error": float(np.sqrt(p * (1 - p) / max(1, self.given))),
+            "half_width": float(np.median(width)) if width.size else None,
+        }
+
+
+def counts(columns, sizes, names):
+    index = np.zeros(len(next(iter(columns.values()))), np.int64)
+    for a in names:
+        index = index * sizes[a] + columns[a]
+    return np.bincount(index, minlength=int(np.prod([sizes[a] for a in names]))).astype(float)
+
+
+def ends(found):
+    return (found[c].to_numpy(zero_copy_only=False).astype(float) for c in ("low", "high"))
+
+
+def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
+    import pyarrow as pa
+
+    table = pa.table(columns | ({} if user is None else {"uid": user}))
+    schema = schema_of(sizes, user is not None)
+    run = fastdp.synthesize(
+        table, "cliquetree", epsilon, delta, schema=schema, seed=seed, sample_seed=seed, progress=False
+    )
+    drawn = {a: run.data[a].to_numpy().astype(np.int64) for a in sizes}
+    rows, rng = len(next(iter(columns.values()))), np.random.default_rng(seed)
+
+    def naive(kind, names, truth):
+        made = counts(drawn, sizes, names)
+        p = made / max(1.0, made.sum())
+        half = 1.96 * np.sqrt(made.sum() * p * (1 - p))
+        tallies["naive", kind].add(truth, made - half, made + half)
+
+    def ask(kind, names):
+        truth, found = counts(columns, sizes, names), run.answer("count", names)
+        merged = np.array(["counted together" in note for note in found["note"].to_pylist()])
+        low, high = ends(found)
+        for mine, lines in ((kind, ~merged), ("merged value", merged)):
+            tallies["answer", mine].add(truth[lines], low[lines], high[lines])
+        naive(kind, names, truth)
+
+    held = [set(m.clique) for m in run.measurements]
+    pairs = [p for p in combinations(sizes, 2) if np.prod([sizes[a] for a in p]) <= 4000]
+    measured = [p for p in pairs if any(set(p) <= h for h in held)]
+    others = [p for p in pairs if p not in measured]
+    for a in sizes:
+        ask("single column", (a,))
+        tallies["answer", "share"].add(counts(columns, sizes, (a,)) / rows, *ends(run.answer("share", (a,))))
+    for kind, sets in (("measured pair", measured), ("unmeasured pair", others)):
+        for i in rng.permutation(len(sets))[:PAIRS]:
+            ask(kind, sets[i])
+    for i in rng.permutation(len(measured))[:MEANS]:
+        by, of = sorted(measured[i], key=lambda a: sizes[a])
+        truth = counts(columns, sizes, (by, of)).reshape(sizes[by], sizes[of])
+        with np.errstate(all="ignore"):
+            mean = truth @ np.arange(sizes[of]) / truth.sum(1)
+        tallies["answer", "mean"].add(mean, *ends(run.answer(f"mean({of})", by)))
+        top = int(np.argmax(run.answer("count", by)["estimate"].to_numpy()))
+        found = run.answer(f"mean({of})", by, minus={by: top})
+        keep = np.arange(sizes[by]) != top
+        low, high = (e[keep] for e in ends(found))
+        tallies["answer", "difference"].add((mean - mean[top])[keep], low, high)
+
+
+def measure(tables, epsilons, seeds, first, data) -> list[dict]:
+    out = []
+    for name in tables:
+        make, delta = TABLES[name]
+        sizes, columns, user = make(data)
+        for epsilon in epsilons:
+            tallies = {(who, kind): Tally() for who in ("answer", "naive") for kind in KINDS}
+            for seed in range(first, first + seeds):
+                one_run(tallies, sizes, columns, user, epsilon, delta, seed)
+            for (who, kind), tally in tallies.items():
+                if tally.asked:
+                    line = {"table": name, "epsilon": epsilon, "runs": seeds, "who": who, "kind": kind, **tally.line()}
+                    out.append(line)
+                    print(text(line), flush=True)
+    return out
+
+
+def text(line) -> str:
+    width = "-" if line["half_width"] is None else f"{line['half_width']:.3g}"
+    return (
+        f"{line['table']:10} epsilon {line['epsilon']:<4g} {line['who']:6} {line['kind']:16} "
+        f"{100 * line['coverage']:5.1f} % ({100 * line['binomial_error']:.1f}) of {line['intervals']:6}, "
+        f"half-width {width}, unknown {line['unknown']}"
+    )
+
+
+def picture(lines) -> str:
+    """Coverage by kind of query: dots for `run.answer`, crosses for the naive interval, a line at 95 %."""
+    left, top, width, row = 250, 30, 420, 18
+    names = list(dict.fromkeys((r["table"], r["epsilon"], r["kind"]) for r in lines))
+    height = top + row * len(names) + 30
+    x = lambda p: left + width * p  # noqa: E731
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 40} {height}" '
+        'font-family="sans-serif" font-size="11">',
+        f'<line x1="{x(0.95)}" x2="{x(0.95)}" y1="{top - 8}" y2="{height - 25}" stroke="#999" stroke-dasharray="3"/>',
+        f'<text x="{x(0.95)}" y="{top - 12}" text-anchor="middle">95 %</text>',
+    ]
+    for i, name in enumerate(names):
+        y = top + row * i + 6
+        parts.append(f'<text x="{left - 12}" y="{y + 4}" text-anchor="end">{name[0]}, {name[1]:g}: {name[2]}</text>')
+        for r in lines:
+            if (r["table"], r["epsilon"], r["kind"]) == name and r["intervals"]:
+                colour = "#c0392b" if r["who"] == "answer" else "#7f8c8d"
+                parts.append(f'<circle cx="{x(r["coverage"]):.1f}" cy="{y}" r="4" fill="{colour}"/>')
+    legend = height - 8
+    parts.append(f'<text x="{left}" y="{legend}" fill="#c0392b">run.answer</text>')
+    parts.append(f'<text x="{left + 90}" y="{legend}" fill="#7f8c8d">naive, from synthetic rows</text></svg>')
+    return "\n".join(parts) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--first-seed", type=int, default=9100, help="seeds nothing was chosen by")
+    parser.add_argument("--data", type=Path, default=SHARED, help="folder of the shared tables")
+    parser.add_argument("--no-save", action="store_true")
+    options = parser.parse_args()
+    here = [t for t in options.tables if t == "simulated" or options.data.is_dir()]
+    lines = measure(here, options.epsilon, options.seeds, options.first_seed, options.data)
+    if not options.no_save:
+        path = machine.RESULTS / "coverage.json"
+        kept = json.loads(path.read_text()) if path.exists() else []
+        fresh = {(r["table"], r["epsilon"]) for r in lines}
+        kept = [r for r in kept if (r["table"], r["epsilon"]) not in fresh] + lines
+        path.write_text(json.dumps(kept, indent=1) + "\n")
+        (machine.RESULTS / "coverage.svg").write_text(picture(kept))
+
+
+if __name__ == "__main__":
+    main()

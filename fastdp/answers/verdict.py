@@ -1,0 +1,99 @@
+"""What a budget can show, in words: before a run from public facts, after it from released numbers.
+
+A count with standard error s is known within 1.96 s at 95 %. A value *stands out* where it has more rows than
+that. A column *drowns* where an average value would not stand out (before a run), or where values that do not
+hold half of its rows (after it): what it says about single values is mostly noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from .best_linear import estimate
+from .clipping import Z95
+from .facts import Facts
+
+BY_CHANCE = math.exp(-(Z95**2) / 2) / math.sqrt(2 * math.pi)
+"""Expected noise of a value without rows, where it exceeds 1.96 standard errors, in standard errors."""
+NAMED = 8
+"""Columns that one sentence names."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Sentences for people; `warn`: most columns drown."""
+
+    lines: tuple[str, ...]
+    warn: bool = False
+
+
+def expected(
+    ones: Mapping[str, tuple[int, float]], pairs: Sequence[tuple[int, float]], rows: int, guess: str = ""
+) -> Verdict:
+    """What a run on about `rows` rows can show. `ones`: values and standard error of a count, by column;
+    `pairs`: cells and standard error of the pairs to be measured; `guess`: at which clip."""
+    if not ones or rows < 1:
+        return Verdict(())
+    half = {a: Z95 * s for a, (_, s) in ones.items()}
+    drowned = [a for a, (n, _) in ones.items() if rows / n < half[a]]
+    typical = float(np.median(list(half.values())))
+    lines = [
+        f"single columns: a count is known within {typical:,.0f} rows (95 %){guess}, so values with fewer rows do "
+        "not stand out"
+    ]
+    lines.append(_drowning(drowned, len(ones)))
+    if pairs:
+        cells, error = sorted(pairs)[len(pairs) // 2]
+        wide = Z95 * error
+        share = min(1.0, 2 * wide / rows)
+        lines.append(
+            f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; with {cells:,} cells an "
+            f"average one has {rows / cells:,.0f}"
+        )
+        lines.append(
+            f"smallest effect: a share that differs by {share:.1%} between two halves of the table"
+            if share < 1
+            else "smallest effect: none; not even a share of 0 in one half of the table and 1 in the other"
+        )
+    return Verdict(tuple(lines), 2 * len(drowned) > len(ones))
+
+
+def found(facts: Facts) -> Verdict:
+    """What a finished run can show, from its own released numbers."""
+    drowned, half, sizes = [], [], facts.schema.modelled
+    total = estimate(facts.marginals, ())
+    single = [m for m in facts.marginals if len(m.axes) == 1]
+    for a in sizes:
+        table = estimate(single, (a,))
+        if table is None or table.known is not None:
+            continue
+        errors = np.sqrt(table.variances(sparse.eye_array(table.x.size, format="csr")))
+        half.append(Z95 * float(np.median(errors)) * facts.clipping.factor)
+        shown = float(table.x[table.x > Z95 * errors].sum()) - BY_CHANCE * float(errors.sum())
+        if total is None or not shown > float(total.x[0]) / 2:
+            drowned.append(a)
+    if not half:
+        return Verdict(())
+    lines = [f"single columns: noise of about {float(np.median(half)):,.0f} rows on each count (95 %)"]
+    lines.append(_drowning(drowned, len(half)))
+    held = {frozenset(m.axes) for m in facts.marginals if len(m.axes) > 1}
+    pairs = math.comb(len(sizes), 2)
+    inside = {frozenset((a, b)) for names in held for a in names for b in names if a < b}
+    if pairs:
+        rest = "others are approximate" if facts.distances else "of others the error is not known"
+        lines.append(f"pairs: {len(inside):,} of {pairs:,} were measured; {rest}")
+    if facts.clipping.text:
+        lines.append(facts.clipping.text)
+    return Verdict(tuple(lines), 2 * len(drowned) > len(half))
+
+
+def _drowning(names: Sequence[str], columns: int) -> str:
+    if not names:
+        return "no column is mostly noise"
+    listed = ", ".join(names[:NAMED]) + (" ..." if len(names) > NAMED else "")
+    return f"mostly noise, {len(names)} of {columns} columns: {listed}"
