@@ -379,6 +379,11 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
         return
     if release.get("of") == "users":  # one row per user: one user is one row, whatever the clip
         clip = 1
+    if "draws" in release and kind != "keys":
+        yield "only a selection of keys draws another number than it has answers"
+    if kind != "select" and not 0 < release["sigma"] <= release.get("sigma_max", release["sigma"]) < math.inf:
+        yield "its noise must be positive and finite, the largest not below the smallest"
+        return
     if kind == "marginal" and release["sensitivity"] != clip:
         yield "a marginal's sensitivity must be the clip"
     if kind == "grid" and not (_whole(release["clip"]) and release["sensitivity"] == release["clip"]):

@@ -22,6 +22,7 @@ from .._util.files import as_path
 from ..errors import LedgerError, RunError, UsageError
 from ..privacy import statement as statements
 from ..privacy.ledger import Ledger
+from .recomputed import OTHER_BUILD, UNPROVED, recomputed_problems, same_build
 from .released import (
     Answered,
     choice_problems,
@@ -118,14 +119,14 @@ def inspect(folder: str | os.PathLike | Run, ledger: Ledger | str | os.PathLike 
         raise RunError(f"{folder} is not a folder")
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger(ledger)
     verdict = _inspect(folder, book, inner=False)
-    notes = verdict.notes if book is not None else (*verdict.notes, WITHOUT_LEDGER)
+    notes = verdict.notes if book is not None else (*verdict.notes, WITHOUT_LEDGER, UNPROVED)
     return Verdict(
         folder,
         verdict.epsilon,
         verdict.delta,
         verdict.private,
         verdict.files,
-        tuple(_plain(text) for text in verdict.problems),
+        tuple(dict.fromkeys(_plain(text) for text in verdict.problems)),
         tuple(dict.fromkeys(notes)),
     )
 
@@ -147,6 +148,7 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
         notes.append(UNREAD)
     else:
         problems += _content_problems(folder, statement, ledger)
+        notes += [] if same_build(statement) else [OTHER_BUILD]
     for part in parts:
         verdict = _inspect(part, ledger, inner=True)
         problems += [f"{part.name}: {p}" for p in verdict.problems]
@@ -241,7 +243,8 @@ def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -
     def found() -> Iterator[str]:
         yield from found_problems(folder, statement, None if ledger is None else _entry(ledger, statement))
 
-    problems = guarded("the measurements", answers)
+    problems = guarded("the statement", lambda: recomputed_problems(folder, statement))
+    problems += guarded("the measurements", answers)
     problems += guarded("what was found", found)
     problems += guarded("schema.json", lambda: schema_problems(folder, statement))
     if any(os.path.lexists(folder / name) for name in ROWS):

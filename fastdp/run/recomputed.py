@@ -1,0 +1,217 @@
+"""What a statement says, computed again from what it rests on.
+
+A statement is made of a few facts: each part's releases, the reference to the ledger, the schema, and
+whether a seed fixed the noise. `privacy.statement.build` makes everything else of them. Here it does so
+again, and every difference is a problem. `UNPROVED` lists what remains the statement's own word.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import is_whole
+from ..privacy import statement as statements
+from ..privacy.accountant import event_from_dict
+from ..privacy.budget import Budget, mu2
+from ..privacy.clip import DOMAIN_KINDS
+from ..privacy.ledger import LOCAL
+from ..schema.columns import Categorical
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+
+UNPROVED = (
+    "nothing in the folder proves which program and second accountant ran, the mechanism's settings and its own "
+    "notes, which public data was used, that more noise was added than the charges need, and that the ledger's "
+    "budget counts all other runs; with the run's ledger (--ledger) these are at least what the run published"
+)
+OTHER_BUILD = (
+    "the statement names another build of fastdp than this one, so its fixed texts were not compared; its "
+    "figures were"
+)
+TAKEN = ("parts", "mechanism", "public_data", "ledger", "versions", "notes", "files", "part")
+"""Fields from which the others are computed, or which are compared by themselves."""
+PROSE = {
+    "unit.adjacency",
+    "bound.how",
+    "bound.enforced",
+    "bound.clip_from",
+    "accountant.name",
+    "noise.gaussian",
+    "noise.laplace",
+    "noise.source",
+    "not_protected",
+}
+"""Fields with fixed texts; versions of fastdp may word them differently."""
+
+
+def same_build(statement: Mapping) -> bool:
+    """Whether the statement names this program as the one that wrote it."""
+    versions = statement.get("versions")
+    return isinstance(versions, Mapping) and versions.get("build") == statements.build_hash()
+
+
+def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
+    """Problems where the statement differs from the one that its parts, ledger reference and `schema.json` give.
+    A joint folder of several epsilons has its schema in each epsilon's folder."""
+    from ..schema import Schema
+
+    yield from _reference_problems(statement)
+    yield from _fact_problems(statement)
+    places = [folder, *sorted(folder.glob("eps-*"))]
+    path = next((p / "schema.json" for p in places if (p / "schema.json").is_file()), None)
+    if path is None or path.is_symlink():
+        return
+    schema = Schema.load(path.absolute())
+    exact = same_build(statement)
+    made = _made_again(statement, schema)
+    yield from _differences(made, statement, exact, "")
+    for i, (again, stated) in enumerate(zip(made["parts"], statement["parts"], strict=True)):
+        yield from _differences(again, stated, exact, f"parts.{i}.")
+    remarks = made["notes"]
+    if exact and remarks and list(statement["notes"][-len(remarks) :]) != remarks:
+        yield f"its notes must end with: {' / '.join(remarks)}"
+    yield from _found_problems(statement, schema)
+    for part in statement["parts"]:
+        for release in part["releases"]:
+            yield from (f"{release['label']!r}: {text}" for text in _count_problems(release, schema))
+
+
+def _made_again(statement: Mapping, schema: Schema) -> dict:
+    parts = [
+        statements.part(
+            event_from_dict(p["event"]), p["asked"], p["clip"], p["releases"], p.get("clip_choice")
+        )
+        for p in statement["parts"]
+    ]
+    return statements.build(
+        parts,
+        statement["ledger"],
+        schema,
+        unit="event" if statement["unit"]["kind"] == "event" else "user",
+        second=statement["accountant"]["second"],
+        seeded=statement["private"] is not True,
+        found=statement["schema"].get("found"),
+    )
+
+
+def _differences(made: Any, stated: Any, exact: bool, where: str) -> Iterator[str]:
+    """Texts on where two JSON values differ. `exact`: also in fixed texts, and in fields that only one has."""
+    if isinstance(made, Mapping) and isinstance(stated, Mapping):
+        for key in made if exact else [k for k in made if k in stated]:
+            if where == "" and key in TAKEN or where + key in PROSE and not exact:
+                continue
+            if key not in stated:
+                yield f"it lacks {where}{key}"
+            else:
+                yield from _differences(made[key], stated[key], exact, f"{where}{key}.")
+        known = {*made, *TAKEN} if where == "" else set(made)
+        for key in [k for k in stated if k not in known] if exact else []:
+            yield f"a run writes no {where}{key}"
+    elif isinstance(made, list) and isinstance(stated, list):
+        if len(made) != len(stated):
+            yield f"{where[:-1]} has {len(stated)} entries but comes to {len(made)}"
+        for i, (a, b) in enumerate(zip(made, stated)):
+            yield from _differences(a, b, exact, f"{where}{i}.")
+    elif not _same(made, stated):
+        yield f"{where[:-1]} is stated as {stated!r} but comes to {made!r}"
+
+
+def _same(made: Any, stated: Any) -> bool:
+    """Figures may differ by the roundings of another machine's logarithms."""
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (made, stated))
+    if numbers and isinstance(made, float):
+        return math.isclose(made, stated, rel_tol=1e-9, abs_tol=0.0)
+    return type(made) is type(stated) and made == stated
+
+
+def _reference_problems(statement: Mapping) -> Iterator[str]:
+    """Problems where the reference to the ledger contradicts itself or the parts."""
+    ledger = statement["ledger"]
+    alone = ledger["counts_other_runs"] is False
+    if not is_whole(ledger["seq"], 1):
+        yield "ledger.seq must be the number of a record"
+    if type(ledger["counts_other_runs"]) is not bool or alone != (ledger["dataset"] == LOCAL):
+        yield "ledger.counts_other_runs contradicts ledger.dataset"
+    if alone == ("budget" in ledger):
+        yield "ledger.counts_other_runs contradicts ledger.budget: a ledger of many runs has one, of one run none"
+    if "budget" in ledger:
+        stated = ledger["budget"]
+        opened = {k: v for k, v in stated.items() if k != "mu" or "epsilon" not in stated}
+        yield from _differences(Budget.of(**opened).to_dict(), stated, True, "ledger.budget.")
+        if not Budget.from_dict(stated).admits([event_from_dict(p["event"]) for p in statement["parts"]]):
+            yield "ledger.budget does not cover this run"
+
+
+def _fact_problems(statement: Mapping) -> Iterator[str]:
+    """Problems of facts that are not computed from others, but bounded by them."""
+    if not _texts(statement["notes"]) or not isinstance(statement["public_data"], list):
+        yield "notes is a list of texts, public_data a list of sources"
+    for i, part in enumerate(statement["parts"]):
+        asked = part["asked"]
+        if asked["method"] in ("gdp", "pure") and not asked["epsilon"] <= part["epsilon"] * (1 + 1e-4):
+            yield f"part {i} states that epsilon {asked['epsilon']!r} was asked, more than its bound spends"
+        for release in part["releases"]:
+            if not _texts(release["attributes"]) or not isinstance(release["label"], str):
+                yield f"part {i}: a release has a label and a list of attributes, all texts"
+            if release["kind"] in ("select", "distances") and release["attributes"]:
+                yield f"{release['label']!r}: a release of its kind has no attributes"
+            if release["kind"] == "schema" and release["sensitivity"] != 0:
+                yield f"{release['label']!r}: what is made of other releases has sensitivity 0"
+            for name in ("cap", "candidates"):
+                if not is_whole(release.get(name, 1), 1):
+                    yield f"{release['label']!r}: its {name} must be a whole number of at least 1"
+
+
+def _found_problems(statement: Mapping, schema: Schema) -> Iterator[str]:
+    """Problems of what is stated about finding the schema's columns."""
+    found = statement["schema"].get("found")
+    if found is None:
+        return
+    if found.get("max_rows", schema.max_rows_per_user) != schema.max_rows_per_user:
+        yield "schema.json has another bound on rows per user than was found"
+    part = statement["parts"][found["part"]]
+    events = [event_from_dict(r["event"]) for r in part["releases"] if r["kind"] in DOMAIN_KINDS]
+    allowed = found["share"] * mu2([event_from_dict(part["event"])])
+    if not 0 < found["share"] < 1 or not mu2(events) <= allowed * (1 + 1e-9):
+        yield "finding the schema's columns cost more than the stated share"
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
+    """Problems where a release has another number of answers than `schema.json` gives it."""
+    from ..release.domain import schema_bytes
+    from ..release.keyselect import MOST_KEYS
+
+    kind, count, about = release["kind"], release["count"], release["attributes"]
+    if kind == "schema" and count != len(schema_bytes(schema)):
+        yield "schema.json has another length than the finished schema that was released"
+    if kind == "keys":
+        if release.get("draws") != MOST_KEYS:
+            yield f"a selection of keys draws up to {MOST_KEYS} numbers, stated are {release.get('draws')!r}"
+        if count not in _key_counts(schema, about[0]):
+            yield f"{count} values were released, but schema.json has others"
+    if kind == "marginal" and not set(about) <= set(schema.modelled):
+        yield "it names columns that schema.json does not have"
+    elif kind == "marginal" and "query" not in release:
+        sizes = {**schema.modelled, **release.get("recoded", {})}
+        cells = math.prod(sizes[name] for name in about)
+        if count != cells:
+            yield f"it has {count} answers, but its columns {cells} cells"
+
+
+def _key_counts(schema: Schema, name: str) -> Sequence[int]:
+    """How many values may have been released of a column that has these values: one value may stand for all
+    others, and a column of which none was released has one."""
+    column = schema.fields[name]
+    if not isinstance(column, Categorical):
+        return ()
+    size = len(column.values)
+    extra = column.overflow.action == "value" or size == 1
+    return (size - 1, size) if extra else (size,)

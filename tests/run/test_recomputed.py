@@ -1,0 +1,170 @@
+"""Every value of a statement is proved by `verify` without a ledger, or is on the list of what is not."""
+
+import copy
+import json
+import shutil
+
+import pyarrow as pa
+import pytest
+
+import fastdp
+from fastdp.privacy import statement as statements
+from fastdp.run.recomputed import OTHER_BUILD, UNPROVED, recomputed_problems
+from fastdp.run.released import found_problems, guarded, schema_problems
+from fastdp.run.verify import inspect
+
+from .test_synthesize import small_data, small_schema
+
+WORD = {
+    "accountant.second",
+    "ledger.id", "ledger.dataset", "ledger.run", "ledger.seq", "ledger.hash",
+    "versions.fastdp", "versions.build", "versions.python", "versions.numpy", "versions.machine",
+    "notes", "notes.#", "public_data", "schema.found.asked",
+}  # fmt: skip
+"""The statement's own word: needs the ledger, the program or the asked schema. `mechanism` is too."""
+ELSEWHERE = {"parts.#.releases.#.label", "parts.#.releases.#.attributes.#", "parts.#.clip_choice.users.#"}
+"""Compared with the measurements, not here."""
+UPWARDS = {
+    "parts.#.releases.#.sigma", "parts.#.releases.#.sigma_max", "parts.#.releases.#.threshold",
+    "parts.#.releases.#.cap", "parts.#.clip_choice.noise.#", "parts.#.releases.#.count",
+    "parts.#.releases.#.sensitivity", "parts.#.releases.#.candidates",
+}  # fmt: skip
+"""May be stated larger: more noise than the charges need, a selection by a score that changes more, or one
+value more that stands for all others."""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A run that found its domain and clip, in a ledger; and a seeded one of a large epsilon without."""
+    place = tmp_path_factory.mktemp("recomputed")
+    ledger = fastdp.Ledger(place / "budget.db")
+    ledger.open("d", epsilon=9.0, delta=1e-5, keys=1e-6)
+    rows = small_data(800).append_column("k", pa.array(["abcdefg"[i % 5] for i in range(800)]))
+    private = {"domain": "private", "user": "u", "ledger": ledger, "dataset": "d"}
+    fastdp.synthesize(rows, "cliquetree", 4.0, 1e-6, out=place / "private", **private)
+    plain = {"mechanism": {"mechanism": "mst", "clip": 5}, "epsilon": 30.0, "seed": 1}
+    fastdp.synthesize(rows, **plain, delta=1e-6, schema=small_schema(), out=place / "seeded")
+    return place, ledger
+
+
+def read(folder):
+    return json.loads((folder / "privacy.json").read_text())
+
+
+def leaves(value, path=()):
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if not inside or not value:
+        yield path, value
+    for key, item in inside:
+        yield from leaves(item, (*path, key))
+
+
+def changed(value):
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int | float):
+        return [-value if value else 1, value + 1 if isinstance(value, int) else value * 1.01 + 1]
+    return [value + "x"] if isinstance(value, str) else [["x"], {"x": 1}]
+
+
+def problems(folder, stated):
+    """Those that need no measurements, which take longer to compare."""
+    found = statements.problems(stated)
+    for check in (recomputed_problems, schema_problems, lambda f, s: found_problems(f, s, None)):
+        found += guarded("it", lambda: check(folder, stated)) if not found else []  # noqa: B023
+    return found
+
+
+@pytest.mark.parametrize("name", ["private", "seeded"])
+def test_every_value_is_proved_or_said_not_to_be(folders, name):
+    folder, times = folders[0] / name, {}
+    stated = read(folder)
+    assert problems(folder, stated) == []
+    for path, value in leaves(stated):
+        pattern = ".".join("#" if isinstance(step, int) else step for step in path)
+        times[pattern] = times.get(pattern, 0) + 1
+        if path[0] in ("mechanism", "files") or pattern in WORD | ELSEWHERE or times[pattern] > 6:
+            continue
+        for new in changed(value):
+            larger = pattern in UPWARDS and new > value
+            forged = copy.deepcopy(stated)
+            target = forged
+            for step in path[:-1]:
+                target = target[step]
+            target[path[-1]] = new
+            assert larger or problems(folder, forged), (pattern, value, new)
+
+
+def first(stated, kind):
+    return next(r for p in stated["parts"] for r in p["releases"] if r["kind"] == kind)
+
+
+FORGERIES = {
+    "a negated sigma": lambda s: first(s, "marginal").update(sigma=-first(s, "marginal")["sigma"]),
+    "a negated sigma of distances": lambda s: first(s, "distances").update(
+        sigma=-first(s, "distances")["sigma"]
+    ),
+    "a finer grid": lambda s: s["noise"]["grid"].update(rows_per_unit=2.0**-21),
+    "a closer sampler": lambda s: s["noise"].update(log2_distance_per_draw=-200),
+    "nothing added to delta": lambda s: s["noise"].update(adds_to_delta=0.0),
+    "fewer draws": lambda s: (s["noise"].update(draws=1), first(s, "keys").update(draws=1)),
+    "another run's ledger": lambda s: s["ledger"].update(counts_other_runs=False),
+    "a ledger for all, said to be for one": lambda s: s["ledger"].update(
+        counts_other_runs=False, dataset="this run"
+    ),
+    "a budget that it exceeds": lambda s: s["ledger"].update(
+        budget={"epsilon": 1.0, "delta": 1e-6, "mu": 0.2372}
+    ),
+    "fewer keys": lambda s: first(s, "keys").update(count=first(s, "keys")["count"] - 1),
+    "many keys": lambda s: first(s, "keys").update(count=first(s, "keys")["count"] + 2),
+    "another provenance": lambda s: s["schema"].update(provenance="published by the office"),
+    "fewer warnings": lambda s: s.update(not_protected=[]),
+    "a field of one's own": lambda s: s.update(certified=True),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_statement_forged_alone_is_seen_without_the_ledger(folders, tmp_path, name):
+    folder = shutil.copytree(folders[0] / "private", tmp_path / "run")
+    stated = read(folder)
+    FORGERIES[name](stated)
+    (folder / "privacy.json").write_text(json.dumps(stated))
+    assert inspect(folder).problems
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_the_warnings_that_follow_from_a_statement_cannot_be_dropped(folders, tmp_path, which):
+    """That epsilon is large, that no ledger was used, that a seed fixed the noise."""
+    folder = shutil.copytree(folders[0] / "seeded", tmp_path / "run")
+    stated = read(folder)
+    assert len(stated["notes"]) == 3
+    del stated["notes"][which]
+    (folder / "privacy.json").write_text(json.dumps(stated))
+    assert any("notes must end with" in text for text in inspect(folder).problems)
+
+
+def test_a_run_alone_cannot_claim_to_count_others(folders, tmp_path):
+    folder = shutil.copytree(folders[0] / "seeded", tmp_path / "run")
+    stated = read(folder)
+    stated["ledger"].update(counts_other_runs=True)
+    stated["notes"] = [n for n in stated["notes"] if "no ledger" not in n]
+    for dataset in ("this run", "trips"):
+        stated["ledger"]["dataset"] = dataset
+        (folder / "privacy.json").write_text(json.dumps(stated))
+        assert any("counts_other_runs" in text for text in inspect(folder).problems)
+
+
+def test_what_is_not_proved_is_said(folders, tmp_path):
+    """Without the ledger always; texts of another build are not compared, and that is said with a ledger too."""
+    place, ledger = folders
+    assert UNPROVED in inspect(place / "private").notes
+    assert inspect(place / "private", ledger).notes == ()
+    folder = shutil.copytree(place / "private", tmp_path / "run")
+    stated = read(folder)
+    stated["versions"]["build"] = "0" * 64
+    stated["unit"]["adjacency"] = "add or remove a user"
+    (folder / "privacy.json").write_text(json.dumps(stated))
+    assert not inspect(folder).problems and OTHER_BUILD in inspect(folder).notes
+    stated["noise"]["adds_to_delta"] = 0.0
+    (folder / "privacy.json").write_text(json.dumps(stated))
+    assert inspect(folder).problems
