@@ -8,21 +8,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..schema import dtypes
-from ..schema.columns import Numeric, Tail
+from ..schema.columns import Numeric, Tail, exact
 from ..schema.epoch import time_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_EXACT = 1 << 53
+"""Floats hold all whole numbers up to this one."""
 
 
 @dataclass(frozen=True)
 class Bins:
     """How to draw a number for each code: uniform in [lo, hi) where `mean` is 0, else exponential of that
     mean upwards from lo (negative: downwards from hi); then clamp to [low, high]. All are in units of the
-    last digit written, 1 / `unit`."""
+    last digit written, 1 / `unit`.
+
+    base: set where floats do not hold all these whole numbers exactly. Draws are then those of `near`, whose
+    numbers are relative to the exact whole number `base` of each code."""
 
     lo: np.ndarray
     hi: np.ndarray
@@ -31,6 +41,8 @@ class Bins:
     high: np.ndarray
     whole: bool
     unit: float
+    base: tuple[int, ...] | None = None
+    near: Bins | None = None
 
 
 def digits(column: Numeric) -> int:
@@ -50,21 +62,25 @@ def _tail(column: Numeric, upper: bool) -> Tail:
     return Tail("exponential", mean=width if width > 0 else max(1.0, abs(near[0])))
 
 
-def _limits(column: Numeric) -> tuple[float, float]:
+def _limits(column: Numeric) -> tuple[Fraction | float, Fraction | float]:
     """Smallest and largest number that may be written."""
-    low = -math.inf if column.min is None else float(column.min)
-    high = math.inf if column.max is None else float(column.max)
-    if dtypes.family(column.dtype) == "int":
-        least, most = dtypes.int_range(column.dtype)
-        # Doubles hold whole numbers exactly up to 2^53; beyond, the cast back could leave the type.
-        low, high = max(low, least, -(2.0**53)), min(high, most, 2.0**53)
-    if column.timely:
-        least, most = time_range(column.dtype)
-        low, high = max(low, least), min(high, most)
-    if dtypes.family(column.dtype) == "float" and column.dtype == "float32":
-        widest = float(np.finfo(np.float32).max)
-        low, high = max(low, -widest), min(high, widest)
-    return low, high
+    low = -math.inf if column.min is None else exact(column.min)
+    high = math.inf if column.max is None else exact(column.max)
+    family = dtypes.family(column.dtype)
+    if family == "int":
+        least, most = map(Fraction, dtypes.int_range(column.dtype))
+    elif family == "decimal":
+        scale = dtypes.decimal_scale(column.dtype)
+        most = Fraction(10 ** dtypes.decimal_precision(column.dtype) - 1, 10**scale)
+        least = -most
+    elif column.timely:
+        least, most = map(Fraction, time_range(column.dtype))
+    elif column.dtype == "float32":
+        most = Fraction(float(np.finfo(np.float32).max))
+        least = -most
+    else:
+        return low, high
+    return max(low, least), min(high, most)
 
 
 def bins_of(column: Numeric) -> tuple[Bins, list[int]]:
@@ -81,8 +97,27 @@ def bins_of(column: Numeric) -> tuple[Bins, list[int]]:
     if column.null_code is not None:
         pairs.append(pairs[0])
     rows = [_bin(column, a, b) for a, b in pairs]
-    lo, hi, mean, low, high = (np.array(c, dtype=np.float64) for c in zip(*rows, strict=True))
-    return Bins(lo, hi, mean, low, high, on_grid(column), 10.0 ** digits(column)), without
+    whole, unit = on_grid(column), 10.0 ** digits(column)
+    base = near = None
+    stored = whole and dtypes.family(column.dtype) != "float"  # all limits are finite then
+    if stored and any(abs(row[k]) > _EXACT for row in rows for k in (0, 1)):
+        base = tuple(int(hi if mean < 0 else lo) for lo, hi, mean, _, _ in rows)
+        near = Bins(*_floats([_moved(row, b) for row, b in zip(rows, base, strict=True)]), whole, unit)
+    return Bins(*_floats(rows), whole, unit, base, near), without
+
+
+def _floats(rows: list[tuple]) -> Iterator[np.ndarray]:
+    return (np.array([float(x) for x in column]) for column in zip(*rows, strict=True))
+
+
+def _moved(row: tuple, base: int) -> tuple:
+    """A bin of whole numbers relative to `base`; its ends are rounded inwards to floats."""
+    lo, hi, mean, low, high = row
+    low, high = low - base, high - base
+    least, most = float(low), float(high)
+    least = math.nextafter(least, math.inf) if least < low else least
+    most = math.nextafter(most, -math.inf) if most > high else most
+    return lo - base, hi - base, mean, least, most
 
 
 def on_grid(column: Numeric) -> bool:
@@ -91,7 +126,8 @@ def on_grid(column: Numeric) -> bool:
     return column.whole or rounded
 
 
-def _bin(column: Numeric, a: float, b: float) -> tuple[float, float, float, float, float]:
+def _bin(column: Numeric, a: float, b: float) -> tuple:
+    """lo, hi, mean, low, high of the bin [a, b); exact whole numbers on a grid."""
     least, most = _limits(column)
     scale, whole = digits(column), on_grid(column)
     mean = 0.0
@@ -104,13 +140,18 @@ def _bin(column: Numeric, a: float, b: float) -> tuple[float, float, float, floa
         mean, width = -(tail.mean or 0.0), tail.width
         a = a if width is None else b - width
     if whole:
-        lo = _ceil(max(a, least), scale)
-        hi = min(_ceil(b, scale), _floor(most, scale) + 1)
+        lo = _ceil(max(exact(a), least), scale)
+        hi = min(_ceil(exact(b), scale), _floor(most, scale) + 1)
+        if dtypes.family(column.dtype) != "float":
+            # Floats hold these exactly, and a tail that nobody bounded need not go further.
+            hi = min(hi, _EXACT) if math.isinf(b) and column.max is None and lo < _EXACT else hi
+            lo = max(lo, -_EXACT) if math.isinf(a) and column.min is None and hi > -_EXACT else lo
         if hi <= lo:
             lo = min(max(lo, _ceil(least, scale)), _floor(most, scale))
             return lo, lo, 0.0, lo, lo
         mean = 0.0 if hi - lo == 1 else mean * 10**scale
         return lo, hi, mean, lo, hi - 1
+    least, most = float(least), float(most)
     lo, hi = max(a, least), min(b, most)
     if hi <= lo:
         only = min(max(a, least), most)
@@ -120,12 +161,12 @@ def _bin(column: Numeric, a: float, b: float) -> tuple[float, float, float, floa
     return lo, hi, mean, low, max(high, low)
 
 
-def _ceil(value: float, scale: int) -> float:
-    return value if math.isinf(value) else float(math.ceil(Decimal(repr(value)).scaleb(scale)))
+def _ceil(value: Fraction | float, scale: int) -> int | float:
+    return value if math.isinf(value) else math.ceil(value * 10**scale)
 
 
-def _floor(value: float, scale: int) -> float:
-    return value if math.isinf(value) else float(math.floor(Decimal(repr(value)).scaleb(scale)))
+def _floor(value: Fraction | float, scale: int) -> int | float:
+    return value if math.isinf(value) else math.floor(value * 10**scale)
 
 
 def _below(edge: float, dtype: str) -> float:

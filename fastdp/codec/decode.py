@@ -193,10 +193,10 @@ def _array(values: np.ndarray, null: np.ndarray | None, dtype: str) -> pa.Array:
             return of_numpy(values, null, pa.uint8()).cast(pa.bool_())
         return of_numpy(values, null, kind)
     if family == "decimal":
-        wide = np.empty((len(values), 2), dtype=np.int64)
-        wide[:, 0] = values
-        wide[:, 1] = wide[:, 0] >> 63
-        return of_numpy(wide, null, kind)
+        if values.ndim == 1:
+            low = np.ascontiguousarray(values, np.int64)
+            values = np.stack([low, low >> 63], axis=1)
+        return of_numpy(values, null, kind)
     if family in ("date", "timestamp"):
         size = np.int32 if dtype == "date32" else np.int64
         return of_numpy(np.ascontiguousarray(values, dtype=size), null, kind)
@@ -267,9 +267,15 @@ def _values(
         null = null.view(bool)
     if book.bins is not None and isinstance(column, Numeric):
         if numbers is not None:
-            scaled = np.nan_to_num(numbers) * stored_per_number(column)
             raw = _empty_numbers(column, len(codes))
-            np.copyto(raw, np.rint(scaled) if raw.dtype.kind in "iu" else scaled, casting="unsafe")
+            numbers = np.nan_to_num(numbers)
+            if column.timely:
+                seconds = np.rint(numbers).astype(np.int64)
+                day = 86_400 if dtypes.family(column.dtype) == "date" else 1
+                raw = seconds // day * per_unit(column.dtype)
+            else:
+                scaled = numbers * stored_per_number(column)
+                np.copyto(raw, np.rint(scaled) if raw.dtype.kind in "iu" else scaled, casting="unsafe")
         else:
             raw = _raw_numbers(column, book.bins, codes, stream_key(seed, column.name), row)
         return _array(raw, null, column.dtype)
@@ -362,14 +368,29 @@ def _empty_numbers(column: Numeric, rows: int) -> np.ndarray:
 
 
 def _raw_numbers(column: Numeric, bins: Bins, codes: np.ndarray, key: int, row: int) -> np.ndarray:
-    """Numbers drawn in their bins as Arrow stores them; decimals in units of their last digit."""
+    """Numbers drawn in their bins as Arrow stores them; decimals in units of their last digit, and as two
+    words each where 64 bits may not hold them."""
     family = dtypes.family(column.dtype)
+    more = 10 ** (dtypes.decimal_scale(column.dtype) - digits(column)) if family == "decimal" else 1
+    if bins.base is not None and bins.near is not None:
+        drawn = np.empty(len(codes))
+        _draw(bins.near, codes, 1.0, key, row, drawn)
+        if family == "decimal":
+            exact = ((bins.base[c] + int(x)) * more for c, x in zip(codes.tolist(), drawn.tolist()))
+            words = b"".join(number.to_bytes(16, "little", signed=True) for number in exact)
+            return np.frombuffer(words, "<i8").reshape(-1, 2)
+        # Modulo 2^64: a bin may be wider than int64, the sum is not.
+        drawn = np.where(np.abs(drawn) < 2.0**63, drawn, drawn - np.copysign(2.0**64, drawn))
+        start = np.array([base % (1 << 64) for base in bins.base], np.uint64)
+        return (start[codes] + drawn.astype(np.int64).view(np.uint64)).view(f"{column.dtype[:-2]}64")
     out = _empty_numbers(column, len(codes))
-    unit = 1.0 if family == "decimal" else bins.unit
-    limits = (bins.lo, bins.hi, bins.mean, bins.low, bins.high)
-    core.draw(codes, *limits, bins.whole, unit, key, row, out)
+    _draw(bins, codes, 1.0 if family == "decimal" else bins.unit, key, row, out)
     if family == "decimal":
-        out *= 10 ** (dtypes.decimal_scale(column.dtype) - digits(column))
+        out *= more
     elif column.timely:
         out *= per_unit(column.dtype)
     return out
+
+
+def _draw(bins: Bins, codes: np.ndarray, unit: float, key: int, row: int, out: np.ndarray) -> None:
+    core.draw(codes, bins.lo, bins.hi, bins.mean, bins.low, bins.high, bins.whole, unit, key, row, out)

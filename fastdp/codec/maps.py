@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from .._core import codes as core
 from .._util.arrow import of_numpy
 from ..schema import dtypes
-from ..schema.columns import Categorical, Column, Integer, Numeric
+from ..schema.columns import Categorical, Column, Integer, Numeric, exact
 from ..schema.epoch import EPOCH, UNITS, per_unit, since_1970
 from .policy import ends, nan_code, null_code, other_code
 from .text import parsed
@@ -255,8 +256,8 @@ def wide_codes(column: Column, source: Source, numbers: Sequence[Decimal]) -> li
 
         return [code(number) for number in numbers]
     assert isinstance(column, Numeric)
-    edges, table = [Decimal(repr(edge)) for edge in column.edges], [below, *range(column.base), above]
-    return [table[bisect_right(edges, number)] for number in numbers]
+    edges, table = [exact(edge) for edge in column.edges], [below, *range(column.base), above]
+    return [table[bisect_right(edges, Fraction(number))] for number in numbers]
 
 
 def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
@@ -282,7 +283,7 @@ def number_map(column: Column, source: Source) -> core.Map:
         "null": null_code(column),
     }
     if isinstance(column, Numeric):
-        return _edge_map(column, scale, per_unit(column.dtype) if column.timely else 1, sides)
+        return _edge_map(column, source, per_unit(column.dtype) if column.timely else 1, sides)
     if isinstance(column, Integer) and scale == 0:
         return core.Map(core.AFFINE, lo=column.min, count=column.base, **sides)
     if isinstance(column, Integer):
@@ -291,22 +292,20 @@ def number_map(column: Column, source: Source) -> core.Map:
     return _key_map(column, source, scale, sides)
 
 
-def _edge_map(column: Numeric, scale: int, units: int, sides: dict[str, int]) -> core.Map:
+def _edge_map(column: Numeric, source: Source, units: int, sides: dict[str, int]) -> core.Map:
     table = [sides["below"], *range(column.base), sides["above"]]
     if math.isinf(column.edges[0]):
         table[0] = 0
     if math.isinf(column.edges[-1]):
         table[-1] = column.base - 1
-    whole = []
-    for edge in column.edges:
-        if math.isinf(edge):
-            whole.append(_I64.max if edge > 0 else _I64.min)
-        else:
-            exact = math.ceil(Decimal(repr(edge)).scaleb(scale) * units)
-            whole.append(min(max(exact, _I64.min), _I64.max))
-    return core.Map(
-        core.EDGES, count=len(column.edges), ikeys=whole, fkeys=column.edges, table=table, **sides
-    )
+    if source.form == "float":
+        return core.Map(core.EDGES, count=len(column.edges), fkeys=column.edges, table=table, **sides)
+    step = Fraction(10) ** (source.kind.scale if source.form == "decimal" else 0) * units
+    whole = [edge if math.isinf(edge) else math.ceil(exact(edge) * step) for edge in column.edges]
+    if str(source.kind) == "uint64":  # the kernel reads numbers beyond int64 as its largest
+        whole = [min(edge, _I64.max) for edge in whole]
+    keys = [int(max(edge, _I64.min)) for edge in whole if edge <= _I64.max]
+    return core.Map(core.EDGES, count=len(keys), ikeys=keys, table=table[: len(keys) + 1], **sides)
 
 
 def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> core.Map:

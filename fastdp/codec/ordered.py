@@ -211,6 +211,8 @@ def ordered_item(schema: Schema, name: str) -> Item:
     column = schema.columns[name]
     if isinstance(column, Numeric):
         bins, without = bins_of(column)
+        if bins.base is not None:
+            raise SchemaError(f"order: column {name!r} has bins beyond 2^53, where order is not exact")
         low, high = bins.low / bins.unit, bins.high / bins.unit
         step, kind = 1 / bins.unit if on_grid(column) else 0.0, "number"
         if column.timely:

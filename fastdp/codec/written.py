@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..schema import dtypes
@@ -35,7 +37,10 @@ def read_back(column: Column) -> np.ndarray:
     if isinstance(column, Numeric):
         bins, _ = bins_of(column)
         for code in range(column.base):
-            other = column.code_of(float(bins.low[code] / bins.unit)) if np.isfinite(bins.low[code]) else None
+            low = float(bins.low[code] / bins.unit)
+            if bins.base is not None:
+                low = min(max(low, column.edges[code]), math.nextafter(column.edges[code + 1], -math.inf))
+            other = column.code_of(low) if math.isfinite(low) else None
             out[code] = code if other is None else other
     return out
 

@@ -86,8 +86,10 @@ class Line:
         low, high = -math.inf, math.inf
         if self.family == "int":
             least, most = dtypes.int_range(self.dtype)
-            low = float(least) if least == 0 or -least < 1 << 53 else low
-            high = float(most + 1) if most < 1 << 53 else high
+            low, high = float(least), float(min(most + 1, 1 << 63))  # codes are read as int64
+        elif self.family == "decimal":
+            high = float(10 ** (dtypes.decimal_precision(self.dtype) - dtypes.decimal_scale(self.dtype)))
+            low = -high
         low = low if self.low is None else self.low
         return low, high if self.high is None else self.after(self.high)
 
@@ -230,7 +232,7 @@ class Line:
     def _unknown(self, edges: np.ndarray) -> list[float]:
         """Edges of the single bin that is used where no cell stands out of the noise."""
         finite = [float(e) for e in edges if math.isfinite(e)]
-        if len(edges) == len(finite):
+        if len(edges) == len(finite) and finite[-1] - finite[0] <= 1 << 53:
             return [finite[0], finite[-1]]
         zero = min(max(0.0, finite[0]), finite[-1])
         return [zero, self.after(zero)]

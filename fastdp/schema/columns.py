@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -286,8 +287,17 @@ class Integer(Column):
             raise fail(self.name, "max", f"{self.max} is below min = {self.min}")
         if dtypes.family(self.dtype) == "int":
             low, high = dtypes.int_range(self.dtype)
-            if self.min < low or self.max > high:
-                raise fail(self.name, "dtype", f"{self.min}..{self.max} does not fit {self.dtype}")
+        elif dtypes.family(self.dtype) == "float":
+            high = 1 << (24 if self.dtype == "float32" else 53)  # beyond, not every whole number is a float
+            low = -high
+        elif dtypes.family(self.dtype) == "decimal":
+            scale = dtypes.decimal_scale(self.dtype)
+            high = min(10 ** (dtypes.decimal_precision(self.dtype) - scale), (1 << 63) // 10**scale) - 1
+            low = -high
+        else:
+            low, high = self.min, self.max
+        if self.min < low or self.max > high:
+            raise fail(self.name, "dtype", f"{self.min}..{self.max} does not fit {self.dtype}")
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action == "value" and self.code_of(policy.value) is None:
                 raise fail(self.name, where, f"{policy.value!r} is not between min and max")
@@ -308,6 +318,14 @@ class Integer(Column):
 
     def _own_plain(self) -> dict[str, Any]:
         return {"min": self.min, "max": self.max}
+
+
+def exact(number: float | Fraction) -> Fraction | float:
+    """The number that an edge or bound stands for: a whole number as it is, any other as the decimal that it
+    is written as; infinities are returned unchanged."""
+    if isinstance(number, float) and not number.is_integer():
+        return number if math.isinf(number) else Fraction(repr(number))
+    return Fraction(number)
 
 
 def edge_text(edge: float) -> str:

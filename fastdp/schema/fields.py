@@ -41,6 +41,9 @@ def _edges(entry: Entry, dtype: str) -> tuple[float, ...]:
             value = _moment(entry.name, f"edges[{i}]", value, dtype)
         if isinstance(value, bool) or not isinstance(value, NUMBER) or value != value:
             raise fail(entry.name, f"edges[{i}]", f"must be a number, got {shown(value)}")
+        if float(value) != value:
+            near = int(float(value))
+            raise fail(entry.name, f"edges[{i}]", f"{value} is not a 64-bit float; the nearest is {near}")
         out.append(float(value))
     return tuple(out)
 
