@@ -19,14 +19,14 @@ import time
 import numpy as np
 
 import fastdp
-from fastdp.engines.users import histogram
+from fastdp.engines.user_histograms import histogram
 from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms.base import Outcome
 from fastdp.mechanisms.shared.model_rows import ModelRows
+from fastdp.public.archetypes.archetype_users import CastRows, DealtRows, cast
 from fastdp.public.archetypes.fit import fit
 from fastdp.public.archetypes.options import options_of
 from fastdp.public.archetypes.prior import prior_model
-from fastdp.public.archetypes.users import CastRows, DealtRows, cast
 from fastdp.run.output import Output
 from fastdp.userkeys import MostCommon
 

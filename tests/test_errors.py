@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import fastdp
 from fastdp._util import threads
 from fastdp.domain import Domain
-from fastdp.engines import spark, users
+from fastdp.engines import spark
+from fastdp.engines import user_histograms as users
 from fastdp.errors import FastdpError, is_whole
 from fastdp.release import keyselect, reserve
 from fastdp.release.noiseplan import plan_histogram

@@ -65,7 +65,9 @@ def misfit(
     for part, table in _known_margins(columns, maps, marginals):
         at = [index[columns.index(a)] for a in part]
         flat = np.ravel_multi_index(at, table.shape)
-        rows.append(sparse.csr_array((np.ones(x.size), (flat, np.arange(x.size))), shape=(table.x.size, x.size)))
+        rows.append(
+            sparse.csr_array((np.ones(x.size), (flat, np.arange(x.size))), shape=(table.x.size, x.size))
+        )
         errors.append(table.variances(sparse.eye_array(table.x.size, format="csr")))
     order = len(columns) if len(columns) in COUNTS else max(COUNTS)
     inflation = {"count": COUNTS[order] / Z95, "mean": MEANS[order] / Z95}
@@ -88,7 +90,13 @@ def _conditioned(table: Table, matrix: sparse.csr_array, noise: np.ndarray | flo
     middle[np.diag_indices_from(middle)] += noise
     lower = np.linalg.cholesky(middle)
     return Table(
-        table.axes, table.maps, table.x, table.spread, (lower, scaled), basis="model", inflation=table.inflation
+        table.axes,
+        table.maps,
+        table.x,
+        table.spread,
+        (lower, scaled),
+        basis="model",
+        inflation=table.inflation,
     )
 
 

@@ -16,7 +16,7 @@ import typer
 from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
 from . import interrupt
 from .answers import answers_app
-from .archetypes import archetypes_app
+from .archetype_commands import archetypes_app
 from .common import (
     Clip,
     Delta,
@@ -39,10 +39,10 @@ from .common import (
     schema_beside,
     weak_promises,
 )
-from .ledger import ledger_app
+from .ledger_commands import ledger_app
 from .schemas import schema_app
 from .statements import statement_app
-from .truth import truth_app
+from .truth_commands import truth_app
 
 app = typer.Typer(
     name="fastdp",

@@ -78,7 +78,7 @@ def refusals(epsilons: Sequence[float], delta: float) -> list[str]:
     """Texts that say why runs at these epsilons would be refused: the error of the noise sampler, which adds
     to delta, would be too large."""
     from ..errors import PrivacyError
-    from ..privacy.distance import check_sampler
+    from ..privacy.sampler_distance import check_sampler
 
     texts = []
     for epsilon in epsilons:

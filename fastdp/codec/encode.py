@@ -15,8 +15,8 @@ import numpy as np
 from .._core import codes as core
 from ..errors import DataError, did_you_mean
 from ..schema.columns import Categorical, Column
+from ..schema.decimal_places import Places, places
 from ..schema.derived import Derived, Timestamp
-from ..schema.places import Places, places
 from .maps import Source, can_occur, dictionary_map, number_map, wide, wide_codes
 from .policy import null_code, other_code
 from .text import as_number, text_codes

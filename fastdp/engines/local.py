@@ -14,7 +14,7 @@ from ..domain import Clique
 from ..errors import DataError, UsageError
 from ..measurement import SCALE
 from ..tables import bound
-from . import plan as planning
+from . import counting_plan as planning
 
 if TYPE_CHECKING:
     from .._core.team import Team
@@ -103,7 +103,7 @@ class LocalCounter:
         return out
 
     def _viewed(self, view: View) -> LocalCounter:
-        from . import users
+        from . import user_histograms as users
 
         if self._view is None or self._view[0] != view.digest():
             table = users.view_of(self.table, view, self.threads)
@@ -194,7 +194,7 @@ class LocalCounter:
 
     def user_histogram(self, key: UserKey, cap: int = 1) -> np.ndarray:
         """See `Counter.user_histogram` and `userkeys`."""
-        from . import users
+        from . import user_histograms as users
 
         return users.histogram(self.table, key, cap, self.threads)
 

@@ -24,8 +24,8 @@ import numpy as np
 from ..domain import Clique, Domain
 from ..errors import DataError, UsageError
 from ..tables import bound
-from . import plan as planning
-from . import users as user_keys
+from . import counting_plan as planning
+from . import user_histograms as user_keys
 from .local import LocalCounter
 
 if TYPE_CHECKING:

@@ -108,7 +108,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         }
         if self.refine is not None:
             return self.refined(self.refine, session, job, public, users, answers, limit, details)
-        from ..public.archetypes.users import CastRows, cast
+        from ..public.archetypes.archetype_users import CastRows, cast
 
         bound = job.schema.max_rows_per_user
         people = cast(public, users, limit, bound, self.trips == "mean", job.seed)
@@ -117,8 +117,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Outcome(rows, tuple(answers), owners=owners, details=details)
 
     def refined(self, how: Refine, session, job, public, users, answers, limit: int, details) -> Outcome:
+        from ..public.archetypes.archetype_users import DealtRows
         from ..public.archetypes.prior import prior_model
-        from ..public.archetypes.users import DealtRows
 
         sets, share = refine_sets(session.domain, how, tuple(public.prior))
         mu = part_mu(session, share)
@@ -170,7 +170,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def users(self, answers: Sequence[Measurement], public: PublicModel) -> np.ndarray:
         """Users by archetype and trait: the public table raked to the two noisy margins, whose negative
         entries are set to 0."""
-        from ..public.archetypes.users import cross_table
+        from ..public.archetypes.archetype_users import cross_table
 
         total = estimate_total(answers)
         margins = [onto_simplex(m.values, total) for m in answers]

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .._util.threads import resolve
-from . import baselines, constraints, coverage, kmarginal, pairwise, users, utility
+from . import baselines, coverage, kmarginal, pairwise, user_scores, utility
+from . import constraint_scores as constraints
 from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, pair_up
 
@@ -140,7 +141,7 @@ class Comparison:
         if name == "constraints":
             return constraints.score(self.truth, self.synthetic, self.schema)
         if name == "users":
-            return users.score(*self._with_users()) if self._has_users() else None
+            return user_scores.score(*self._with_users()) if self._has_users() else None
         pair = self.pair if pair is None else pair
         if name == "nist2018":
             values: tuple[pa.Table | None, ...] = (

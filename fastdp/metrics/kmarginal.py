@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from .distance import total_variation
 from .inputs import Pair
+from .total_variation import total_variation
 
 
 def choose(names: list[str], k: int, limit: int, seed: int) -> tuple[list[tuple[str, ...]], int]:

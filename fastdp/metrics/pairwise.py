@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .distance import between, counted, total_variation
 from .inputs import Pair
+from .total_variation import between, counted, total_variation
 
 CHUNK = 1 << 20
 

@@ -146,9 +146,7 @@ class Model:
             return _sum_to(node.table.reshape(self.domain.shape(node.axes)), node.axes, clique)
         return self._eliminate(clique, max_cells)
 
-    def answer(
-        self, query, clique: Sequence[str], *, merged: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def answer(self, query, clique: Sequence[str], *, merged: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """(answers, standard errors) of a query matrix over the clique's cells: the low-level call. Use
         `fastdp.Run.answer` for numbers to quote: it knows values, clipping and what was not measured.
 

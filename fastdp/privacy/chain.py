@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from ..errors import BudgetError, LedgerError, UsageError
 from .accountant import GAUSSIAN, Event, Gaussian, Threshold
 from .budget import Budget, Totals, combined_mu, epsilon_at, from_dict, mu2, pure_epsilon
-from .distance import FEWEST, MOST, allowed_draws
+from .sampler_distance import FEWEST, MOST, allowed_draws
 from .unit import Unit
 
 KINDS = ("open", "reserve", "step", "answer", "finish")

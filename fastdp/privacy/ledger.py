@@ -27,8 +27,8 @@ from ..errors import LedgerError, UsageError
 from .accountant import Event
 from .budget import Budget, Totals, to_dict
 from .chain import Run, State, part_left, summary
-from .distance import check_sampler
-from .store import FileStore, MemoryStore
+from .ledger_store import FileStore, MemoryStore
+from .sampler_distance import check_sampler
 from .unit import Unit
 
 if TYPE_CHECKING:

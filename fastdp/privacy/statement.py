@@ -27,7 +27,7 @@ from . import noise
 from .accountant import BoundedRange, Event, Gaussian, Pure, Threshold, event_from_dict
 from .budget import combined_mu, epsilon_at, pure_epsilon
 from .chain import part_admits
-from .distance import PURE, SHARE, added_delta
+from .sampler_distance import PURE, SHARE, added_delta
 from .scale import laplace_std
 from .unit import Unit
 

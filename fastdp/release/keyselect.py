@@ -27,8 +27,8 @@ from ..privacy import crosscheck, gdp, noise, scale
 from ..privacy.accountant import Threshold
 from ..privacy.budget import to_dict
 from ..privacy.chain import digest
-from ..privacy.distance import allowed_draws
 from ..privacy.ledger import LOCAL, Ledger, Reservation
+from ..privacy.sampler_distance import allowed_draws
 from ..privacy.statement import KEYS_NOTE, least_threshold
 from ..privacy.unit import Unit
 from ..tables.userids import UserIndex

@@ -24,14 +24,14 @@ from ..privacy.accountant import GAUSSIAN, Event, Gaussian, Pure, Threshold
 from ..privacy.budget import epsilon_at
 from ..privacy.chain import digest
 from ..privacy.clip import PRIVATE, resolve
-from ..privacy.distance import check_sampler
 from ..privacy.ledger import LOCAL, Ledger, Reservation
+from ..privacy.sampler_distance import check_sampler
 from ..privacy.unit import Unit
 from ..tables.bound import check_clip
-from .domain import Learning, Opener
 from .domaincosts import DomainCosts, check_askable, clip_of
 from .gateway import Session
 from .keyselect import check_draws, less
+from .private_domain import Learning, Opener
 
 if TYPE_CHECKING:
     from ..engines import Counter

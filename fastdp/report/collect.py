@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from . import places
+from . import place_maps as places
 
 MAX_BARS = 40  # bars of a nominal column; its rarer values share the last one
 MAX_BINS = 60  # bins drawn for an ordered column

@@ -23,8 +23,8 @@ from . import collect as collecting
 from . import placesections, sections, workload
 from . import runs as running
 from .blocks import per_table, section
-from .places import names_places
-from .scores import by_group, normalise
+from .place_maps import names_places
+from .score_list import by_group, normalise
 from .svg import big, text
 
 ReportData = dict[str, Any]

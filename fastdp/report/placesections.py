@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .blocks import nice, per_table, section
 from .charts import grid_map, score_bars, score_map, tile_map
-from .places import layout
+from .place_maps import layout
 from .svg import big, points, text
 
 

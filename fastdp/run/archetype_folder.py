@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.archetypes import Archetypes
-from ..public.archetypes import store
+from ..public.archetypes import archetype_store as store
 from ..public.archetypes.fit import fit
 from ..public.archetypes.options import options_of
 from .public_data import read_public

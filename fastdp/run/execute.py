@@ -35,7 +35,7 @@ from .result import Run, load_run
 from .spec import RunSpec
 
 if TYPE_CHECKING:
-    from ..public.archetypes.store import Saved
+    from ..public.archetypes.archetype_store import Saved
     from ..public.data import PublicTable
     from ..release.reserve import Reserved
     from ..schema import Schema

@@ -11,7 +11,7 @@ from ..privacy.clip import PRIVATE, choice_bound, seen, size_edges
 from .output import IdSource
 
 if TYPE_CHECKING:
-    from ..public.archetypes.store import Saved
+    from ..public.archetypes.archetype_store import Saved
     from ..public.data import PublicTable
     from ..schema import Schema
 

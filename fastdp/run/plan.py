@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._util.html import text_html
-from ..domain import Clique
 from ..errors import ModelTooLargeError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.shared.structural_zeros import check_possible
@@ -31,7 +28,7 @@ from ..release.domaincosts import (
 )
 from ..release.keyselect import less
 from .early_stop import plan_note
-from .plan_text import plan_text
+from .plan_result import ClipOption, DomainLine, Line, Plan
 from .public_data import read_public
 from .validate import checked_epsilons, resolve_schema
 
@@ -45,31 +42,6 @@ if TYPE_CHECKING:
 # Seconds per row or cell on one core of a 2020 server. A plan's times are rough: half or double is normal.
 READ_ROW, COUNT_ROW, FIT_CELL, DRAW_ROW, WRITE_ROW = 6e-7, 1.2e-8, 1.0e-8, 1.5e-7, 9e-7
 FIT_CALLS = 110
-
-
-@dataclass(frozen=True)
-class Line:
-    """`times` measurements of one marginal, or of `times` different marginals chosen in the run. `sigma`:
-    standard error of a cell, in rows, after averaging the measurements of the same marginal; `detectable`:
-    the count of rows that is three standard errors."""
-
-    clique: Clique
-    cells: int
-    times: int
-    sigma: float
-    detectable: float
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class DomainLine:
-    """How one private column is found. The noise is that of a cell of the last partition, in rows, or of the
-    count of a value, in users; `bar`: how many rows or users a cell or value needs to be seen."""
-
-    column: str
-    how: str
-    sigma: float
-    bar: float
 
 
 def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tuple[DomainLine, ...]:
@@ -91,73 +63,6 @@ def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tu
             how = f"at most {column.bins} bins between public bounds"
         lines.append(DomainLine(name, how, sigma, sigma * SURE))
     return tuple(lines)
-
-
-@dataclass(frozen=True)
-class ClipOption:
-    """A clip that the run may choose. `sigma`: the noise per cell of a typical planned marginal, in rows.
-    With public data also `lost`, the share of public rows that the clip loses, and `error`, the criterion by
-    which the run would compare clips (see `privacy.clip`)."""
-
-    clip: int
-    sigma: float
-    lost: float | None = None
-    error: float | None = None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The plan of one epsilon; `print` shows it.
-
-    `charges`: what is paid for besides measurements, as shares of mu^2. With public data, `clip_bias` is the
-    share of its rows that the clip loses, and `clip_suggested` the clip of least error on it. For a run that
-    chooses its clip, `clip_options` lists some of the clips it may choose and `clip_noise` is the noise, in
-    users, of the histogram that it chooses by; `clip` and the noise of the lines are then those of the
-    largest clip it may choose. `model_cells`: cells of the model, or, unless `model_exact`, of the largest
-    model that the run may choose; `too_large`: why the run would be refused for its size. `less_noise`: the
-    share of noise that the calibration saves over "classic-rdp". `verdict`: what this budget can show, in words.
-    """
-
-    mechanism: str
-    epsilon: float
-    delta: float
-    calibration: str
-    mu: float
-    clip: int
-    unit: str
-    lines: tuple[Line, ...]
-    charges: tuple[tuple[str, float], ...]
-    cliques: tuple[Clique, ...]
-    model_cells: int
-    too_large: str
-    memory_bytes: int
-    seconds: float
-    rows: int
-    notes: tuple[str, ...]
-    less_noise: float = 0.0
-    clip_bias: float | None = None
-    clip_suggested: int | None = None
-    clip_options: tuple[ClipOption, ...] = ()
-    clip_noise: float | None = None
-    model_exact: bool = True
-    domain: tuple[DomainLine, ...] = ()
-    domain_share: float = 0.0
-    domain_delta: float = 0.0
-    verdict: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return plan_text(self)
-
-    def _repr_html_(self) -> str:
-        """For notebooks."""
-        return text_html(plan_text(self))
-
-    @property
-    def measurements(self) -> int:
-        return sum(line.times for line in self.lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "measurements": self.measurements}
 
 
 def plan(
@@ -387,7 +292,7 @@ def public_table(
     source: Any, schema: Any, mechanism: Any, threads: int | None = None, dialect: Any = None
 ) -> Table | bool:
     """Public data read by the schema a run would use; True for a saved model, which holds no rows."""
-    from ..public.archetypes.store import is_folder
+    from ..public.archetypes.archetype_store import is_folder
 
     if is_folder(source):
         return True

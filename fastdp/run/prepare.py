@@ -16,7 +16,7 @@ from .spec import RunSpec
 
 if TYPE_CHECKING:
     from ..mechanisms.base import Config
-    from ..public.archetypes.store import Saved
+    from ..public.archetypes.archetype_store import Saved
     from ..public.data import PublicTable
 
 
@@ -40,7 +40,7 @@ def prepare(spec: RunSpec) -> PublicTable | Saved | None:
 def check_ahead(spec: RunSpec) -> None:
     """Raises the errors of `prepare` that hold for any domain that the run may find. A column whose domain is
     not found yet counts as one code, the fewest it can have."""
-    from ..public.archetypes.store import Saved, is_folder
+    from ..public.archetypes.archetype_store import Saved, is_folder
 
     likely, public = spec.schema.stand_in(), spec.options.public
     saved = Saved(public) if is_folder(public) else None
@@ -74,7 +74,7 @@ def _deals(spec: RunSpec, config: Config) -> bool:
 
 
 def _read_public(spec: RunSpec) -> PublicTable | Saved:
-    from ..public.archetypes.store import Saved, is_folder
+    from ..public.archetypes.archetype_store import Saved, is_folder
     from ..public.data import PublicTable
 
     public = spec.options.public

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._util.notebook import shown_by
+from .._util.notebook_progress import shown_by
 from .._util.progress import Reporter
 from .._util.threads import resolve
 from ..engines.sparkcheck import is_spark
@@ -19,7 +19,7 @@ from ..errors import UsageError, is_whole
 from ..mechanisms import recipe as recipes
 from ..privacy.clip import PRIVATE
 from ..privacy.clip import resolve as resolve_clip
-from ..public.archetypes.store import schema_of
+from ..public.archetypes.archetype_store import schema_of
 from ..schema import Schema
 from ..tables.identity import overlap
 from ..tables.objects import read_once
@@ -124,8 +124,8 @@ def asked_schema(
     """The schema of a run with the arguments `domain` and `user`. Without a schema it has the source's
     columns and types, all with private domains. UsageError where the arguments do not fit together."""
     from ..schema.dialect import Dialect
-    from ..tables.columns import asked_of
     from ..tables.ingest import guarded
+    from ..tables.source_columns import asked_of
 
     if domain is not None and domain != PRIVATE:
         raise UsageError(f'domain must be "private", got {domain!r}')

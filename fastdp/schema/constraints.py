@@ -9,17 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ..errors import SchemaError
 from .columns import Column
 from .derived import Timestamp
-from .expression import Expression
-
-if TYPE_CHECKING:
-    from .schema import Schema
+from .expression import Described, Expression
 
 Value = int | float | str | bool
 FOLLOW_CELLS = 1 << 17
@@ -136,7 +133,7 @@ def _plain(item: Any) -> Any:
     return item.isoformat() if isinstance(item, date) else item
 
 
-def columns_of(schema: Schema, constraint: Constraint) -> tuple[str, ...]:
+def columns_of(schema: Described, constraint: Constraint) -> tuple[str, ...]:
     """The code columns that a constraint names; its `column`, if it has one, is the last."""
     if constraint.require is not None:
         return Expression(schema, constraint.require).columns
@@ -147,12 +144,12 @@ def columns_of(schema: Schema, constraint: Constraint) -> tuple[str, ...]:
     return constraint.columns
 
 
-def sources_of(schema: Schema, constraint: Constraint) -> tuple[str, ...]:
+def sources_of(schema: Described, constraint: Constraint) -> tuple[str, ...]:
     """The code columns that the constraint's `column` follows from."""
     return Expression(schema, constraint.follows).columns if constraint.follows else constraint.sources
 
 
-def ordered_columns(schema: Schema, name: str) -> tuple[str, ...]:
+def ordered_columns(schema: Described, name: str) -> tuple[str, ...]:
     """The code columns that a name in `order` stands for: a single column, or the parts of a timestamp field
     that is written as one value."""
     field = schema.fields.get(name)
@@ -170,7 +167,7 @@ def code_of(column: Column, value: Any) -> int:
     return code
 
 
-def check(schema: Schema) -> None:
+def check(schema: Described) -> None:
     """SchemaError if a constraint names a column or value that the schema does not have, or if columns follow
     from each other in a circle."""
     following: dict[str, tuple[str, ...]] = {}
@@ -217,7 +214,7 @@ def in_turn(following: Mapping[str, Sequence[str]], what: str = "follow from eac
     return out
 
 
-def not_modelled(schema: Schema) -> tuple[str, ...]:
+def not_modelled(schema: Described) -> tuple[str, ...]:
     """The columns that are not part of the model, but computed from others when rows are written.
 
     A column that follows from others is modelled if a constraint of another kind names it, so that the zeros

@@ -11,8 +11,8 @@ from typing import Any
 from ..errors import SchemaError
 from . import dtypes
 from .columns import Policy, Tail, fail
+from .decimal_places import Places
 from .pending import ASKED, KEPT, PRIVATE
-from .places import Places
 
 _COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "note")
 OPTIONS = {

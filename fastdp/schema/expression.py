@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,8 +21,19 @@ from . import dtypes
 from .columns import Categorical, Column, Integer, Part
 from .derived import Timestamp
 
-if TYPE_CHECKING:
-    from .schema import Schema
+
+class Described(Protocol):
+    """What expressions and constraints read of a schema."""
+
+    @property
+    def columns(self) -> Mapping[str, Column]: ...
+    @property
+    def fields(self) -> Mapping[str, Any]: ...
+    @property
+    def pending(self) -> Mapping[str, Any]: ...
+    @property
+    def constraints(self) -> Sequence[Any]: ...
+
 
 LONGEST = 4000
 _PARTS = ("year", "month", "day", "hour", "day_of_week")
@@ -51,7 +62,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
 class Expression:
     """A parsed expression; `columns` are the code columns it uses, in the order of first occurrence."""
 
-    def __init__(self, schema: Schema, text: str):
+    def __init__(self, schema: Described, text: str):
         self.text, self._schema = text, schema
         if len(text) > LONGEST:
             raise SchemaError(f"an expression has at most {LONGEST} characters")
@@ -179,7 +190,7 @@ def _number(value: Any) -> Any:
     return np.asarray(value).astype(np.int64) if kind == "b" else value
 
 
-def column_values(schema: Schema, name: str) -> np.ndarray:
+def column_values(schema: Described, name: str) -> np.ndarray:
     """The value of each code of a column, without null and overflow codes (int64, float64, text, bool or
     datetime64); SchemaError if a code stands for several values."""
     column = schema.columns[name]

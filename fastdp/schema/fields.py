@@ -9,10 +9,10 @@ from typing import Any
 
 from . import dtypes, epoch
 from .columns import MAX_CODES, Categorical, Column, Integer, Numeric, fail
+from .decimal_places import Places
 from .derived import Derived, Timestamp, Transform
 from .entry import NUMBER, Entry, shown
 from .pending import BINS, Pending
-from .places import Places
 
 Field = Column | Derived
 

@@ -7,15 +7,27 @@ is general; transforms for particular data sets are in `builtin`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from .builtin import census1940
 from .columns import fail
 
-if TYPE_CHECKING:
-    from .derived import Transform
+
+class TransformField(Protocol):
+    """What a transform reads of the schema's entry."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def top(self) -> int | None: ...
+    @property
+    def by(self) -> int | None: ...
+    @property
+    def max(self) -> int | None: ...
+    @property
+    def range(self) -> tuple[int, int]: ...
 
 
 class NamedTransform(Protocol):
@@ -24,14 +36,14 @@ class NamedTransform(Protocol):
     least_top: int
     """The smallest value allowed for `top`, the decoded value of the code for all larger values."""
 
-    def sizes(self, field: Transform) -> tuple[int, ...]:
+    def sizes(self, field: TransformField) -> tuple[int, ...]:
         """Number of codes of each part; SchemaError where the entry's options make no sense."""
 
-    def split(self, field: Transform, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    def split(self, field: TransformField, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         """(int64 codes of each part, mask of the values that lie in the domain) of int64 values."""
 
     def join(
-        self, field: Transform, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
+        self, field: TransformField, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
     ) -> np.ndarray:
         """int64 values that `split` maps to these parts; `uniform(purpose)` draws from [0, 1), one per
         row."""
@@ -42,18 +54,18 @@ class Divmod:
 
     least_top = 0
 
-    def sizes(self, field: Transform) -> tuple[int, ...]:
+    def sizes(self, field: TransformField) -> tuple[int, ...]:
         if not field.by or field.by < 1 or field.max is None or field.max < 0:
             raise fail(field.name, "by", "divmod needs by >= 1 and max >= 0")
         return field.max // field.by + 1, field.by
 
-    def split(self, field: Transform, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    def split(self, field: TransformField, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         high, by = field.range
         good = (values >= 0) & (values <= high)
         return list(np.divmod(np.where(good, values, 0), by)), good
 
     def join(
-        self, field: Transform, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
+        self, field: TransformField, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
     ) -> np.ndarray:
         high, by = field.range
         return np.minimum(parts[0] * by + parts[1], high)

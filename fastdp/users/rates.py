@@ -82,7 +82,6 @@ def roles(rates: Rates, by_chance: np.ndarray, never_constant: Sequence[str] = (
     return Roles(constant, tuple(repeated))
 
 
-
 def urn(rate: np.ndarray | float, by_chance: np.ndarray | float) -> np.ndarray:
     """The parameter alpha of a Polya urn for this rate of agreement: two of its draws agree with probability
     (1 + alpha chance) / (1 + alpha)."""

@@ -240,7 +240,7 @@ def test_a_ledger_by_another_name_fails_closed(tmp_path):
 
 
 def test_a_ledger_that_cannot_be_written_admits_nothing(tmp_path):
-    from fastdp.privacy import store as ledger_files
+    from fastdp.privacy import ledger_store as ledger_files
 
     ledger = Ledger(tmp_path / "b.db")
     ledger.open("d", epsilon=10.0, delta=1e-5)

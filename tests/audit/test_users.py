@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastdp._core import bound as kernels
-from fastdp.engines import users as user_engine
+from fastdp.engines import user_histograms as user_engine
 from fastdp.errors import FastdpError, PrivacyError, UsageError
 from fastdp.privacy import statement
 from fastdp.privacy.ledger import Ledger

@@ -14,7 +14,7 @@ from fastdp.codec.encode import check_types, encode_batch
 from fastdp.codec.maps import Source
 from fastdp.errors import DataError
 from fastdp.schema import Schema
-from fastdp.schema.places import Places
+from fastdp.schema.decimal_places import Places
 
 from ..reference.codes import encode_value
 

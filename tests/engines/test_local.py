@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fastdp.domain import Domain, downward_closure
 from fastdp.engines import SCALE
-from fastdp.engines import plan as planning
+from fastdp.engines import counting_plan as planning
 from fastdp.engines.local import SparseMarginal, local
 from fastdp.engines.truth import marginals
 from fastdp.errors import DataError, SchemaError, UsageError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fastdp.domain import Domain
-from fastdp.engines import users
+from fastdp.engines import user_histograms as users
 from fastdp.engines.local import local
 from fastdp.errors import UsageError
 from fastdp.tables.table import Table

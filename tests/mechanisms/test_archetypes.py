@@ -12,17 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp.engines.users import histogram
+from fastdp.engines.user_histograms import histogram
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import recipe as recipes
 from fastdp.mechanisms.archetypes import Archetypes
 from fastdp.mechanisms.base import Job
 from fastdp.model import array_file as model_store
 from fastdp.privacy.calibrate import mu_of_method
+from fastdp.public.archetypes import archetype_store as store
 from fastdp.public.archetypes import fit as fitting
-from fastdp.public.archetypes import store
+from fastdp.public.archetypes.archetype_users import CastRows, cast, cross_table, systematic_round
 from fastdp.public.archetypes.options import options_of
-from fastdp.public.archetypes.users import CastRows, cast, cross_table, systematic_round
 from fastdp.userkeys import MostCommon
 from tests.reference import archetypes as twin
 

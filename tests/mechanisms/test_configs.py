@@ -21,7 +21,7 @@ from fastdp.mechanisms.shared.workload_weights import WorkloadItem
 from fastdp.mechanisms.tworound import Marginal as TwoRoundMarginal
 from fastdp.mechanisms.tworound import TwoRound
 from fastdp.mechanisms.tworound.region import Region
-from fastdp.mechanisms.usercounts.config import Total
+from fastdp.mechanisms.usercounts.mechanism import Total
 
 
 def structs_of(kind, structs=None) -> set[type]:

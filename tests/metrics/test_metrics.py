@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.errors import UsageError
-from fastdp.metrics import coverage, distance, kmarginal, pairwise, utility
+from fastdp.metrics import coverage, kmarginal, pairwise, utility
+from fastdp.metrics import total_variation as distance
 from fastdp.metrics.challenges import sprint1
 from fastdp.metrics.inputs import pair_up
 from tests.reference import scores as slow

@@ -6,7 +6,8 @@ from fractions import Fraction
 import pytest
 
 from fastdp.errors import LedgerError
-from fastdp.privacy import chain, distance
+from fastdp.privacy import chain
+from fastdp.privacy import sampler_distance as distance
 from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, Threshold
 from fastdp.privacy.budget import Budget, Totals, mu2
 from fastdp.privacy.chain import State, canonical, record_hash

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fastdp.errors import PrivacyError
 from fastdp.privacy import gdp, noise, statement
-from fastdp.privacy.distance import (
+from fastdp.privacy.sampler_distance import (
     FEWEST,
     PURE,
     SHARE,

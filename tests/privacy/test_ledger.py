@@ -128,7 +128,7 @@ def test_finish_gives_back_what_no_step_entered_and_nothing_else(ledger):
 
 
 def test_answers_of_any_shape_and_size_survive(ledger, monkeypatch):
-    monkeypatch.setattr("fastdp.privacy.store.PIECE", 64)
+    monkeypatch.setattr("fastdp.privacy.ledger_store.PIECE", 64)
     arrays = [np.arange(100), np.empty(0, np.int64), np.array([-(2**63), 2**63 - 1])]
     reservation = run_once(ledger, answers=arrays)
     stored = reservation.enter(0, 0, "question", "step", [Gaussian(0.1)], draws=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fastdp.errors import LedgerError, UsageError
-from fastdp.privacy import store
+from fastdp.privacy import ledger_store as store
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.unit import Unit

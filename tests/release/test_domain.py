@@ -18,8 +18,8 @@ from fastdp.privacy import statement as statements
 from fastdp.privacy.accountant import Gaussian, Threshold
 from fastdp.privacy.budget import mu2
 from fastdp.privacy.ledger import Ledger, Reservation
-from fastdp.release import domain as domains
 from fastdp.release import domaincosts, keyselect, reserve
+from fastdp.release import private_domain as domains
 from fastdp.release.domaincosts import EXTRA, PLACES, ROUNDS
 from fastdp.schema import Schema
 from tests.audit.world import no_noise, quick_accountant

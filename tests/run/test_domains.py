@@ -12,10 +12,10 @@ import fastdp
 from fastdp.errors import BudgetError, DataError, RunError, UsageError
 from fastdp.privacy.forms import as_form
 from fastdp.privacy.statement import load_schema
-from fastdp.release import domain as domains
 from fastdp.release import domaincosts
+from fastdp.release import private_domain as domains
 from fastdp.schema import Schema
-from fastdp.tables.columns import asked_of
+from fastdp.tables.source_columns import asked_of
 
 
 def people(rows=6000, seed=0):

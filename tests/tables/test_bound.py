@@ -120,7 +120,7 @@ def test_groups_equal_the_slow_twin_and_neighbours_differ_by_the_cap(made, t_max
     key = Groups(columns, t_max, cells)
     with pytest.MonkeyPatch.context() as patch:
         if search:
-            patch.setattr("fastdp.engines.users.POSITION_TABLE", 0)
+            patch.setattr("fastdp.engines.user_histograms.POSITION_TABLE", 0)
         counts = local(table, threads).user_histogram(key, cap)
         if table.rows:
             rest = local(without(domain, codes, ids, ids[0])).user_histogram(key, cap)

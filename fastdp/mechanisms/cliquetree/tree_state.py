@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._util.threads import resolve
-from ...domain import Clique
+from ...domain import Clique, Domain
 from ...measurement import Measurement, Request
 from ...model.marginals import marginals
 from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from ..base import Job
     from ..shared.public_prior import PublicMarginals
     from .budget_shares import Shares
-    from .clique_tree import CliqueTree
 
 # Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/cliquetree.md).
 SCREENING_CELLS = 1 << 23
@@ -49,12 +49,21 @@ MAX_TRIPLE_CELLS = 100_000
 """Cells of the largest triple, or larger set, that is a candidate."""
 
 
+class TreeSettings(Protocol):
+    """What growing a tree reads of the mechanism's config."""
+
+    @property
+    def limit(self) -> int: ...
+    def wanted(self, domain: Domain) -> Any: ...
+    def reported_items(self, domain: Domain) -> Any: ...
+
+
 class CliqueTreeState:
     """The model between two screening rounds: what was measured, and what is left to spend."""
 
     def __init__(
         self,
-        config: CliqueTree,
+        config: TreeSettings,
         session: Session,
         job: Job,
         merged: Merged,
@@ -224,7 +233,11 @@ class CliqueTreeState:
         held = [set(m.clique) for m in self.measured]
         open_pairs = [p for p in self.pairs if not any(set(p) <= names for names in held)]
         sets = open_pairs or self.pairs or [(a,) for a in self.merged.domain]
-        return self.distances(model, sets, self.plan.final, "distances of the finished model") if self.plan.final else {}
+        return (
+            self.distances(model, sets, self.plan.final, "distances of the finished model")
+            if self.plan.final
+            else {}
+        )
 
     def distances(
         self, model: Model, cliques: Sequence[Clique], share: float, label: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from ...schema.columns import Categorical, Integer
 from .group_cells import codes_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
-    from ...run.result import Run
     from ...schema import Schema
 
 MAX_WIDE = 1 << 24
@@ -110,7 +111,16 @@ def value_names(schema: Schema, name: str) -> list[str]:
     return [str(v) for v in values] + labels[len(values) :]
 
 
-def submission(runs: Run | Sequence[Run]) -> pa.Table:
+class CountsRun(Protocol):
+    """What `submission` needs of a run."""
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]: ...
+    @property
+    def out(self) -> Path | None: ...
+
+
+def submission(runs: CountsRun | Sequence[CountsRun]) -> pa.Table:
     """The wide tables of one or several runs (one per epsilon) under one another, as sprint 1 of the
     challenge asks."""
     import pyarrow as pa
@@ -124,7 +134,7 @@ def submission(runs: Run | Sequence[Run]) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _wide_of(run: Run) -> pa.Table | None:
+def _wide_of(run: CountsRun) -> pa.Table | None:
     if "wide" in run.tables:
         return run.tables["wide"]
     path = None if run.out is None else run.out / "wide.released.parquet"

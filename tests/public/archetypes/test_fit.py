@@ -9,11 +9,11 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.errors import DataError, RunError, UsageError
 from fastdp.measurement import Measurement
+from fastdp.public.archetypes import archetype_store as store
 from fastdp.public.archetypes import fit as fitting
-from fastdp.public.archetypes import store
+from fastdp.public.archetypes.archetype_users import DealtRows
 from fastdp.public.archetypes.options import Options, Step
 from fastdp.public.archetypes.prior import prior_model
-from fastdp.public.archetypes.users import DealtRows
 from fastdp.tables.table import Table
 from tests.reference import archetypes as twin
 

@@ -7,9 +7,9 @@ import pytest
 
 import fastdp
 from fastdp.public.archetypes import fit as fitting
+from fastdp.public.archetypes.archetype_users import models
 from fastdp.public.archetypes.model import PublicModel
 from fastdp.public.archetypes.options import Options
-from fastdp.public.archetypes.users import models
 from fastdp.tables.table import Table
 
 LEAST = 300

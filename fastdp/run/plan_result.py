@@ -1,13 +1,108 @@
-"""A plan in words and figures, for people: what `print(plan)` and `fastdp plan` show."""
+"""What `plan` returns, and its words and figures for people: what `print(plan)` and `fastdp plan` show."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
+from .._util.html import text_html
 from .._util.texttable import table
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    from ..measurement import Clique
+
+
+@dataclass(frozen=True)
+class Line:
+    """`times` measurements of one marginal, or of `times` different marginals chosen in the run. `sigma`:
+    standard error of a cell, in rows, after averaging the measurements of the same marginal; `detectable`:
+    the count of rows that is three standard errors."""
+
+    clique: Clique
+    cells: int
+    times: int
+    sigma: float
+    detectable: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class DomainLine:
+    """How one private column is found. The noise is that of a cell of the last partition, in rows, or of the
+    count of a value, in users; `bar`: how many rows or users a cell or value needs to be seen."""
+
+    column: str
+    how: str
+    sigma: float
+    bar: float
+
+
+@dataclass(frozen=True)
+class ClipOption:
+    """A clip that the run may choose. `sigma`: the noise per cell of a typical planned marginal, in rows.
+    With public data also `lost`, the share of public rows that the clip loses, and `error`, the criterion by
+    which the run would compare clips (see `privacy.clip`)."""
+
+    clip: int
+    sigma: float
+    lost: float | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of one epsilon; `print` shows it.
+
+    `charges`: what is paid for besides measurements, as shares of mu^2. With public data, `clip_bias` is the
+    share of its rows that the clip loses, and `clip_suggested` the clip of least error on it. For a run that
+    chooses its clip, `clip_options` lists some of the clips it may choose and `clip_noise` is the noise, in
+    users, of the histogram that it chooses by; `clip` and the noise of the lines are then those of the
+    largest clip it may choose. `model_cells`: cells of the model, or, unless `model_exact`, of the largest
+    model that the run may choose; `too_large`: why the run would be refused for its size. `less_noise`: the
+    share of noise that the calibration saves over "classic-rdp". `verdict`: what this budget can show, in
+    words.
+    """
+
+    mechanism: str
+    epsilon: float
+    delta: float
+    calibration: str
+    mu: float
+    clip: int
+    unit: str
+    lines: tuple[Line, ...]
+    charges: tuple[tuple[str, float], ...]
+    cliques: tuple[Clique, ...]
+    model_cells: int
+    too_large: str
+    memory_bytes: int
+    seconds: float
+    rows: int
+    notes: tuple[str, ...]
+    less_noise: float = 0.0
+    clip_bias: float | None = None
+    clip_suggested: int | None = None
+    clip_options: tuple[ClipOption, ...] = ()
+    clip_noise: float | None = None
+    model_exact: bool = True
+    domain: tuple[DomainLine, ...] = ()
+    domain_share: float = 0.0
+    domain_delta: float = 0.0
+    verdict: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return plan_text(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return text_html(plan_text(self))
+
+    @property
+    def measurements(self) -> int:
+        return sum(line.times for line in self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "measurements": self.measurements}
 
 
 def plan_text(plan: Plan) -> str:

@@ -36,7 +36,7 @@ from ..privacy.budget import mu2, root_down, to_dict
 from ..privacy.chain import digest
 from ..schema import Schema, dtypes
 from ..schema.columns import OWN_CODE, Categorical, Column, Numeric, Policy
-from ..schema.places import MOST_PLACES, Places
+from ..schema.decimal_places import MOST_PLACES, Places
 from ..userkeys import RowsPerUser
 from .cells import SURE, Line, Span, agree, digits_of
 from .domaincosts import (
