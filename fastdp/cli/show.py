@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..run.plan_text import duration
+from ..run.plan_result import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
