@@ -62,13 +62,14 @@ static void clear_lane(const fdp_dual_region *r, int64_t lane, double *edges) {
     for (int64_t i = (r)->rows * (lane) / (r)->lanes, end_ = (r)->rows * ((lane) + 1) / (r)->lanes, \
                  step_ = FDP_MAX(1, BLOCK / (r)->cols), rows = FDP_MIN(step_, end_ - i); \
          i < end_; i += step_, rows = FDP_MIN(step_, end_ - i)) \
-        for (int64_t from = 0, n = FDP_MIN(BLOCK, (r)->cols), at = (r)->cell + i * (r)->cols; from < (r)->cols; \
-             from += BLOCK, n = FDP_MIN(BLOCK, (r)->cols - from), at += BLOCK)
+        for (int64_t from = 0, n = FDP_MIN(BLOCK, (r)->cols), at = (r)->cell + i * (r)->cols; \
+             from < (r)->cols; from += BLOCK, n = FDP_MIN(BLOCK, (r)->cols - from), at += BLOCK)
 
-/* phi and its slope for n cells. w: in, multipliers; out, u in rows. slope: sigma^2 phi'. With z = v tau and
- * h = (1 - e) / z, u = 1 / (e c + tau h) and 1 / z come from one division, q = 1 / (z (e c z + tau (1 - e)));
- * near 0 a series stands for h, and 1 for z, chosen by arithmetic: a branch would end the vector loop. `own`: cells have sigmas of their own; constant where inlined,
- * so that either loop is a vector loop. */
+/* phi and its slope for n cells. w: in, multipliers; out, u in rows. bend: sigma^2 phi'; slope: phi'. With
+ * z = v tau and h = (1 - e) / z, u = 1 / (e c + tau h) and 1 / z come from one division,
+ * q = 1 / (z (e c z + tau (1 - e))); near 0 a series stands for h, and 1 for z, chosen by arithmetic: a
+ * branch would end the vector loop. `own`: cells have sigmas of their own; constant where inlined, so that
+ * either loop is a vector loop. */
 static inline __attribute__((always_inline)) void
 flow_loop(int64_t n, const double *restrict y, const double *restrict inverse, const double *restrict sigmas,
           const int own, double sigma, double tau, double weight, double *restrict w, double *restrict bend,
@@ -222,7 +223,8 @@ static void collect(const fdp_dual *dual, const fdp_dual_piece *piece, const dou
 }
 
 /* The slopes of a folded region: its lanes' spans, added up in order. */
-static void fold(const fdp_dual *dual, const fdp_dual_fold *f, double scale, const double *edges, float *slope) {
+static void fold(const fdp_dual *dual, const fdp_dual_fold *f, double scale, const double *edges,
+                 float *slope) {
     const fdp_dual_region *r = &dual->regions[f->region];
     double sums[FOLD];
     for (int64_t from = f->from; from < f->to; from += FOLD) {

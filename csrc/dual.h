@@ -61,8 +61,8 @@ typedef struct {
 } fdp_dual_feed;
 
 /* Where all segments of a region lie inside the largest of them, a product with the Hessian needs that
- * marginal of the slopes only: entries [from, to) of it, from the spans of link `link` of region `region`, are
- * the slopes from `cell` on, in units of 1 / scale. Products then take a table of these entries for the
+ * marginal of the slopes only: entries [from, to) of it, from the spans of link `link` of region `region`,
+ * are the slopes from `cell` on, in units of 1 / scale. Products then take a table of these entries for the
  * region. */
 typedef struct {
     int64_t region, link, from, to, cell;

@@ -8,8 +8,8 @@
  * it.
  *
  * Members that wait spin, then give way to whoever wants the processor, and after FDP_TEAM_SPIN nanoseconds
- * sleep: an idle team costs nothing, and a busy machine is not kept busier. (OpenMP's pool spins on.) How many
- * members a job has follows from its size (fdp_team_worth): small jobs do not wait for many.
+ * sleep: an idle team costs nothing, and a busy machine is not kept busier. (OpenMP's pool spins on.) How
+ * many members a job has follows from its size (fdp_team_worth): small jobs do not wait for many.
  *
  * Fork. A child has a copy of the team but none of its threads. Every job begins by comparing the process
  * with the one that made the threads; in a child the team starts afresh and makes threads of its own when it
@@ -119,7 +119,7 @@ static inline uint64_t fdp_bell_wait(fdp_bell *bell, uint64_t old) {
     } while (fdp_team_clock() < until);
     atomic_fetch_add(&bell->asleep, 1);
     for (;;) {
-        const unsigned seen = atomic_load(&bell->rung); /* before the value: a ring in between ends the sleep */
+        const unsigned seen = atomic_load(&bell->rung); /* before the value: a ring since ends the sleep */
         if ((value = atomic_load(&bell->value)) != old) break;
         fdp_bell_sleep(&bell->rung, seen);
     }
@@ -146,8 +146,8 @@ static inline void fdp_team_wait(fdp_team *team) {
     }
 }
 
-/* Counters of shared loops, one loop a phase: phase p counts with turn p % 3. The counter of the phase after it
- * was last used two phases ago, which all have left: it is set back meanwhile. */
+/* Counters of shared loops, one loop a phase: phase p counts with turn p % 3. The counter of the phase after
+ * it was last used two phases ago, which all have left: it is set back meanwhile. */
 typedef struct {
     struct {
         atomic_llong next;

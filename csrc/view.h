@@ -1,5 +1,5 @@
-/* A VIEW says where the cells of a table of rows x cols lie in a smaller marginal: the cell of row i and column
- * j belongs to entry base[i], plus nothing, j, or map[j]. */
+/* A VIEW says where the cells of a table of rows x cols lie in a smaller marginal: the cell of row i and
+ * column j belongs to entry base[i], plus nothing, j, or map[j]. */
 #ifndef FDP_VIEW_H
 #define FDP_VIEW_H
 

@@ -27,9 +27,10 @@ def available() -> int:
 
 
 def resolve(threads: int | None) -> int:
-    """The number asked for, or all available cores for None."""
+    """The number asked for, at most one per core, or all cores for None. No result depends on it, and more
+    threads than cores would only wait for each other."""
     if threads is None:
         return available()
     if not is_whole(threads, 1, MOST_THREADS):
         raise UsageError(f"threads must be a whole number from 1 to {MOST_THREADS}, got {threads!r}")
-    return int(threads)
+    return min(int(threads), available())

@@ -1,0 +1,115 @@
+"""The work of a run at 1, 2, 4, 8 and 16 threads, and the memory bandwidth of the machine beside it.
+
+    python -m bench.cores [--rows 2000000] [--threads 1 2 4 8 16] [--only adagrid dual ...]
+
+Every line is the least wall time of some repetitions, so run it on a machine that nobody else uses; threads
+beyond its cores are not measured. "bandwidth" is what as many threads copy, in GB/s read and written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+import fastdp
+from fastdp._util.threads import available
+from fastdp.domain import downward_closure
+
+from . import machine
+from .measurements import OUTER, Problem, load, prepare, taxi_codes, to_fastdp
+
+Piece = Callable[[int], float]
+
+
+def least(work: Callable[[], object], times: int = 3) -> float:
+    best = float("inf")
+    for _ in range(times):
+        begin = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
+def call(problem: Problem) -> Piece:
+    """Seconds of one oracle call of mirror descent."""
+    asked, total = to_fastdp(problem), float(problem.weighted[0].sum())
+
+    def seconds(threads: int) -> float:
+        found = []
+        for _ in range(3):
+            model = fastdp.fit(
+                problem.domain, asked, total, stop="iters", iters=40, method="accelerated", threads=threads
+            )
+            steps = np.diff(np.array(model.trace), axis=0)
+            found.append(float(np.median(steps[:, 2] / steps[:, 0])))
+        return min(found)
+
+    return seconds
+
+
+def whole_fit(problem: Problem) -> Piece:
+    asked, total = to_fastdp(problem), float(problem.weighted[0].sum())
+    return lambda threads: least(lambda: fastdp.fit(problem.domain, asked, total, threads=threads), 2)
+
+
+def counting(rows: int) -> Piece:
+    """All 59 marginals of AdaGrid."""
+    codes, _ = taxi_codes(fastdp.simulate.taxi(rows, seed=1, year=2020))
+    domain = {name: int(column.max()) + 1 for name, column in codes.items()}
+    table = fastdp.read(codes, fastdp.Schema.from_domain(domain))
+    cliques = sorted(downward_closure(OUTER), key=len)
+    return lambda threads: least(lambda: fastdp.marginals(table, cliques, threads=threads))
+
+
+def sampling(problem: Problem) -> Piece:
+    model = fastdp.fit(problem.domain, to_fastdp(problem), float(problem.weighted[0].sum()))
+    return lambda threads: least(lambda: model.sample(10_000_000, seed=1, threads=threads), 2)
+
+
+def bandwidth(threads: int) -> float:
+    """GB/s, read and written, of copies by so many threads."""
+    parts = [(np.ones(1 << 23), np.ones(1 << 23)) for _ in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        seconds = least(lambda: list(pool.map(lambda p: np.copyto(p[1], p[0]), parts)), 5)
+    return threads * 2 * parts[0][0].nbytes / seconds / 1e9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2, 4, 8, 16])
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--save", action="store_true")
+    options = parser.parse_args()
+    made = {
+        k: load(prepare(options.rows, [(k, e, "gdp")])[0]) for k, e in (("identity", 10.0), ("adagrid", 1.0))
+    }
+    pieces: dict[str, Callable[[], Piece]] = {
+        "call, identity": lambda: call(made["identity"]),
+        "call, adagrid": lambda: call(made["adagrid"]),
+        "fit, adagrid": lambda: whole_fit(made["adagrid"]),
+        "fit, dual": lambda: whole_fit(made["identity"]),
+        "59 marginals": lambda: counting(options.rows),
+        "10M rows sampled": lambda: sampling(made["adagrid"]),
+    }
+    threads = [n for n in options.threads if n <= available()]
+    print(f"{'':18}" + "".join(f"{n:>10}" for n in threads))
+    found: dict[str, dict[int, float]] = {}
+    for name, make in pieces.items():
+        if options.only and not any(word in name for word in options.only):
+            continue
+        piece = make()
+        found[name] = {n: piece(n) for n in threads}
+        print(f"{name:18}" + "".join(f"{1e3 * s:7.1f} ms" for s in found[name].values()), flush=True)
+    found["bandwidth"] = {n: bandwidth(n) for n in threads}
+    print(f"{'bandwidth':18}" + "".join(f"{b:6.1f} GB/s"[:10] for b in found["bandwidth"].values()))
+    if options.save:
+        machine.keep("cores", {"rows": options.rows, "found": found})
+
+
+if __name__ == "__main__":
+    main()
