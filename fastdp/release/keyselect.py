@@ -307,7 +307,8 @@ def _batches(
 
 
 def keys_of(array: pa.Array, dtype: str) -> pa.Array:
-    """Values as text (large_string) or whole numbers (int64); null where a value is neither. No value raises,
+    """Values as text (large_string) or whole numbers (int64); null where a value is neither (bytes that are
+    not UTF-8 are not text: their rows have no listed value, as when they are encoded). No value raises,
     and what one of them becomes never depends on the others."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -325,7 +326,7 @@ def keys_of(array: pa.Array, dtype: str) -> pa.Array:
         array = array.cast(pa.binary())
     binary = t.is_binary(array.type) or t.is_large_binary(array.type)
     if dtypes.family(dtype) == "string":
-        return textvalues.to_text(array) if binary else array.cast(pa.large_string())
+        return textvalues.valid_text(array) if binary else array.cast(pa.large_string())
     if binary:
         texts = textvalues.to_text(idvalues.normal(array, "int64"))
         whole = pc.match_substring_regex(texts, r"^-?[0-9]{1,18}$")

@@ -38,7 +38,7 @@ class Part:
     text: columns whose values are text from a file or from the name of a folder, to be parsed by the schema's
     types. any_name: a column of any name can be read, as text; it is null in rows that do not have it (JSON
     lines). hint: added to the error if columns are missing; says what may be the reason. arrow: the rows are
-    Arrow data as their writer made them, and can be read again, so `ingest.check_structure` can read them ahead.
+    Arrow data as their writer made them and can be read again, so `ingest.check_structure` reads them ahead.
     """
 
     where: str

@@ -96,7 +96,8 @@ def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
                     "and of text also .gz, .zst, .bz2; text of any other name needs a dialect with a "
                     "delimiter"
                 )
-    except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
+        list(part.schema.names)  # raises where a name is not UTF-8
+    except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise _broken(path, error) from None
     return _with_partition(part, partition) if partition else part
 

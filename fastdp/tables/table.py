@@ -76,13 +76,18 @@ class Table:
         user: np.ndarray | None = None,
         public: bool = False,
     ) -> Table:
-        """A table from arrays that are already coded 0..n-1, and any integer or string array of user ids.
+        """A table from arrays that are already coded 0..n-1, and an array of user ids. Rows without an id
+        (null, NaN) are left out, or each is a user of its own, as the schema says.
 
         Raises DataError if a column is missing, has another length or is not of integers, or has a code
         outside its domain.
         """
         schema = as_schema(schema, user=None if user is None else "user")
         checked: dict[str, np.ndarray] = {}
+        if user is not None:
+            user = np.asarray(user)
+            if user.ndim != 1:
+                raise DataError(f"user: ids are a 1-D array, got {user.ndim} dimensions")
         rows = None if user is None else len(user)
         for name, size in schema.domain.items():
             if name not in codes:
@@ -102,17 +107,22 @@ class Table:
         if user is not None and schema.user is None:
             raise DataError("user ids given, but the schema has no user column")
         if user is not None:
-            from .userids import UserIndex
+            from .userids import numbered
 
-            index, users, hashes = UserIndex.of_array(np.asarray(user))
+            index, hashes, has_id = numbered(user, schema.user_dtype)
+            if schema.null_user == "drop" and not has_id.all():
+                index, hashes, _ = numbered(user[has_id], schema.user_dtype)
+                checked = {name: column[has_id] for name, column in checked.items()}
+            users = len(hashes)
         return cls(
             schema,
             checked,
-            rows=rows or 0,
+            rows=(rows or 0) if index is None else len(index),
             user=index,
             users=users,
             user_hash=hashes,
             public=public,
+            dropped=0 if index is None else (rows or 0) - len(index),
         )
 
     @property

@@ -31,6 +31,23 @@ _FARTHEST = 8_200_000_000_000_000_000
 _TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
 
 
+def valid_text(raw: pa.Array) -> pa.Array:
+    """Binary as UTF-8; null where the bytes are not UTF-8."""
+    import pyarrow as pa
+
+    try:
+        return raw.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return pa.array([None if b is None else _decoded(b) for b in raw.to_pylist()], pa.large_string())
+
+
+def _decoded(text: bytes) -> str | None:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def to_text(raw: pa.Array) -> pa.Array:
     """Binary as UTF-8; bytes that are not UTF-8 become the replacement character."""
     import pyarrow as pa
@@ -47,18 +64,18 @@ def parse(raw: pa.Array, dtype: str) -> pa.Array:
     value of the type does not raise an error.
 
     If a text in an integer column is not an integer, the column is returned as text: as floats, integers
-    beyond 2^53 would change.
+    beyond 2^53 would change. Columns of text are returned as bytes, which need not be UTF-8.
     """
     import polars as pl
+    import pyarrow as pa
 
     family = dtypes.family(dtype)
     if family == "int" and (numbers := _all_whole(raw)) is not None:
         return numbers
-    text = to_text(raw)
     if family == "string":
-        return text
+        return raw.cast(pa.large_binary())
     with muted():
-        column = pl.Series(pl.from_arrow(text)).str.strip_chars()
+        column = pl.Series(pl.from_arrow(to_text(raw))).str.strip_chars()
         return _parse(column, family, dtype).to_arrow()
 
 

@@ -8,6 +8,7 @@ other users in the table.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -159,18 +160,26 @@ class UserIndex:
         """uint64[len(self)]: public hash of each user's id value."""
         return np.empty(0, np.uint64) if self._ids is None else self._ids.hashes()
 
-    @classmethod
-    def of_array(cls, ids: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
-        """(number of each id, number of users, public hashes) of a whole array."""
-        import pyarrow as pa
 
-        index = cls()
-        try:
+def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(uint32 number of each id, public hash of each user, which ids are neither null nor NaN) of a whole
+    array. `dtype`: the type of the user column in the schema."""
+    import pyarrow as pa
+
+    from .sql import column_of_objects
+
+    array = None
+    if ids.dtype.kind in "biufSUMm":
+        with contextlib.suppress(pa.ArrowException):
             array = pa.array(ids)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            raise DataError("user ids are not of one type") from None
-        numbers = index.add(index.prepare(array))
-        return numbers, len(index), index.hashes()
+    elif ids.dtype.kind == "O":
+        array = column_of_objects(ids.tolist(), True)
+    if array is None:
+        raise DataError(f"user: ids are numbers, texts, dates or times, got {ids.dtype}")
+    index, array = UserIndex(), idvalues.normal(array, dtype)
+    numbers = index.add(index.prepare(array))
+    has_id = idvalues.has_id(array)
+    return numbers, index.hashes(), np.ones(len(ids), bool) if has_id is None else has_id
 
 
 def _validity(ids: pa.Array) -> np.ndarray | None:

@@ -15,7 +15,7 @@ from fastdp.engines.truth import marginals
 from fastdp.tables import bound
 from fastdp.tables.bound import SCALE
 from fastdp.tables.table import Table
-from fastdp.tables.userids import UserIndex
+from fastdp.tables.userids import numbered
 from fastdp.userkeys import Groups, MostCommon
 
 from ..engines.helpers import tables
@@ -28,7 +28,7 @@ def without(domain, codes, ids, user) -> Table:
 
 
 def value_hashes(ids) -> dict:
-    numbers, _, hashes = UserIndex.of_array(ids)
+    numbers, hashes, _ = numbered(ids, None)
     return {u: int(hashes[n]) for u, n in zip(ids.tolist(), numbers.tolist(), strict=True)}
 
 

@@ -209,3 +209,33 @@ def test_parts_with_ids_of_two_kinds_are_refused_before_a_row_is_read():
     opened = fastdp.tables.sources.open_parts(parts)
     with pytest.raises(DataError, match="cast it to one type"):
         fastdp.tables.ingest.checked_columns(opened, fastdp.Schema.from_domain(SIZES, user="who"))
+
+
+@pytest.mark.parametrize(
+    "ids, users",
+    [
+        (np.array([1.0, np.nan, 1.0, -0.0, 0.0, np.nan]), [0, None, 0, 1, 1, None]),
+        (np.array([1, None, 1.0, "a", b"a", float("nan")], object), [0, None, 0, 1, 1, None]),
+        (np.array(["2020-01-01", "NaT"] * 3, "datetime64[s]"), [0, None] * 3),
+    ],
+    ids=["floats", "objects", "times"],
+)
+@pytest.mark.parametrize("null", ["drop", "own"])
+def test_codes_with_ids_follow_the_null_policy(ids, users, null):
+    plain = fastdp.Schema.from_domain({"a": 6}, user="who").to_dict()
+    plain["user"]["null"] = null
+    table = fastdp.Table.from_codes(fastdp.Schema.from_dict(plain), {"a": np.arange(6)}, ids)
+    kept = [i for i, who in enumerate(users) if who is not None or null == "own"]
+    assert table.codes["a"].tolist() == kept and table.rows == len(kept) == len(table.user)
+    alone = [("row", i) if users[i] is None else users[i] for i in kept]
+    first = dict(zip(alone, table.user.tolist()))
+    assert [first[who] for who in alone] == table.user.tolist()
+    assert table.users == len(set(alone)) == len(table.user_hash)
+
+
+@pytest.mark.parametrize("ids", [np.array(3), np.zeros((2, 2)), np.zeros(2, complex), np.zeros(2, "i4,i4")])
+def test_ids_of_another_shape_or_type_are_refused(ids):
+    """And the error keeps nothing of them."""
+    with pytest.raises(DataError, match=r"^user: ids are") as caught:
+        fastdp.Table.from_codes({"a": 5}, {"a": [1, 2]}, ids)
+    assert caught.value.__context__ is None and caught.value.__cause__ is None

@@ -302,7 +302,7 @@ def test_odd_values_never_raise(tmp_path):
         ("int64", ["1", "99999999999999999999"], ["1", "99999999999999999999"]),
         ("float64", ["1.5", "nope", "inf"], [1.5, None, float("inf")]),
         ("bool", ["true", "F", "1", "maybe"], [True, False, True, None]),
-        ("string", ["a", ""], ["a", ""]),
+        ("string", ["a", ""], [b"a", b""]),
         ("decimal128(10, 2)", ["1.10", "z"], [decimal.Decimal("1.10"), None]),
         (
             "timestamp[us]",

@@ -15,8 +15,11 @@ import pytest
 import fastdp
 from fastdp.codec import encode
 from fastdp.errors import DataError, PrivacyError, UsageError, redact_errors
+from fastdp.release.keyselect import count_keys
 from fastdp.tables import ingest
+from fastdp.tables.columns import asked_of
 from fastdp.tables.identity import overlap
+from fastdp.tables.textvalues import parse
 
 SCHEMA = fastdp.Schema.from_domain({"a": 5}, user="who")
 ROWS = pa.table({"who": ["x", "yy", "zzz"], "a": [1, 2, 3]})
@@ -281,3 +284,35 @@ def test_an_encoder_that_leaves_its_domain_is_stopped_before_any_count(monkeypat
     assert ingest._encode(rows[3], part, schema, {}, None).codes["a"].max() == size - 1
     with pytest.raises(RuntimeError, match="column 'a': the encoder made a code outside its domain"):
         ingest._encode(rows[4], part, schema, {}, None)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_name_that_is_not_utf8_is_said_in_words(tmp_path, nested):
+    """In the footer of a Parquet file."""
+    rows = pa.table({"s": [{"abcdef": 1}]} if nested else {"abcdef": [1]})
+    pq.write_table(rows, tmp_path / "x.parquet", store_schema=False)
+    content = (tmp_path / "x.parquet").read_bytes()
+    assert b"abcdef" in content
+    (tmp_path / "x.parquet").write_bytes(content.replace(b"abcdef", b"ab\xff\xfeef"))
+    for call in (
+        lambda: asked_of(str(tmp_path / "x.parquet"), None),
+        lambda: fastdp.read(tmp_path / "x.parquet", SCHEMA),
+    ):
+        with pytest.raises(DataError, match="damaged"):
+            call()
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
+def test_text_that_is_not_utf8_is_found_and_counted_as_the_same(kind):
+    """It is outside every list of values: found, it would be written as a replacement character, under which
+    no row is counted."""
+    values = [b"ab\xff"] * 40 + [b"ok"] * 40 + ["\ufffd".encode()] * 40
+    column = pa.array(values, pa.large_binary() if kind == pa.large_string() else pa.binary()).view(kind)
+    schema = fastdp.Schema.from_dict({"columns": {"x": {"kind": "string", "domain": "private"}}})
+    found, counts = count_keys(pa.table({"x": column}), schema, "x", "string", 1)
+    assert dict(zip(found, counts.tolist(), strict=True)) == {"ok": 40, "\ufffd": 40}
+    listed = fastdp.Schema.from_dict({"columns": {"x": {"kind": "categorical", "values": sorted(found)}}})
+    codes = fastdp.read(pa.table({"x": column}), listed).codes["x"]
+    assert np.bincount(codes)[:3].tolist() == [40, 40, 40]
+    parsed = parse(column.cast(pa.large_binary()), "string")
+    assert np.array_equal(encode.encode_batch(listed, pa.table({"x": parsed}))[0]["x"], codes)
