@@ -186,7 +186,7 @@ def _texts(value: Any) -> bool:
 
 def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
     """Problems where a release has another number of answers than `schema.json` gives it."""
-    from ..release.domain import schema_bytes
+    from ..release.private_domain import schema_bytes
     from ..release.keyselect import MOST_KEYS
 
     kind, count, about = release["kind"], release["count"], release["attributes"]
