@@ -139,6 +139,11 @@ BENCHES = {
         (("--rows", "100000", "--numpy-rows", "100000", "--repeat", "2"),),
         (("--rows", "10000000"),),
     ),
+    "coverage": Bench(
+        "share of true numbers inside the 95 % intervals of run.answer, beside naive ones",
+        (("--tables", "simulated", "--epsilon", "1", "--seeds", "1", "--no-save"),),
+        ((),),
+    ),
     "job": Bench(
         "the whole job, Parquet to Parquet: time by stage, memory, scores",
         (("times", "--rows", "300000", "--no-save"),),
