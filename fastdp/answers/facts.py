@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..domain import Clique
-from ..errors import ModelTooLargeError
 from ..measurement import Measurement
+from ..model.marginals import marginals
 from ..schema import Schema
 from .best_linear import Table, estimate
 from .clipping import Clipping, clipping_of
@@ -90,10 +90,7 @@ class Facts:
         cells = np.full(shape, np.nan)
         model = self.model
         if model is not None and all(model.domain.get(a) == n for a, n in zip(columns, shape)):
-            try:
-                cells = model.marginal(columns, MOST_CELLS)
-            except ModelTooLargeError:
-                pass
+            cells = marginals(model, [columns], 1, MOST_CELLS).get(columns, cells) if columns else cells
         return Table(columns, maps, cells.reshape(-1), np.zeros(cells.size), basis="unknown")
 
     def weight(self, column: str) -> np.ndarray:
