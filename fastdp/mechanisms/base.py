@@ -44,14 +44,18 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     "private" insist on one; "users" releases how users behave and deals rows accordingly, without public
     data (docs/users.md); "none" leaves the id column out. `columns` are a user's habits, least important
     first: rows are dealt so that each user's counts over them follow a public user's (default: the attributes
-    all outer marginals share). `share` of mu^2 pays for the private histogram.
+    all outer marginals share). `share` of mu^2 pays for the private histogram. `constant`, with "users":
+    columns that are known to have one value per user; others are found from released numbers.
     """
 
     source: Literal["auto", "public", "private", "users", "none"] = "auto"
     columns: tuple[str, ...] | None = None
     share: float = 0.02
+    constant: tuple[str, ...] = ()
 
     def __post_init__(self):
+        if self.constant and self.source != "users":
+            raise ValueError('constant columns need source = "users"')
         if not 0 < self.share < 1:
             raise ValueError("share must lie strictly between 0 and 1")
 

@@ -47,6 +47,19 @@ def check_users(config: Config, schema: Schema) -> None:
             'ids.source = "users" needs a mechanism that makes rows first, with Gaussian noise and unit '
             f'"user"; {config.name} as configured is not one: use "auto"'
         )
+    if config.ids.constant:
+        likely = schema.stand_in()
+        for name in likely.modelled.check(config.ids.constant):
+            if name in _constrained(likely):
+                raise UsageError(
+                    f"ids.constant: column {name!r} takes part in a constraint, so its values cannot be "
+                    "exchanged one by one; leave it out"
+                )
+
+
+def _constrained(schema: Schema) -> set[str]:
+    """The columns that constraints name."""
+    return {name for c in schema.constraints for name in columns_of(schema, c)}
 
 
 def plan_charges(outline: Outline, cost: float) -> tuple[tuple[str, float], ...]:
@@ -69,8 +82,7 @@ def run_with_users(config: Config, session: Session, job: Job) -> Outcome:
     rates = rates_of(columns, *released)
     some = outcome.rows.again(min(outcome.rows.total, TRIAL_ROWS), job.seed).shard(0)
     by_chance = chance(some, columns)
-    fixed = {name for c in job.schema.constraints for name in columns_of(job.schema, c)}
-    decided = roles(rates, by_chance, tuple(fixed))
+    decided = roles(rates, by_chance, tuple(_constrained(job.schema)), config.ids.constant)
     described = _described(rates, by_chance, decided)
     made = None
     if decided.constant or decided.repeated or outcome.users is None:

@@ -68,7 +68,8 @@ class Dealer:
         for name, column in codes.items():
             out[name][at] = fixed[name][owner] if name in fixed else column[take]
         owners = np.empty(rows, np.uint32)
-        owners[at] = owner
+        names = np.random.Generator(np.random.Philox(key=[seed, 2])).permutation(len(wanted))
+        owners[at] = names[owner]  # so that numbers of users do not follow their constants
         return out, owners, (wanted, equal)
 
     def _urns(self, codes, take, wanted, ends, seed, threads):

@@ -68,14 +68,18 @@ def chance(codes: Mapping[str, np.ndarray], columns: Sequence[str]) -> np.ndarra
     return np.array(out)
 
 
-def roles(rates: Rates, by_chance: np.ndarray, never_constant: Sequence[str] = ()) -> Roles:
+def roles(
+    rates: Rates, by_chance: np.ndarray, never_constant: Sequence[str] = (), declared: Sequence[str] = ()
+) -> Roles:
     """Roles from released rates. `never_constant`: columns that take part in constraints, whose values cannot
-    be exchanged one by one."""
+    be exchanged one by one. `declared`: columns that are constant whatever the rates say."""
     room = np.maximum(1 - by_chance, 1e-9)
     lift, doubt = (rates.overall - by_chance) / room, 2 * rates.error / room
     fixed = rates.overall > max(LEAST_CONSTANT, CONSTANT - 2 * rates.error)
     fixed &= lift - doubt > CONSTANT_LIFT
-    constant = tuple(n for n, yes in zip(rates.columns, fixed) if yes and n not in never_constant)
+    constant = tuple(
+        n for n, yes in zip(rates.columns, fixed) if n in declared or (yes and n not in never_constant)
+    )
     again = lift > np.maximum(LEAST_LIFT, doubt)
     order = np.argsort(urn(rates.overall, by_chance), kind="stable")
     repeated = [rates.columns[i] for i in order if again[i] and rates.columns[i] not in constant]

@@ -138,6 +138,18 @@ def test_what_cannot_be_done_is_refused_before_anything_is_read():
     check_users(CliqueTree(ids=Ids(source="users")), schema())
 
 
+def test_declared_constants_are_kept_whatever_the_rows_say():
+    recipe = {"mechanism": "cliquetree", "ids": {"source": "users", "constant": ["payment"]}}
+    made = go(purchases(500), recipe)
+    assert "payment" in made.privacy["mechanism"]["users"]["constant"]
+    assert distinct(made.data, "payment") == 1.0
+    config = CliqueTree(ids=Ids(source="users", constant=("shop",)))
+    with pytest.raises(UsageError, match="constraint"):
+        check_users(config, schema().with_constraints([{"require": "country != 0 or shop < 39"}]))
+    with pytest.raises(ValueError, match="users"):
+        Ids(constant=("shop",))
+
+
 def test_without_a_user_column_nothing_is_asked():
     made = go(purchases(200).drop_columns(["who"]), schema=schema(user=False))
     assert not [r for r in made.privacy["parts"][0]["releases"] if r["label"] in LABELS]
