@@ -108,13 +108,21 @@ def _agreement(session: Session, columns: tuple[str, ...]) -> list[Measurement]:
     ]
 
 
+def table_of_users(schema: Schema, constant: tuple[str, ...]) -> UserTable:
+    """One row per user: bins of rows per user, from public facts, and these columns."""
+    name = "rows per user"
+    while name in schema.domain:
+        name += "_"
+    return UserTable(size_bins(_most_rows(schema)), name, columns=constant)
+
+
+def _most_rows(schema: Schema) -> int:
+    return schema.max_rows_per_user or choice_bound(schema)
+
+
 def _people(session: Session, job: Job, decided: Roles) -> People:
     """Users by the cliquetree model of the table of users."""
-    bound = job.schema.max_rows_per_user or choice_bound(job.schema)
-    name = "rows per user"
-    while name in job.schema.domain:
-        name += "_"
-    view = UserTable(size_bins(bound), name, columns=decided.constant)
+    view = table_of_users(job.schema, decided.constant)
     of_users = session.part(TABLE_SHARE, view)
     task = replace(
         job,
@@ -125,8 +133,10 @@ def _people(session: Session, job: Job, decided: Roles) -> People:
         after_ones=ignore_empty_columns,
     )
     made = CliqueTree().run(of_users, task)
-    counts = next(m for m in made.measurements if m.clique == (name,))
-    return People(made.rows, name, view.edges, last_bin(counts), bound, decided.constant)
+    counts = next(m for m in made.measurements if m.clique == (view.name,))
+    return People(
+        made.rows, view.name, view.edges, last_bin(counts), _most_rows(job.schema), decided.constant
+    )
 
 
 def _described(rates: Rates, by_chance: np.ndarray, decided: Roles) -> dict:

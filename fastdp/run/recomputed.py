@@ -186,8 +186,8 @@ def _texts(value: Any) -> bool:
 
 def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
     """Problems where a release has another number of answers than `schema.json` gives it."""
-    from ..release.private_domain import schema_bytes
     from ..release.keyselect import MOST_KEYS
+    from ..release.private_domain import schema_bytes
 
     kind, count, about = release["kind"], release["count"], release["attributes"]
     if kind == "schema" and count != len(schema_bytes(schema)):
@@ -197,13 +197,22 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
             yield f"a selection of keys draws up to {MOST_KEYS} numbers, stated are {release.get('draws')!r}"
         if count not in _key_counts(schema, about[0]):
             yield f"{count} values were released, but schema.json has others"
-    if kind == "marginal" and not set(about) <= set(schema.modelled):
+    sizes = {**schema.modelled, **(_of_users(schema) if release.get("of") == "users" else {})}
+    if kind == "marginal" and not set(about) <= set(sizes):
         yield "it names columns that schema.json does not have"
     elif kind == "marginal" and "query" not in release:
-        sizes = {**schema.modelled, **release.get("recoded", {})}
+        sizes |= release.get("recoded", {})
         cells = math.prod(sizes[name] for name in about)
         if count != cells:
             yield f"it has {count} answers, but its columns {cells} cells"
+
+
+def _of_users(schema: Schema) -> dict[str, int]:
+    """The column that a table of users has beside those of the schema, and its number of bins."""
+    from ..mechanisms.with_users import table_of_users
+
+    view = table_of_users(schema, ())
+    return {view.name: len(view.edges)}
 
 
 def _key_counts(schema: Schema, name: str) -> Sequence[int]:
