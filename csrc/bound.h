@@ -32,11 +32,6 @@ int fdp_group(int64_t rows, const uint32_t *user, int64_t users, const uint32_t 
 /* hash[i] = fdp_mix2 over one more column of codes (width 1, 2, 4); hash starts at zero. */
 int fdp_hash_column(int64_t rows, const void *column, int width, uint64_t *hash);
 
-/* keep[i] = 1 for at most k rows of each user: those of smallest mix2(user_hash, content, number among
- * equals). start/order: fdp_group of the row numbers; content: the rows' content hashes. */
-int fdp_cap(int64_t users, const int64_t *start, const uint64_t *order, const uint64_t *content,
-            const uint64_t *user_hash, int64_t k, int threads, uint8_t *keep);
-
 /* Users by their most common key: out[key] += 1 for each user with a key below `keys` (others are not
  * counted). Ties by the smallest mix2(user_hash, key). sorted: keys grouped by user, reordered here. */
 int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,

@@ -29,7 +29,6 @@ CALLS = {
     "size of an attribute": lambda n: Domain({"a": n}),
     "threads": threads.resolve,
     "clip": bound.check_clip,
-    "rows kept": lambda n: bound.cap_rows(TABLE, n),
     "partitions": split.check_partitions,
     "partitions of Spark": spark.check_partitions,
     "cap": lambda n: users.checked(DOMAIN, KEY, n),

@@ -14,8 +14,6 @@ cdef extern from "bound.h" nogil:
     int fdp_group(int64_t, const uint32_t *, int64_t, const uint32_t *, const uint64_t *, int64_t *,
                   uint64_t *)
     int fdp_hash_column(int64_t, const void *, int, uint64_t *)
-    int fdp_cap(int64_t, const int64_t *, const uint64_t *, const uint64_t *, const uint64_t *, int64_t, int,
-                uint8_t *)
     int fdp_most_common(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, int64_t *)
     int fdp_modes(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, uint64_t *)
     int fdp_agreement(int64_t, const int64_t *, uint64_t *, const int32_t *, uint64_t, int, int64_t *)
@@ -83,27 +81,6 @@ def hash_rows(columns, int64_t rows):
             with nogil:
                 code = fdp_hash_column(rows, &column_view[0], width, &view[0])
             check(code, "the users", USERS)
-    return out
-
-
-def cap(
-    const int64_t[::1] start,
-    const uint64_t[::1] order,
-    const uint64_t[::1] content,
-    const uint64_t[::1] user_hash,
-    int64_t k,
-    int threads,
-):
-    """uint8[rows]: 1 for the at most k rows that each user keeps."""
-    out = np.zeros(order.shape[0], np.uint8)
-    cdef uint8_t[::1] view = out
-    cdef int code
-    if order.shape[0]:
-        with nogil:
-            code = fdp_cap(
-                user_hash.shape[0], &start[0], &order[0], &content[0], &user_hash[0], k, threads, &view[0]
-            )
-        check(code, "the users", USERS)
     return out
 
 

@@ -1,7 +1,7 @@
-"""Bounds the contribution of one user: by integer weights of rows, or by keeping at most k rows.
+"""Bounds the contribution of one user by integer weights of rows.
 
-The weights and the kept rows of a user are a function of that user's rows and id value alone, so that adding
-or removing another user does not change them. Weights are integers in units of 1/SCALE rows.
+The weights of a user are a function of that user's number of rows alone, so that adding or removing another
+user does not change them. Weights are integers in units of 1/SCALE rows.
 """
 
 from __future__ import annotations
@@ -48,20 +48,3 @@ def user_weights(table: Table, clip: int | None) -> np.ndarray | None:
         return None
     check_clip(clip)
     return None if table.user is None else weights(table.rows_per_user(), clip)
-
-
-def cap_rows(table: Table, k: int, threads: int | None = None) -> Table:
-    """The table with at most k rows of each user. They are chosen by a hash of the id value, the content of
-    the row and, among equal rows of the user, their number. The multiset of kept rows depends neither on the
-    order of rows nor on other users."""
-    from .._core import bound as core
-    from .._util import threads as _threads
-
-    if not is_whole(k, 1):
-        raise UsageError(f"the cap must be a whole number of rows >= 1, got {k!r}")
-    if table.user is None or table.user_hash is None:
-        return table
-    start, order = core.group(table.user, table.rows_per_user(), None)
-    content = core.hash_rows(list(table.codes.values()), table.rows)
-    keep = core.cap(start, order, content, table.user_hash, int(k), _threads.resolve(threads))
-    return table.take(keep.view(bool))

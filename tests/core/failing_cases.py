@@ -78,14 +78,13 @@ def users():
     numbers = bound.Ids(1, 5)
     user = numbers.add(words, bound.hash_words(words), None)
     per_user = bound.rows_per_user(user, len(numbers))
-    start, order = bound.group(user, per_user, None)
+    start, _ = bound.group(user, per_user, None)
     hashes = numbers.hashes()
     content = bound.hash_rows([user.astype(np.uint8)], user.size)
-    kept = bound.cap(start, order, content, hashes, 2, THREADS)
     _, keys = bound.group(user, per_user, words % np.uint64(11))
     common = bound.most_common(start, keys.copy(), hashes, 11, THREADS)
     groups = bound.groups(start, keys.copy(), hashes, None, None, 11 * 4, 4, 2, THREADS)
-    return kept.tobytes(), common.tobytes(), groups.tobytes()
+    return content.tobytes(), common.tobytes(), groups.tobytes()
 
 
 def sampling():

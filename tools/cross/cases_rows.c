@@ -76,13 +76,6 @@ static void hash_rows(cross_case *c) {
     free(out);
 }
 
-/* start, order, content, hash of users, k -> keep */
-static void cap(cross_case *c) {
-    ONE_OUTPUT(uint8_t, 5,
-               fdp_cap(COUNT(3), AT(int64_t, 0), AT(uint64_t, 1), AT(uint64_t, 2), AT(uint64_t, 3), WHOLE(4),
-                       c->threads, out));
-}
-
 /* start, sorted, hash of users -> users by key */
 static void most_common(cross_case *c) {
     ONE_OUTPUT(int64_t, 3,
@@ -367,7 +360,6 @@ const cross_kernel cross_rows[] = {
     {"rows_per_user", rows_per_user},
     {"group", group},
     {"hash_rows", hash_rows},
-    {"cap", cap},
     {"most_common", most_common},
     {"user_groups", user_groups},
     {"hash_words", hash_words},

@@ -103,10 +103,6 @@ def user_cases(out: File, rng: np.random.Generator) -> None:
         columns = [rng.integers(0, n, rows).astype(t) for n, t in ((9, "u1"), (900, "u2"), (70_000, "u4"))]
         content = bound.hash_rows(columns, rows)
         out.case("hash_rows", columns, [content])
-        for k in (1, 3):
-            out.case(
-                "cap", [start, order, content, hashes, k], [bound.cap(start, order, content, hashes, k, 1)]
-            )
         key = rng.integers(0, 24, rows).astype(np.uint64)
         start, keys = bound.group(user, per_user, key)
         out.case("group", [user, per_user, key], [start, keys])
