@@ -112,6 +112,10 @@ BENCHES = {
         "every piece of one call of the estimator timed, and the forecast for many cores",
         (("--rows", "300000", "--only", "identity", "--no-save"),),
     ),
+    "cores": Bench(
+        "the work of a run at 1 to 16 threads, beside the machine's memory bandwidth",
+        (("--rows", "100000", "--threads", "1", "2"),),
+    ),
     "stopping": Bench(
         "where a fit should stop: scores by stopping rule",
         (
