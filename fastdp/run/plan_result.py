@@ -139,7 +139,10 @@ def plan_text(plan: Plan) -> str:
         better = f"; least error at clip {plan.clip_suggested}" if plan.clip_suggested else ""
         lines.append(f"clip {plan.clip} loses {plan.clip_bias:.2%} of the public rows{better}")
     if plan.verdict:
-        lines += [f"What this budget can show on {plan.rows:,} rows:", *(f"  {text}" for text in plan.verdict)]
+        lines += [
+            f"What this budget can show on {plan.rows:,} rows:",
+            *(f"  {text}" for text in plan.verdict),
+        ]
     lines += [f"Note: {note}." for note in plan.notes]
     return "\n".join(lines)
 

@@ -102,7 +102,7 @@ def _differences(made: Any, stated: Any, exact: bool, where: str) -> Iterator[st
     """Texts on where two JSON values differ. `exact`: also in fixed texts, and in fields that only one has."""
     if isinstance(made, Mapping) and isinstance(stated, Mapping):
         for key in made if exact else [k for k in made if k in stated]:
-            if where == "" and key in TAKEN or where + key in PROSE and not exact:
+            if (where == "" and key in TAKEN) or (where + key in PROSE and not exact):
                 continue
             if key not in stated:
                 yield f"it lacks {where}{key}"

@@ -133,11 +133,12 @@ class Run:
 
         return Facts.of(self.privacy, self.schema, self.measurements, self.tables, self.model)
 
-    def sample(self, n: int, seed: int | None = None) -> pa.Table:
+    def sample(self, n: int, seed: int | None = None, where: Mapping[str, Any] | None = None) -> pa.Table:
         """`n` further synthetic rows, as a `pyarrow.Table`: post-processing, it costs no budget.
 
         Only for a run made in this process: a run loaded from its folder has its rows and a model
-        (`Model.sample` gives codes). seed: fixes the rows; None: other rows each time.
+        (`Model.sample` gives codes). seed: fixes the rows; None: other rows each time. where: a column to a
+        value, a list of values, or a range (low, high) with low <= value < high; only such rows are drawn.
         """
         import secrets
 
@@ -149,8 +150,12 @@ class Run:
             )
         if not is_whole(n, 0):
             raise UsageError(f"n must be a whole number >= 0, got {n!r}")
-        output = self._output.again(n, secrets.randbits(63) if seed is None else seed)
-        return pa.concat_tables(output.tables())
+        seed = secrets.randbits(63) if seed is None else seed
+        if where:
+            from .matching_rows import matching_rows
+
+            return matching_rows(self._output, n, where, seed)
+        return pa.concat_tables(self._output.again(n, seed).tables())
 
     def to_arrow(self) -> pa.Table:
         """All synthetic rows as one `pyarrow.Table`: `data`."""

@@ -105,18 +105,21 @@ class Synthesizer:
         self._drawn = 0
         return self
 
-    def sample(self, n: int | None = None) -> Any:
-        """n synthetic rows (default: as many as the run estimated), further ones with each call.
+    def sample(self, n: int | None = None, where: Mapping[str, Any] | None = None) -> Any:
+        """n synthetic rows (default: as many as the run estimated), further ones with each call; with `where`
+        only rows that match it, as of `Run.sample`.
 
         A frame of the kind that `fit` was given: pandas, polars, else `pyarrow.Table`.
         """
         if not hasattr(self, "run_"):
             raise UsageError("call fit(X) before sample(n)")
         if n is None:
+            if where:
+                raise UsageError("where: say how many rows are wanted, sample(n, where=...)")
             table = self.run_.to_arrow()
         else:
             seed = None if self.random_state is None else _spawned(self.random_state, self._drawn)
-            table = self.run_.sample(n, seed)
+            table = self.run_.sample(n, seed, where)
             self._drawn += 1
         if self._frame == "pandas":
             return table.to_pandas()

@@ -1,0 +1,83 @@
+"""Synthetic rows under a condition: rows are drawn and those that match are kept, until there are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import RunError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .output import Output
+
+FIRST, MOST = 1 << 16, 1 << 28
+"""Rows of the first attempt, and of the last: about a minute of drawing."""
+SPARE = 1.3
+"""Rows drawn beyond the number expected to hold enough matches."""
+
+
+def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
+    """n rows of the output's model that match `where`: a column to a value, a list of values, a range (low,
+    high) with low <= value < high, or None for null. RunError where too few rows match."""
+    import pyarrow as pa
+
+    kind = output.arrow_schema()
+    if not n:
+        return kind.empty_table()
+    total, attempt = max(FIRST, 4 * n), 0
+    while True:
+        found, kept = 0, []
+        own = np.random.SeedSequence(seed, spawn_key=(attempt,)).generate_state(1, np.uint64)[0]
+        for table in output.again(total, int(own >> np.uint64(1))).tables():
+            kept.append(table.filter(_matches(table, where)))
+            found += kept[-1].num_rows
+            if found >= n:
+                return pa.concat_tables(kept).slice(0, n)
+        if total >= MOST:
+            raise RunError(
+                f"only {found:,} of {total:,} rows match the condition and {n:,} were asked for; ask for "
+                "fewer rows or a wider condition"
+            )
+        total, attempt = min(MOST, max(4 * total, int(SPARE * n * total / max(found, 1)))), attempt + 1
+
+
+def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    mask: Any = pa.chunked_array([np.ones(table.num_rows, bool)])
+    for name, condition in where.items():
+        if name not in table.column_names:
+            raise UsageError(f"where: there is no column {name!r}{did_you_mean(name, table.column_names)}")
+        column = table[name]
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        try:
+            one = _condition(column, condition)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+            raise UsageError(
+                f"where: column {name!r} holds {column.type}, which {condition!r} is not; give a value, a "
+                "list of values or a range (low, high)"
+            ) from None
+        mask = pc.and_(mask, pc.fill_null(one, False))
+    return mask
+
+
+def _condition(column: pa.ChunkedArray, condition: Any) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if condition is None:
+        return pc.is_null(column)
+    if isinstance(condition, tuple):
+        low, high = condition
+        return pc.and_(
+            pc.greater_equal(column, pa.scalar(low, column.type)),
+            pc.less(column, pa.scalar(high, column.type)),
+        )
+    values = list(condition) if isinstance(condition, list | set | frozenset) else [condition]
+    return pc.is_in(column, pa.array(values, column.type))
