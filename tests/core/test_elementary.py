@@ -57,7 +57,7 @@ def test_exp_errs_in_the_last_places_alone(of):
 def test_exp_is_0_below_its_range_and_not_at_its_end(of):
     x = np.array([-np.inf, -1e300, -709.0, np.nextafter(-708.0, -np.inf), -708.0, 0.0])
     got = of("exps", x)
-    assert (got[:4] == 0).all() and got[4] == pytest.approx(np.exp(-708.0), rel=1e-15) and got[5] == 1
+    assert (got[:4] == 0).all() and got[4] == pytest.approx(np.exp(-708.0), rel=2e-15) and got[5] == 1
 
 
 def test_exp_in_single_precision(of):
