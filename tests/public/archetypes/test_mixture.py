@@ -42,7 +42,10 @@ def test_density_and_labels_follow_the_formula_on_unscaled_points():
         [twin.log_density(p, [w], [m], [c]) for w, m, c in zip(fitted.weights, means, covariances)]
         for p in distinct[:50]
     ]
-    assert (fitted.labels(distinct[:50]) == np.argmax(by_part, axis=1)).all()
+    best = np.sort(by_part, axis=1)
+    clear = best[:, -1] - best[:, -2] > 1e-6  # far more than roundings; a tie could go either way
+    assert clear.sum() > 40
+    assert (fitted.labels(distinct[:50]) == np.argmax(by_part, axis=1))[clear].all()
 
 
 def test_likelihood_never_falls_and_clusters_are_found():
