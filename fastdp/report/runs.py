@@ -80,6 +80,7 @@ def promise(statement: Mapping) -> dict:
         "parts": len(parts),
         "unit": {"column": get(unit, "column"), "kind": get(unit, "kind") or "user"},
         "bound": _number(bound),
+        "lost": _number(get(get(part, "clip_choice") or {}, "lost")),
         "mechanism": _mechanism(statement),
         "private": get(statement, "private"),
         "not_protected": [limits] if isinstance(limits, str) else [str(x) for x in limits],

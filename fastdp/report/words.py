@@ -225,12 +225,23 @@ def advice(data: dict, table: int = 0) -> list[str]:
     out = ["Good for: shares, counts and comparisons of large groups, and for trying out code."]
     run = data["runs"][table] if table < len(data["runs"]) else None
     single = [n for n in (run or {}).get("noise") or [] if n["order"] == 1]
+    promise = (run or {}).get("promise") or {}
+    lost, per_user = promise.get("lost"), (promise.get("unit") or {}).get("kind") == "user"
+    per_user = per_user and bool((promise.get("unit") or {}).get("column"))
     if single:
-        worst = max(n["sigma"] / math.sqrt(n["copies"]) for n in single)
+        worst = max(n["sigma"] / math.sqrt(n["copies"]) for n in single) / (1 - min(lost or 0.0, 0.99))
         out.append(
             f"Read with care: differences of less than about {big(round(2 * worst))} rows between values of "
             "one column may be noise, and combinations of columns carry more."
         )
+    if lost:
+        out.append(
+            f"The clip left out about {lost:.0%} of the rows, mostly those of users with many; counts are scaled up, and a "
+            "value that such users prefer may be off by as much."
+        )
+    elif per_user and lost is None:
+        out.append("Rows of users above the clip count in part; nothing says how many rows that left out.")
+    out.append("To quote a number use `run.answer`, whose intervals know noise, clip and what was not measured.")
     out.append(
         "Not for: facts about one person, rare combinations, or linking with other data by the synthetic ids."
     )

@@ -5,6 +5,8 @@ import tomllib
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
+
 import fastdp
 from fastdp.mechanisms import names
 
@@ -44,3 +46,12 @@ def test_mechanisms_and_recipes_are_all_named():
 def test_the_version_is_in_the_changelog():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert f"## [{project['version']}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_the_first_programs_interval_holds_the_truth():
+    """The number that README's program prints, on fewer trips: a share of the true trips, and its truth."""
+    program = TEXT[TEXT.index("import fastdp\n") :].split("```")[0].replace("1_000_000", "60_000")
+    names = {}
+    exec(compile(program.split("scores =")[0], "README", "exec"), names)
+    truth = np.mean(names["trips"]["payment_type"].to_numpy() == 1)
+    assert names["card"]["basis"] == "measured" and names["card"]["low"] <= truth <= names["card"]["high"]

@@ -212,3 +212,16 @@ def test_units_are_named_honestly():
 
 def test_tips_cannot_break_out():
     assert svg.tips(['a"b', "c|d", "<e>"]) == "a&quot;b|c/d|&lt;e&gt;"
+
+
+@pytest.mark.parametrize(("lost", "column", "says"), [(0.64, "id", "64%"), (None, "id", "nothing says"), (0.0, None, "")])
+def test_advice_names_the_rows_that_a_clip_left_out(lost, column, says):
+    """And noise is that of counts scaled up: 2 * 10 / (1 - 0.64) rows."""
+    run = {
+        "noise": [{"order": 1, "sigma": 10.0, "copies": 1}],
+        "promise": {"lost": lost, "unit": {"kind": "user", "column": column}},
+    }
+    sentences = words.advice({"runs": [run]})
+    assert any(says in s for s in sentences) and any("run.answer" in s for s in sentences)
+    assert any("56 rows" in s for s in sentences) is (lost == 0.64)
+    assert any("clip" in s and "left out" in s for s in sentences) is (column is not None)
