@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 
+LEAST_SHARE = 1e-6
+"""The smallest `selection`: with less, a choice would be noise at any epsilon in use."""
 WAYS, MAX_OUTER_CELLS = 3, 200_000
 """The most columns and cells of an outer marginal that is chosen with public data."""
 RARE = 3.0
@@ -80,10 +82,20 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("threshold must be >= 0 (in standard deviations)")
         if self.rounds is not None and not (self.rounds and all(s > 0 for s in self.rounds)):
             raise ValueError("rounds must be positive shares")
-        if not 0 < self.selection < 1:
-            raise ValueError("selection must lie strictly between 0 and 1")
-        if self.outer is not None and not self.outer:
-            raise ValueError("outer must name at least one marginal")
+        if not LEAST_SHARE <= self.selection < 1:
+            raise ValueError(f"selection must be at least {LEAST_SHARE:g} and below 1")
+        if self.outer is None:
+            if self.rounds is not None and len(self.rounds) < 2:
+                raise ValueError("rounds: without `outer` pairs are chosen, so give at least 2 shares")
+            return
+        if not self.outer or not all(self.outer):
+            raise ValueError("outer must name at least one marginal, each with at least one column")
+        depth = max(map(len, self.outer))
+        if self.rounds is not None and len(self.rounds) != depth:
+            raise ValueError(f"rounds: {depth} rounds need {depth} shares, got {len(self.rounds)}")
+        for copy in self.copies:
+            if not any(set(copy.clique) <= set(clique) for clique in self.outer):
+                raise ValueError(f"copies: {copy.clique} is not part of an outer marginal")
 
     def run(self, session: Session, job: Job) -> Outcome:
         public = job.public is not None

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from ..release.gateway import Session
     from ..schema import Schema
 
+MOST_ROUNDS = 1 << 14
+"""Twice what 500 columns get by default; with many more the noise of one leaves the sampler's range."""
+
 
 class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`workload`: the marginals that matter (default: all of `degree` columns). `rounds`: the most rounds;
@@ -59,8 +62,8 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         super().__post_init__()
         if not 0 < self.selection < 1 or not self.rare >= 0:
             raise ValueError("selection must lie strictly between 0 and 1, rare must be >= 0")
-        if self.degree < 1 or (self.rounds is not None and self.rounds < 1):
-            raise ValueError("degree and rounds must be at least 1")
+        if self.degree < 1 or (self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS):
+            raise ValueError(f"degree must be at least 1, rounds must lie in 1..{MOST_ROUNDS}")
 
     def check(self, schema: Schema) -> None:
         self.closure(schema.modelled)

@@ -118,3 +118,23 @@ def test_an_absurd_argument_is_refused_and_the_ledger_untouched(world, monkeypat
         assert len(str(caught.value)) < 2000
         left = {path.name for path in Path().iterdir()} - {"data.parquet", "budget.db.lock"}
         assert left == {path.name for path in files}, (name, value)
+
+
+FIELDS = [
+    {"mechanism": "adagrid", "rounds": [0.5]},
+    {"mechanism": "adagrid", "selection": 1e-300},
+    {"mechanism": "adagrid", "outer": [["a", "b"]], "rounds": [1.0]},
+    {"mechanism": "adagrid", "outer": [["a", "b"]], "copies": [{"clique": ["c"], "times": 2}]},
+    {"mechanism": "adagrid", "outer": [[]]},
+    {"mechanism": "aim", "rounds": 10**20},
+    {"mechanism": "tworound", "round2": [[]]},
+]
+"""Fields of recipes that were refused only after noise was drawn, found by absurd values of every field."""
+
+
+@pytest.mark.parametrize("recipe", FIELDS, ids=str)
+def test_an_absurd_field_of_a_recipe_is_refused_and_the_ledger_untouched(world, recipe):
+    before = Path("budget.db").read_bytes()
+    with pytest.raises(FastdpError):
+        call(False, mechanism=recipe | {"clip": 3})
+    assert Path("budget.db").read_bytes() == before

@@ -118,6 +118,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if any(not c.columns for c in self.constraints):
             raise ValueError("constraints of a recipe list values of columns; put others into the schema")
         for m in self.listed:
+            if not m.clique:
+                raise ValueError("round2: a marginal needs at least one column")
             if loose := set(m.edges) - set(self.keep):
                 raise ValueError(
                     f"edges are over the schema's codes: put {', '.join(sorted(loose))} in `keep`"
