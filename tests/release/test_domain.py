@@ -85,7 +85,8 @@ def test_what_is_charged():
     _, reserved = learn(trips(), seed=3)
     part = reserved.asks[0]
     learning, cap = reserved.learnt, reserved.caps[0]
-    assert isinstance(cap, Threshold) and cap.delta == part.domain.keys_delta == pytest.approx(1e-7)
+    assert isinstance(cap, Threshold) and cap.delta == part.domain.keys_delta
+    assert cap.delta == pytest.approx(domaincosts.KEYS_SHARE * 1e-6)
     entry = reserved.reservation.describe()["entry"]
     labels = [s["label"] for s in entry["steps"]]
     first = ["values of city", "domain of rows per user", "domain 1", "domain 2", "domain 3"]
