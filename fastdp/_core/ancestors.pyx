@@ -89,3 +89,33 @@ cdef class Ancestors:
                                          &self.values[0], &self.between[0], &self.team.c, &view[0])
         check(code, "a product with the approximate inverse")
         return out
+
+
+cdef class SparseRows:
+    """A matrix in compressed rows (scipy.sparse.csr_array), multiplied by a team of threads; each row is added up in order, so results do not depend on their number."""
+
+    cdef const int64_t[::1] first
+    cdef const int32_t[::1] column
+    cdef const double[::1] values
+    cdef readonly int64_t rows, cols
+
+    def __init__(self, matrix):
+        self.rows, self.cols = matrix.shape
+        self.first = np.ascontiguousarray(matrix.indptr, np.int64)
+        self.column = np.ascontiguousarray(matrix.indices if matrix.nnz else [0], np.int32)
+        self.values = np.ascontiguousarray(matrix.data if matrix.nnz else [0.0], np.float64)
+
+    def product(self, const double[::1] x, threads):
+        """The matrix times x, a new array."""
+        cdef Team team = team_of(threads)
+        cdef int code
+        out = np.zeros(max(1, self.rows))
+        cdef double[::1] view = out
+        if x.shape[0] != self.cols:
+            raise ValueError("one number per column")
+        if self.rows and self.cols:
+            with nogil:
+                code = fdp_ancestors_product(self.rows, &self.first[0], &self.column[0], NULL,
+                                             &self.values[0], &x[0], &team.c, &view[0])
+            check(code, "a product with the measured rows")
+        return out[: self.rows]

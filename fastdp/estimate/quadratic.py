@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
+from .._core.ancestors import SparseRows
 from .._core.infer import arrive as _arrive
 from .._core.infer import blend as _blend
 from .._core.infer import step as _step
@@ -84,6 +85,8 @@ class Quadratic:
     def __post_init__(self):
         # Whether direct nodes are all there is: the vectors of cells and rows are empty.
         self.all_direct = self.active.size == 0 and self.matrix is None
+        self._rows = SparseRows(self.matrix) if self.matrix is not None else None
+        self._columns = SparseRows(self._transpose) if self._transpose is not None else None
 
     def residual(self, m: np.ndarray) -> Residual:
         """What is left of the measurements at the active marginals m; the direct nodes' losses are yet to be
@@ -124,17 +127,18 @@ class Quadratic:
     ) -> None:
         """out = -size * gradient at (1 - t) x + t z."""
         _step(size * (1 - t), x.cells, size * t, z.cells, self.w, out, threads)
-        if self._transpose is not None:
-            out -= self._transpose @ (self.v * (size * (1 - t) * x.rows + size * t * z.rows))
+        if self._columns is not None:
+            mixed = self.v * (size * (1 - t) * x.rows + size * t * z.rows)
+            out -= self._columns.product(mixed, threads)
 
     def arrive(self, m, z: Residual, delta, out: Residual, threads: int | Team) -> tuple[float, float]:
         """Fills `out` with the residual at m, where potentials were changed by delta from those of z. Returns
         the symmetrised Bregman distance of the two, and 1/2 |Q (m - m_z) / sigma|^2."""
         distance, curvature = _arrive(m, self.t, z.cells, self.w, delta, out.cells, threads)
-        if self.matrix is not None:
-            out.rows = self.matrix @ m - self.b
+        if self._rows is not None:
+            out.rows = self._rows.product(m, threads) - self.b
             gap = out.rows - z.rows
-            curvature += _blend(0.0, gap, self.v, gap, 1)
+            curvature += _blend(0.0, gap, self.v, gap, threads)
         return distance, curvature
 
     def blend(self, x: Residual, z: Residual, t: float, threads: int | Team) -> float:
@@ -145,7 +149,7 @@ class Quadratic:
             return loss
         loss += _blend(t, z.cells, self.w, x.cells, threads)
         if self.matrix is not None:
-            loss += _blend(t, z.rows, self.v, x.rows, 1)
+            loss += _blend(t, z.rows, self.v, x.rows, threads)
         return loss
 
     def divergence(self, x: Residual, other: Residual, there: Quadratic) -> float:

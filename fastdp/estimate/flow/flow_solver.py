@@ -122,7 +122,7 @@ class Flow:
         self._z, self._at, self._spare = engine.state(tables), engine.state(), engine.state()
         self._delta, self._none = np.zeros(max(engine.size, 1)), np.zeros((0, 3))
         engine.adopt(self._z, total)
-        self.f = lines.answers(self._z.m)
+        self.f = lines.answers(self._z.m, engine.team)
         self.loss = lines.loss(self.f)
         self._inverse = lines.ancestors(engine.team)
         self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
@@ -140,8 +140,8 @@ class Flow:
 
     def _try(self, multipliers: np.ndarray) -> np.ndarray | None:
         """The functionals at these multipliers; the state there is in `_spare`."""
-        self.lines.spread(multipliers, self._delta)
-        return self.lines.answers(self._spare.m) if self._move(self._spare) else None
+        self.lines.spread(multipliers, self._delta, self.engine.team)
+        return self.lines.answers(self._spare.m, self.engine.team) if self._move(self._spare) else None
 
     def smooth_start(self) -> None:
         """Moves the measured single attributes, in one call, to where the flow is after the time SMOOTH."""
@@ -154,7 +154,7 @@ class Flow:
             self._delta[span] = np.where(self._z.m[span] > 0, change, 0.0)
         if self._move(self._spare):
             self._z, self._spare = self._spare, self._z
-            self.f = self.lines.answers(self._z.m)
+            self.f = self.lines.answers(self._z.m, self.engine.team)
             self.loss = self.lines.loss(self.f)
         self._delta[:] = 0
 
@@ -202,7 +202,7 @@ class Flow:
             self._pairs.clear()
             way = -self._inverse.solve(slope)
             descent = dot(slope, way)
-        self.lines.spread(way, self._delta)
+        self.lines.spread(way, self._delta, self.engine.team)
         step = min(1.0, REACH / max(float(np.abs(self._delta).max()), 1e-300))
         while True:
             there = self._try(at + step * way)

@@ -21,7 +21,8 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse as sp
 
-from ..._core.ancestors import MOST, Ancestors
+from ..._core.ancestors import MOST, Ancestors, SparseRows
+from ..._core.team import Team
 from ...domain import Domain
 from ...model.layout import Place, Plan
 from ..linear_rows import Part
@@ -66,22 +67,22 @@ class Functionals:
         self.active = quadratic.active
         remainder = ~(single | empty)
         self.rest = sp.csr_array(matrix[remainder])
-        self._transpose = self.rest.T.tocsr()
+        self._rows, self._columns = SparseRows(self.rest), SparseRows(self.rest.T.tocsr())
         self.at = self.active[self._cells]
         self.target = np.concatenate([t[self._cells], quadratic.b[remainder]])
         self.variance = 1 / np.concatenate([w[self._cells], quadratic.v[remainder]])
         self.size, self._plan = self.target.size, plan
         self.order = self._orders()
 
-    def answers(self, m: np.ndarray) -> np.ndarray:
+    def answers(self, m: np.ndarray, threads: int | Team = 1) -> np.ndarray:
         """The functionals at the plan's vector of marginals."""
         active = m[self.active]
-        return np.concatenate([active[self._cells], self.rest @ active])
+        return np.concatenate([active[self._cells], self._rows.product(active, threads)])
 
-    def spread(self, multipliers: np.ndarray, out: np.ndarray) -> None:
+    def spread(self, multipliers: np.ndarray, out: np.ndarray, threads: int | Team = 1) -> None:
         """out = - B' multipliers, a change of the potentials of the plan's vector."""
         n = self._cells.size
-        active = -(self._transpose @ multipliers[n:])
+        active = -self._columns.product(multipliers[n:], threads)
         active[self._cells] -= multipliers[:n]
         out[self.active] = active
 
