@@ -44,7 +44,11 @@ if TYPE_CHECKING:
 def execute(spec: RunSpec, source: Any, folder: RunFolder | None) -> Run | list[Run]:
     """Does the whole run. Afterwards `spec.status.entered` says whether a step of it was charged."""
     names = _begin(spec, source, folder)
-    public = check_ahead(spec) if spec.schema.pending else prepare(spec)
+    public = None
+    if spec.schema.pending:
+        check_ahead(spec)
+    else:
+        public = prepare(spec)
     reserved = _reserve(spec, names["run"], folder)
     try:
         if folder is not None and folder.resume:

@@ -48,9 +48,10 @@ def validate(
         resolve_clip(config.clip, schema)
         config.check_names(likely)
         config.check_all(likely)
-    whole = {n: getattr(options, n) for n in ("rows", "seed", "sample_seed")}
+    given = (options.rows, options.seed, options.sample_seed)
+    rows, seed, drawn = (None if value is None else int(value) for value in given)
     return RunSpec(
-        options=replace(options, **{n: None if v is None else int(v) for n, v in whole.items()}),
+        options=replace(options, rows=rows, seed=seed, sample_seed=drawn),
         asked=schema,
         schema=schema,
         recipe=recipe,
@@ -173,7 +174,7 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf  # too large for a float, of either sign: no budget
 
 
 def _check_values(options: RunOptions) -> None:
