@@ -17,6 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A fused multiply-add would make rows depend on the machine: a seed must give the same rows everywhere. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=off")
+#else
+#pragma STDC FP_CONTRACT OFF
+#endif
+
 /* One distribution: the residual's cells within one separator cell. */
 
 typedef struct {

@@ -100,6 +100,8 @@ def chi_square_tail(observed, p):
     method=st.sampled_from(["round", "independent"]),
 )
 def test_equals_the_slow_twin(seed, n, shard_rows, method):
+    """Exactly: the kernel does the same additions, multiplications and divisions in the same order, and its
+    compiler may not fuse them."""
     domain, nodes = random_tree(np.random.default_rng(seed))
     sampler = Sampler(domain, nodes)
     got = sampler.draw(n, method=method, seed=seed, shard_rows=shard_rows)
