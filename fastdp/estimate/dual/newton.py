@@ -189,7 +189,8 @@ def denoise(
     gram = np.empty((len(dual.spans), len(seen), len(seen)))
     for i, span in enumerate(dual.spans):
         gaps = np.array([cells[span] for cells in seen]) - dual.core.y[span]
-        gram[i] = [[dot(one, other) for other in gaps] for one in gaps]
+        for k, one in enumerate(gaps):
+            gram[i, k, : k + 1] = gram[i, : k + 1, k] = [dot(one, other) for other in gaps[: k + 1]]
     weights = mixture(gram, freedom)
     if bound:
         weights = _blend(gram, weights, BELOW * bound)
@@ -217,7 +218,8 @@ def _candidates(dual: Dual, candidates: Sequence[tuple[float, float]]) -> tuple[
         taus, kappas = np.where(single, ONES, tau), np.where(single, 1.0, kappa)
         freedom.append(dual.freedom(dual.solve(taus, kappas, ROUGH)))
         dual.core.evaluate(dual.x, taus, kappas, cells)
-        seen.append((cells / scale).astype(np.float32))
+        seen.append(np.empty(cells.size, np.float32))
+        np.divide(cells, scale, out=seen[-1], dtype=np.float64, casting="same_kind")
     return seen, np.array(freedom).T
 
 
