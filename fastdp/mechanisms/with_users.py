@@ -11,11 +11,12 @@ import numpy as np
 
 from .._util.threads import resolve
 from ..errors import UsageError
+from ..measurement import Measurement
 from ..privacy.clip import choice_bound
 from ..schema.constraints import columns_of
 from ..userkeys import Agreement, UserTable
 from ..users.dealing import TRIAL_ROWS, dealer
-from ..users.people import People, last_bin, size_bins
+from ..users.people import People, last_bin, size_bins, total_rows
 from ..users.rates import GROUPS, Rates, Roles, chance, rates_of, roles
 from .base import Config, Job, Outcome, Outline, ignore_empty_columns
 from .cliquetree.clique_tree import CliqueTree
@@ -23,13 +24,15 @@ from .shared.model_rows import ModelRows
 from .shared.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
-    from ..measurement import Measurement
     from ..release.gateway import Session
     from ..schema import Schema
 
 RATES_SHARE, TABLE_SHARE = 0.05, 0.07
 """Shares of mu^2 of the agreement rates and of the table of users (chosen on flights and Chicago trips, where
 shares twice as large differ little). The second is not spent where users repeat nothing."""
+MOST_ERROR = 0.1
+"""The number of rows is that of the table of users, which does not clip, where its standard error is below
+this part of it; else the mechanism's own."""
 OVERALL = 2 / 3
 """Part of RATES_SHARE that goes to the rates over all users; the rest to those by group."""
 LABELS = ("agreement of users' rows", "agreement by rows per user")
@@ -86,7 +89,11 @@ def run_with_users(config: Config, session: Session, job: Job) -> Outcome:
     described = _described(rates, by_chance, decided)
     made = None
     if decided.constant or decided.repeated or outcome.users is None:
-        people = _people(session, job, decided)
+        people, counts = _people(session, job, decided)
+        total, error = total_rows(counts, people.edges, people.bound)
+        described |= {"rows": round(total), "rows_standard_error": error}
+        if job.rows is None and error < MOST_ERROR * total:
+            outcome = replace(outcome, rows=outcome.rows.again(round(total), job.seed))
         made = dealer(people, rates, decided, some, job.seed, resolve(job.threads))
         described["most_rows"] = people.most_rows
     return replace(
@@ -120,8 +127,8 @@ def _most_rows(schema: Schema) -> int:
     return schema.max_rows_per_user or choice_bound(schema)
 
 
-def _people(session: Session, job: Job, decided: Roles) -> People:
-    """Users by the cliquetree model of the table of users."""
+def _people(session: Session, job: Job, decided: Roles) -> tuple[People, Measurement]:
+    """(users by the cliquetree model of the table of users, the noisy histogram of their rows)."""
     view = table_of_users(job.schema, decided.constant)
     of_users = session.part(TABLE_SHARE, view)
     task = replace(
@@ -133,10 +140,13 @@ def _people(session: Session, job: Job, decided: Roles) -> People:
         after_ones=ignore_empty_columns,
     )
     made = CliqueTree().run(of_users, task)
-    counts = next(m for m in made.measurements if m.clique == (view.name,))
-    return People(
-        made.rows, view.name, view.edges, last_bin(counts), _most_rows(job.schema), decided.constant
-    )
+    size = (len(view.edges),)
+    fine = [m for m in made.measurements if m.clique == (view.name,) and m.values.shape == size]
+    weights = np.array([float(np.max(m.sigma)) ** -2 for m in fine])
+    values = np.average([m.values for m in fine], axis=0, weights=weights)
+    counts = Measurement((view.name,), values, float(weights.sum() ** -0.5))
+    bound = _most_rows(job.schema)
+    return People(made.rows, view.name, view.edges, last_bin(counts), bound, decided.constant), counts
 
 
 def _described(rates: Rates, by_chance: np.ndarray, decided: Roles) -> dict:

@@ -45,6 +45,22 @@ def last_bin(counts: Measurement) -> int:
     return last
 
 
+def total_rows(counts: Measurement, edges: tuple[int, ...], bound: int) -> tuple[float, float]:
+    """(number of rows, its standard error) by the noisy histogram of bins, up to the last bin with users: an
+    unbiased sum, which negative counts enter as they are."""
+    upper = np.append(np.array(edges[1:], np.int64), bound + 1)
+    means = np.array([_mean_rows(low, high) for low, high in zip(edges, upper.tolist())])
+    means[last_bin(counts) + 1 :] = 0.0
+    return float(counts.values @ means), float(np.max(counts.sigma) * np.sqrt(means @ means))
+
+
+def _mean_rows(low: int, high: int) -> float:
+    """The mean of whole numbers low..high - 1, drawn evenly in the logarithm."""
+    rows = np.arange(low, max(high, low + 1), dtype=np.float64)
+    weight = np.log1p(1 / rows)
+    return float(rows @ weight / weight.sum())
+
+
 @dataclass(frozen=True, eq=False)
 class People:
     """`source`: rows of the table of users; `name`: its column of bins, with the lower `edges`; `last`: the
@@ -71,13 +87,15 @@ class People:
         generator = np.random.Generator(np.random.Philox(key=[seed, 1]))
         while have < rows:
             drawn = self.source.again(batch, int(generator.integers(1 << 62))).shard(0)
+            there = drawn[self.name] <= self.last
+            drawn = {name: column[there] for name, column in drawn.items()}
             size = self._rows(drawn[self.name], generator)
             keep = int(np.searchsorted(np.cumsum(size), rows - have)) + 1
             sizes.append(size[:keep])
             codes.append({name: drawn[name][:keep] for name in self.constant})
             have += int(sizes[-1].sum())
-            mean = have / sum(map(len, sizes))
-            batch = min(1 << 20, int(1.1 * max(rows - have, 0) / mean) + 16)
+            mean = max(1.0, have / max(sum(map(len, sizes)), 1))
+            batch = min(1 << 20, int(1.1 * max(rows - have, 0) / mean) + 256)
         wanted = np.concatenate([np.empty(0, np.int64), *sizes])
         if len(wanted):
             wanted[-1] -= have - rows
@@ -86,8 +104,7 @@ class People:
         }
 
     def _rows(self, bins: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """A number of rows in each bin, evenly in the logarithm; bins beyond the last one count as it."""
+        """A number of rows in each bin, evenly in the logarithm."""
         edges = np.append(np.array(self.edges, np.int64), self.bound + 1)
-        bins = np.minimum(bins, self.last)
         low, high = edges[bins], np.maximum(edges[bins + 1], edges[bins] + 1)
         return np.minimum(low * (high / low) ** generator.random(len(bins)), high - 1).astype(np.int64)
