@@ -96,6 +96,8 @@ def number_spelled(text: bytes) -> bytes | None:
     """The one spelling of the number that a text spells; None for NaN. A text that is not a number is
     returned unchanged."""
     body = text.strip()
+    if body.isdigit() and len(body) <= _PLAIN_DIGITS:
+        return body.lstrip(b"0") or b"0"
     match = _NUMBER.fullmatch(body)
     sign, whole, fraction, exponent = (part or b"" for part in match.groups()) if match else [b""] * 4
     if not whole and not fraction:
