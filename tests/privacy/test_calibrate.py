@@ -97,7 +97,7 @@ def test_delta_falls_with_epsilon_and_rises_with_mu(mu, epsilon):
     assert c.delta_of(mu, epsilon + 0.1) <= c.delta_of(mu, epsilon) <= c.delta_of(mu * 1.1, epsilon)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.floats(1e-6, 600.0))
 def test_pure_and_range_are_the_stated_formula_rounded_up(epsilon):
     mu = c.mu_of_pure(epsilon)

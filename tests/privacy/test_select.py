@@ -39,7 +39,7 @@ def probabilities(scores, epsilon: float, sensitivity: int) -> np.ndarray:
     return np.exp(z) / np.exp(z).sum()
 
 
-def chi_square(scores, epsilon, sensitivity, law_epsilon=None, draws=20_000):
+def chi_square(scores, epsilon, sensitivity, law_epsilon=None, draws=8_000):
     counts = np.bincount(
         [select.exponential(scores, epsilon, sensitivity) for _ in range(draws)],
         minlength=len(scores),
