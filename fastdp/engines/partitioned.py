@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -221,22 +221,6 @@ class PartitionedCounter:
 
     def __reduce__(self):
         raise UsageError("an engine stays in the process it was made in")
-
-
-class Held:
-    """Partitions that are tables in this process: for tests, and for callers that have such tables."""
-
-    def __init__(self, tables: Sequence[Table], threads: int = 1):
-        self.tables, self.threads = list(tables), threads
-        self.count = len(self.tables)
-        self.has_users = all(table.user is not None for table in self.tables)
-
-    def answers(self, request: Request) -> Iterator[Answer]:
-        for number, table in enumerate(self.tables):
-            yield answer(table, number, request, self.threads)
-
-    def close(self) -> None:
-        self.tables = []
 
 
 def _whole(column: np.ndarray) -> bytes:

@@ -28,8 +28,6 @@ from .budget import Budget, Totals, combined_mu, epsilon_at, from_dict, mu2, pur
 from .sampler_distance import FEWEST, MOST, allowed_draws
 from .unit import Unit
 
-KINDS = ("open", "reserve", "step", "answer", "finish")
-
 
 def canonical(value) -> str:
     """JSON with sorted keys and no spaces; NaN and infinity are errors."""

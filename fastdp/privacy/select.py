@@ -22,7 +22,6 @@ from fastdp.errors import UsageError
 from fastdp.privacy.gdp import least
 from fastdp.privacy.noise import Bits
 
-SAMPLER = "exponential/lazy-inversion-chacha20/1"  # named in the privacy statement
 _FIRST_BITS = 128
 _GUARD = 40  # extra bits of the inner arithmetic
 _FAST_MARGIN = 5e-10  # relative, of the floating-point shortcut

@@ -129,10 +129,6 @@ class Synthesizer:
             return pl.from_arrow(table)
         return table
 
-    def fit_sample(self, X: Any, n: int | None = None) -> Any:
-        """`fit(X).sample(n)`."""
-        return self.fit(X).sample(n)
-
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = {n: v for n, v in self.get_params().items() if v is not defaults[n].default}

@@ -19,7 +19,7 @@ from fastdp.domain import Domain
 from fastdp.engines import messages, processes
 from fastdp.engines import partitioned as engine
 from fastdp.engines.local import local
-from fastdp.engines.partitioned import Answer, Held, MarginalRequest, PartitionedCounter
+from fastdp.engines.partitioned import Answer, MarginalRequest, PartitionedCounter
 from fastdp.errors import BudgetError, DataError, SchemaError, UsageError
 from fastdp.schema import Schema
 from fastdp.tables import ingest, split, spool
@@ -27,6 +27,22 @@ from fastdp.tables.table import Table
 from fastdp.userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, UserTable
 
 from .conformance import CLIQUES, cases, check, schema_with
+
+
+class Held:
+    """Partitions that are tables in this process."""
+
+    def __init__(self, tables, threads=1):
+        self.tables, self.threads = list(tables), threads
+        self.count = len(self.tables)
+        self.has_users = all(table.user is not None for table in self.tables)
+
+    def answers(self, request):
+        for number, table in enumerate(self.tables):
+            yield engine.answer(table, number, request, self.threads)
+
+    def close(self):
+        self.tables = []
 
 
 def dealt_tables(source, schema, partitions, folder, change=lambda table: table):

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ...schema import Schema
 
 MAX_WIDE = 1 << 24
-COUNT = "count"
 
 
 @dataclass(frozen=True, eq=False)
