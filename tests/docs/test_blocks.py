@@ -21,6 +21,8 @@ def tutorial():
     assert not Path("again").exists()
 
 
+NEEDS = {"embedding.md": "duckdb", "scale.md": "duckdb"}
+"""A package of `make test-all` that a page uses."""
 AFTER = {"tutorial.md": tutorial}
 """What must hold in the folder after a page."""
 
@@ -34,6 +36,9 @@ def common(tmp_path_factory):
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
 def test_blocks_run_in_their_order(page, common, tmp_path, monkeypatch):
+    if page.name in NEEDS:
+        pytest.importorskip(NEEDS[page.name], reason=f"{NEEDS[page.name]} is not installed")
+
     def begin(folder):
         shutil.copytree(common, folder, copy_function=os.link)
         monkeypatch.chdir(folder)
