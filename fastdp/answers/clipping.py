@@ -88,7 +88,8 @@ def from_histogram(clip: int, values: Sequence[float], bound: int, sigma: float 
     middle, width = (edges + ends) / 2, ends - edges
     seen = np.array(clip_rules.seen(values, sigma)) if sigma is not None else np.maximum(values, 0.0)
     slope = (middle - factor * np.minimum(middle, clip)) / kept
-    noise = (sigma or 0.0) * math.sqrt(float(np.square(slope[seen != 0]).sum()))
+    # Bins in which nobody stands out count as empty in the factor; their noise says how many rows may be there.
+    noise = (sigma or 0.0) * math.sqrt(float(np.square(slope).sum()))
     bins = float(np.maximum(seen, 0.0) @ np.where(ends > clip, width, 0.0)) / math.sqrt(12) / kept
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""
     return Clipping(factor, lost, math.hypot(noise, bins) / factor, True, text)

@@ -46,7 +46,7 @@ def test_a_small_table_is_covered():
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
 @pytest.mark.parametrize("users", [False, True])
-def test_simulated_tables_are_covered_and_naive_intervals_are_not_enough(users, epsilon):
+def test_simulated_tables_are_covered_and_naive_intervals_of_users_rows_are_not(users, epsilon):
     table = coverage.simulated(None, 60_000) if users else people(30_000)
     seeds = range(40, 44)
     found = tallies(table, epsilon, seeds)
@@ -55,5 +55,5 @@ def test_simulated_tables_are_covered_and_naive_intervals_are_not_enough(users, 
         if line is not None and line["intervals"] >= 20:
             level = 0.9 if kind in ("unmeasured pair", "mean", "difference") else 0.95
             assert line["coverage"] > least(len(seeds), level), (kind, line)
-    if epsilon == 1.0:
+    if users:  # clipping is nowhere in an interval that takes synthetic rows for a sample
         assert found["naive", "single column"]["coverage"] < least(len(seeds))
