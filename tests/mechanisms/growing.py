@@ -8,6 +8,7 @@ import numpy as np
 
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
+from fastdp.schema import Schema
 
 
 class RowsSession:
@@ -17,7 +18,10 @@ class RowsSession:
         self.domain = Domain(domain)
         self.columns = {a: np.asarray(columns[a]) for a in self.domain}
         self.mu, self.clip, self.noise = mu, clip, noise
-        self.schema = SimpleNamespace(user=None, max_rows_per_user=clip, domain=self.domain)
+        columns_of = Schema.from_domain(dict(self.domain.items())).columns
+        self.schema = SimpleNamespace(
+            user=None, max_rows_per_user=clip, domain=self.domain, columns=columns_of
+        )
         self.rng = np.random.default_rng(seed)
         self.spent = 0.0
         self.steps, self.looks, self.asked = [], [], []

@@ -182,12 +182,12 @@ def test_a_budget_is_divided_at_its_best(rows, precision):
     """Moving budget from one marginal to another raises the expected noise; what was measured before
     counts."""
     batch = [screening.Candidate((f"a{i}", "b"), 1.0, n, w) for i, (n, w, _) in enumerate(rows)]
-    before = {c.clique: p for c, (_, _, p) in zip(batch, rows)}
+    before = {c.key: p for c, (_, _, p) in zip(batch, rows)}
     gets = screening.divide(batch, before, precision)
     assert math.isclose(sum(gets.values()), precision, rel_tol=1e-4)
 
     def noise(more):
-        levels = [(c, before[c.clique] + more.get(c.clique, 0.0)) for c in batch]
+        levels = [(c, before[c.key] + more.get(c.key, 0.0)) for c in batch]
         return sum(
             one_ways.NOISE * c.weight * c.cells / math.sqrt(p) if p > 0 else math.inf for c, p in levels
         )
@@ -197,7 +197,7 @@ def test_a_budget_is_divided_at_its_best(rows, precision):
         for taker in batch:
             moved = dict(gets)
             moved[giver] -= 0.1 * part
-            moved[taker.clique] = moved.get(taker.clique, 0.0) + 0.1 * part
+            moved[taker.key] = moved.get(taker.key, 0.0) + 0.1 * part
             assert noise(moved) >= best * (1 - 1e-4)
     if not any(before.values()):
         assert math.isclose(best, sum(c.portion for c in batch) ** 1.5 / math.sqrt(precision), rel_tol=1e-4)

@@ -17,11 +17,10 @@ from ...domain import Clique, Domain
 from ..base import Job, Outcome, Outline, Planned, Public, whole_total
 from ..shared import size_limits
 from ..shared.bounded_model import BoundedModelConfig
-from ..shared.merged_codes import PAIR_CELLS, Merged, merge
+from ..shared.merged_codes import PAIR_CELLS, Merged, left_out_notes, merge
 from ..shared.one_ways import averaged, estimate_total, measure_ones, noise_ratio, ones_shares
 from ..shared.prior_screening import prior_notes
 from ..shared.public_prior import PublicMarginals
-from ..shared.spanning_tree import MAX_PAIR_CELLS
 from ..shared.user_histogram import any_pair, measure_users, users_share
 from ..shared.workload_weights import Workload, WorkloadItem
 from .budget_shares import shares
@@ -108,6 +107,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         reported = state.workload_distances(model)
         errors = state.workload.workload_errors(model, merged.total, reported)
         distances = reported | state.final_distances(model)
+        left_out = state.left_out
         used = state.priors.describe(state.measured) if state.priors else None
         return Outcome(
             rows=merged.rows(
@@ -122,10 +122,12 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             users=users.histogram,
             id_columns=self.ids.columns or (),
             tables=released_tables(merged, distances),
-            notes=merged.notes + (prior_notes(used) if used else ()),
+            notes=merged.notes + left_out_notes(left_out, self.limit) + (prior_notes(used) if used else ()),
             details={
                 "batches": state.batches,
                 "noise_ratio": ratio,
+                **({"left_out": [list(p) for p in left_out]} if left_out else {}),
+                **({"over_groups": state.measured_over_groups} if state.measured_over_groups else {}),
                 **({"workload": errors} if errors else {}),
                 **({"public": used} if used else {}),
                 "merged_to": {name: merged.domain[name] for name in merged.codes},
@@ -138,7 +140,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         """What is rare, merged by these 1-ways and by what public data says of them."""
         best = ones if public is None else public.ones(ones)
         most = size_limits.pair_cells(self.memory, PAIR_CELLS, public is not None)
-        merged = merge(session.domain, best, self.rare, most, job.zeros.impossible)
+        merged = merge(session.domain, best, self.rare, most, job.zeros.impossible, towards_uniform=True)
         job.check()
         return merged
 
@@ -161,7 +163,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         lines = [Planned((a,), ones[a], domain[a], note="1-ways") for a in domain]
         if plan.batches:
             charges.append((f"{len(plan.batches)} screening rounds", plan.screening * len(plan.batches)))
-            cells = min(math.prod(sorted(domain.values())[-2:]), MAX_PAIR_CELLS)
+            cells = min(math.prod(sorted(domain.values())[-2:]), self.limit)
             count = 2 * len(domain)
             pair = Planned(
                 ("any", "pair"), sum(plan.batches) / count, cells, count, "batches", averaged=False

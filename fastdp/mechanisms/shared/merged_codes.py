@@ -33,6 +33,9 @@ PAIR_CELLS = 1 << 24
 """The most cells of all pairs together over merged codes. Where needed, more than the rare values of a column
 are merged, and only its most frequent ones keep codes of their own."""
 
+NAMED = 5
+"""Pairs that a note names."""
+
 LEAST_ROWS = 1e-6
 """Rows of a model that none are left for."""
 
@@ -153,13 +156,16 @@ def merge(
     rare: float,
     most: int = PAIR_CELLS,
     impossible: Mapping[Clique, np.ndarray] | None = None,
+    towards_uniform: bool = False,
 ) -> Merged:
     """Merges what is rare in the 1-ways (one measurement per column, over all its codes). `impossible`:
-    public constraints over the codes."""
+    public constraints over the codes. `towards_uniform`: weak 1-ways are shrunk, see `shrunk_to_uniform`."""
     impossible = impossible or {}
     classes = {a: alike(impossible, a) for a in domain}
     total = estimate_total(ones)
     keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}
+    if towards_uniform:
+        ones = [shrunk_to_uniform(m) for m in ones]
     shape = {m.clique[0]: shape_of(m, ~keep[m.clique[0]], total) for m in ones}
     others = {a: 1 if c is None else int(c.max()) + 1 for a, c in classes.items()}
     limit = largest_within({a: int(k.sum()) + others[a] for a, k in keep.items()}, most)
@@ -173,6 +179,25 @@ def merge(
     compression = Compression(domain, {a: merge_outside(k, classes[a]) for a, k in keep.items()})
     merged = tuple(compression.measurement(m) for m in ones)
     return Merged(compression, merged, shape, total, merged_for_size, compression.zeros(impossible))
+
+
+WEAK = 0.5
+"""A 1-way is weak if at most this part of its differences is not explained by noise. Chosen on generated
+tables of 300 rows and 4 columns at epsilon 0.1; shrinking all 1-ways made an ACS extract of 7,600 rows
+worse."""
+
+
+def shrunk_to_uniform(one: Measurement) -> Measurement:
+    """A weak 1-way drawn towards equal counts, as far as noise explains its differences; others as they are.
+    Of k values the part 1 - (k - 1) sigma^2 / (sum of squared differences from the mean) is left, at least 0
+    (James and Stein's estimate, with k - 1 in place of k - 3 so that it works for two values too)."""
+    values = np.asarray(one.values, np.float64)
+    away = values - values.mean()
+    spread, noise = float(np.square(away).sum()), float(np.mean(one.variances))
+    factor = max(0.0, 1 - (values.size - 1) * noise / spread) if spread > 0 else 0.0
+    if factor > WEAK:
+        return one
+    return Measurement(one.clique, values.mean() + factor * away, one.sigma, label=one.label)
 
 
 def shape_of(one: Measurement, rare: np.ndarray, total: float) -> np.ndarray:
@@ -203,6 +228,18 @@ def largest_within(sizes: Mapping[str, int], most: int) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if cells(middle) <= most else (low, middle - 1)
     return low
+
+
+def left_out_notes(pairs: Sequence[Clique], limit: int) -> tuple[str, ...]:
+    """A note on pairs of columns whose joint distribution was not looked at; none where there are none."""
+    if not pairs:
+        return ()
+    named = "; ".join(" and ".join(p) for p in pairs[:NAMED]) + ("; ..." if len(pairs) > NAMED else "")
+    return (
+        f"{len(pairs)} pairs of columns were not considered, so they are related only through other columns: "
+        f"{named}. Each has more cells than the model may have ({limit:,}; raise max_cells or memory, or use "
+        "coarser bins), or there are too many pairs",
+    )
 
 
 def all_pairs(domain: Domain, most: int, largest: int) -> list[Clique]:

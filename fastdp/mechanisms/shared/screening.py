@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,13 +24,15 @@ from ...domain import Clique, Domain
 from .budget_split import portion
 from .one_ways import NOISE, effective_cells
 
+Key = tuple[Clique, bool]
+
 
 @dataclass(frozen=True)
 class Candidate:
     """A marginal that may be measured: its noisy `distance` from the model (or from its public prior), the
     `cells` that noise can spoil, its `weight`, and the distance that a public prior `explained` at no
     cost. `use_prior_only`: that prior is better than an answer would be, so only what it leaves can be
-    gained."""
+    gained. `grouped`: it is measured over groups of neighbouring codes."""
 
     clique: Clique
     distance: float
@@ -38,6 +40,12 @@ class Candidate:
     weight: float = 1.0
     explained: float = 0.0
     use_prior_only: bool = False
+    grouped: bool = False
+
+    @property
+    def key(self) -> Key:
+        """What is measured: the clique, and whether over groups."""
+        return self.clique, self.grouped
 
     @property
     def removed(self) -> float:
@@ -68,6 +76,7 @@ class ScreeningResult:
     distances: list[float]
     sigma: list[float]
     weights: list[float]
+    grouped: Mapping[Clique, float] = field(default_factory=dict)
 
     @property
     def noise(self) -> float:
@@ -80,7 +89,9 @@ class ScreeningResult:
         distances, sigma, weights = (
             [values[i] for i in kept] for values in (self.distances, self.sigma, self.weights)
         )
-        return ScreeningResult([self.cliques[i] for i in kept], estimates, distances, sigma, weights)
+        return ScreeningResult(
+            [self.cliques[i] for i in kept], estimates, distances, sigma, weights, self.grouped
+        )
 
 
 def candidates(
@@ -93,13 +104,21 @@ def candidates(
 ) -> list[Candidate]:
     """The cliques as candidates, for noise of about `sigma`. Their effective cells are those that the model
     expects to be filled, times the share of rows that truth and model have in common, 1 - distance / (2
-    total)."""
+    total), but at least those that the sums of its axes call for."""
     out = []
     for clique, distance in zip(cliques, distances, strict=True):
         common = min(1.0, max(0.0, 1 - distance / max(2 * total, 1e-9)))
-        cells = max(1.0, common * effective_cells(estimates[clique], sigma))
+        cells = max(least_cells(estimates[clique], sigma), common * effective_cells(estimates[clique], sigma))
         out.append(Candidate(clique, float(distance), cells, weight[clique]))
     return out
+
+
+def least_cells(estimate: np.ndarray, sigma: float) -> float:
+    """Effective cells that any table with the estimate's sums over each axis has, at least 1. Where a column
+    follows from another, the pair has as many as the larger of them."""
+    axes = range(estimate.ndim)
+    sums = [estimate.sum(axis=tuple(j for j in axes if j != i)) for i in axes] if estimate.ndim > 1 else []
+    return max([1.0, *(effective_cells(one, sigma) for one in sums)])
 
 
 class Structure:
@@ -186,20 +205,18 @@ def affordable_batch(
     return batch
 
 
-def divide(
-    batch: Sequence[Candidate], before: Mapping[Clique, float], precision: float
-) -> dict[Clique, float]:
+def divide(batch: Sequence[Candidate], before: Mapping[Key, float], precision: float) -> dict[Key, float]:
     """The part of `precision` (the sum of 1 / sigma^2) that each marginal of the batch gets. `before`: the
     precision that it has already. Totals are in proportion to the portions; a marginal that already has more
     than its total gets nothing. The batch's order is kept: levels of marginals that were measured together
     are equal but for rounding, and what is asked must not depend on how a processor rounds."""
-    order = sorted(batch, key=lambda c: before.get(c.clique, 0.0) / c.portion)
+    order = sorted(batch, key=lambda c: before.get(c.key, 0.0) / c.portion)
     level, filled, portions = 0.0, 0.0, 0.0
     for i, c in enumerate(order):
-        filled += before.get(c.clique, 0.0)
+        filled += before.get(c.key, 0.0)
         portions += c.portion
         level = (precision + filled) / portions
-        if i + 1 < len(order) and level <= before.get(order[i + 1].clique, 0.0) / order[i + 1].portion:
+        if i + 1 < len(order) and level <= before.get(order[i + 1].key, 0.0) / order[i + 1].portion:
             break
-    gets = {c.clique: level * c.portion - before.get(c.clique, 0.0) for c in order[: i + 1]}
-    return {c.clique: gets[c.clique] for c in batch if gets.get(c.clique, 0.0) > 1e-6 * precision}
+    gets = {c.key: level * c.portion - before.get(c.key, 0.0) for c in order[: i + 1]}
+    return {c.key: gets[c.key] for c in batch if gets.get(c.key, 0.0) > 1e-6 * precision}

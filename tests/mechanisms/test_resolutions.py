@@ -1,0 +1,192 @@
+"""Marginals over groups of neighbouring codes, wide pairs, small tables."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp.domain import Domain
+from fastdp.measurement import Measurement
+from fastdp.mechanisms.base import whole_total
+from fastdp.mechanisms.cliquetree import resolutions, tree_state
+from fastdp.mechanisms.shared.merged_codes import merge, shrunk_to_uniform
+from fastdp.mechanisms.shared.one_ways import NOISE, effective_cells
+from fastdp.mechanisms.shared.screening import Candidate, candidates, least_cells
+from fastdp.queries import Binned
+
+from .growing import RowsSession
+from .test_cliquetree import run
+
+COUNTS = st.lists(st.tuples(st.floats(0, 1000), st.booleans()), min_size=2, max_size=60)
+
+
+@given(COUNTS, st.integers(2, 12))
+def test_groups_are_runs_of_neighbours_with_about_equally_many_rows(codes, count):
+    rows, alone = np.array([r for r, _ in codes]), np.array([a for _, a in codes])
+    groups = resolutions.neighbour_groups(rows, alone, count)
+    assert sorted(set(groups.tolist())) == list(range(groups.max() + 1))
+    body = np.flatnonzero(~alone)
+    assert (np.diff(groups[body]) >= 0).all()
+    each = rows[body].sum() / count
+    for g in set(groups[body].tolist()):
+        inside = body[groups[body] == g]
+        # The middles of its codes lie within 1 / count; half of the first and last code may stick out.
+        assert rows[inside].sum() <= each + rows[inside].max() + 1e-6
+    for code in np.flatnonzero(alone & (rows > 0.5 * max(rows[body].sum(), 1e-9) / count)):
+        assert (groups == groups[code]).sum() == 1
+
+
+MAPS = {"a": np.array([0, 0, 1, 2, 2]), "c": np.array([1, 0, 1])}
+
+
+def test_sums_over_groups_are_those_of_the_query_and_of_the_recoded_rows():
+    rng = np.random.default_rng(1)
+    codes = {"a": np.array([0, 1, 1, 2, 3, 4, 4])}  # seven values, merged to five
+    rows = {"a": rng.integers(0, 7, 200), "b": rng.integers(0, 4, 200), "c": rng.integers(0, 3, 200)}
+    session = RowsSession({"a": 7, "b": 4, "c": 3}, rows)
+    clique = ("a", "b", "c")
+    merged = session.marginal(clique, codes).reshape(5, 4, 3)
+    over_groups = resolutions.summed(merged, clique, MAPS)
+    twin = Binned((5, 4, 3), [MAPS.get(a) for a in clique]).product(merged.reshape(-1))
+    recode = resolutions.composed(codes, MAPS)
+    assert np.array_equal(over_groups.reshape(-1), twin)
+    assert np.array_equal(over_groups.reshape(-1), session.marginal(clique, recode))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=30), st.data())
+def test_one_row_moves_each_distance_by_at_most_one(rows, data):
+    """What both releases of a screening round are charged for. The planted bug: a row that counts in two
+    groups moves the distance by two."""
+    table = np.zeros((5, 4))
+    np.add.at(table, tuple(np.array(rows).T), 1)
+    more = table.copy()
+    more[data.draw(st.integers(0, 4)), data.draw(st.integers(0, 3))] += 1
+    estimate = np.array(data.draw(st.lists(st.floats(0, 9), min_size=20, max_size=20))).reshape(5, 4)
+
+    def distance(counts, over=lambda t: t):
+        return np.abs(over(counts) - over(estimate)).sum()
+
+    def grouped(t):
+        return resolutions.summed(t, ("a", "b"), MAPS)
+
+    assert abs(distance(more) - distance(table)) <= 1 + 1e-9
+    assert abs(distance(more, grouped) - distance(table, grouped)) <= 1 + 1e-9
+
+
+def test_a_row_in_two_groups_would_be_noticed():
+    twice = np.array([[1.0, 1.0], [1.0, 0.0]])  # the first code counts in both groups
+    assert np.abs(twice @ np.array([1.0, 0.0])).sum() == 2
+
+
+@given(
+    st.floats(1, 1e5),
+    st.floats(0, 1),
+    st.floats(1, 500),
+    st.floats(1, 500),
+    st.floats(0.1, 50),
+    st.floats(0, 1),
+)
+def test_the_price_is_what_is_left_over_all_codes(d, part, fine_cells, coarse_cells, sigma, step):
+    fine = Candidate(("a", "b"), d, fine_cells)
+    coarse = resolutions.priced(Candidate(("a", "b"), part * d, coarse_cells), fine, sigma)
+    noise = NOISE * sigma * coarse_cells
+    left = math.sqrt(d * d * (1 - part * part) + noise * noise)
+    assert coarse.grouped and math.isclose(
+        coarse.gain(sigma), d - left, rel_tol=1e-6, abs_tol=1e-6 * (d + left)
+    )
+    if abs(part * d - noise) > 1e-6 * d:
+        assert (coarse.gain(sigma) > 0) == (part * d > noise), (
+            "worth measuring where it stands out of its noise"
+        )
+    whole = resolutions.priced(Candidate(("a", "b"), d, coarse_cells), fine, sigma)
+    assert math.isclose(whole.gain(sigma), d - noise, rel_tol=1e-6, abs_tol=1e-6 * (d + noise))
+
+
+def correlated(rows, bins, rho, seed):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(rows, 4))
+    z[:, 1] = rho * z[:, 0] + math.sqrt(1 - rho * rho) * z[:, 1]
+    edges = [np.quantile(z[:, i], np.arange(1, bins) / bins) for i in range(4)]
+    return {a: np.searchsorted(edges[i], z[:, i]) for i, a in enumerate("abcd")}
+
+
+def correlation(outcome):
+    rows = outcome.rows.shard(0)
+    return np.corrcoef(rows["a"].astype(float), rows["b"].astype(float))[0, 1]
+
+
+def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
+    """64 bins a side: the noise of 4,096 cells exceeds what the pair tells, that of groups does not. The
+    planted bug: without groups the correlation is lost."""
+    rows = correlated(20_000, 64, 0.3, seed=3)
+    domain = dict.fromkeys("abcd", 64)
+    outcome, _ = run(session := RowsSession(domain, rows, mu=0.2, seed=1))
+    assert ["a", "b"] in outcome.details["over_groups"]
+    assert abs(correlation(outcome) - 0.3) < 0.1  # the standard error of 8 x 8 noisy cells is about 0.03
+    assert math.isclose(session.spent, 0.04, rel_tol=1e-9), "both releases of a round are paid for"
+    assert any("over groups" in step for step in session.steps)
+    monkeypatch.setattr(tree_state, "LEAST_SAVED", math.inf)
+    outcome, _ = run(RowsSession(domain, rows, mu=0.2, seed=1))
+    assert "over_groups" not in outcome.details and correlation(outcome) < 0.2
+
+
+def test_pairs_that_are_too_large_are_named():
+    rng = np.random.default_rng(4)
+    a = rng.integers(0, 40, 20_000)
+    rows = {"a": a, "b": a.copy(), "c": rng.integers(0, 3, 20_000)}
+    session = RowsSession({"a": 40, "b": 40, "c": 3}, rows, mu=2.0)
+    outcome, _ = run(session, max_cells=1500)
+    assert outcome.details["left_out"] == [["a", "b"]] and "a and b" in outcome.notes[0]
+    outcome, _ = run(RowsSession({"a": 40, "b": 40, "c": 3}, rows, mu=2.0), max_cells=2000)
+    assert "left_out" not in outcome.details and not outcome.notes
+    made = outcome.rows.shard(0)
+    assert np.mean(made["a"] == made["b"]) > 0.9
+
+
+@given(st.lists(st.floats(0, 100), min_size=12, max_size=12), st.floats(0.1, 50), st.floats(0, 1))
+def test_no_table_has_fewer_effective_cells_than_its_sums_call_for(cells, sigma, far):
+    table = np.array(cells).reshape(3, 4)
+    assert least_cells(table, sigma) <= max(1.0, effective_cells(table, sigma)) + 1e-9
+    (c,) = candidates(
+        [("a", "b")], {("a", "b"): table}, [2 * far * table.sum()], sigma, table.sum(), {("a", "b"): 1}
+    )
+    assert c.cells >= least_cells(table, sigma)
+
+
+def test_a_column_that_follows_from_another_has_as_many_cells_as_the_larger():
+    independent = np.full((50, 30), 2.0)
+    assert least_cells(independent, 1.0) == 50
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 1000))
+def test_noise_alone_is_drawn_to_uniform_and_counts_are_not(size, seed):
+    """Totals stay. With equal counts, draws whose squares are below 2 (k - 1) sigma^2 (most of a chi-square
+    variable of k - 1 degrees) keep at most half of their differences; counts far above the noise stay."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=(200, size)) * 10
+
+    def spread(values):
+        return np.square(values - values.mean(axis=1, keepdims=True)).sum()
+
+    weak = np.array([shrunk_to_uniform(Measurement("a", 50 + e, 10.0)).values for e in noise])
+    assert np.allclose(weak.sum(axis=1), (50 + noise).sum(axis=1))
+    assert spread(weak) < 0.9 * spread(noise)
+    strong = np.arange(size) * 1e4 + noise[0]
+    assert np.array_equal(shrunk_to_uniform(Measurement("a", strong, 10.0)).values, strong)
+
+
+def test_totals_stay_when_counts_are_drawn_to_uniform():
+    ones = [Measurement("a", [30.0, -10.0, 4.0], 20.0), Measurement("b", [9.0, 15.0], 1.0)]
+    plain, drawn = (merge(Domain({"a": 3, "b": 2}), ones, 3.0, towards_uniform=t) for t in (False, True))
+    assert plain.total == drawn.total
+    for a, b in combinations(drawn.shape, 2):
+        assert math.isclose(drawn.shape[a].sum(), drawn.shape[b].sum())
+
+
+@pytest.mark.parametrize(("total", "rows"), [(-40.0, 1), (0.2, 1), (0.0, 1), (7.6, 8)])
+def test_a_table_is_never_empty_by_noise(total, rows):
+    assert whole_total(total, None) == rows and whole_total(total, 0) == 0
