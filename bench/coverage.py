@@ -4,9 +4,9 @@
 
 Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes. Kinds of
 query: cells of single columns, of measured and of unmeasured pairs, values that were merged in pairs, shares,
-group means and their differences. The naive interval treats synthetic rows as a sample of the data. The binomial error of each
-figure is in brackets; intervals of one run are not independent, so it is a lower bound. Kept in
-bench/results/coverage.json and drawn in bench/results/coverage.svg.
+group means and their differences. The naive interval treats synthetic rows as a sample of the data. The
+binomial error of each figure is in brackets; intervals of one run are not independent, so it is a lower
+bound. Kept in bench/results/coverage.json and drawn in bench/results/coverage.svg.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def chicago(data: Path):
 
 def simulated(data: Path, rows: int = 300_000):
     trips = fastdp.simulate.taxi(rows, seed=1)
-    names = {"shift": "shift", "company_id": "company", "pickup_community_area": "pickup", "payment_type": "pay"}
+    names = {"shift": "shift", "company_id": "company", "pickup_community_area": "pickup"}
+    names["payment_type"] = "pay"
     columns = {new: codes_of(trips[old].to_numpy()) for old, new in names.items()}
     columns["fare"] = binned(trips["fare"].to_numpy(), FARES)
     columns["miles"] = binned(trips["trip_miles"].to_numpy(), [1, 2, 3, 5, 8, 12, 18])
@@ -93,7 +94,8 @@ def schema_of(sizes, user: bool):
 
 
 class Tally:
-    """Intervals asked for, given, and holding the truth, with half-widths relative to the estimate's scale."""
+    """Intervals asked for, given, and holding the truth, with half-widths relative to the estimate's
+    scale."""
 
     def __init__(self):
         self.asked, self.given, self.inside, self.widths = 0, 0, 0, []
@@ -188,7 +190,8 @@ def measure(tables, epsilons, seeds, first, data) -> list[dict]:
                 one_run(tallies, sizes, columns, user, epsilon, delta, seed)
             for (who, kind), tally in tallies.items():
                 if tally.asked:
-                    line = {"table": name, "epsilon": epsilon, "runs": seeds, "who": who, "kind": kind, **tally.line()}
+                    line = {"table": name, "epsilon": epsilon, "runs": seeds, "who": who, "kind": kind}
+                    line |= tally.line()
                     out.append(line)
                     print(text(line), flush=True)
     return out
@@ -212,12 +215,14 @@ def picture(lines) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 40} {height}" '
         'font-family="sans-serif" font-size="11">',
-        f'<line x1="{x(0.95)}" x2="{x(0.95)}" y1="{top - 8}" y2="{height - 25}" stroke="#999" stroke-dasharray="3"/>',
+        f'<line x1="{x(0.95)}" x2="{x(0.95)}" y1="{top - 8}" y2="{height - 25}" stroke="#999" '
+        'stroke-dasharray="3"/>',
         f'<text x="{x(0.95)}" y="{top - 12}" text-anchor="middle">95 %</text>',
     ]
     for i, name in enumerate(names):
         y = top + row * i + 6
-        parts.append(f'<text x="{left - 12}" y="{y + 4}" text-anchor="end">{name[0]}, {name[1]:g}: {name[2]}</text>')
+        label = f"{name[0]}, {name[1]:g}: {name[2]}"
+        parts.append(f'<text x="{left - 12}" y="{y + 4}" text-anchor="end">{label}</text>')
         for r in lines:
             if (r["table"], r["epsilon"], r["kind"]) == name and r["intervals"]:
                 colour = "#c0392b" if r["who"] == "answer" else "#7f8c8d"

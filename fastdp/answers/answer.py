@@ -1,4 +1,5 @@
-"""Answers to questions about rows, in the schema's values, each with an interval and what its error is made of."""
+"""Answers to questions about rows, in the schema's values, each with an interval and what its error is made
+of."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def answer(
     merged = math.prod(int(facts.codes[a].max()) + 1 if a in facts.codes else sizes[a] for a in columns)
     if max(rows, merged) > MOST_CELLS:
         raise UsageError(
-            f"columns {', '.join(columns)}: {max(rows, merged):,} cells, an answer may have at most {MOST_CELLS:,}"
+            f"columns {', '.join(columns)}: {max(rows, merged):,} cells, an answer may have at most "
+            f"{MOST_CELLS:,}"
         )
     layout = Layout(facts, asked, facts.table(columns) or facts.guessed(columns))
     groups = COMPUTE[asked.kind](layout)
@@ -234,8 +236,8 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
         for (column, members), codes in zip(together, lines.codes):
             if members[codes[line]] > 1:
                 own.append(
-                    f"{column.name}: counted together with {members[codes[line]] - 1} other rare values; the upper "
-                    "end is for all of them"
+                    f"{column.name}: counted together with {members[codes[line]] - 1} other rare values; the "
+                    "upper end is for all of them"
                 )
         out.append("; ".join(own + common))
     return out
@@ -248,4 +250,5 @@ def told(table: pa.Table, level: float, simultaneous: bool = False) -> str:
         return "nothing is known of the error of these numbers"
     if simultaneous:
         return f"all {known} intervals hold together with probability {level:g}"
-    return f"each interval misses with probability {1 - level:.2g}: of {known} about {known * (1 - level):.1f} miss"
+    miss = f"{known * (1 - level):.1f}"
+    return f"each interval misses with probability {1 - level:.2g}: of {known} about {miss} miss"

@@ -1,10 +1,10 @@
 """The best linear unbiased estimate of one marginal from every released one, with exact Gaussian errors.
 
 All noise is Gaussian and independent from cell to cell and from measurement to measurement. A marginal over a
-superset of the wanted columns gives, by summing, an independent answer to every wanted cell; these are averaged
-by inverse variance. A marginal that shares only some of the columns, or counts codes together, says what sums
-of wanted cells are. With v the variances after averaging, A the 0/1 matrix of those sums, y their answers and R
-their variances, the estimate x becomes
+superset of the wanted columns gives, by summing, an independent answer to every wanted cell; these are
+averaged by inverse variance. A marginal that shares only some of the columns, or counts codes together, says
+what sums of wanted cells are. With v the variances after averaging, A the 0/1 matrix of those sums, y their
+answers and R their variances, the estimate x becomes
 
     x + V A' M^-1 (y - A x),     covariance  V - V A' M^-1 A V,     V = diag(v),  M = A V A' + diag(R),
 

@@ -1,9 +1,10 @@
-"""What a clip did to the counts: the factor from rows that count to rows of the table, and the share left out.
+"""What a clip did to the counts: the factor from rows that count to rows of the table, and the share left
+out.
 
-At clip C the rows of a user with R rows weigh min(1, C / R). Estimates are about weighted rows; a table's rows
-are `factor` times as many, by the released histogram of rows per user. How the rows left out are divided among
-cells is not known. The allowance for it is the share of rows left out (`lost`), relative to the count: on
-flights, Chicago trips and simulated trips such intervals covered 95 to 100 % of cells at nominal 95.
+At clip C the rows of a user with R rows weigh min(1, C / R). Estimates are about weighted rows; a table's
+rows are `factor` times as many, by the released histogram of rows per user. How the rows left out are divided
+among cells is not known. The allowance for it is the share of rows left out (`lost`), relative to the count:
+on flights, Chicago trips and simulated trips such intervals covered 95 to 100 % of cells at nominal 95.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ Z95 = NormalDist().inv_cdf(0.975)
 """Allowances were chosen as half-widths at 95 %; divided by it, they scale with the level."""
 HISTOGRAM = "rows per user"
 MEANS = 0.35
-"""Part of the share left out by which a mean may be off, in standard deviations of the value (chosen on flights,
-Chicago trips and simulated trips, where such intervals covered 95 to 98 %)."""
+"""Part of the share left out by which a mean may be off, in standard deviations of the value (chosen on
+flights, Chicago trips and simulated trips, where such intervals covered 95 to 98 %)."""
 
 
 @dataclass(frozen=True)
 class Clipping:
     """`factor`, `lost`: see the module's text. `spread`: relative standard error of the factor, from the
-    histogram's noise and the width of its bins. `known`: False where nothing says how many rows were left out.
-    `text`: what to tell a reader."""
+    histogram's noise and the width of its bins. `known`: False where nothing says how many rows were left
+    out. `text`: what to tell a reader."""
 
     factor: float = 1.0
     lost: float = 0.0
@@ -88,7 +89,8 @@ def from_histogram(clip: int, values: Sequence[float], bound: int, sigma: float 
     middle, width = (edges + ends) / 2, ends - edges
     seen = np.array(clip_rules.seen(values, sigma)) if sigma is not None else np.maximum(values, 0.0)
     slope = (middle - factor * np.minimum(middle, clip)) / kept
-    # Bins in which nobody stands out count as empty in the factor; their noise says how many rows may be there.
+    # Bins in which nobody stands out count as empty in the factor; their noise says how many rows may be
+    # there.
     noise = (sigma or 0.0) * math.sqrt(float(np.square(slope).sum()))
     bins = float(np.maximum(seen, 0.0) @ np.where(ends > clip, width, 0.0)) / math.sqrt(12) / kept
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""

@@ -1,4 +1,5 @@
-"""The released marginals of a run, each with the partition of the schema's codes that it was measured over."""
+"""The released marginals of a run, each with the partition of the schema's codes that it was measured
+over."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ MOST_CELLS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """`codes`: code -> merged code of columns with merged values. `distances`: L1 distance of the finished model
-    from the data, in rows that count, by set of columns (see `misfit.shrunk`)."""
+    """`codes`: code -> merged code of columns with merged values. `distances`: L1 distance of the finished
+    model from the data, in rows that count, by set of columns (see `misfit.shrunk`)."""
 
     schema: Schema
     marginals: Sequence[Marginal]

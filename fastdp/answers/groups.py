@@ -1,8 +1,9 @@
 """Counts, sums, shares and means per group of cells, with the parts of their errors.
 
 A *group* is a combination of positions on the axes that `by` names. Every number is linear in the cells, or a
-ratio of two such numbers that is linearised, so noise has an exact variance. Cells that `where` selects in part
-(a bin that it cuts, a value inside a merged code) and bins that hold many numbers are bounded from both sides.
+ratio of two such numbers that is linearised, so noise has an exact variance. Cells that `where` selects in
+part (a bin that it cuts, a value inside a merged code) and bins that hold many numbers are bounded from both
+sides.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class End:
 class Groups:
     """Numbers per group. `noise` and `clipping` are standard errors, `bins` a bound. `linear`, `less`: the
     estimate as weights of cells minus `less` times the sum of all cells. `low`, `high`: where the estimate is
-    only bounded. `hidden`: groups without an interval, `notes` says why. `additive`: the number of a part of a
-    group lies between 0 and that of the group. `signed`: it may be negative."""
+    only bounded. `hidden`: groups without an interval, `notes` says why. `additive`: the number of a part of
+    a group lies between 0 and that of the group. `signed`: it may be negative."""
 
     estimate: np.ndarray
     noise: np.ndarray
@@ -81,8 +82,8 @@ class Layout:
         return all(np.array_equal(self.along(i, "sure"), self.along(i, "touched")) for i in self.others)
 
     def along(self, axis: int, which: str) -> np.ndarray:
-        """What `where` selects along an axis: per position the expected `part`, or 1 where it selects all codes
-        (`sure`) or any (`touched`) of the position."""
+        """What `where` selects along an axis: per position the expected `part`, or 1 where it selects all
+        codes (`sure`) or any (`touched`) of the position."""
         name, codes, size = self.table.axes[axis], self.table.maps[axis], self.table.shape[axis]
         selection = self.asked.where.get(name)
         if selection is None:
@@ -122,8 +123,8 @@ class Layout:
         return (abs(weights) @ (~self.table.known).astype(float)) > 0
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(low, middle, high, valid) per position of the value's axis: the least, expected and largest mean of
-        its rows, and whether any of its codes is a number."""
+        """(low, middle, high, valid) per position of the value's axis: the least, expected and largest mean
+        of its rows, and whether any of its codes is a number."""
         assert self.asked.value is not None
         name = self.asked.value.name
         axis = self.table.axes.index(name)
@@ -147,7 +148,7 @@ def totals(a: Layout) -> Groups:
     low = middle = high = None
     notes, hidden = [], np.zeros(a.count, bool)
     if a.asked.value is not None:
-        low, middle, high, valid = a.numbers()
+        low, middle, high, _ = a.numbers()
         notes.append(_left_out(a))
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             hidden[:] = True

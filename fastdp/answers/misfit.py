@@ -1,10 +1,11 @@
 """Errors of the model where a set of columns was not measured: from its released distance from the data.
 
-The L1 distance d of the finished model from the data bounds nothing cell by cell, but says how large errors are.
-Errors of cells with m expected rows are taken as N(0, s^2 (m + 1)), given that measured margins are right up to
-their noise, with s such that the expected L1 distance is d. Errors of one row are not independent and larger
-than normal, so they are multiplied by `COUNTS` or `MEANS`. On adult, a binary table and an ACS extract at
-epsilon 1 and 10 nominal 95 % intervals covered 92 to 99 % of cells and 90 to 97 % of means: approximate.
+The L1 distance d of the finished model from the data bounds nothing cell by cell, but says how large errors
+are. Errors of cells with m expected rows are taken as N(0, s^2 (m + 1)), given that measured margins are
+right up to their noise, with s such that the expected L1 distance is d. Errors of one row are not independent
+and larger than normal, so they are multiplied by `COUNTS` or `MEANS`. On adult, a binary table and an ACS
+extract at epsilon 1 and 10 nominal 95 % intervals covered 92 to 99 % of cells and 90 to 97 % of means:
+approximate.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from .evidence import Marginal
 
 COUNTS = {2: 2.5, 3: 3.0}
 MEANS = {2: 3.5, 3: 4.5}
-"""Standard errors in the half-width of a 95 % interval, by number of columns (for more, that of three). Chosen on
-adult at epsilon 1."""
+"""Standard errors in the half-width of a 95 % interval, by number of columns (for more, that of three).
+Chosen on adult at epsilon 1."""
 NORMAL = float(np.sqrt(2 / np.pi))
 DENSE = 1 << 33
 """Multiplications up to which standard errors of all cells are worked out exactly."""
@@ -57,7 +58,8 @@ def misfit(
     distance: float,
     marginals: Sequence[Marginal],
 ) -> Table:
-    """The model's marginal (`cells`, over `maps`) as a table with errors of a total L1 distance `distance`."""
+    """The model's marginal (`cells`, over `maps`) as a table with errors of a total L1 distance
+    `distance`."""
     shape, x = cells.shape, cells.reshape(-1)
     spread = np.maximum(x, 0.0) + 1.0
     index = np.indices(shape).reshape(len(shape), -1)

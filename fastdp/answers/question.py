@@ -1,6 +1,7 @@
 """What was asked: a number per group of rows, read from arguments or from one line of text.
 
-count | share | mean(COLUMN) | sum(COLUMN)  [by COLUMN, COLUMN]  [where COLUMN = VALUE and COLUMN in LOW..HIGH]
+count | share | mean(COLUMN) | sum(COLUMN)
+[by COLUMN, COLUMN]  [where COLUMN = VALUE and COLUMN in LOW..HIGH]
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ def _column(schema: Schema, name: Any, where: str) -> Column:
         raise UsageError(f"{where}: no column {name!r} in the schema{more}")
     if name not in schema.modelled:
         raise UsageError(
-            f"{where}: column {name!r} is computed from other columns when rows are written and was not counted; "
-            "ask for those columns"
+            f"{where}: column {name!r} is computed from other columns when rows are written and was not "
+            "counted; ask for those columns"
         )
     return schema.columns[name]
 

@@ -1,5 +1,5 @@
-"""Values of the schema's columns: the value behind each code, the codes that a condition selects, and the number
-that a code stands for."""
+"""Values of the schema's columns: the value behind each code, the codes that a condition selects, and the
+number that a code stands for."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MISSING = "missing values"
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Which codes of a column a condition selects: `sure` (all rows of the code), `touched` (some may be), and
-    `part`, the expected part of the code's rows."""
+    """Which codes of a column a condition selects: `sure` (all rows of the code), `touched` (some may be),
+    and `part`, the expected part of the code's rows."""
 
     sure: np.ndarray
     touched: np.ndarray

@@ -43,8 +43,8 @@ def expected(
     drowned = [a for a, (n, _) in ones.items() if rows / n < half[a]]
     typical = float(np.median(list(half.values())))
     lines = [
-        f"single columns: a count is known within {typical:,.0f} rows (95 %){guess}, so values with fewer rows do "
-        "not stand out"
+        f"single columns: a count is known within {typical:,.0f} rows (95 %){guess}, so values with fewer rows "
+        "do not stand out"
     ]
     lines.append(_drowning(drowned, len(ones)))
     if pairs:
@@ -52,8 +52,8 @@ def expected(
         wide = Z95 * error
         share = min(1.0, 2 * wide / rows)
         lines.append(
-            f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; with {cells:,} cells an "
-            f"average one has {rows / cells:,.0f}"
+            f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; with {cells:,} cells "
+            f"an average one has {rows / cells:,.0f}"
         )
         lines.append(
             f"smallest effect: a share that differs by {share:.1%} between two halves of the table"

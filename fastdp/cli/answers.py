@@ -32,9 +32,9 @@ def answer(
 ) -> None:
     """Answer a question about the true rows from what a run released, with intervals.
 
-    Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH), joined by and.
-    It reads the run folder alone and costs no budget. A row whose basis is unknown has no interval; its note
-    says why.
+    Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH), joined by
+    and. It reads the run folder alone and costs no budget. A row whose basis is unknown has no interval; its
+    note says why.
     """
     from .._util.texttable import table as lines
     from ..answers.answer import told

@@ -236,12 +236,14 @@ def advice(data: dict, table: int = 0) -> list[str]:
         )
     if lost:
         out.append(
-            f"The clip left out about {lost:.0%} of the rows, mostly those of users with many; counts are scaled up, and a "
+            f"The clip left out about {lost:.0%} of the rows, mostly those of users with many; counts are "
+            "scaled up, and a "
             "value that such users prefer may be off by as much."
         )
     elif per_user and lost is None:
         out.append("Rows of users above the clip count in part; nothing says how many rows that left out.")
-    out.append("To quote a number use `run.answer`, whose intervals know noise, clip and what was not measured.")
+    quote = "To quote a number use `run.answer`, whose intervals know noise, clip and what was not measured."
+    out.append(quote)
     out.append(
         "Not for: facts about one person, rare combinations, or linking with other data by the synthetic ids."
     )

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 UNPROVED = (
-    "nothing in the folder proves which program and second accountant ran, the mechanism's settings and its own "
-    "notes, which public data was used, that more noise was added than the charges need, and that the ledger's "
+    "nothing in the folder proves which program and second accountant ran, the mechanism's settings and its "
+    "own notes, which public data was used, that more noise was added than the charges need, and that the "
+    "ledger's "
     "budget counts all other runs; with the run's ledger (--ledger) these are at least what the run published"
 )
 OTHER_BUILD = (
@@ -55,8 +56,8 @@ def same_build(statement: Mapping) -> bool:
 
 
 def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
-    """Problems where the statement differs from the one that its parts, ledger reference and `schema.json` give.
-    A joint folder of several epsilons has its schema in each epsilon's folder."""
+    """Problems where the statement differs from the one that its parts, ledger reference and `schema.json`
+    give. A joint folder of several epsilons has its schema in each epsilon's folder."""
     from ..schema import Schema
 
     yield from _reference_problems(statement)
@@ -99,7 +100,8 @@ def _made_again(statement: Mapping, schema: Schema) -> dict:
 
 
 def _differences(made: Any, stated: Any, exact: bool, where: str) -> Iterator[str]:
-    """Texts on where two JSON values differ. `exact`: also in fixed texts, and in fields that only one has."""
+    """Texts on where two JSON values differ. `exact`: also in fixed texts, and in fields that only one
+    has."""
     if isinstance(made, Mapping) and isinstance(stated, Mapping):
         for key in made if exact else [k for k in made if k in stated]:
             if (where == "" and key in TAKEN) or (where + key in PROSE and not exact):
@@ -137,7 +139,7 @@ def _reference_problems(statement: Mapping) -> Iterator[str]:
     if type(ledger["counts_other_runs"]) is not bool or alone != (ledger["dataset"] == LOCAL):
         yield "ledger.counts_other_runs contradicts ledger.dataset"
     if alone == ("budget" in ledger):
-        yield "ledger.counts_other_runs contradicts ledger.budget: a ledger of many runs has one, of one run none"
+        yield "ledger.counts_other_runs contradicts ledger.budget: only a ledger of many runs has a budget"
     if "budget" in ledger:
         stated = ledger["budget"]
         opened = {k: v for k, v in stated.items() if k != "mu" or "epsilon" not in stated}

@@ -107,7 +107,8 @@ class Run:
         by : str or sequence of str
             The columns whose values make the groups; none: all rows together.
         where : mapping, optional
-            The rows that count: column to a value, a list of values, or a range (low, high), low <= value < high.
+            The rows that count: column to a value, a list of values, or a range (low, high), low <= value <
+            high.
         level : float
             The probability with which each interval holds the true number.
         simultaneous : bool
@@ -118,10 +119,11 @@ class Run:
         Returns
         -------
         pyarrow.Table
-            The columns of `by` (values, not codes), `estimate`, `error` (standard error), `low`, `high`, `basis`
-            and the parts of the error: `noise`, `clipping` and `model` are standard errors, `bins` is a bound.
-            The interval is the estimate plus and minus z times `error`, widened by `bins`. `basis` is "measured"
-            (exact), "model" (approximate) or "unknown": then there is no interval, and `note` says why.
+            The columns of `by` (values, not codes), `estimate`, `error` (standard error), `low`, `high`,
+            `basis` and the parts of the error: `noise`, `clipping` and `model` are standard errors, `bins` is
+            a bound. The interval is the estimate plus and minus z times `error`, widened by `bins`. `basis`
+            is "measured" (exact), "model" (approximate) or "unknown": then there is no interval, and `note`
+            says why.
         """
         from ..answers.answer import answer
 

@@ -84,8 +84,8 @@ def test_values_stand_beside_their_own_counts(run, by):
 
 def test_a_permuted_label_would_be_seen(run):
     found = run.answer("count", "city")
-    moved = found.set_column(0, "city", pa.array(found.column("city").to_pylist()[1:] + ["city 00"]))
-    lines, wrong = misses(moved, truth_of(shops(), ["city"]), ["city"])
+    moved = found.set_column(0, "city", pa.array([*found.column("city").to_pylist()[1:], "city 00"]))
+    _, wrong = misses(moved, truth_of(shops(), ["city"]), ["city"])
     assert wrong > 2
 
 

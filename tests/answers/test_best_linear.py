@@ -124,8 +124,8 @@ def test_measurements_are_read_by_their_partition():
 
 REPLICATES = 800
 TOLERANCE = 4.5 * np.sqrt(0.95 * 0.05 / REPLICATES)
-"""A false alarm in one of a few hundred thousand runs: replicates are independent, and one cell is looked at in
-each."""
+"""A false alarm in one of a few hundred thousand runs: replicates are independent, and one cell is looked at
+in each."""
 
 
 def covered(scale):

@@ -10,7 +10,8 @@ import pytest
 from bench import coverage
 
 INDEPENDENT = 30
-"""Independent intervals that one run is worth at least: it draws its noise anew in each of dozens of cells."""
+"""Independent intervals that one run is worth at least: it draws its noise anew in each of dozens of
+cells."""
 
 
 def least(runs, level=0.95):

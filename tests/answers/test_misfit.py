@@ -1,4 +1,5 @@
-"""Errors of the model where nothing was measured: as large as its distance says, none where margins say more."""
+"""Errors of the model where nothing was measured: as large as its distance says, none where margins say
+more."""
 
 import numpy as np
 import pyarrow as pa

@@ -33,7 +33,8 @@ def test_after_a_run_noise_alone_drowns(rows, drowns):
 def test_a_plan_says_what_its_budget_can_show():
     schema = fastdp.Schema.from_domain({"a": 2, "b": 500}, user="id")
     plans = [
-        fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000, users=users).verdict for users in (None, 100, 10_000)
+        fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000, users=users).verdict
+        for users in (None, 100, 10_000)
     ]
     assert "at clip 1," in plans[0][0] and "at clip 100" in plans[1][0] and "at clip 1," not in plans[1][0]
     assert "b" in plans[1][1] and plans[2] != plans[1]

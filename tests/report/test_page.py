@@ -214,7 +214,9 @@ def test_tips_cannot_break_out():
     assert svg.tips(['a"b', "c|d", "<e>"]) == "a&quot;b|c/d|&lt;e&gt;"
 
 
-@pytest.mark.parametrize(("lost", "column", "says"), [(0.64, "id", "64%"), (None, "id", "nothing says"), (0.0, None, "")])
+@pytest.mark.parametrize(
+    ("lost", "column", "says"), [(0.64, "id", "64%"), (None, "id", "nothing says"), (0.0, None, "")]
+)
 def test_advice_names_the_rows_that_a_clip_left_out(lost, column, says):
     """And noise is that of counts scaled up: 2 * 10 / (1 - 0.64) rows."""
     run = {

@@ -155,7 +155,8 @@ def test_a_run_alone_cannot_claim_to_count_others(folders, tmp_path):
 
 
 def test_what_is_not_proved_is_said(folders, tmp_path):
-    """Without the ledger always; texts of another build are not compared, and that is said with a ledger too."""
+    """Without the ledger always; texts of another build are not compared, and that is said with a ledger
+    too."""
     place, ledger = folders
     assert UNPROVED in inspect(place / "private").notes
     assert inspect(place / "private", ledger).notes == ()

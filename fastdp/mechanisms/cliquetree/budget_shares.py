@@ -23,8 +23,9 @@ SCREENING_SHARE = 0.05
 REPORT_SHARE = 0.002
 """Share of mu^2 that a run with a workload spends on distances of the finished model from each item."""
 FINAL_SHARE = 0.01
-"""Share of mu^2 that pays for distances of the finished model from all pairs that were not measured. Errors of the
-model grow by about half of it; without them nothing could be said about these pairs (docs/answers.md)."""
+"""Share of mu^2 that pays for distances of the finished model from all pairs that were not measured. Errors
+of the model grow by about half of it; without them nothing could be said about these pairs
+(docs/answers.md)."""
 BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
 WORKLOAD_ONES = 0.2
 """Least share of the 1-ways in a run with a workload: only they tell rare values apart."""

@@ -183,8 +183,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def released_tables(merged: Merged, distances: Mapping[Clique, tuple[float, float]]) -> dict[str, pa.Table]:
-    """What is written beside the rows: which codes were merged, and how far the finished model is from sets of
-    columns that were not measured (L1, in rows that count)."""
+    """What is written beside the rows: which codes were merged, and how far the finished model is from sets
+    of columns that were not measured (L1, in rows that count)."""
     import pyarrow as pa
 
     out = {"codes": merged.compression.table()} if merged.codes else {}

@@ -316,8 +316,8 @@ class CliqueTreeState:
     def distances(
         self, model: Model, cliques: Sequence[Clique], share: float, label: str
     ) -> dict[Clique, tuple[float, float]]:
-        """Noisy L1 distances of a model from the data, in rows, with standard errors: one step, for a share of
-        mu^2. Sets whose marginal would be too large are left out."""
+        """Noisy L1 distances of a model from the data, in rows, with standard errors: one step, for a share
+        of mu^2. Sets whose marginal would be too large are left out."""
         small = [c for c in cliques if self.merged.domain.cells(c) <= SCREENING_CELLS]
         estimates = marginals(model, small, resolve(self.job.threads), SCREENING_CELLS)
         if not estimates:
