@@ -18,4 +18,4 @@ def compiled(function: Function) -> Function:
         import numba
     except ImportError:
         return function
-    return numba.njit(nogil=True)(function)
+    return numba.njit(nogil=True)(function)  # type: ignore[return-value]

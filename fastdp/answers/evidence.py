@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class Marginal:
         """The marginal with positions p of an axis summed into groups[p]; `size` is the number of groups."""
         shape = list(self.values.shape)
         shape[axis] = size
-        at = (slice(None),) * axis + (groups,)
+        at: Any = (slice(None),) * axis + (groups,)
         summed = []
         for array in (self.values, self.variances):
             out = np.zeros(shape)

@@ -96,7 +96,7 @@ class Layout:
 
     def weights(self, which: str, numbers: np.ndarray | None = None) -> sparse.csr_array:
         """Groups x cells: what `where` selects, times a number per position of the value's axis."""
-        rest = np.ones(())
+        rest: np.ndarray = np.ones(())
         for axis in self.others:
             along = self.along(axis, which)
             if numbers is not None and self.asked.value is not None:
@@ -166,7 +166,7 @@ def totals(a: Layout) -> Groups:
         signed=low is not None and bool((low < 0).any()),
         notes=notes,
     )
-    if a.exact and (low is None or np.array_equal(low, high)):
+    if a.exact and (low is None or high is None or np.array_equal(low, high)):
         return groups
     ends = []
     for own, other, numbers, cut in (

@@ -35,7 +35,7 @@ Distances = Mapping[frozenset[str], tuple[float, float]]
 def shrunk(distances: Distances) -> dict[frozenset[str], float]:
     """Noisy distances drawn to the mean of those with as many columns, as far as noise explains how they
     differ, plus half a standard error; never below half a standard error."""
-    out = {}
+    out: dict[frozenset[str], float] = {}
     for size in {len(s) for s in distances}:
         names = [s for s in distances if len(s) == size]
         d, sigma = np.array([distances[s] for s in names]).T

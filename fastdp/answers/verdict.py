@@ -43,8 +43,8 @@ def expected(
     drowned = [a for a, (n, _) in ones.items() if rows / n < half[a]]
     typical = float(np.median(list(half.values())))
     lines = [
-        f"single columns: a count is known within {typical:,.0f} rows (95 %){guess}, so values with fewer rows "
-        "do not stand out"
+        f"single columns: a count is known within {typical:,.0f} rows (95 %){guess}, so values with fewer "
+        "rows do not stand out"
     ]
     lines.append(_drowning(drowned, len(ones)))
     if pairs:

@@ -144,8 +144,8 @@ def _verdict(run: Run, several: bool) -> Iterator[str]:
     yield from (f"  {line}" for line in verdict.lines)
     if verdict.warn:
         yield (
-            "[bold]Warning:[/bold] most columns are mostly noise, and so are the synthetic rows. Use fewer or "
-            "coarser "
+            "[bold]Warning:[/bold] most columns are mostly noise, and so are the synthetic rows. Use fewer "
+            "or coarser "
             "columns, more rows, or a larger epsilon."
         )
 

@@ -102,8 +102,10 @@ def bins_of(column: Numeric) -> tuple[Bins, list[int]]:
     stored = whole and dtypes.family(column.dtype) != "float"  # all limits are finite then
     if stored and any(abs(row[k]) > _EXACT for row in rows for k in (0, 1)):
         base = tuple(int(hi if mean < 0 else lo) for lo, hi, mean, _, _ in rows)
-        near = Bins(*_floats([_moved(row, b) for row, b in zip(rows, base, strict=True)]), whole, unit)
-    return Bins(*_floats(rows), whole, unit, base, near), without
+        moved = _floats([_moved(row, b) for row, b in zip(rows, base, strict=True)])
+        near = Bins(*moved, whole, unit)  # type: ignore[call-arg, arg-type]
+    made = Bins(*_floats(rows), whole, unit, base, near)  # type: ignore[call-arg, arg-type]
+    return made, without
 
 
 def _floats(rows: list[tuple]) -> Iterator[np.ndarray]:
@@ -162,11 +164,11 @@ def _bin(column: Numeric, a: float, b: float) -> tuple:
 
 
 def _ceil(value: Fraction | float, scale: int) -> int | float:
-    return value if math.isinf(value) else math.ceil(value * 10**scale)
+    return float(value) if math.isinf(value) else math.ceil(value * 10**scale)
 
 
 def _floor(value: Fraction | float, scale: int) -> int | float:
-    return value if math.isinf(value) else math.floor(value * 10**scale)
+    return float(value) if math.isinf(value) else math.floor(value * 10**scale)
 
 
 def _below(edge: float, dtype: str) -> float:

@@ -152,7 +152,7 @@ def _unscaled(array: pa.Array) -> pa.Array:
     number may have more digits than its type declares."""
     size = array.type.bit_width // 64
     count = (array.offset + len(array)) * max(size, 1)
-    data = np.frombuffer(array.buffers()[1], np.int64 if size else np.int32, count)
+    data: np.ndarray = np.frombuffer(array.buffers()[1], np.int64 if size else np.int32, count)
     words = data.reshape(-1, max(size, 1))[array.offset :]
     low, high = words[:, 0].astype(np.int64), words[:, -1]
     fits = (words[:, 1:] == (low >> 63)[:, None]).all(axis=1)

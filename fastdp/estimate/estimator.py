@@ -16,7 +16,7 @@ from .descent.two_stage import TwoStageSolver
 from .dual.dual_solver import DualSolver
 from .fit_options import Options
 from .flow.flow_solver import FlowSolver
-from .solver import Callback, Clock, Solution, Solver, solve
+from .solver import Callback, Clock, Solution, solve
 from .task import Task
 
 
@@ -102,5 +102,5 @@ def solve_task(task: Task, options: Options, clock: Clock) -> Solution:
     return solution
 
 
-SOLVERS: Sequence[Solver] = (FlowSolver(), DualSolver(), TwoStageSolver(solve_task), DescentSolver())
+SOLVERS: Sequence[Any] = (FlowSolver(), DualSolver(), TwoStageSolver(solve_task), DescentSolver())
 """In the order in which they are asked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -146,7 +146,8 @@ def _people(session: Session, job: Job, decided: Roles) -> tuple[People, Measure
     values = np.average([m.values for m in fine], axis=0, weights=weights)
     counts = Measurement((view.name,), values, float(weights.sum() ** -0.5))
     bound = _most_rows(job.schema)
-    return People(made.rows, view.name, view.edges, last_bin(counts), bound, decided.constant), counts
+    rows: Any = made.rows
+    return People(rows, view.name, view.edges, last_bin(counts), bound, decided.constant), counts
 
 
 def _described(rates: Rates, by_chance: np.ndarray, decided: Roles) -> dict:

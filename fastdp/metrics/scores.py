@@ -69,9 +69,9 @@ def score(
 
 def _wanted(metrics: Metric | Sequence[Metric] | None, comparison: Any, reporting: bool) -> list[Metric]:
     if metrics is None:
-        asked = [*comparison.applicable(("deid2", "sprint1")), "kmarginal"]
-        asked += comparison.applicable(("constraints",))
-        return asked + (["tv1", "tv2", "coverage", *comparison.applicable(("users",))] if reporting else [])
+        default = [*comparison.applicable(("deid2", "sprint1")), "kmarginal"]
+        default += comparison.applicable(("constraints",))
+        return default + (["tv1", "tv2", "coverage", *comparison.applicable(("users",))] if reporting else [])
     names = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
     asked: list[Metric] = []
     for name in names:

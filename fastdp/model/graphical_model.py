@@ -163,8 +163,8 @@ class Model:
         shared = [a for a in clique if a in self.merged]
         if shared and not merged:
             raise UsageError(
-                f"answer: rare values of {', '.join(shared)} share a code in this model, so its cells are not "
-                "the schema's; use run.answer, or pass merged=True for the model's own cells"
+                f"answer: rare values of {', '.join(shared)} share a code in this model, so its cells are "
+                "not the schema's; use run.answer, or pass merged=True for the model's own cells"
             )
         cells = self.domain.cells(clique)
         asked = query if hasattr(query, "product") else as_query(query, cells)

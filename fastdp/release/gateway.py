@@ -395,7 +395,7 @@ class Session:
         """int64 marginals in units of 1/SCALE rows; per event every row counts fully."""
         clip = self.clip if self.unit == "user" else None
         domain = self.domain.recoded(codes) if codes else self.domain
-        more = {"recode": codes} if codes else {}
+        more: dict[str, Any] = {"recode": codes} if codes else {}
         counts = self.__private(lambda: self.__engine.marginals(cliques, clip, **more))
         out = {c: require_int64(counts[c], domain.shape(c)) for c in cliques}
         return out if clip is not None else {c: a * SCALE for c, a in out.items()}

@@ -142,7 +142,8 @@ def _reach(link: Link, cuts: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndar
 def _pieces(fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]]) -> tuple[list, list]:
     """Pieces (at, size, first feed, feeds) of every segment, and feeds (edge, at, size, sign): the parts of
     spans that lie in a piece."""
-    pieces, feeds = [], []
+    pieces: list = []
+    feeds: list = []
     for (at, size), sources in fed.items():
         for start in range(0, size, PIECE):
             end, first = min(start + PIECE, size), len(feeds)

@@ -64,4 +64,5 @@ def _shares(counts: np.ndarray, low: np.ndarray, high: np.ndarray, threads: int)
         return np.array([(a <= span).all(axis=0).sum() for a, span in zip(above, spans)])
 
     with ThreadPoolExecutor(max(1, threads)) as pool:
-        return sum(pool.map(similar, range(0, len(counts), BLOCK))) / len(counts)
+        found = np.sum(list(pool.map(similar, range(0, len(counts), BLOCK))), axis=0)
+    return found / len(counts)
