@@ -17,8 +17,8 @@ from fastdp.codec import encode
 from fastdp.errors import DataError, PrivacyError, UsageError, redact_errors
 from fastdp.release.keyselect import count_keys
 from fastdp.tables import ingest
-from fastdp.tables.columns import asked_of
 from fastdp.tables.identity import overlap
+from fastdp.tables.source_columns import asked_of
 from fastdp.tables.textvalues import parse
 
 SCHEMA = fastdp.Schema.from_domain({"a": 5}, user="who")
