@@ -114,12 +114,21 @@ def check_source(source: Any, schema: Schema) -> None:
 
     if schema.pending:
         check_rereading(source)
+
+    def opens_again(one: Any) -> bool:
+        unopened = is_table(one) or is_spark(one) or isinstance(one, Query | list | tuple)
+        return not unopened and not read_once(one)
+
     if isinstance(source, list | tuple) and source:
+        together = [item for item in source if opens_again(item)]  # their ids must be of one kind
         for item in source:
-            check_source(item, schema)
+            if not opens_again(item):
+                check_source(item, schema)
+        if together:
+            guarded(lambda: _check_columns(together, schema))
     elif is_table(source) or is_spark(source) or isinstance(source, Query):
         return
-    elif not read_once(source):
+    elif opens_again(source):
         guarded(lambda: _check_columns(source, schema))
     elif not hasattr(source, "__arrow_c_stream__"):
         open_object(source)  # raises: no source is of this type

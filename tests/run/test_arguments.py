@@ -138,3 +138,13 @@ def test_an_absurd_field_of_a_recipe_is_refused_and_the_ledger_untouched(world, 
     with pytest.raises(FastdpError):
         call(False, mechanism=recipe | {"clip": 3})
     assert Path("budget.db").read_bytes() == before
+
+
+def test_sources_whose_ids_are_of_two_kinds_are_refused_and_the_ledger_untouched(world):
+    """A number and a text could be one person's id, or two people's."""
+    numbers, before = small_data(300), Path("budget.db").read_bytes()
+    at = numbers.column_names.index("u")
+    texts = numbers.set_column(at, "u", numbers["u"].cast("string"))
+    with pytest.raises(FastdpError, match="'u'"):
+        call(False, table=[numbers, texts])
+    assert Path("budget.db").read_bytes() == before
