@@ -1,7 +1,8 @@
 """The bins of a numeric column as the decoder draws from them.
 
 In each bin a value is uniform over the part of the bin between `min` and `max`; in an open bin it follows the
-public tail. Limits are set so that what is written lies in its bin, within min and max, and fits the type.
+public tail; where the column has `means`, it is exponential, cut off at the bin's ends, with the bin's mean.
+Limits are set so that what is written lies in its bin, within min and max, and fits the type.
 """
 
 from __future__ import annotations
@@ -43,6 +44,19 @@ class Bins:
     unit: float
     base: tuple[int, ...] | None = None
     near: Bins | None = None
+    grids: tuple[GridBins, ...] = ()
+
+
+@dataclass(frozen=True)
+class GridBins:
+    """The part of each bin that lies on the numbers `at` + k * `step` (in units of the last digit): `bins`
+    draws k. `below`: by code, the sum of the parts of this grid and those before it, of rows drawn on grids;
+    a bin without a number on the grid adds nothing."""
+
+    bins: Bins
+    step: int
+    at: int
+    below: np.ndarray
 
 
 def digits(column: Numeric) -> int:
@@ -98,14 +112,107 @@ def bins_of(column: Numeric) -> tuple[Bins, list[int]]:
         pairs.append(pairs[0])
     rows = [_bin(column, a, b) for a, b in pairs]
     whole, unit = on_grid(column), 10.0 ** digits(column)
+    if isinstance(column.means, tuple):
+        targets = [m * unit for m in column.means]
+        rows = [*_matched(rows[: column.base], targets, whole), *rows[column.base :]]
+    grids = _grids(column, rows, unit)
+    if grids and sum(g.share for g in column.grids) > 1 - 1e-9:
+        rows = _ends_on_grids(rows, grids)
     base = near = None
     stored = whole and dtypes.family(column.dtype) != "float"  # all limits are finite then
     if stored and any(abs(row[k]) > _EXACT for row in rows for k in (0, 1)):
         base = tuple(int(hi if mean < 0 else lo) for lo, hi, mean, _, _ in rows)
         moved = _floats([_moved(row, b) for row, b in zip(rows, base, strict=True)])
         near = Bins(*moved, whole, unit)  # type: ignore[call-arg, arg-type]
-    made = Bins(*_floats(rows), whole, unit, base, near)  # type: ignore[call-arg, arg-type]
+    made = Bins(*_floats(rows), whole, unit, base, near, grids)  # type: ignore[call-arg, arg-type]
     return made, without
+
+
+def _matched(rows: list[tuple], targets: list[float], whole: bool) -> list[tuple]:
+    """The bins with exponential draws of these means (in units of the last digit)."""
+    out = []
+    for (lo, hi, _, low, high), target in zip(rows, targets, strict=True):
+        start = hi if math.isinf(lo) else lo
+        out.append((lo, hi, tilt(float(target - start), float(hi - lo), whole), low, high))
+    return out
+
+
+def tilt(mean: float, width: float, whole: bool) -> float:
+    """The parameter `mean` of `Bins` with which draws have this mean above the bin's lower end (below its
+    upper end, if `mean` is negative and the width infinite). Of whole numbers, draws are rounded down.
+
+    Cut off after `width`, an exponential draw of rate t has mean 1 / t - width / (e^(t width) - 1); rounded
+    down it is geometric, of mean 1 / (e^t - 1) - width / (e^(t width) - 1). Both fall as t grows."""
+    if math.isinf(width) or width > 1 << 40:
+        size = max(abs(mean), 1e-9)
+        return math.copysign(1 / math.log1p(1 / size) if whole else size, mean)
+    if width <= 0 or (whole and width <= 1):
+        return 0.0
+    middle = (width - 1) / 2 if whole else width / 2
+    if abs(mean - middle) < 1e-6 * width:
+        return 0.0
+    # e^(t width) stays within floats; steeper draws are all at one end.
+    low, high = -600 / width, 600 / width
+    if whole:
+        low, high = max(low, -40.0), min(high, 40.0)
+    for _ in range(80):
+        rate = (low + high) / 2
+        if abs(rate * width) < 1e-7:
+            reached = middle
+        else:
+            reached = 1 / math.expm1(rate) if whole else 1 / rate
+            reached -= width / math.expm1(rate * width)
+        low, high = (rate, high) if reached > mean else (low, rate)
+    return 0.0 if abs(low * width) < 1e-6 else 1 / low
+
+
+def _grids(column: Numeric, rows: list[tuple], unit: float) -> tuple[GridBins, ...]:
+    """The column's grids in its bins. A draw that is on no grid may still fall on one: with shares p_i of the
+    values and densities 1 / step_i of the grids, a part Q = (P - D) / (1 - D) of the rows is drawn on grids,
+    where P and D are the sums, and grid i gets p_i - (1 - Q) / step_i of them."""
+    made: list[GridBins] = []
+    steps = [round(g.step * unit) for g in column.grids]
+    density = min(sum(1 / s for s in steps), 1.0)
+    total = sum(g.share for g in column.grids)
+    drawn = 1.0 if density >= 1 else min(1.0, max(0.0, (total - density) / (1 - density)))
+    below = np.zeros(len(rows))
+    for grid, step in zip(column.grids, steps):
+        at = round(grid.at * unit)
+        cells: list[tuple] = []
+        some: list[bool] = []
+        for code, (_, _, mean, low, high) in enumerate(rows):
+            first = -math.inf if math.isinf(low) else -((at - low) // step)
+            last = math.inf if math.isinf(high) else (high - at) // step
+            some.append(last >= first)
+            if last < first:
+                cells.append((0, 0, 0.0, 0, 0))
+                continue
+            tilted = mean / step
+            if isinstance(column.means, tuple) and code < column.base:
+                start = last + 1 if math.isinf(first) else first
+                target = (column.means[code] * unit - at) / step - start
+                tilted = tilt(target, float(last + 1 - first), True)
+            cells.append((first, last + 1, 0.0 if last == first else tilted, first, last))
+        part = max(0.0, grid.share - (1 - drawn) / step)
+        below = below + np.where(some, part, 0.0)
+        made.append(GridBins(Bins(*_floats(cells), True, 1.0), step, at, below))  # type: ignore[call-arg, arg-type]
+    return tuple(made)
+
+
+def _ends_on_grids(rows: list[tuple], grids: tuple[GridBins, ...]) -> list[tuple]:
+    """The bins with limits on grids, for a column all of whose values are on grids."""
+    out = []
+    for code, (lo, hi, mean, low, high) in enumerate(rows):
+        parts = np.diff([0.0, *(g.below[code] for g in grids)])
+        ends = [
+            (g.at + g.step * g.bins.low[code], g.at + g.step * g.bins.high[code])
+            for g, part in zip(grids, parts)
+            if part > 0
+        ]
+        if ends:
+            low, high = min(e[0] for e in ends), max(e[1] for e in ends)
+        out.append((lo, hi, mean, low, high))
+    return out
 
 
 def _floats(rows: list[tuple]) -> Iterator[np.ndarray]:

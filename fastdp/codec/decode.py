@@ -168,8 +168,7 @@ def _settled(
         assert isinstance(field, Numeric)
         bins = _book(schema, field).bins
         assert bins is not None
-        out = _raw_numbers(field, bins, codes[field.name], stream_key(seed, field.name, stream), row)
-        return out / stored_per_number(field)
+        return _numbers(field, bins, codes[field.name], seed, row, stream) / stored_per_number(field)
 
     return group.settle(codes, draw)
 
@@ -277,7 +276,7 @@ def _values(
                 scaled = numbers * stored_per_number(column)
                 np.copyto(raw, np.rint(scaled) if raw.dtype.kind in "iu" else scaled, casting="unsafe")
         else:
-            raw = _raw_numbers(column, book.bins, codes, stream_key(seed, column.name), row)
+            raw = _numbers(column, book.bins, codes, seed, row)
         return _array(raw, null, column.dtype)
     if book.texts is not None:
         index = np.empty(len(codes), dtype=np.int32)
@@ -367,6 +366,19 @@ def _empty_numbers(column: Numeric, rows: int) -> np.ndarray:
     return np.empty(rows, dtype=np.int64 if column.whole or family == "decimal" else np.float64)
 
 
+def _numbers(
+    column: Numeric, bins: Bins, codes: np.ndarray, seed: int, row: int, stream: str = ""
+) -> np.ndarray:
+    """`_raw_numbers` of the column's own random stream; in the rows that share their rank with another column
+    (`rank`), of that column's stream."""
+    own = _raw_numbers(column, bins, codes, stream_key(seed, column.name, stream), row)
+    if column.rank is None:
+        return own
+    like = _raw_numbers(column, bins, codes, stream_key(seed, column.rank.like, stream), row)
+    shared = _uniform(seed, column.name, "rank", row, len(codes)) < column.rank.share
+    return np.where(shared if own.ndim == 1 else shared[:, None], like, own)
+
+
 def _raw_numbers(column: Numeric, bins: Bins, codes: np.ndarray, key: int, row: int) -> np.ndarray:
     """Numbers drawn in their bins as Arrow stores them; decimals in units of their last digit, and as two
     words each where 64 bits may not hold them."""
@@ -384,11 +396,31 @@ def _raw_numbers(column: Numeric, bins: Bins, codes: np.ndarray, key: int, row: 
         start = np.array([base % (1 << 64) for base in bins.base], np.uint64)
         return (start[codes] + drawn.astype(np.int64).view(np.uint64)).view(f"{column.dtype[:-2]}64")
     out = _empty_numbers(column, len(codes))
-    _draw(bins, codes, 1.0 if family == "decimal" else bins.unit, key, row, out)
+    unit = 1.0 if family == "decimal" else bins.unit
+    if bins.grids:
+        np.copyto(out, _on_grids(bins, codes, key, row) / unit, casting="unsafe")
+    else:
+        _draw(bins, codes, unit, key, row, out)
     if family == "decimal":
         out *= more
     elif column.timely:
         out *= per_unit(column.dtype)
+    return out
+
+
+def _on_grids(bins: Bins, codes: np.ndarray, key: int, row: int) -> np.ndarray:
+    """Numbers in units of the last digit, of which each grid has its part."""
+    out, choice = np.empty(len(codes)), np.empty(len(codes))
+    _draw(bins, codes, 1.0, key, row, out)
+    core.uniform(stream_key(key, "", "grid"), row, choice)
+    chosen = np.zeros(len(codes), bool)
+    drawn = np.empty(len(codes))
+    for grid in bins.grids:
+        here = ~chosen & (choice < grid.below[codes])
+        if here.any():
+            _draw(grid.bins, codes, 1.0, key, row, drawn)
+            out[here] = grid.at + grid.step * drawn[here]
+        chosen |= here
     return out
 
 

@@ -20,13 +20,10 @@ import numpy as np
 
 from ..errors import SchemaError
 from . import dtypes, epoch
+from .inside import Grid, Rank, check_inside, fail, plain_inside, with_atoms
 
 MAX_CODES = 1 << 31
 Scalar = int | float | str | bool
-
-
-def fail(column: str, where: str, why: str) -> SchemaError:
-    return SchemaError(f"column {column!r}, field {where!r}: {why}")
 
 
 @dataclass(frozen=True)
@@ -343,6 +340,10 @@ class Numeric(Column):
     `min` and `max`. They are whole numbers if `whole` is set (always for integer types), else rounded to
     `digits` decimals if `digits` is set. If the edges are finite and overflow has a code, that code is
     decoded by `tail` if one is stated, else as null.
+
+    `atoms`: single values that are bins of their own. `grids`: steps that shares of the values fall on.
+    `means`: the mean value of each bin, to which decoding keeps. `rank`:
+    the column whose ranks within bins this one shares.
     """
 
     kind: ClassVar[str] = "numeric"
@@ -353,12 +354,19 @@ class Numeric(Column):
     lower_tail: Tail | None = None
     whole: bool = False
     digits: int | None = None
+    atoms: tuple[float, ...] = ()
+    grids: tuple[Grid, ...] = ()
+    means: tuple[float, ...] | str | None = None
+    rank: Rank | None = None
 
     def __post_init__(self) -> None:
         edges = tuple(float(e) for e in self.edges)
         object.__setattr__(self, "edges", edges)
         if dtypes.family(self.dtype) in ("int", "date", "timestamp"):
             object.__setattr__(self, "whole", True)
+        if self.atoms and len(edges) > 1:
+            edges = with_atoms(self)
+            object.__setattr__(self, "edges", edges)
         if len(edges) < 2:
             raise fail(self.name, "edges", "at least two edges make a bin")
         for i, (a, b) in enumerate(pairwise(edges)):
@@ -388,6 +396,7 @@ class Numeric(Column):
             for i, (a, b) in enumerate(pairwise(edges)):
                 if math.isfinite(a) and math.isfinite(b) and math.ceil(a) >= math.ceil(b):
                     raise fail(self.name, f"edges[{i + 1}]", "the bin holds no whole number")
+        check_inside(self)
 
     @property
     def timely(self) -> bool:
@@ -406,7 +415,14 @@ class Numeric(Column):
     def base_labels(self) -> list[str]:
         text = [str(self._plain(e)) if self.timely else edge_text(e) for e in self.edges]
         opening = ["(" if t == "-inf" else "[" for t in text]
-        return [f"{opening[i]}{text[i]}, {text[i + 1]})" for i in range(len(text) - 1)]
+        single = set(self.atoms)
+        for i, edge in enumerate(self.edges[:-2]):
+            if edge in single and self.edges[i + 1] == math.nextafter(edge, math.inf):
+                opening[i + 1], text[i + 1] = "(", text[i]
+        return [
+            text[i] if edge in single else f"{opening[i]}{text[i]}, {text[i + 1]})"
+            for i, edge in enumerate(self.edges[:-1])
+        ]
 
     def code_of(self, value: Any) -> int | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
@@ -434,7 +450,7 @@ class Numeric(Column):
         plain["whole"] = self.whole
         if self.digits is not None:
             plain["digits"] = self.digits
-        return plain
+        return plain | plain_inside(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from ..errors import SchemaError
-from . import dtypes
+from . import dtypes, inside
 from .columns import Policy, Tail, fail
 from .decimal_places import Places
 from .pending import ASKED, KEPT, PRIVATE
@@ -19,7 +19,7 @@ OPTIONS = {
     "categorical": ("values", "names", "other", "nan"),
     "string": ("values", "names", "other", "nan"),
     "integer": ("min", "max", "nan"),
-    "numeric": ("edges", "min", "max", "tail", "lower_tail", "whole", "digits", "nan"),
+    "numeric": ("edges", "min", "max", "tail", "lower_tail", "whole", "digits", "nan", *inside.OPTIONS),
     "timestamp": ("parts", "min", "max", "step", "week_start", "output"),
     "derived": ("transform", "parts", "top", "by", "max"),
 }

@@ -12,6 +12,7 @@ from .columns import MAX_CODES, Categorical, Column, Integer, Numeric, fail
 from .decimal_places import Places
 from .derived import Derived, Timestamp, Transform
 from .entry import NUMBER, Entry, shown
+from .inside import parse_inside
 from .pending import BINS, Pending
 
 Field = Column | Derived
@@ -33,19 +34,23 @@ def _edges(entry: Entry, dtype: str) -> tuple[float, ...]:
     listed = entry.list("edges")
     if listed is None:
         raise fail(entry.name, "edges", "missing; list the public bin edges")
-    out = []
-    for i, value in enumerate(listed):
-        if value in ("inf", "+inf", "-inf"):
-            value = float(value)
-        elif _timely(dtype):
-            value = _moment(entry.name, f"edges[{i}]", value, dtype)
-        if isinstance(value, bool) or not isinstance(value, NUMBER) or value != value:
-            raise fail(entry.name, f"edges[{i}]", f"must be a number, got {shown(value)}")
-        if float(value) != value:
-            near = int(float(value))
-            raise fail(entry.name, f"edges[{i}]", f"{value} is not a 64-bit float; the nearest is {near}")
-        out.append(float(value))
-    return tuple(out)
+    infinite = ("inf", "+inf", "-inf")
+    return tuple(
+        float(v) if v in infinite else _edge(entry.name, f"edges[{i}]", v, dtype)
+        for i, v in enumerate(listed)
+    )
+
+
+def _edge(column: str, where: str, value: Any, dtype: str) -> float:
+    """A number of a document, or SchemaError; an edge or atom of dates and times in days or seconds since
+    1970."""
+    if _timely(dtype) and where.startswith(("edges", "atoms")):
+        value = _moment(column, where, value, dtype)
+    if isinstance(value, bool) or not isinstance(value, NUMBER) or value != value:
+        raise fail(column, where, f"must be a number, got {shown(value)}")
+    if float(value) != value:
+        raise fail(column, where, f"{value} is not a 64-bit float; the nearest is {int(float(value))}")
+    return float(value)
 
 
 def _timely(dtype: str) -> bool:
@@ -100,6 +105,7 @@ def _column(entry: Entry, common: dict[str, Any]) -> Column:
         lower_tail=entry.tail("lower_tail"),
         whole=entry.flag("whole", dtypes.family(dtype) == "int"),
         digits=entry.whole("digits"),
+        **parse_inside(entry.name, entry.plain, lambda v, where: _edge(entry.name, where, v, dtype)),
     )
 
 

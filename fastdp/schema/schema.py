@@ -21,7 +21,7 @@ from ..errors import SchemaError, UsageError
 from . import constraints as public_knowledge
 from . import document, importers, sdv
 from .builtin import nist
-from .columns import Column
+from .columns import Column, Numeric
 from .constraints import Constraint
 from .derived import Derived, shifts_per_day
 from .dialect import Dialect
@@ -73,6 +73,13 @@ class Schema:
                 raise SchemaError(
                     f"output {extra.name!r}, field 'from': no shift column {extra.of!r} (its codes are the "
                     "equal shifts of a week, so 7 times a divisor of 24)"
+                )
+        for name, column in self.columns.items():
+            rank = column.rank if isinstance(column, Numeric) else None
+            leader = None if rank is None else self.columns.get(rank.like)
+            if rank is not None and not (isinstance(leader, Numeric | Pending) and _leads(leader)):
+                raise SchemaError(
+                    f"column {name!r}, field 'rank': {rank.like!r} must be a numeric column without a rank"
                 )
         if self.constraints:
             public_knowledge.check(self)
@@ -284,6 +291,10 @@ class Schema:
     ) -> Schema:
         """From the specs and value lists of the 2018 challenge (1940 census)."""
         return cls.from_dict(nist.from_census2018(specs, values, wage=wage))
+
+
+def _leads(column: Numeric | Pending) -> bool:
+    return column.rank is None if isinstance(column, Numeric) else column.wanted == "numeric"
 
 
 def _policy(policy: Any) -> str:

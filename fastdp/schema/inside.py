@@ -1,0 +1,170 @@
+"""Where the numbers of a numeric column lie inside its bins: single values, steps, means, shared ranks.
+
+All of it is public: declared in the schema, or released by a run before its schema is finished.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..errors import SchemaError
+from . import dtypes
+
+OPTIONS = ("atoms", "step", "endings", "grids", "means", "rank")
+
+
+def fail(column: str, where: str, why: str) -> SchemaError:
+    return SchemaError(f"column {column!r}, field {where!r}: {why}")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The numbers `at` + k * `step` for whole k, which a share of the column's decoded values falls on."""
+
+    step: float
+    at: float = 0.0
+    share: float = 1.0
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"step": self.step, "at": self.at, "share": self.share}
+
+
+@dataclass(frozen=True)
+class Rank:
+    """In a share of the rows, the value has the same rank within its bin as the value of column `like`."""
+
+    like: str
+    share: float = 1.0
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"like": self.like, "share": self.share}
+
+
+def unit_of(dtype: str, whole: bool, digits: int | None) -> Decimal | None:
+    """The distance between neighbouring values of a type; None for floats that are not rounded."""
+    if whole or dtypes.family(dtype) in ("int", "date", "timestamp"):
+        return Decimal(1)
+    places = dtypes.decimal_scale(dtype) if dtypes.family(dtype) == "decimal" else None
+    places = digits if digits is not None else places
+    return None if places is None else Decimal(1).scaleb(-places)
+
+
+def after(value: float, dtype: str, unit: Decimal | None) -> float:
+    """The smallest value above `value`. Beyond 2^53 floats are further apart than units; edges are floats."""
+    if unit is not None:
+        return max(float(Decimal(repr(value)) + unit), math.nextafter(value, math.inf))
+    if dtype == "float32":
+        return float(np.nextafter(np.float32(value), np.float32(np.inf)))
+    return math.nextafter(value, math.inf)
+
+
+def with_atoms(column: Any) -> tuple[float, ...]:
+    """The edges of a column in which every value of `atoms` is a bin of its own. SchemaError where a value
+    is not one that the column can hold."""
+    unit = unit_of(column.dtype, column.whole, column.digits)
+    edges = set(column.edges)
+    for i, atom in enumerate(column.atoms):
+        where = f"atoms[{i}]"
+        if unit is not None and not multiple(atom, unit):
+            raise fail(column.name, where, f"{atom:g} is not a multiple of {unit}, the column's last digit")
+        if not column.edges[0] <= atom < column.edges[-1]:
+            raise fail(column.name, where, f"{atom:g} lies in none of the bins")
+        edges |= {atom, after(atom, column.dtype, unit)}
+    return tuple(sorted(edges))
+
+
+def multiple(value: float, unit: Decimal) -> bool:
+    return Fraction(repr(float(value))) % Fraction(unit) == 0
+
+
+def check_inside(column: Any) -> None:
+    """SchemaError where steps, means or rank do not fit the column."""
+    unit = unit_of(column.dtype, column.whole, column.digits)
+    for i, grid in enumerate(column.grids):
+        where = f"grids[{i}]"
+        if unit is None:
+            raise fail(column.name, where, "steps are for rounded values; set whole = true or digits")
+        if not (grid.step > 0 and multiple(grid.step, unit) and multiple(grid.at, unit)):
+            raise fail(
+                column.name, where, f"step and at must be multiples of {unit}, the last digit, step > 0"
+            )
+        if max(abs(e) for e in column.edges if math.isfinite(e)) / float(unit) >= 1 << 53:
+            raise fail(column.name, where, "steps are for numbers of at most 2^53 units of the last digit")
+    if any(g.share < 0 for g in column.grids) or sum(g.share for g in column.grids) > 1 + 1e-9:
+        raise fail(column.name, "grids", "shares must be at least 0 and add up to at most 1")
+    if isinstance(column.means, str) or column.means is None:
+        if column.means is not None:
+            raise fail(column.name, "means", "expected a list of numbers, one per bin")
+        return
+    if len(column.means) != column.base:
+        raise fail(column.name, "means", f"{len(column.means)} means for {column.base} bins; give one each")
+    for i, mean in enumerate(column.means):
+        low, high = column.edges[i], column.edges[i + 1]
+        if not max(low, -math.inf) <= mean <= high or math.isinf(mean):
+            raise fail(column.name, f"means[{i}]", f"{mean:g} lies outside the bin [{low:g}, {high:g})")
+
+
+def parse_inside(name: str, plain: Mapping[str, Any], number: Any) -> dict[str, Any]:
+    """The arguments `atoms`, `grids`, `means` and `rank` of a numeric column from its document; number(value,
+    where): the value as a float, or SchemaError."""
+
+    def listed(key: str) -> list[float]:
+        value = plain.get(key, ())
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise fail(name, key, "must be a list of numbers")
+        return [number(v, f"{key}[{i}]") for i, v in enumerate(value)]
+
+    given = [k for k in ("step", "endings", "grids") if k in plain]
+    if len(given) > 1:
+        raise fail(name, given[1], f"give either {given[0]} or {given[1]}")
+    grids: list[Grid] = []
+    if "step" in plain:
+        grids = [Grid(number(plain["step"], "step"))]
+    endings = listed("endings")
+    grids += [Grid(1.0, ending, 1 / len(endings)) for ending in endings]
+    for i, item in enumerate(plain.get("grids", ())):
+        table = _table(name, f"grids[{i}]", item, ("step", "at", "share"))
+        if "step" not in table:
+            raise fail(name, f"grids[{i}]", "needs a step")
+        grids.append(Grid(**{k: number(v, f"grids[{i}].{k}") for k, v in table.items()}))
+    means = plain.get("means")
+    rank = plain.get("rank")
+    if rank is not None:
+        table = _table(name, "rank", rank, ("like", "share"))
+        share = number(table.get("share", 1.0), "rank.share")
+        if not isinstance(table.get("like"), str) or not 0 <= share <= 1:
+            raise fail(name, "rank", "needs `like`, the name of a column, and a share between 0 and 1")
+        rank = Rank(table["like"], share)
+    return {
+        "atoms": tuple(sorted(set(listed("atoms")))),
+        "grids": tuple(grids),
+        "means": means if means is None or isinstance(means, str) else tuple(listed("means")),
+        "rank": rank,
+    }
+
+
+def _table(name: str, where: str, item: Any, keys: Sequence[str]) -> Mapping[str, Any]:
+    if not isinstance(item, Mapping) or not set(item) <= set(keys):
+        raise fail(name, where, f"must be a table with {', '.join(keys)}")
+    return item
+
+
+def plain_inside(column: Any) -> dict[str, Any]:
+    """The keys of the column's TOML table that say where its numbers lie inside bins."""
+    plain: dict[str, Any] = {}
+    if column.atoms:
+        plain["atoms"] = [column._plain(a) for a in column.atoms]
+    if column.grids:
+        plain["grids"] = [g.to_plain() for g in column.grids]
+    if column.means is not None:
+        plain["means"] = column.means if isinstance(column.means, str) else list(column.means)
+    if column.rank is not None:
+        plain["rank"] = column.rank.to_plain()
+    return plain

@@ -1,0 +1,153 @@
+"""Numbers inside their bins: single values, steps, means. Tolerances are five standard errors of what is
+drawn, so that a wrong distribution fails and a right one does not."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastdp
+from fastdp.codec.bins import tilt
+from fastdp.codec.decode import decode
+from fastdp.codec.encode import encode_batch
+from fastdp.errors import SchemaError
+
+ROWS = 40_000
+
+
+def schema_of(**plain):
+    return fastdp.Schema.from_dict({"columns": {"x": {"kind": "numeric", **plain}}})
+
+
+def drawn(schema, seed=1):
+    """(codes, values): every bin of the column equally often."""
+    codes = np.arange(ROWS) % schema.columns["x"].base
+    return codes, decode(schema, {"x": codes}, seed).column(0)
+
+
+COLUMNS = {
+    "hours": {"dtype": "int64", "edges": [0, 20, 40, 60, 100], "atoms": [40, 0]},
+    "small int": {"dtype": "int8", "edges": [-128, 0, 127], "atoms": [-128, 126]},
+    "price": {"dtype": "float64", "digits": 2, "edges": [0, 10, 20], "atoms": [9.99, 12.5]},
+    "float": {"dtype": "float64", "edges": [0, 1, 5], "atoms": [0, 2.5]},
+    "float32": {"dtype": "float32", "edges": [0, 1, 5], "atoms": [0, 2.5]},
+    "money": {"dtype": "decimal128(10, 2)", "edges": [0, 10, 20], "atoms": [0, 9.99]},
+    "day": {"dtype": "date32", "edges": ["2020-01-01", "2021-01-01"], "atoms": ["2020-02-29"]},
+    "open": {"dtype": "float64", "digits": 1, "edges": ["-inf", 0, "inf"], "atoms": [-7.5, 0, 99.9]},
+}
+
+
+@pytest.mark.parametrize("plain", COLUMNS.values(), ids=COLUMNS)
+def test_an_atom_is_one_code_and_every_value_reads_back(plain):
+    schema = schema_of(**plain)
+    column = schema.columns["x"]
+    codes, values = drawn(schema)
+    assert values.null_count == 0
+    again, _ = encode_batch(schema, pa.table({"x": values}))
+    assert np.array_equal(again["x"], codes)
+    assert fastdp.Schema.from_dict(schema.to_dict()) == schema
+    for atom in column.atoms:
+        code = column.code_of(atom)
+        assert len(set(np.asarray(values)[codes == code].tolist())) == 1
+        if not column.timely:
+            assert {float(v) for v in values.filter(pa.array(codes == code)).to_pylist()} == {atom}
+            assert column.labels()[code] == f"{atom:g}"
+
+
+@pytest.mark.parametrize(
+    "plain, step, at",
+    [
+        ({"dtype": "int64", "edges": [0, 20, 41, 60], "step": 5}, 5, 0),
+        ({"dtype": "float64", "digits": 2, "edges": [0, 10, 50], "endings": [0.99]}, 1, 0.99),
+        ({"dtype": "decimal128(9, 2)", "edges": [-10, 10, 50], "endings": [0.99]}, 1, 0.99),
+        ({"dtype": "int32", "edges": [0, 7, 100], "step": 5, "means": [1, 30]}, 5, 0),
+    ],
+)
+def test_declared_steps_hold_for_every_value(plain, step, at):
+    schema = schema_of(**plain)
+    codes, values = drawn(schema)
+    numbers = np.array([float(v) for v in values.to_pylist()])
+    off = (numbers - at) / step
+    assert np.abs(off - np.rint(off)).max() < 1e-6
+    again, _ = encode_batch(schema, pa.table({"x": values}))
+    assert np.array_equal(again["x"], codes)
+
+
+@pytest.mark.parametrize("shares", [(0.6, 0.1), (0.3, 0.3), (0.2, 0.2)])
+def test_shares_of_steps(shares):
+    """Shares are those of all values: draws that are on no grid by choice fall on one by chance."""
+    five, rest = shares
+    grids = [{"step": 5, "at": 0, "share": five}, {"step": 5, "at": 1, "share": rest}]
+    schema = schema_of(dtype="int64", edges=[0, 100, 1000], grids=grids)
+    _, values = drawn(schema)
+    left = np.asarray(values) % 5
+    for residue, share in ((0, five), (1, rest)):
+        error = 5 * math.sqrt(share * (1 - share) / ROWS)
+        assert abs(np.mean(left == residue) - share) < error
+
+
+MEANS = [
+    {"dtype": "float64", "edges": [0, 10, 100], "means": [1.0, 80]},
+    {"dtype": "int64", "edges": [0, 3, 100], "means": [0.2, 10]},
+    {"dtype": "float64", "digits": 2, "edges": [0, 10, "inf"], "means": [9.5, 40]},
+    {"dtype": "float64", "edges": ["-inf", 0, 10], "means": [-30, 2]},
+    {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-30, 2], "min": -50, "max": 9},
+    {"dtype": "int64", "edges": [0, 50, 100], "means": [20, 75], "grids": [{"step": 10, "share": 0.7}]},
+    {"dtype": "float64", "edges": [0, 10, 20], "means": [5.0, 15]},
+]
+
+
+@pytest.mark.parametrize("plain", MEANS)
+def test_draws_have_the_means(plain):
+    schema = schema_of(**plain)
+    codes, values = drawn(schema)
+    numbers = np.array(values.to_pylist(), float)
+    for code, mean in enumerate(schema.columns["x"].means):
+        own = numbers[codes == code]
+        assert abs(own.mean() - mean) < 5 * own.std() / math.sqrt(len(own)) + 1e-9
+
+
+def test_tilt_at_the_ends_of_a_bin():
+    """A mean at an end, or beyond it by rounding, puts all draws there; none leaves the bin."""
+    for whole, width in ((True, 10.0), (False, 10.0), (True, 2.0)):
+        for mean in (-1.0, 0.0, width, width + 1):
+            assert math.isfinite(tilt(mean, width, whole))
+    assert tilt(0.0, 1.0, True) == 0.0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_ranks_within_bins_are_shared(share):
+    """Uniform draws that are equal in a share of the rows and independent elsewhere correlate by that share;
+    the standard error of a correlation is at most 1 / sqrt(rows)."""
+    x = {"kind": "numeric", "edges": [0, 1, 2]}
+    y = {"kind": "numeric", "edges": [0, 100], "rank": {"like": "x", "share": share}}
+    schema = fastdp.Schema.from_dict({"columns": {"x": x, "y": y}})
+    codes = {"x": np.arange(ROWS) % 2, "y": np.zeros(ROWS, int)}
+    table = decode(schema, codes, 3)
+    found = np.corrcoef(np.asarray(table["x"]) % 1, np.asarray(table["y"]))[0, 1]
+    assert abs(found - share) < 5 / math.sqrt(ROWS)
+    part = decode(schema, {k: v[100:200] for k, v in codes.items()}, 3, offset=100)
+    assert part.equals(table.slice(100, 100))
+
+
+WRONG = [
+    ({"atoms": [2.5], "whole": True}, "multiple of 1"),
+    ({"atoms": [200]}, "none of the bins"),
+    ({"step": 5}, "whole = true or digits"),
+    ({"step": 0, "whole": True}, "step > 0"),
+    ({"step": 5, "endings": [0.99], "whole": True}, "either step or endings"),
+    ({"grids": [{"step": 5, "share": 1.1}], "whole": True}, "at most 1"),
+    ({"means": [5]}, "1 means for 2 bins"),
+    ({"means": [5, 5]}, "outside the bin"),
+    ({"means": "all"}, "expected a list"),
+    ({"rank": {"share": 1}}, "like"),
+    ({"rank": {"like": "y"}}, "numeric column without a rank"),
+    ({"rank": {"like": "x"}}, "numeric column without a rank"),
+]
+
+
+@pytest.mark.parametrize("plain, said", WRONG)
+def test_errors_name_what_is_wrong(plain, said):
+    with pytest.raises(SchemaError, match=said):
+        schema_of(**{"edges": [0, 10, 100], **plain})
