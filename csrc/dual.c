@@ -11,6 +11,7 @@
 #define LEAST_Z (-300.0) /* cells further down than this are zero for every purpose, and their slope is */
 
 #define FOLD 512 /* entries of a fold worked on at a time */
+#define WORTH 4  /* a cell is as much work as so many of a table that is only multiplied */
 
 #define LEAST_SLOPE 1e-25 /* of phi; below, products would be of numbers too small for the processor's pace */
 
@@ -280,7 +281,7 @@ static void evaluate_member(fdp_team *team, int number, void *argument) {
 
 static void run_task(fdp_team *team, fdp_team_fn member, task *t) {
     fdp_team_turns_make(&t->turns);
-    fdp_team_do(team, fdp_team_worth(team, t->dual->cells), member, t);
+    fdp_team_do(team, fdp_team_worth(team, WORTH * t->dual->cells), member, t);
 }
 
 int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, const double *kappa,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from ..errors import UsageError, is_whole
 
 MOST_THREADS = 4096
 """More than any machine of today has cores; far below where starting threads fails."""
+
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 def available() -> int:
@@ -34,3 +41,12 @@ def resolve(threads: int | None) -> int:
     if not is_whole(threads, 1, MOST_THREADS):
         raise UsageError(f"threads must be a whole number from 1 to {MOST_THREADS}, got {threads!r}")
     return min(int(threads), available())
+
+
+def each(work: Callable[[Part], Result], parts: Sequence[Part], threads: int) -> list[Result]:
+    """work(part) for every part, in their order. For numpy's loops, which let other threads run meanwhile:
+    cut the parts by the data, never by the number of threads, so that no result depends on it."""
+    if threads == 1 or len(parts) < 2:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
+        return list(pool.map(work, parts))

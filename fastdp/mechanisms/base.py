@@ -290,7 +290,9 @@ class Rows(Protocol):
     `columns`: which of the schema's columns the rows have, None: all that are modelled."""
 
     total: int
-    shard_rows: int
+
+    @property
+    def shard_rows(self) -> int: ...
 
     @property
     def columns(self) -> tuple[str, ...] | None: ...

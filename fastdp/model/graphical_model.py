@@ -22,7 +22,7 @@ from ..errors import DataError, ModelTooLargeError, UsageError, is_whole
 from . import array_file
 from .junction_tree import junction_tree
 from .layout import Plan, make_plan
-from .sampler import SHARD_ROWS, Sampler
+from .sampler import Sampler
 
 FORMAT = 1
 MARGINAL_CELLS = 1 << 28
@@ -191,7 +191,7 @@ class Model:
         *,
         method: str = "round",
         shard: int | None = None,
-        shard_rows: int = SHARD_ROWS,
+        shard_rows: int | None = None,
         threads: int | None = None,
     ) -> dict[str, np.ndarray]:
         """Code columns of `n` synthetic rows (or of one shard of them), in the domain's order of attributes.

@@ -27,7 +27,9 @@ from ..domain import Domain
 from ..errors import UsageError
 
 Node = tuple[Sequence[str], Sequence[str], np.ndarray]
-SHARD_ROWS = 1 << 20
+FEWEST_SHARD_ROWS, MOST_SHARD_ROWS, SHARDS = 1 << 18, 1 << 20, 16
+"""Rows of a shard: a sixteenth of all, so that sixteen threads have work, between these bounds. A shard also
+walks through all cells of the model's tables, which a quarter of a million rows outweigh in most models."""
 MOST_ROWS = 1 << 48
 """The most rows of one sample."""
 METHODS = {"round": 0, "independent": 1}
@@ -66,9 +68,9 @@ class Sampler:
             previous = sep
         self._tree = _core.Tree(lowered, sizes, widths)
 
-    def shards(self, n: int, shard_rows: int = SHARD_ROWS) -> int:
+    def shards(self, n: int, shard_rows: int | None = None) -> int:
         """How many shards `n` rows make."""
-        return -(-_count(n) // _count(shard_rows, least=1))
+        return -(-_count(n) // _count(shard_rows or rows_of_shard(n), least=1))
 
     def draw(
         self,
@@ -77,10 +79,11 @@ class Sampler:
         method: str = "round",
         seed: int | None = None,
         shard: int | None = None,
-        shard_rows: int = SHARD_ROWS,
+        shard_rows: int | None = None,
         threads: int | None = None,
     ) -> dict[str, np.ndarray]:
         """Code columns of all `n` rows, or of shard number `shard` of them."""
+        shard_rows = shard_rows or rows_of_shard(n)
         count = self.shards(n, shard_rows)
         if shard is None:
             return self._fill(n, shard_rows, 0, count, _method(method), _key(seed), resolve(threads))
@@ -96,11 +99,12 @@ class Sampler:
         *,
         method: str = "round",
         seed: int | None = None,
-        shard_rows: int = SHARD_ROWS,
+        shard_rows: int | None = None,
         threads: int | None = None,
     ) -> Iterator[dict[str, np.ndarray]]:
         """The same rows shard by shard, as many at a time as there are threads."""
         threads, kind, key = resolve(threads), _method(method), _key(seed)
+        shard_rows = shard_rows or rows_of_shard(n)
         count = self.shards(n, shard_rows)
         for first in range(0, count, threads):
             some = min(threads, count - first)
@@ -115,6 +119,11 @@ class Sampler:
         if rows and columns:
             self._tree.fill(list(columns.values()), n, shard_rows, first, count, method, key, threads)
         return columns
+
+
+def rows_of_shard(n: int) -> int:
+    """The rows of a shard of a sample of `n`, where nobody says otherwise."""
+    return min(MOST_SHARD_ROWS, max(FEWEST_SHARD_ROWS, -(-_count(n) // SHARDS)))
 
 
 def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tuple, np.ndarray]]:

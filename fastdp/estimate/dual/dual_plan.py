@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LANE_CELLS = 16384
-"""Cells of a region's lane, about: the unit of work of a thread."""
+LANE_CELLS = 4096
+"""Cells of a region's lane, about: the unit of work of a thread, some 20 microseconds."""
 
-LANE_SIZES = 4
-"""A region has at least so many times as many cells as its lanes' spans have entries: clearing and adding up
-spans costs less than the cells do."""
+LANE_SIZES = 2
+"""A region's cells, counted once for every link, are at least so many times the entries of all lanes' spans:
+clearing and adding up spans costs less than the cells do. With one lane in place of twelve for the largest
+table, products with the Hessian of the taxi model scaled to two threads only."""
 
-PIECE = 4096
+PIECE = 2048
 """Multipliers worked on at a time."""
 
 
@@ -124,9 +125,10 @@ def _lanes(table: Table) -> tuple[int, list[tuple[np.ndarray, np.ndarray]]]:
     while True:
         cuts = table.rows * np.arange(lanes + 1) // lanes
         reach = [_reach(link, cuts, table.cols) for link in table.links]
-        if lanes == 1 or LANE_SIZES * max(int((b - a).sum()) for a, b in reach) <= cells:
+        spans = sum(int((b - a).sum()) for a, b in reach)
+        if lanes == 1 or LANE_SIZES * spans <= cells * len(reach):
             return lanes, reach
-        lanes //= 2
+        lanes = (lanes + 1) // 2
 
 
 def _reach(link: Link, cuts: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndarray]:

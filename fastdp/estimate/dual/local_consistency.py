@@ -212,20 +212,27 @@ class _Solver:
             if any(regions[i].order > 1 for i in tables):
                 self.around(self.model(start, tables, ROUGH_TOURS), new)
             tables = self._settle(numbers, FIRST)
-            for group in partition_groups(regions, strengths(regions, tables), new):
+            strength = strengths(regions, tables)
+            for group in partition_groups(regions, strength, new):
                 others = {i: table for i, table in tables.items() if i not in set(group)}
                 if any(regions[i].order > 1 for i in others):
-                    self.around(self.model(start, others, ROUGH_TOURS), group)
+                    kept = {i: s for i, s in strength.items() if i in others}
+                    self.around(self.model(start, others, ROUGH_TOURS, strength=kept), group)
             tables = self._settle(numbers)
         return tables
 
     def model(
-        self, start: CliqueTables, tables: Mapping[int, np.ndarray], tours: int, by_tree: bool = True
+        self,
+        start: CliqueTables,
+        tables: Mapping[int, np.ndarray],
+        tours: int,
+        by_tree: bool = True,
+        strength: Mapping[int, float] | None = None,
     ) -> CliqueTables:
         """The model that has these tables, by raking: from the start to the strongest tree, then to all."""
         model, regions = start.copy(), self.problem.regions
         stalled = STALLED if tours > ROUGH_TOURS else 0.0
-        tree = strongest_tree(regions, strengths(regions, tables)) if by_tree else []
+        tree = strongest_tree(regions, strength or strengths(regions, tables)) if by_tree else []
         stages: list[tuple] = [(tables, tours, FLOOR, stalled)]
         if tree and len(tree) < len(tables):
             one = {i: table for i, table in tables.items() if i in set(tree) or regions[i].order == 1}

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..._core.dual import Dual as Core
 from ..._core.team import Team
+from ..._util.threads import each
 from ...model.adjust import dot
 from .dual_plan import Link, Table, plan_dual
 from .region_graph import Partitions, Region, Regions, Set, expand
@@ -63,6 +64,9 @@ BELOW = 0.99
 """How much of the squares that the noise explains a fit to the noise level leaves: the last solve, which
 makes tables agree, moves them by less than the rest."""
 
+PART = 1 << 17
+"""Cells of a region that one thread mixes at a time."""
+
 Tick = Callable[[int, float], None]
 
 
@@ -87,7 +91,13 @@ class Dual:
         self.x = np.zeros(at)
         self.passes = 0
         self.spans = [slice(a, b) for a, b in zip(self.core.offsets[:-1], self.core.offsets[1:])]
+        self.parts = [
+            (i, slice(a, min(a + PART, span.stop)))
+            for i, span in enumerate(self.spans)
+            for a in range(span.start, span.stop, PART)
+        ]
         self.orders = np.array([r.order for r in problem.regions])
+        self.threads = self.core.team.threads if self.core.cells > 4 * PART else 1
 
     @property
     def cells(self) -> int:
@@ -100,12 +110,20 @@ class Dual:
             inverse if possible is None else np.where(possible.reshape(-1), inverse, 0.0)
         )
 
-    def aim(self, i: int, table: np.ndarray) -> None:
-        """Gives region i other answers, in rows."""
-        self.core.y[self.spans[i]] = table.reshape(-1) / self.problem.regions[i].sigma
+    def sigma(self, i: int, part: slice) -> np.ndarray | float:
+        """The noise of some cells of region i, which begins at `spans[i]`."""
+        sigma, start = self.problem.regions[i].sigma, self.spans[i].start
+        return sigma[part.start - start : part.stop - start] if isinstance(sigma, np.ndarray) else sigma
 
-    def evaluate(self, x: np.ndarray, tau: np.ndarray, kappa: np.ndarray, cells: np.ndarray | None = None):
-        gradient, sums = self.core.evaluate(x, tau, kappa, cells)
+    def around(self, part: slice, table: np.ndarray) -> None:
+        """Makes a table (in sigma) of some cells their centre and their answers; cells that are not possible
+        stay zero."""
+        inverse, answers = self.core.inverse[part], self.core.y[part]
+        np.copyto(answers, table)
+        np.copyto(inverse, 1 / np.maximum(table, LEAST), where=inverse > 0)
+
+    def evaluate(self, x: np.ndarray, tau: np.ndarray, kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        gradient, sums = self.core.evaluate(x, tau, kappa)
         self.passes += 1
         if self.tick is not None:
             self.tick(self.passes, 0.5 * float(sums[:, 0].sum()))
@@ -186,22 +204,32 @@ def denoise(
     `bound` (on towards the closest one where they exceed it), and whether that could be reached. All
     candidates agree, so that their mixtures do, nearly."""
     seen, freedom = _candidates(dual, candidates)
-    gram = np.empty((len(dual.spans), len(seen), len(seen)))
-    for i, span in enumerate(dual.spans):
-        gaps = np.array([cells[span] for cells in seen]) - dual.core.y[span]
-        for k, one in enumerate(gaps):
-            gram[i, k, : k + 1] = gram[i, : k + 1, k] = [dot(one, other) for other in gaps[: k + 1]]
+
+    def products(at: tuple[int, slice]) -> np.ndarray:
+        gaps = [cells[at[1]] - dual.core.y[at[1]] for cells in seen]
+        return np.array(
+            [[dot(a, b) if j <= i else 0.0 for j, b in enumerate(gaps)] for i, a in enumerate(gaps)]
+        )
+
+    gram = np.zeros((len(dual.spans), len(seen), len(seen)))
+    for (i, _), part in zip(dual.parts, each(products, dual.parts, dual.threads)):
+        gram[i] += part
+    gram += np.tril(gram, -1).swapaxes(1, 2)
     weights = mixture(gram, freedom)
     if bound:
         weights = _blend(gram, weights, BELOW * bound)
     squares = float(np.einsum("ni,nij,nj->", weights, gram, weights))
     n = len(dual.spans)
-    for i, (span, r) in enumerate(zip(dual.spans, dual.problem.regions)):
-        table = r.sigma * sum(
-            w * cells[span].astype(np.float64) for w, cells in zip(weights[i], seen) if w > 0
-        )
-        dual.centre(i, table, dual.core.inverse[span] > 0)
-        dual.aim(i, table)
+
+    def mix(at: tuple[int, slice]) -> None:
+        i, part = at
+        table = np.zeros(part.stop - part.start)
+        for w, cells in zip(weights[i], seen):
+            if w > 0:
+                table += w * cells[part]
+        dual.around(part, table)
+
+    each(mix, dual.parts, dual.threads)
     tau, ones = np.full(n, AGREE), np.ones(n)
     dual.x[:] = 0
     dual.solve(tau, ones, CLOSE)
@@ -211,15 +239,20 @@ def denoise(
 def _candidates(dual: Dual, candidates: Sequence[tuple[float, float]]) -> tuple[list[np.ndarray], np.ndarray]:
     """The cells of every candidate, in sigma (float32: they are mixed, not solved for), and the divergence
     of each region."""
-    single, freedom, seen = dual.orders == 1, [], []
-    scale = np.concatenate([np.broadcast_to(r.sigma, r.y.shape) for r in dual.problem.regions])
+    single, freedom = dual.orders == 1, []
+    seen: list[np.ndarray] = []
     cells = np.empty(dual.core.cells)
+
+    def keep(at: tuple[int, slice]) -> None:
+        i, part = at
+        np.divide(cells[part], dual.sigma(i, part), out=seen[-1][part], dtype=np.float64, casting="same_kind")
+
     for tau, kappa in candidates:
         taus, kappas = np.where(single, ONES, tau), np.where(single, 1.0, kappa)
         freedom.append(dual.freedom(dual.solve(taus, kappas, ROUGH)))
         dual.core.evaluate(dual.x, taus, kappas, cells)
         seen.append(np.empty(cells.size, np.float32))
-        np.divide(cells, scale, out=seen[-1], dtype=np.float64, casting="same_kind")
+        each(keep, dual.parts, dual.threads)
     return seen, np.array(freedom).T
 
 

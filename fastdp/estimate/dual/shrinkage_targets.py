@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..._util.disjoint import DisjointSets
+from ...model.adjust import dot
 from .region_graph import Region, Regions
 
 GROUPS = 4
@@ -66,18 +67,22 @@ def independent(problem: Regions, r: Region, shares: Mapping[str, np.ndarray], t
 
 
 def strengths(regions: Sequence[Region], tables: Mapping[int, np.ndarray]) -> dict[int, float]:
-    """How far each table of several attributes is from their independence: rows times nats."""
-    out = {}
-    for i, table in tables.items():
-        if regions[i].order < 2:
-            continue
-        free, total = np.full((), table.sum()), table.sum()
-        for axis in range(table.ndim):
-            free = np.multiply.outer(
-                free, table.sum(axis=tuple(k for k in range(table.ndim) if k != axis)) / total
-            )
-        out[i] = float(np.sum(table * np.log(np.maximum(table, LEAST_CELL) / np.maximum(free, LEAST_CELL))))
-    return out
+    """How far each table of several attributes is from their independence: rows times nats. The negative
+    entropy of the table less those of its single attributes."""
+    return {i: _dependence(table) for i, table in tables.items() if regions[i].order > 1}
+
+
+def _dependence(table: np.ndarray) -> float:
+    def entropy(cells: np.ndarray) -> float:
+        logs = np.log(np.maximum(cells, LEAST_CELL)).reshape(-1)
+        return dot(cells.reshape(-1), logs)
+
+    axes = range(table.ndim)
+    singles = [table.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes]
+    total = float(singles[0].sum())
+    if not total > 0:
+        return 0.0
+    return entropy(table) - sum(map(entropy, singles)) + (table.ndim - 1) * total * float(np.log(total))
 
 
 def strongest_tree(regions: Sequence[Region], strength: Mapping[int, float]) -> list[int]:

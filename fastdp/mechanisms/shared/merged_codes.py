@@ -136,11 +136,14 @@ class BalancedRows(ExpandedRows):
     """Rows that are drawn 2^LEVELS times over and halved, so that the marginals of a workload are closer to
     the model's (see `halving`), shard by shard."""
 
-    shard_rows = 1 << 18  # 2^LEVELS times as many are in memory at once
-
     def __init__(self, model: Model, total: int, seed: int, expansion: Expansion, halving: Halving):
         super().__init__(model, total, seed, expansion)
         self._halving = halving
+
+    @property
+    def shard_rows(self) -> int:
+        """2^LEVELS times as many rows are in memory at once."""
+        return 1 << 18
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         drawn = self.model.sample(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
+from ...model.sampler import rows_of_shard
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -14,12 +16,15 @@ if TYPE_CHECKING:
 class ModelRows:
     """Rows of a model in shards, each from its own part of one stream of randomness."""
 
-    shard_rows = 1 << 20
     columns: tuple[str, ...] | None = None
 
     def __init__(self, model: Model, total: int, seed: int):
         self.model, self.total, self._seed = model, total, seed
         model.sample(0, seed=seed)  # the model's tables are made ready here, once, not in every thread
+
+    @property
+    def shard_rows(self) -> int:
+        return rows_of_shard(self.total)
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         return self.model.sample(self.total, seed=self._seed, shard=i, shard_rows=self.shard_rows)
