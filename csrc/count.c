@@ -16,24 +16,21 @@
  * as few instructions as it takes: two cell numbers and two weights a load. Tables larger than L2 are fetched
  * some additions ahead.
  *
- * Who. A thread that is free takes the lane (a clique, mostly) that is furthest behind and held by nobody,
- * for one chunk: a table is only ever held by one thread, and no thread waits for a slow table while others
- * have rows left. Row weights are looked up once a chunk, by lanes of their own that run ahead into a ring of
- * a few rounds; the lane that is furthest behind can always go on once they are there, so nothing can lock
- * up. All of this is told under one lock, a few hundred times for 10 million rows; the lock is also what
- * makes one thread's sums visible to the next. Where cliques are too few to keep the threads busy, a clique has several lanes: each counts every
+ * Who. Units are handed out in the order of chunks, and within a chunk of cliques. A unit waits for the one
+ * before it on the same table, handed out a whole round earlier: a table is only ever held by one thread, and
+ * as every unit waits for earlier ones alone, nothing can lock up. Row weights are looked up once a chunk, by
+ * units of their own that go one round ahead, into a ring of three rounds. All of this is told under one
+ * lock, a few hundred times for 10 million rows; the lock is also what makes one thread's sums visible to the
+ * next. Where cliques are too few to keep the threads busy, a clique has several lanes: each counts every
  * n-th chunk into a table of its own, added up at the end, or where those would be larger than the budget, a
  * part of the cells. All sums are integers: no order can change a bit. */
 #include "count.h"
 
 #include <stdlib.h>
 #include <string.h>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 #define BLOCK 4096
-#define RING 6        /* rounds of row weights held at once */
+#define RING 3        /* rounds of row weights held at once */
 #define FAR (1 << 18) /* a table of more cells (2 MB) does not stay in L2 */
 #define AHEAD 64      /* additions between fetching a cell and adding to it */
 #define COPY_SAVES \
@@ -140,12 +137,11 @@ typedef struct {
     int64_t lanes, chunk, rounds, total;
     int64_t *tables, *more; /* more: split - 1 further copies of tables */
     uint32_t *weights;      /* RING rounds of lookers chunks */
-    atomic_llong clear, slice;
+    atomic_llong slice;
     pthread_mutex_t lock; /* guards all fields below */
     pthread_cond_t turn;
-    int64_t waiting;
-    int64_t *done; /* rounds that each looker, then each lane, has behind it */
-    char *held;    /* by a thread, likewise */
+    int64_t next, waiting;
+    int64_t *done, *looked; /* rounds that each lane has behind it */
 } count_job;
 
 static int64_t chunk_of(const count_job *job, int64_t round, int64_t part) {
@@ -195,74 +191,51 @@ static void look_up_chunk(const count_job *job, int64_t looker, int64_t round) {
     if (n > 0) look_up(job->rows->weight, job->rows->user + begin, n, ring_of(job, chunk));
 }
 
-/* The looker or lane to go on with: a looker whose slot in the ring is free, or the lane furthest behind whose
- * weights are there. NOTHING: all are held or wait for others; OVER: all rounds are done or under way. Called
- * with the lock held. */
-enum { NOTHING = -1, OVER = -2 };
-
-static int64_t pick(const count_job *job) {
-    const int64_t *lanes = job->done + job->lookers;
-    int64_t least = job->rounds, best = NOTHING, open = 0;
-    for (int64_t l = 0; l < job->lanes; l++) least = FDP_MIN(least, lanes[l]);
-    for (int64_t i = 0; i < job->lookers; i++)
-        if (!job->held[i] && job->done[i] < FDP_MIN(job->rounds, least + RING)) return i;
-    for (int64_t l = 0; l < job->lanes; l++) {
-        if (lanes[l] + job->held[job->lookers + l] < job->rounds) open = 1;
-        if (job->held[job->lookers + l] || lanes[l] >= job->rounds) continue;
-        if (job->lookers && job->done[job->copies ? l % job->split : 0] <= lanes[l]) continue;
-        if (best == NOTHING || lanes[l] < lanes[best - job->lookers]) best = job->lookers + l;
+/* Units in turns of lookers + lanes: turn t looks weights up for round t and counts round t - 1, or round t
+ * where there is nothing to look up. Called with the lock held. */
+static int ready(const count_job *job, int64_t turn, int64_t i) {
+    if (i < job->lookers) {
+        if (job->looked[i] < turn) return 0;
+        for (int64_t l = 0; l < job->lanes; l++)
+            if (job->done[l] < turn - RING + 1) return 0;
+        return 1;
     }
-    return open ? best : OVER;
+    const int64_t lane = i - job->lookers, round = job->lookers ? turn - 1 : turn;
+    if (job->done[lane] < round) return 0;
+    return !job->lookers || job->looked[job->copies ? lane % job->split : 0] > round;
 }
 
 static void count_work(fdp_team *team, int number, void *ctx) {
     count_job *job = ctx;
-    const int64_t total = job->total, slices = (total + BLOCK - 1) / BLOCK;
+    const int64_t width = job->lookers + job->lanes, turns = job->rounds + (job->lookers > 0);
     (void)number;
-    if (job->more != NULL) { /* pages are made by all threads, before any of them counts */
-        for (int64_t s; (s = fdp_team_next(&job->clear)) < slices;)
-            for (int64_t c = 0; c < job->split - 1; c++)
-                memset(job->more + c * total + s * BLOCK, 0,
-                       (size_t)FDP_MIN(BLOCK, total - s * BLOCK) * sizeof *job->more);
-        fdp_team_wait(team);
-    }
     pthread_mutex_lock(&job->lock);
-    for (int64_t i; (i = pick(job)) != OVER;) {
-        if (i == NOTHING) {
+    for (int64_t unit; (unit = job->next++) < turns * width;) {
+        const int64_t turn = unit / width, i = unit % width, lane = i - job->lookers;
+        const int64_t round = i >= job->lookers && job->lookers ? turn - 1 : turn;
+        if (round < 0 || round >= job->rounds) continue;
+        while (!ready(job, turn, i)) {
             job->waiting++;
             pthread_cond_wait(&job->turn, &job->lock);
             job->waiting--;
-            continue;
         }
-        job->held[i] = 1;
         pthread_mutex_unlock(&job->lock);
         if (i < job->lookers)
-            look_up_chunk(job, i, job->done[i]);
+            look_up_chunk(job, i, round);
         else
-            count_chunk(job, i - job->lookers, job->done[i]);
+            count_chunk(job, lane, round);
         pthread_mutex_lock(&job->lock);
-        job->held[i] = 0;
-        job->done[i]++;
+        *(i < job->lookers ? job->looked + i : job->done + lane) = round + 1;
         if (job->waiting) pthread_cond_broadcast(&job->turn);
     }
     pthread_mutex_unlock(&job->lock);
     if (job->more == NULL) return;
     fdp_team_wait(team);
+    const int64_t total = job->total, slices = (total + BLOCK - 1) / BLOCK;
     for (int64_t s; (s = fdp_team_next(&job->slice)) < slices;)
         for (int64_t c = 0; c < job->split - 1; c++)
             add_up(job->more + c * total + s * BLOCK, FDP_MIN(BLOCK, total - s * BLOCK),
                    job->tables + s * BLOCK);
-}
-
-/* Room for tables, in pages of 2 MB where the system has them: with small pages, making them is half the time
- * of a count by 16 threads. */
-static void *large_table(size_t bytes) {
-    char *room = malloc(bytes);
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    const size_t page = 4096, skip = room ? (page - (uintptr_t)room % page) % page : 0;
-    if (room && bytes > skip + page) madvise(room + skip, (bytes - skip) / page * page, MADV_HUGEPAGE);
-#endif
-    return room;
 }
 
 int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_t chunk, int64_t budget,
@@ -285,11 +258,11 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_
     job.chunk = FDP_MIN(chunk, FDP_MAX(BLOCK, share));
     const int64_t a_round = job.chunk * (job.copies ? job.split : 1);
     job.rounds = (all + a_round - 1) / a_round;
-    job.done = calloc((size_t)(job.lookers + job.lanes), sizeof *job.done);
-    job.held = calloc((size_t)(job.lookers + job.lanes), sizeof *job.held);
+    job.done = calloc((size_t)job.lanes, sizeof *job.done);
+    job.looked = calloc((size_t)job.lookers + 1, sizeof *job.looked);
     job.weights = malloc(sizeof *job.weights * (size_t)(RING * job.lookers * job.chunk + 1));
-    if (job.copies && job.split > 1) job.more = large_table((size_t)(total * (job.split - 1)) * sizeof *job.more);
-    if (!job.done || !job.held || !job.weights || (job.copies && job.split > 1 && !job.more)) goto out;
+    if (job.copies && job.split > 1) job.more = calloc((size_t)(total * (job.split - 1)), sizeof *job.more);
+    if (!job.done || !job.looked || !job.weights || (job.copies && job.split > 1 && !job.more)) goto out;
     pthread_mutex_init(&job.lock, NULL);
     pthread_cond_init(&job.turn, NULL);
     fdp_team_do(team, (int)FDP_MIN(threads, job.lanes), count_work, &job);
@@ -299,7 +272,7 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_
 out:
     free(job.more);
     free(job.weights);
-    free(job.held);
+    free(job.looked);
     free(job.done);
     return status;
 }

@@ -28,8 +28,8 @@ def test_a_table_is_drawn_to_the_model_of_the_others(monkeypatch):
     solver = local_consistency._Solver
     model, around = solver.model, solver.around
 
-    def watched_model(self, start, tables, tours, by_tree=True):
-        out = model(self, start, tables, tours, by_tree)
+    def watched_model(self, start, tables, tours, **more):
+        out = model(self, start, tables, tours, **more)
         kept.append(out)
         made[id(out)] = {frozenset(self.problem.regions[i].clique) for i in tables}
         return out
