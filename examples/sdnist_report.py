@@ -96,7 +96,7 @@ def main() -> None:
         epsilon=options.epsilon,
         delta=1e-6,
         out=out / "run",
-        ignore_empty_columns=True,  # nearly everybody is N in DVET (disabled veterans), which would stop the run
+        ignore_empty_columns=True,  # nearly everybody is N in DVET, which would stop the run
     )
     rows = out / "ma2019.synthetic.csv"
     run.to_polars().write_csv(rows, null_value=NULL)
