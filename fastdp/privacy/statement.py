@@ -19,9 +19,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .._util.threads import available
 from ..errors import RunError
 from ..measurement import SCALE
+from ..schema.pending import MOST_KEYS_PER_USER
 from . import clip as clip_rules
 from . import noise
 from .accountant import BoundedRange, Event, Gaussian, Pure, Threshold, event_from_dict
@@ -391,6 +394,8 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
         return
     if kind in ("user_histogram", "keys"):
         bound = release["cap"] if law == "discrete-laplace" else math.sqrt(release["cap"])
+        if kind == "keys":
+            bound = 1.0 if _whole(release["cap"]) and release["cap"] <= MOST_KEYS_PER_USER else math.nan
         if not _whole(release["cap"]) or not _close(release["sensitivity"], bound):
             yield "its sensitivity is not that of its cap"
             return
@@ -411,7 +416,7 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
         return
     # the type that LAWS asks for says the law of the noise
     if isinstance(event, Gaussian | Threshold):
-        squared = release["cap"] if kind in ("user_histogram", "keys") else release["sensitivity"] ** 2
+        squared = release["cap"] if kind == "user_histogram" else release["sensitivity"] ** 2
         if kind == "distances":
             squared = norm2 * clip**2
         # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least this
@@ -428,11 +433,13 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
 
 
 def least_threshold(sigma: float, cap: int, delta: float) -> float:
-    """Users above which values may be kept: those of one user alone, `cap` of them counted once each, pass
-    with probability at most delta together (docs/privacy-keys.md)."""
+    """Weighted users above which values may be kept: of a user who alone has t <= cap values and adds
+    1 / sqrt(t) to each, one passes with probability 1 - Phi((T - 1 / sqrt(t)) / sigma)^t <= delta, for every
+    t (docs/privacy-keys.md)."""
     from scipy.special import ndtri
 
-    return 1 + sigma * float(-ndtri(delta / cap)) * (1 + 1e-9)
+    t = np.arange(1, cap + 1)
+    return float(np.max(1 / np.sqrt(t) - sigma * ndtri(-np.expm1(np.log1p(-delta) / t)) * (1 + 1e-9)))
 
 
 def _whole(value: Any) -> bool:

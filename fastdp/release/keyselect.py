@@ -2,11 +2,11 @@
 
 The list of values is itself a release, so it is measured before anything else, as a step of its own in the
 ledger, and the schema that comes out serves every mechanism. Each user counts in at most `keys_per_user`
-values, once in each. Only values that then have a user are candidates: their counts get Gaussian noise, and
-those whose noisy count passes a threshold are kept. The candidates depend on the data: one user changes which
-values are candidates in at most `keys_per_user` places, and such a value passes with probability at most its
-share of delta. That delta is charged beside the noise (`accountant.Threshold`). Guarantee and proof:
-docs/privacy-keys.md.
+values, the most frequent of their own rows, and adds 1 / sqrt(t) to each of t values: a vector of L2 norm 1.
+Only values that then have a user are candidates: their weighted counts get Gaussian noise, and those whose
+noisy count passes a threshold are kept. The candidates depend on the data: one user changes which values are
+candidates in at most `keys_per_user` places, and with probability at most delta one of these passes. That
+delta is charged beside the noise (`accountant.Threshold`). Guarantee and proof: docs/privacy-keys.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +31,14 @@ from ..privacy.ledger import LOCAL, Ledger, Reservation
 from ..privacy.sampler_distance import allowed_draws
 from ..privacy.statement import KEYS_NOTE, least_threshold
 from ..privacy.unit import Unit
+from ..schema.pending import MOST_KEYS_PER_USER
 from ..tables.userids import UserIndex
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..schema import Schema
+    from ..schema.columns import Column
     from ..tables.parts import Part
 
 MOST_KEYS = scale.MAX_ROWS
@@ -45,8 +47,8 @@ MOST_KEYS = scale.MAX_ROWS
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The values that passed the threshold, in ascending order, with noisy numbers of users (float64); all of
-    it may be released.
+    """The values that passed the threshold, in ascending order, with noisy weighted numbers of users
+    (float64; a user with t values weighs 1 / sqrt(t) in each); all of it may be released.
 
     `statement` says what the release cost. `apply` puts the values into a schema and says in the schema's
     provenance where they came from.
@@ -101,8 +103,10 @@ def select_keys(
     values (null) are no keys; they follow the schema's null policy.
     """
     _check_kind(schema, column)
-    if not is_whole(keys_per_user, 1):
-        raise UsageError(f"keys_per_user must be a whole number >= 1, got {keys_per_user!r}")
+    if not is_whole(keys_per_user, 1) or keys_per_user > MOST_KEYS_PER_USER:
+        raise UsageError(
+            f"keys_per_user must be a whole number in 1..{MOST_KEYS_PER_USER}, got {keys_per_user!r}"
+        )
     if not 0 < threshold_share < 1:
         raise UsageError("threshold_share must lie strictly between 0 and 1")
     if not (0 < epsilon < math.inf and 0 < delta < 1):
@@ -115,7 +119,7 @@ def select_keys(
     if seed is None:
         check_draws(epsilon, delta)
     agreed = crosscheck.agree([event], epsilon, delta)
-    question = key_question(schema, column, cap, event)
+    question = key_question(schema, column, cap, event, ())
 
     if ledger is None:
         if dataset is not None:
@@ -133,7 +137,7 @@ def select_keys(
         about={"mechanism": f"keys of {column}"},
     )
     values, users, noise_facts = release_keys(
-        reservation, 0, 0, source, schema, column, cap, event, f"keys of {column}", seed
+        reservation, 0, 0, source, schema.columns[column], schema, cap, event, f"keys of {column}", seed
     )
     statement = {
         "kind": "keys",
@@ -169,10 +173,10 @@ def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:
         )
 
 
-def key_question(schema: Schema, column: str, cap: int, event: Threshold) -> dict:
+def key_question(schema: Schema, column: str, cap: int, event: Threshold, known: Collection) -> dict:
     """The public facts that decide what a step of key selection releases; the ledger holds their digest."""
     about = {"kind": "keys", "column": column, "cap": cap, "event": to_dict(event)}
-    return {**about, "schema": schema.digest()}
+    return {**about, "schema": schema.digest(), **({"known": list(known)} if known else {})}
 
 
 def release_keys(
@@ -180,24 +184,27 @@ def release_keys(
     part: int,
     number: int,
     source: Any,
+    column: Column,
     schema: Schema,
-    column: str,
     cap: int,
     event: Threshold,
     label: str,
     seed: int | None,
     trace: Callable[[str], None] = lambda point: None,
+    known: Collection[int | str] = (),
 ) -> tuple[tuple[int | str, ...], np.ndarray, dict[str, float]]:
-    """One step of a reservation: (values kept, noisy users of each, sigma and threshold in users)."""
-    width = scale.gaussian_sigma(cap * SCALE**2, event.mu)
-    scale.check_gaussian(width, None, cap * SCALE**2, event.mu)
+    """One step of a reservation: (values kept, noisy weighted users of each, sigma and threshold in users).
+    `known`: values that earlier steps released; their rows are left out."""
+    width = scale.gaussian_sigma(SCALE**2, event.mu)
+    scale.check_gaussian(width, None, SCALE**2, event.mu)
     bar = threshold(width, cap, event.delta)
-    item = schema.columns[column]
-    question = digest(key_question(schema, column, cap, event))
+    question = digest(key_question(schema, column.name, cap, event, known))
     arrays = reservation.enter(part, number, question, label, [event], draws=MOST_KEYS)
     trace("entered")
     if arrays is None:
-        arrays = _guarded(source, schema, item.source, item.dtype, cap, width, bar, seed)
+        arrays = _guarded(
+            lambda: count_keys(source, schema, column.source, column.dtype, cap, known), width, bar, seed
+        )
         trace("drawn")
         arrays = reservation.store(part, number, arrays)
         trace("stored")
@@ -206,20 +213,25 @@ def release_keys(
 
 
 def threshold(width: float, cap: int, delta: float) -> int:
-    """The threshold in grid units, rounded up: values with a larger noisy count are kept. With at most `cap`
-    values of one user, each counted once, the probability that any of them passes is at most
-    cap * P(N(0, width^2) > threshold - SCALE) <= delta."""
+    """The threshold in grid units, rounded up: values with a larger noisy count are kept. With probability at
+    most delta one of a user's own t <= cap values passes, each of which counts `weight(t)`."""
     return math.ceil(least_threshold(width / SCALE, cap, delta) * SCALE) + 1
 
 
-def _guarded(source, schema: Schema, name: str, dtype: str, cap: int, width, bar, seed) -> list[np.ndarray]:
+def weight(values: int) -> int:
+    """What a user adds to each of this many values, in grid units: at most SCALE / sqrt(values), so that the
+    squares add up to at most SCALE^2."""
+    return math.isqrt(SCALE * SCALE // values)
+
+
+def _guarded(count: Callable[[], tuple[list, np.ndarray]], width, bar, seed) -> list[np.ndarray]:
     """Counts users per value, adds noise and keeps what passes the threshold `bar`; its errors carry no
     private content."""
 
     def keep() -> list[np.ndarray]:
-        keys, counts = count_keys(source, schema, name, dtype, cap)
+        keys, counts = count()
         check_candidates(counts)
-        noisy = counts * SCALE + noise.gaussian(width, len(counts), seed=seed)
+        noisy = counts + noise.gaussian(width, len(counts), seed=seed)
         kept = sorted((keys[i], i) for i in np.flatnonzero(noisy > bar))
         text = json.dumps([value for value, _ in kept]).encode()
         users = noisy[[i for _, i in kept]].astype(np.float64) / SCALE
@@ -240,12 +252,16 @@ def check_candidates(counts: np.ndarray) -> None:
         raise PrivacyError("key selection: a value without users is among the candidates; nothing was drawn")
 
 
-def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> tuple[list, np.ndarray]:
-    """(values, int64 users of each, all at least 1): PRIVATE, both.
+def count_keys(
+    source: Any, schema: Schema, name: str, dtype: str, cap: int, known: Collection[int | str] = ()
+) -> tuple[list, np.ndarray]:
+    """(values, int64 weighted users of each in grid units, all at least 1): PRIVATE, both.
 
-    A user counts in the `cap` of their values with the smallest hash of (user's id value, value), so what one
-    user adds depends on that user's rows alone. A value in which no user counts is not returned: it must not
-    get noise, since one user may bring any number of such values (docs/privacy-keys.md, step 3).
+    A user counts in the `cap` values that most of their rows have, of equally frequent ones in those with the
+    smallest hash of (user's id value, value), and adds `weight(t)` to each where they count in t values. So
+    what one user adds depends on that user's rows alone. A value in which no user counts is not returned: it
+    must not get noise, since one user may bring any number of such values (docs/privacy-keys.md, step 3).
+    Rows whose value is `known` (public) are left out.
     """
     values, users = UserIndex(name), UserIndex(schema.user or "row")
     distinct: list = []
@@ -263,21 +279,30 @@ def count_keys(source: Any, schema: Schema, name: str, dtype: str, cap: int) -> 
         )
         rows += len(number)
     user, value = np.concatenate(who), np.concatenate(what)
-    pairs = np.unique(user * len(distinct) + value)
+    if known:
+        unknown = ~np.isin(value, [i for i, v in enumerate(distinct) if v in set(known)])
+        user, value = user[unknown], value[unknown]
+    pairs, often = np.unique(user * len(distinct) + value, return_counts=True)
     user, value = np.divmod(pairs, max(1, len(distinct)))
+    weights = np.full(len(user), SCALE, np.int64)
     if schema.user is not None:
         rank = _mix(users.hashes()[user], values.hashes()[value])
         # The hash is public, so a user may have chosen two values of equal rank. Ties are then broken by the
         # values themselves, never by their order in the table, which depends on other users' rows.
         place = np.empty(len(distinct), np.int64)
         place[sorted(range(len(distinct)), key=distinct.__getitem__)] = np.arange(len(distinct))
-        order = np.lexsort((place[value], rank, user))
+        order = np.lexsort((place[value], rank, -often, user))
         user, value = user[order], value[order]
         start = np.flatnonzero(np.diff(user, prepend=-1))
-        place = np.arange(len(user)) - np.repeat(start, np.diff(np.append(start, len(user))))
-        value = value[place < cap]
-    counted, counts = np.unique(value, return_counts=True)
-    return [distinct[i] for i in counted], counts.astype(np.int64)
+        sizes = np.diff(np.append(start, len(user)))
+        kept = np.arange(len(user)) - np.repeat(start, sizes) < cap
+        table = np.array([0, *map(weight, range(1, cap + 1))], np.int64)
+        weights = np.repeat(table[np.minimum(sizes, cap)], sizes)[kept]
+        value = value[kept]
+    counted, at = np.unique(value, return_inverse=True)
+    counts = np.zeros(len(counted), np.int64)
+    np.add.at(counts, at, weights)
+    return [distinct[i] for i in counted], counts
 
 
 def _batches(

@@ -8,8 +8,10 @@ of the run's one reservation and is entered in the ledger before anything is cou
   over a provisional schema: a user's rows weigh at most `clip` in all, so the L2 sensitivity is the clip, and
   the answers are mu-GDP at Gaussian noise of clip / mu. The next partition, bounds and edges are
   post-processing.
-* For every column whose values are to be found: the values that enough users have (`keyselect.release_keys`).
-  This is mu-GDP except with probability delta_T, and charged as `Threshold(mu, delta_T)`.
+* For every column whose values are to be found: the values that enough users have, in up to two rounds
+  (`keyselect.release_keys`). Each is mu-GDP except with probability delta_T: `Threshold(mu, delta_T)`.
+* Between the rounds, for each of these columns, noisy numbers of rows whose value was found, was not, or is
+  null: `Session.measure` at clip 1. The shares of the second round are post-processing of them.
 * The finished schema, which is post-processing of the above and of the schema that was asked for. It is
   charged nothing, and stored so that a resumed run can read it and `fastdp verify --ledger` can compare it.
 
@@ -20,31 +22,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..measurement import Request
 from ..privacy import clip as clip_rules
-from ..privacy.accountant import Gaussian, event_from_dict
+from ..privacy.accountant import Gaussian, Threshold, event_from_dict
 from ..privacy.budget import mu2, root_down, to_dict
 from ..privacy.chain import digest
-from ..schema import Schema, dtypes
-from ..schema.columns import OWN_CODE, Categorical, Column, Numeric, Policy
-from ..schema.decimal_places import MOST_PLACES, Places
+from ..schema import Schema
+from ..schema.decimal_places import MOST_PLACES
 from ..userkeys import RowsPerUser
-from .cells import SURE, Line, Span, agree, digits_of
+from .cells import SURE, digits_of
 from .domaincosts import (
-    CELL_NOISE,
-    CROWDED,
     EXTRA,
     FINER,
-    MOST_CELLS,
+    FIRST,
+    MISSING,
     PLACES,
     ROUNDS,
     ROWS,
@@ -52,22 +50,20 @@ from .domaincosts import (
     column_mu,
     counts_places,
     keys_cap,
-    keys_event,
+    keys_delta,
     rows_bound,
+    second_round,
 )
 from .gateway import Session
 from .keyselect import MOST_KEYS, release_keys
 from .noiseplan import release_of
+from .partitions import Grid, LaterEngine, Opener, digits_name, line_of, listed, provisional, with_fields
 
 if TYPE_CHECKING:
-    from ..engines import Counter
     from ..privacy.ledger import Reservation
     from ..schema.pending import Pending
 
 FINISHED = "finished schema"
-
-Opener = Callable[[Schema], AbstractContextManager["Counter"]]
-"""Opens an engine over the run's source, read by a schema."""
 
 
 @dataclass
@@ -93,46 +89,88 @@ class Learning:
 
     def finish(self, source: Any, open_engine: Opener, check: Callable[[], None] = lambda: None) -> Schema:
         """Finds all private columns and returns the finished schema. Stored answers are not drawn again."""
-        entries: dict[str, dict] = {}
-        for name, column in self.asked.pending.items():
-            if column.keyed:
-                check()
-                entries[name] = column.with_values(self._keys(source, column))
         by_user = self.asked.user is not None and self.unit == "user"
         if by_user and (self.clip is None or self.asked.max_rows_per_user is None):
             check()
             self._rows(open_engine)
-        entries |= self._edges(open_engine, check)
+        entries = self._edges(open_engine, check)
+        entries |= self._values(source, open_engine, check)
         names = ", ".join(map(repr, self.asked.pending))
         provenance = f"domain of {names} found privately in the run"
         if self.max_rows is not None:
             provenance += f", and that users have at most {self.max_rows} rows"
         return self._store(self.asked.finished(entries, provenance, self.max_rows))
 
-    def _keys(self, source: Any, column: Pending) -> Sequence[int | str]:
-        event = keys_event(self.asked, self.mu, self.costs)
+    def _values(self, source: Any, open_engine: Opener, check: Callable[[], None]) -> dict[str, dict]:
+        """Finds values in two rounds; returns the schema entries of the columns whose values are to be found.
+        The second round looks for values that the first one did not find. It has all that the domain's share
+        has left, where enough rows are missing (`domaincosts.second_round`)."""
+        columns = {name: c for name, c in self.asked.pending.items() if c.keyed}
+        if not columns:
+            return {}
+        first = column_mu(self.asked, self.mu) ** 2 * FIRST / self.mu**2
+        found: dict[str, tuple] = {}
+        for name, column in columns.items():
+            check()
+            found[name] = self._keys(source, column, first, len(columns))
+        missing = self._missing(columns, found, open_engine)
+        for name, share in second_round(self.share_left, first, missing).items():
+            check()
+            more = self._keys(source, columns[name], share, len(columns), found[name])
+            found[name] = tuple(sorted((*found[name], *more)))
+        return {name: column.with_values(found[name]) for name, column in columns.items()}
+
+    def _keys(
+        self, source: Any, column: Pending, share: float, columns: int, known: tuple | None = None
+    ) -> tuple[int | str, ...]:
+        event = Threshold(self.mu * math.sqrt(share), keys_delta(self.costs, columns))
         cap = 1 if self.unit == "event" else keys_cap(self.asked, column)
-        label = f"values of {column.name}"
-        seed = self._seed()
+        label = f"{'' if known is None else 'more '}values of {column.name}"
         values, _, noise = release_keys(
-            self.reservation, self.part, self.steps, source, self.asked, column.name, cap, event, label, seed,
-            self.trace,
+            self.reservation, self.part, self.steps, source, column, self.asked, cap, event, label,
+            self._seed(), self.trace, known or (),
         )  # fmt: skip
-        line = release_of(
-            label, "keys", [column.name], "threshold", event, math.sqrt(cap), noise["sigma"], len(values)
-        )
+        line = release_of(label, "keys", [column.name], "threshold", event, 1.0, noise["sigma"], len(values))
         self.releases.append(line | {"cap": cap, "threshold": noise["threshold"], "draws": MOST_KEYS})
         self.steps += 1
         return values
+
+    def _missing(
+        self, columns: Mapping[str, Pending], found: Mapping[str, tuple], open_engine: Opener
+    ) -> dict[str, tuple[float, float]]:
+        """(share of the rows whose value is not among those found, its standard error) of each column.
+        Counted are rows with a value found, with another one and with none; a user's rows weigh 1 together.
+        """
+        missing = dict.fromkeys(columns, (1.0, 0.0))
+        fields = {name: listed(columns[name], values) for name, values in found.items() if values}
+        if not fields:
+            return missing
+        engine = LaterEngine(with_fields(self.asked, fields), open_engine)
+        mu = column_mu(self.asked, self.mu) * math.sqrt(MISSING)
+        try:
+            session = self._session(engine, 1)
+            recode = {name: np.array([*[0] * field.base, 1, 2]) for name, field in fields.items()}
+            requests = [Request((name,), mu) for name in fields]
+            answers = session.measure(requests, "domain of values not found", recode=recode)
+        finally:
+            engine.close()
+        about = {"kind": "grid", "clip": 1, "of": "values not found"}
+        self.releases += [{k: r[k] for k in r if k != "recoded"} | about for r in session.releases]
+        self.steps += 1
+        for name, answer in zip(fields, answers, strict=True):
+            sigma = float(np.max(answer.sigma))
+            total = max(float(answer.values[:2].sum()), sigma)
+            missing[name] = (min(1.0, float(answer.values[1]) / total), sigma / total)
+        return missing
 
     def _rows(self, open_engine: Opener) -> None:
         """Releases the histogram of rows per user: L2 sensitivity 1, since a user is in one bin. Sets from it
         the clip of the partitions, by the rule of `privacy.clip`, where none is set, and the bound on rows
         per user where the schema has none."""
         bound = clip_rules.choice_bound(self.asked)
-        mu = column_mu(self.asked, self.mu, self.costs)
+        mu = column_mu(self.asked, self.mu)
         first = {n: line_of(c).first() for n, c in self.asked.pending.items() if not c.keyed}
-        engine = _Later(provisional(self.asked, first) if first else self._keyed_schema(), open_engine)
+        engine = LaterEngine(provisional(self.asked, first) if first else self._keyed_schema(), open_engine)
         try:
             session = self._session(engine, 1)
             key = RowsPerUser(clip_rules.size_edges(bound))
@@ -164,17 +202,9 @@ class Learning:
     def _keyed_schema(self) -> Schema:
         """A schema to read rows by where no column's bounds are to be found: all values have one code."""
         column = next(iter(self.asked.pending.values()))
-        only: int | str = "" if dtypes.family(column.dtype) == "string" else 0
-        one = Categorical(
-            name=column.name,
-            source=column.source,
-            dtype=column.dtype,
-            values=(only,),
-            overflow=Policy("value", only),
-        )
-        return with_fields(self.asked, {column.name: one})
+        return with_fields(self.asked, {column.name: listed(column)})
 
-    def _session(self, engine: _Later, clip: int) -> Session:
+    def _session(self, engine: LaterEngine, clip: int) -> Session:
         return Session(
             engine,
             self.reservation,
@@ -230,11 +260,11 @@ class Learning:
         """Counts one partition of every column as one step; with `places` also the digits of floats."""
         digits = {digits_name(n): n for n, c in columns.items() if places and counts_places(c)}
         schema = provisional(self.asked, {n: grids[n].edges for n in columns}, digits)
-        engine = _Later(schema, open_engine)
+        engine = LaterEngine(schema, open_engine)
         try:
             clip = self.clip or 1
             session = self._session(engine, clip)
-            mu = column_mu(self.asked, self.mu, self.costs)
+            mu = column_mu(self.asked, self.mu)
             requests = [Request((name,), mu * math.sqrt(share)) for name in columns]
             requests += [Request((name,), mu * math.sqrt(PLACES)) for name in digits]
             answers = session.measure(requests, label)
@@ -278,6 +308,12 @@ class Learning:
         spent = mu2(event_from_dict(r["event"]) for r in self.releases)
         return root_down(max(Fraction(0), Fraction(self.mu) ** 2 - spent))
 
+    @property
+    def share_left(self) -> float:
+        """What the steps so far left of the domain's share of mu^2."""
+        spent = mu2(event_from_dict(r["event"]) for r in self.releases)
+        return max(0.0, self.costs.share - float(spent / Fraction(self.mu) ** 2)) * (1 - 2.0**-30)
+
     def described(self) -> dict:
         """What was found, for the statement."""
         return {
@@ -297,118 +333,3 @@ class Learning:
 def schema_bytes(schema: Schema) -> bytes:
     """The finished schema as the ledger stores it."""
     return json.dumps(schema.to_dict(), separators=(",", ":"), allow_nan=False).encode()
-
-
-class Grid:
-    """A column's partition and its noisy counts, in rows."""
-
-    def __init__(self, edges: np.ndarray, before: Grid | None = None, span: Span | None = None):
-        self.edges, self.before, self.span = edges, before, span
-        self.counts, self.sigma, self.nulls = np.zeros(len(edges) - 1), 1.0, 0.0
-        self.digits: int | None = None
-
-    def take(self, counts: np.ndarray, sigma: float, nulls: float) -> None:
-        self.counts, self.sigma, self.nulls = np.array(counts, np.float64), sigma, nulls
-        if self.before is not None:
-            b = self.before
-            self.counts = agree(b.edges, b.counts, b.sigma, self.edges, self.counts, sigma)
-            self.before = None
-
-    def on_grain(self, line: Line) -> Line:
-        """The line of the numbers with `self.digits` digits after the point; moves the partition onto it. The
-        same line where the digits were not counted."""
-        if self.digits is None:
-            return line
-        line, self.edges, self.counts = line.grained(self.edges, self.counts, self.digits)
-        return line
-
-    def crowded(self, line: Line) -> bool:
-        """Whether a cell of more than one value holds more than a share CROWDED of the rows, so that one more
-        partition is worth its cost."""
-        wide = [math.isfinite(b - a) and line.after(float(a)) < b for a, b in pairwise(self.edges)]
-        return bool((self.counts[wide] > CROWDED * self.counts.sum()).any())
-
-    def refined(self, line: Line, bins: int, gain: float) -> Grid:
-        """The next partition. `gain`: the next round's share of mu^2 divided by this round's share."""
-        enough = CELL_NOISE * self.sigma / math.sqrt(gain)
-        cells = min(max(float(self.counts.sum()) / enough, bins), MOST_CELLS * bins)
-        edges, span = line.refine(self.edges, self.counts, self.sigma, int(cells), bins, self.span)
-        return Grid(edges, self, span)
-
-
-def line_of(column: Pending) -> Line:
-    """The values that a column whose bounds are to be found may have."""
-    return Line(column.dtype, column.low, column.high, column.whole)
-
-
-def digits_name(column: str) -> str:
-    """The name of the code column that holds the digits after the point of `column`."""
-    return f"{column}\0digits"
-
-
-def provisional(
-    asked: Schema, partitions: Mapping[str, np.ndarray], digits: Mapping[str, str] | None = None
-) -> Schema:
-    """The schema by which the partitions are counted. Codes of a column: the cells of its partition, values
-    outside, nulls. `digits`: the columns that also get a code column of their digits after the point. Rows
-    are dropped by the user column's policy alone."""
-    fields: dict[str, Column] = {}
-    for name, of in (digits or {}).items():
-        column = asked.pending[of]
-        fields[name] = Places(name=name, source=column.source, dtype=column.dtype)
-    for name, edges in partitions.items():
-        column = asked.pending[name]
-        fields[name] = Numeric(
-            name=name,
-            source=column.source,
-            dtype=column.dtype,
-            null=OWN_CODE,
-            overflow=OWN_CODE,
-            nan=column.nan,
-            edges=tuple(float(e) for e in edges),
-        )
-    return with_fields(asked, fields)
-
-
-def with_fields(asked: Schema, fields: Mapping[str, Column]) -> Schema:
-    """A schema of the columns `fields`, with the user column and the dialect of the schema `asked`."""
-    return Schema(
-        dict(fields),
-        asked.user,
-        asked.max_rows_per_user,
-        asked.null_user,
-        asked.user_dtype,
-        asked.name,
-        dialect=asked.dialect,
-    )
-
-
-class _Later:
-    """An engine that reads its source only when it first counts, so that a resumed run whose answers are
-    stored reads nothing."""
-
-    def __init__(self, schema: Schema, open_engine: Opener):
-        self.schema, self._open = schema, open_engine
-        self._context: Any = None
-        self._engine: Counter | None = None
-
-    @property
-    def has_users(self) -> bool:
-        return self.schema.user is not None
-
-    def _opened(self) -> Counter:
-        if self._engine is None:
-            self._context = self._open(self.schema)
-            self._engine = self._context.__enter__()
-        return self._engine
-
-    def marginals(self, cliques, clip, **more):
-        return self._opened().marginals(cliques, clip, **more)
-
-    def user_histogram(self, key, cap):
-        return self._opened().user_histogram(key, cap)
-
-    def close(self) -> None:
-        if self._context is not None:
-            self._context.__exit__(None, None, None)
-            self._context = self._engine = None

@@ -23,8 +23,8 @@ from ..release.domaincosts import (
     check_askable,
     clip_of,
     column_mu,
+    expected_keys,
     keys_cap,
-    keys_event,
 )
 from ..release.keyselect import less
 from .early_stop import plan_note
@@ -42,20 +42,24 @@ if TYPE_CHECKING:
 # Seconds per row or cell on one core of a 2020 server. A plan's times are rough: half or double is normal.
 READ_ROW, COUNT_ROW, FIT_CELL, DRAW_ROW, WRITE_ROW = 6e-7, 1.2e-8, 1.0e-8, 1.5e-7, 9e-7
 FIT_CALLS = 110
+SURVIVES = 1.645
+"""A value this many standard errors above the threshold is found with a probability of 95 %."""
 
 
 def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tuple[DomainLine, ...]:
     """How the schema's private columns would be found, from public facts alone."""
     if not schema.pending:
         return ()
-    own = column_mu(schema, mu, costs)
+    own = column_mu(schema, mu)
     lines = []
     for name, column in schema.pending.items():
         if column.keyed:
-            cap, event = keys_cap(schema, column), keys_event(schema, mu, costs)
-            sigma = math.sqrt(cap) / own
-            bar = least_threshold(sigma, cap, event.delta)
-            lines.append(DomainLine(name, f"values of enough users, {cap} of each user's", sigma, bar))
+            cap, (share, delta) = keys_cap(schema, column), expected_keys(schema, costs)
+            sigma = 1 / (mu * math.sqrt(share))
+            bar = least_threshold(sigma, cap, delta) + SURVIVES * sigma
+            each = f"; of users with t values, sqrt(t) times as many, t up to {cap}" if cap > 1 else ""
+            how = f"values of so many users are found with a probability of 95 %{each}"
+            lines.append(DomainLine(name, how, sigma, bar))
             continue
         sigma = clip / (own * math.sqrt(ROUNDS[-1]))
         how = "span of time" if column.wanted == "timestamp" else f"bounds and at most {column.bins} bins"

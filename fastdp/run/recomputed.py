@@ -8,6 +8,7 @@ again, and every difference is a problem. `UNPROVED` lists what remains the stat
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,6 +149,10 @@ def _reference_problems(statement: Mapping) -> Iterator[str]:
             yield "ledger.budget does not cover this run"
 
 
+GRIDS = (None, "digits", "rows per user", "values not found", "kinds of text")
+"""What the cells of a domain's release may be of; None: values of the column."""
+
+
 def _fact_problems(statement: Mapping) -> Iterator[str]:
     """Problems of facts that are not computed from others, but bounded by them."""
     if not _texts(statement["notes"]) or not isinstance(statement["public_data"], list):
@@ -163,6 +168,8 @@ def _fact_problems(statement: Mapping) -> Iterator[str]:
                 yield f"{release['label']!r}: a release of its kind has no attributes"
             if release["kind"] == "schema" and release["sensitivity"] != 0:
                 yield f"{release['label']!r}: what is made of other releases has sensitivity 0"
+            if release["kind"] == "grid" and release.get("of") not in GRIDS:
+                yield f"{release['label']!r}: its cells are of nothing that a domain is found by"
             for name in ("cap", "candidates"):
                 if not is_whole(release.get(name, 1), 1):
                     yield f"{release['label']!r}: its {name} must be a whole number of at least 1"
@@ -180,6 +187,13 @@ def _found_problems(statement: Mapping, schema: Schema) -> Iterator[str]:
     allowed = found["share"] * mu2([event_from_dict(part["event"])])
     if not 0 < found["share"] < 1 or not mu2(events) <= allowed * (1 + 1e-9):
         yield "finding the schema's columns cost more than the stated share"
+    counts: Counter[str] = Counter()
+    for release in part["releases"]:
+        if release["kind"] == "keys":
+            counts[release["attributes"][0]] += release["count"]
+    for name, count in counts.items():
+        if count not in _key_counts(schema, name):
+            yield f"{count} values of {name} were released, but schema.json has others"
 
 
 def _texts(value: Any) -> bool:
@@ -197,8 +211,6 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
     if kind == "keys":
         if release.get("draws") != MOST_KEYS:
             yield f"a selection of keys draws up to {MOST_KEYS} numbers, stated are {release.get('draws')!r}"
-        if count not in _key_counts(schema, about[0]):
-            yield f"{count} values were released, but schema.json has others"
     sizes = {**schema.modelled, **(_of_users(schema) if release.get("of") == "users" else {})}
     if kind == "marginal" and not set(about) <= set(sizes):
         yield "it names columns that schema.json does not have"

@@ -11,6 +11,7 @@ be the same with and without the attacker, and the numbers must lie within their
 import json
 import math
 import sqlite3
+from collections import Counter
 from contextlib import contextmanager
 from unittest.mock import patch
 
@@ -82,9 +83,10 @@ class Watch:
         """Noise is replaced by zeros, and what would have got noise is written down."""
         real_count, real_bar = keyselect.count_keys, keyselect.threshold
 
-        def count(*arguments):
-            values, counts = real_count(*arguments)
-            self.columns.append({"values": values, "counts": counts})
+        def count(source, schema, name, dtype, cap, known=()):
+            values, counts = real_count(source, schema, name, dtype, cap, known)
+            assert not set(values) & set(known)
+            self.columns.append({"name": name, "cap": cap, "values": values, "counts": counts})
             return values, counts
 
         def bar(width, cap, delta):
@@ -108,25 +110,28 @@ class Watch:
 
 def released_probability(column, own):
     """The exact probability that one of the values `own` is released: noise is a Gaussian rounded to a whole
-    number, so a count c passes if the Gaussian exceeds bar - c * SCALE + 1/2. High precision, because the
-    result is compared with 1e-6 and less."""
+    number, so a weighted count c in grid units passes if the Gaussian exceeds bar - c + 1/2. High precision,
+    because the result is compared with 1e-6 and less."""
     with mpmath.workdps(40):
         stays = mpmath.mpf(1)
         for value, count in zip(column["values"], column["counts"]):
             if value in own:
-                t = (column["bar"] - int(count) * SCALE + mpmath.mpf("0.5")) / mpmath.mpf(column["width"])
+                t = (column["bar"] - int(count) + mpmath.mpf("0.5")) / mpmath.mpf(column["width"])
                 stays *= mpmath.ncdf(t)
         return float(1 - stays)
 
 
 def check_exposure(watch, own):
-    """Each column's probability that anything of `own` is released is at most its part of delta."""
+    """Each round's probability that anything of `own` is released is at most its part of delta, the noise is
+    that of a user of norm 1, and the attacker's squared weights add up to at most 1."""
     assert watch.columns, "no values were looked for"
     worst = 0.0
     for column in watch.columns:
         assert "width" in column, "the noise was drawn for another number of values than were counted"
         p = released_probability(column, own)
         assert p <= column["delta"], f"the attacker's values pass with probability {p:.3g}"
+        norm2 = sum(int(c) ** 2 for v, c in zip(column["values"], column["counts"]) if v in own)
+        assert norm2 <= SCALE**2, f"the attacker's weights have a squared norm of {norm2 / SCALE**2:.4g}"
         worst = max(worst, p / column["delta"])
     return worst
 
@@ -209,22 +214,40 @@ def attack(way, count, folder):
 
 @pytest.mark.parametrize(
     ("way", "count"),
-    [*((way, ATTACKS["many values"]) for way in WAYS), ("select_keys", 1), ("arrow", 1), ("text", CAP)],
+    [
+        *((way, ATTACKS["many values"]) for way in WAYS),
+        *(("select_keys", t) for t in range(1, CAP + 1)),
+        ("arrow", 1),
+        ("text", CAP),
+    ],
 )
 def test_the_chance_of_a_users_own_values_is_at_most_delta(way, count, tmp_path):
     assert attack(way, count, tmp_path) <= 1
 
 
-def test_the_bound_is_met_by_a_user_with_as_many_values_as_count(tmp_path):
-    """The union bound over `CAP` small chances is tight, so that the threshold is not needlessly high."""
-    assert attack("select_keys", CAP, tmp_path) > 0.99
+@pytest.mark.parametrize("cap", [1, 2, 5, 16, 64])
+@pytest.mark.parametrize("sigma", [0.3, 3.0, 80.0])
+def test_the_worst_number_of_values_meets_delta_exactly(cap, sigma):
+    """For users with t = 1..cap values of their own the exact chance is at most delta, and for one of them it
+    is delta: the threshold is not needlessly high. Which t is the worst depends on the noise: 1 where it is
+    small (a value then weighs much), cap where it is large (then the number of chances counts)."""
+    width, delta = sigma * SCALE, 2.5e-7
+    bar = keyselect.threshold(width, cap, delta)
+    chances = []
+    for t in range(1, cap + 1):
+        values, counts = keyselect.count_keys(own_rows(t), city_schema(), "city", "string", cap)
+        column = {"values": values, "counts": counts, "bar": bar, "width": width}
+        assert len(values) == t and set(counts.tolist()) == {keyselect.weight(t)}
+        chances.append(released_probability(column, set(values)) / delta)
+    assert max(chances) <= 1 and max(chances) > 0.99
+    assert int(np.argmax(chances)) + 1 == (1 if sigma < 1 else cap)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
 def test_values_at_the_threshold(count):
     """Values that the attacker shares with count - 1 others. With and without the attacker they are the same
-    candidates (count >= 2) or belong to the attacker alone (count 1); each count differs by exactly 1, so the
-    difference is within the L2 sensitivity sqrt(CAP) for which the noise is calibrated."""
+    candidates (count >= 2) or belong to the attacker alone (count 1); the difference has a norm of at most 1,
+    for which the noise is calibrated."""
     friends = pa.table(
         {
             "who": pa.array(np.repeat(np.arange(2000, 2000 + count - 1), CAP), pa.int64()),
@@ -241,21 +264,43 @@ def test_values_at_the_threshold(count):
     without, there = counted
     difference = {v: there[v] - without.get(v, 0) for v in there}
     assert set(without) <= set(there)
-    assert sum(d * d for d in difference.values()) <= CAP
+    assert sum(d * d for d in difference.values()) <= SCALE**2
     assert {v for v, d in difference.items() if d} == {f"home {i}" for i in range(CAP)}
     mu = gdp.mu_from(1.0, keyselect.less(DELTA, DELTA / 2))
-    assert watch.columns[0]["width"] >= math.sqrt(CAP) * SCALE / mu * (1 - 1e-12)
+    assert watch.columns[0]["width"] >= SCALE / mu * (1 - 1e-12)
 
 
-def zero_counts_too(source, schema, name, dtype, cap):
+def test_the_number_of_values_per_user_is_public(tmp_path):
+    """It is that of the schema, or the constant, whatever the attacker's rows are."""
+    caps = []
+    for table in (others(), pa.concat_tables([others(), own_rows(400)])):
+        watch = Watch()
+        with watch.watching():
+            by_types_alone(table, tmp_path)
+        caps.append({c["name"]: c["cap"] for c in watch.columns})
+    assert caps[0] == caps[1] == {"city": domaincosts.KEYS_PER_USER}
+
+
+REAL_COUNT = keyselect.count_keys
+
+
+def zero_counts_too(source, schema, name, dtype, cap, known=()):
     """The bug of 0.1.0 before this audit: values that the cap cut off stay candidates with a count of 0."""
-    values, counts = REAL_COUNT(source, schema, name, dtype, cap)
-    every, _ = REAL_COUNT(source, schema, name, dtype, 1 << 40)
+    values, counts = REAL_COUNT(source, schema, name, dtype, cap, known)
+    every, _ = REAL_COUNT(source, schema, name, dtype, 1 << 20, known)
     have = dict(zip(values, counts.tolist()))
     return every, np.array([have.get(v, 0) for v in every], np.int64)
 
 
-REAL_COUNT = keyselect.count_keys
+def uncapped(source, schema, name, dtype, cap, known=()):
+    """Every value of a user counts."""
+    return REAL_COUNT(source, schema, name, dtype, 1 << 20, known)
+
+
+def data_dependent_cap(source, schema, name, dtype, cap, known=()):
+    """As many values of a user count as the user with most values has."""
+    most = max(count for _, count in Counter(source["who"].to_pylist()).items())
+    return REAL_COUNT(source, schema, name, dtype, most, known)
 
 
 @pytest.mark.parametrize("way", ["select_keys", "arrow"])
@@ -274,17 +319,22 @@ def test_planted_candidates_without_users_are_caught(way, tmp_path):
         attack(way, ATTACKS["many values"], tmp_path)
 
 
-def test_planted_cap_off_is_caught(tmp_path):
-    """Every value of a user counts."""
-
-    def uncapped(source, schema, name, dtype, cap):
-        return REAL_COUNT(source, schema, name, dtype, 1 << 40)
-
+@pytest.mark.parametrize("planted", [uncapped, data_dependent_cap])
+def test_planted_wrong_caps_are_caught(planted, tmp_path):
     with (
-        patch.object(keyselect, "count_keys", uncapped),
+        patch.object(keyselect, "count_keys", planted),
         pytest.raises(AssertionError, match="pass with probability"),
     ):
         attack("arrow", ATTACKS["many values"], tmp_path)
+
+
+def test_planted_weights_that_are_not_normalised_are_caught(tmp_path):
+    """Every value of a user weighs 1, as if the user had one."""
+    with (
+        patch.object(keyselect, "weight", lambda values: SCALE),
+        pytest.raises(AssertionError, match=r"pass with probability|squared norm of 3"),
+    ):
+        attack("select_keys", CAP, tmp_path)
 
 
 def test_planted_threshold_for_one_value_is_caught(tmp_path):
@@ -402,10 +452,9 @@ def test_a_user_changes_no_released_byte_but_the_noisy_answers(form, tmp_path):
 def test_planted_size_in_the_output_is_seen(tmp_path):
     """A number that depends on the un-noised table, the size of the list of values, in the statement."""
     real = keyselect.release_keys
-    seen = keyselect.count_keys
 
     def count(*arguments):
-        values, counts = seen(*arguments)
+        values, counts = REAL_COUNT(*arguments)
         count.size = len(values)
         return values, counts
 
@@ -444,9 +493,9 @@ def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_pat
 
 
 def test_the_delta_of_all_columns_adds_up(tmp_path):
-    """Two columns of values share the run's part of delta for thresholds."""
+    """Two columns of values, of two rounds each, share the run's part of delta for thresholds."""
     watch = Watch()
     with watch.watching():
         run(others(), schema=OPEN, out=tmp_path / "run")
-    assert len(watch.columns) == 2
+    assert {c["name"] for c in watch.columns} == {"city", "code"} and len(watch.columns) <= 4
     assert sum(c["delta"] for c in watch.columns) <= domaincosts.KEYS_SHARE * DELTA

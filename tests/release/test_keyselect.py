@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from fastdp.errors import BudgetError, PrivacyError, UsageError
 from fastdp.privacy import accountant, budget, crosscheck
 from fastdp.privacy.accountant import Gaussian, Pure, Threshold
 from fastdp.release import keyselect
-from fastdp.release.keyselect import SCALE, count_keys, select_keys, threshold
+from fastdp.release.keyselect import SCALE, count_keys, select_keys, threshold, weight
 from fastdp.schema import Schema
 from tests.audit.world import quick_accountant
 
@@ -49,9 +50,9 @@ def trips(common=3, users=2000, seed=0):
 def test_common_values_are_kept_and_single_users_values_are_not():
     keys = select_keys(trips(), schema(), "city", epsilon=1.0, delta=1e-6, keys_per_user=2, seed=1)
     assert keys.values == ("city 0", "city 1", "city 2")
-    assert keys.users.dtype == np.float64 and (abs(keys.users - 2000 / 3) < 150).all()
+    assert keys.users.dtype == np.float64 and (abs(keys.users - 2000 / 3 / math.sqrt(2)) < 100).all()
     assert keys.statement["private"] is False and keys.statement["keys_per_user"] == 2
-    assert keys.statement["sigma"] == pytest.approx(math.sqrt(2) / keys.statement["event"]["mu"], rel=1e-9)
+    assert keys.statement["sigma"] == pytest.approx(1 / keys.statement["event"]["mu"], rel=1e-9)
 
 
 def test_every_mechanism_can_use_the_schema():
@@ -88,25 +89,49 @@ def counted(pairs, cap):
 
 @given(rows, st.integers(1, 4), st.integers(0, 5))
 @settings(max_examples=150, deadline=None)
-def test_one_user_changes_at_most_cap_counts_by_one(pairs, cap, out):
-    """Also when the user brings values that nobody else has: the others' choices do not move."""
+def test_one_user_changes_at_most_cap_counts_with_a_norm_of_one(pairs, cap, out):
+    """Also when the user brings values that nobody else has: the others' choices do not move. The values are
+    the most frequent of the user's own rows, and all weigh the same."""
     whole = counted(pairs, cap)
     rest = [p for p in pairs if p[0] != out]
     without = counted(rest, cap) if rest else {}
-    change = [whole.get(v, 0) - without.get(v, 0) for v in {*whole, *without}]
-    assert all(c in (0, 1) for c in change) and sum(change) <= cap
-    own = {v for u, v in pairs if u == out}
-    assert sum(change) == min(cap, len(own))
+    change = {v: whole.get(v, 0) - without.get(v, 0) for v in {*whole, *without}}
+    own = Counter(f"v{v}" for u, v in pairs if u == out)
+    assert own or not any(change.values())
+    each = weight(max(1, min(cap, len(own))))
+    chosen = {v for v, c in change.items() if c}
+    assert len(chosen) == min(cap, len(own)) and all(c in (0, each) for c in change.values())
+    assert SCALE**2 * (1 - 1e-4) <= sum(c * c for c in change.values()) <= SCALE**2 or not own
+    assert all(own[v] >= own[w] for v in chosen for w in own.keys() - chosen)
+
+
+@given(rows, st.integers(1, 4), st.sets(st.integers(0, 8)))
+@settings(max_examples=50, deadline=None)
+def test_known_values_are_left_out_before_users_are_bounded(pairs, cap, known):
+    table = pa.table({"who": [u for u, _ in pairs], "city": [f"v{v}" for _, v in pairs]})
+    values, counts = count_keys(table, schema(), "city", "string", cap, [f"v{v}" for v in known])
+    rest = [p for p in pairs if p[1] not in known]
+    assert dict(zip(values, counts.tolist())) == (counted(rest, cap) if rest else {})
+
+
+@given(st.integers(1, 1024))
+def test_weights_are_the_largest_whole_numbers_of_norm_one(t):
+    assert t * weight(t) ** 2 <= SCALE**2 < t * (weight(t) + 1) ** 2
 
 
 @given(st.floats(0.01, 10), st.floats(1e-15, 1e-2), st.integers(1, 100))
 @settings(max_examples=100, deadline=None)
 def test_the_threshold_covers_delta(mu, delta, cap):
-    width = math.sqrt(cap) * SCALE / mu
+    """For every number t of values that a user alone has, and no more than needed for the worst t. A value's
+    count is weight(t); rounded noise above bar - weight(t) means noise above that minus 1/2."""
+    width = SCALE / mu
     bar = threshold(width, cap, delta)
-    # A value of one user alone has count 1; rounded noise above bar - SCALE means noise above that minus 1/2.
-    assert cap * norm.sf((bar - SCALE + 0.5) / width) <= delta
-    assert cap * norm.sf((bar - SCALE - 3) / width * (1 - 1e-6)) >= delta * 0.99
+
+    def passes(bar, t):
+        return -math.expm1(t * norm.logcdf((bar - weight(t)) / width))
+
+    assert all(passes(bar + 0.5, t) <= delta for t in range(1, cap + 1))
+    assert max(passes(bar - 3 - 1e-6 * bar, t) for t in range(1, cap + 1)) >= delta * 0.99
 
 
 def test_what_one_user_alone_has_passes_as_rarely_as_charged():
@@ -160,6 +185,7 @@ def test_errors_show_no_value(monkeypatch):
         {"epsilon": 0.0},
         {"keys_per_user": 0},
         {"keys_per_user": 1.5},
+        {"keys_per_user": 1025},
         {"threshold_share": 1.0},
         {"dataset": "x"},
     ],
@@ -211,7 +237,10 @@ def test_the_draws_that_columns_may_need_are_allowed_to_the_last(monkeypatch, co
 
 def test_a_count_at_the_threshold_is_not_kept(monkeypatch):
     """Larger ones are: what a user's values pass with probability delta at most is the strict comparison."""
-    monkeypatch.setattr(keyselect, "count_keys", lambda *_: (["a", "b", "c"], np.array([3, 4, 5])))
+
+    def count():
+        return ["a", "b", "c"], np.array([3, 4, 5]) * SCALE
+
     monkeypatch.setattr(keyselect.noise, "gaussian", lambda width, n, seed: np.zeros(n, np.int64))
-    text, users = keyselect._guarded(None, None, "x", "string", 1, 1.0, 4 * SCALE, None)
+    text, users = keyselect._guarded(count, 1.0, 4 * SCALE, None)
     assert json.loads(text.tobytes()) == ["c"] and users.tolist() == [5.0]

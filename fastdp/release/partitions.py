@@ -1,0 +1,153 @@
+"""The partition of a column whose bounds are to be found, the schema by which partitions are counted, and an
+engine that reads nothing before it counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..schema import Schema, dtypes
+from ..schema.columns import OWN_CODE, Categorical, Column, Numeric, Policy
+from ..schema.decimal_places import Places
+from .cells import Line, Span, agree
+from .domaincosts import CELL_NOISE, CROWDED, MOST_CELLS
+
+if TYPE_CHECKING:
+    from ..engines import Counter
+    from ..schema.pending import Pending
+
+Opener = Callable[[Schema], AbstractContextManager["Counter"]]
+"""Opens an engine over the run's source, read by a schema."""
+
+
+class Grid:
+    """A column's partition and its noisy counts, in rows."""
+
+    def __init__(self, edges: np.ndarray, before: Grid | None = None, span: Span | None = None):
+        self.edges, self.before, self.span = edges, before, span
+        self.counts, self.sigma, self.nulls = np.zeros(len(edges) - 1), 1.0, 0.0
+        self.digits: int | None = None
+
+    def take(self, counts: np.ndarray, sigma: float, nulls: float) -> None:
+        self.counts, self.sigma, self.nulls = np.array(counts, np.float64), sigma, nulls
+        if self.before is not None:
+            b = self.before
+            self.counts = agree(b.edges, b.counts, b.sigma, self.edges, self.counts, sigma)
+            self.before = None
+
+    def on_grain(self, line: Line) -> Line:
+        """The line of the numbers with `self.digits` digits after the point; moves the partition onto it. The
+        same line where the digits were not counted."""
+        if self.digits is None:
+            return line
+        line, self.edges, self.counts = line.grained(self.edges, self.counts, self.digits)
+        return line
+
+    def crowded(self, line: Line) -> bool:
+        """Whether a cell of more than one value holds more than a share CROWDED of the rows, so that one more
+        partition is worth its cost."""
+        wide = [math.isfinite(b - a) and line.after(float(a)) < b for a, b in pairwise(self.edges)]
+        return bool((self.counts[wide] > CROWDED * self.counts.sum()).any())
+
+    def refined(self, line: Line, bins: int, gain: float) -> Grid:
+        """The next partition. `gain`: the next round's share of mu^2 divided by this round's share."""
+        enough = CELL_NOISE * self.sigma / math.sqrt(gain)
+        cells = min(max(float(self.counts.sum()) / enough, bins), MOST_CELLS * bins)
+        edges, span = line.refine(self.edges, self.counts, self.sigma, int(cells), bins, self.span)
+        return Grid(edges, self, span)
+
+
+def line_of(column: Pending) -> Line:
+    """The values that a column whose bounds are to be found may have."""
+    return Line(column.dtype, column.low, column.high, column.whole)
+
+
+def digits_name(column: str) -> str:
+    """The name of the code column that holds the digits after the point of `column`."""
+    return f"{column}\0digits"
+
+
+def provisional(
+    asked: Schema, partitions: Mapping[str, np.ndarray], digits: Mapping[str, str] | None = None
+) -> Schema:
+    """The schema by which the partitions are counted. Codes of a column: the cells of its partition, values
+    outside, nulls. `digits`: the columns that also get a code column of their digits after the point. Rows
+    are dropped by the user column's policy alone."""
+    fields: dict[str, Column] = {}
+    for name, of in (digits or {}).items():
+        column = asked.pending[of]
+        fields[name] = Places(name=name, source=column.source, dtype=column.dtype)
+    for name, edges in partitions.items():
+        column = asked.pending[name]
+        fields[name] = Numeric(
+            name=name,
+            source=column.source,
+            dtype=column.dtype,
+            null=OWN_CODE,
+            overflow=OWN_CODE,
+            nan=column.nan,
+            edges=tuple(float(e) for e in edges),
+        )
+    return with_fields(asked, fields)
+
+
+def listed(column: Pending, values: Sequence[int | str] = ()) -> Categorical:
+    """The column with these values; other values and nulls have codes of their own. Without values, one code
+    for all."""
+    only: int | str = "" if dtypes.family(column.dtype) == "string" else 0
+    return Categorical(
+        name=column.name,
+        source=column.source,
+        dtype=column.dtype,
+        values=tuple(values) or (only,),
+        overflow=OWN_CODE if values else Policy("value", only),
+    )
+
+
+def with_fields(asked: Schema, fields: Mapping[str, Column]) -> Schema:
+    """A schema of the columns `fields`, with the user column and the dialect of the schema `asked`."""
+    return Schema(
+        dict(fields),
+        asked.user,
+        asked.max_rows_per_user,
+        asked.null_user,
+        asked.user_dtype,
+        asked.name,
+        dialect=asked.dialect,
+    )
+
+
+class LaterEngine:
+    """An engine that reads its source only when it first counts, so that a resumed run whose answers are
+    stored reads nothing."""
+
+    def __init__(self, schema: Schema, open_engine: Opener):
+        self.schema, self._open = schema, open_engine
+        self._context: Any = None
+        self._engine: Counter | None = None
+
+    @property
+    def has_users(self) -> bool:
+        return self.schema.user is not None
+
+    def _opened(self) -> Counter:
+        if self._engine is None:
+            self._context = self._open(self.schema)
+            self._engine = self._context.__enter__()
+        return self._engine
+
+    def marginals(self, cliques, clip, **more):
+        return self._opened().marginals(cliques, clip, **more)
+
+    def user_histogram(self, key, cap):
+        return self._opened().user_histogram(key, cap)
+
+    def close(self) -> None:
+        if self._context is not None:
+            self._context.__exit__(None, None, None)
+            self._context = self._engine = None
