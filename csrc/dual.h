@@ -1,4 +1,4 @@
-/* The dual of estimation from whole marginals (docs/estimator.md, "The dual").
+/* The dual of estimation from whole marginals (docs/explain/estimator.md, "The dual").
  *
  * A REGION is a measured marginal: a table of rows x cols cells with answers y (in units of their noise
  * sigma) and centres c. A CONSTRAINT says that two regions agree on a marginal both contain, or that a region

@@ -122,7 +122,7 @@ def synthesize(
     engine : "local", "partitioned" or "spark", optional
         What counts: threads over one table, processes over partitions of users on disk, or Spark's executors.
         None: "spark" for a Spark DataFrame, else "local". Results are the same to the bit; a run may be
-        resumed with another engine. See docs/scale.md.
+        resumed with another engine. See docs/guide/several-processes.md.
     partitions : int, optional
         Number of partitions of engine "partitioned" (1 to 512; None: two per thread) or "spark" (1 to 32768;
         None: two per task that Spark runs at once).

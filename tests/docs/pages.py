@@ -26,7 +26,7 @@ from fastdp.cli import app
 from fastdp.mechanisms.shared.structural_zeros import check_possible
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"((?:^<!--[^>]*-->\n+)*)^```(\w*)\n(.*?)^```", re.S | re.M)
 INSTALL = ("make", "python", "pip", "docker", "conda", "git")
 """First words of commands that make or change an installation. They are not run here."""

@@ -129,7 +129,7 @@ def recipes(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def scale(folder: Path) -> dict[str, Any]:
+def databases(folder: Path) -> dict[str, Any]:
     import duckdb
 
     rows = trips(3000, 1)
@@ -160,10 +160,10 @@ def tworound(folder: Path) -> dict[str, Any]:
 
 
 BESIDE = {
+    "databases.md": databases,
     "embedding.md": embedding,
     "privacy-keys.md": keys,
     "recipes.md": recipes,
-    "scale.md": scale,
     "schema.md": schema,
     "tworound.md": tworound,
 }

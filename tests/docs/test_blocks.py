@@ -21,7 +21,7 @@ def tutorial():
     assert not Path("again").exists()
 
 
-NEEDS = {"embedding.md": "duckdb", "scale.md": "duckdb"}
+NEEDS = {"embedding.md": "duckdb", "databases.md": "duckdb"}
 """A package of `make test-all` that a page uses."""
 AFTER = {"tutorial.md": tutorial}
 """What must hold in the folder after a page."""

@@ -10,7 +10,7 @@ import pytest
 import fastdp
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TEXTS = [*PAGES, *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "SECURITY", "CONTRIBUTING"))]
 
 
@@ -34,8 +34,8 @@ def test_links_lead_somewhere(page):
 
 
 def test_every_page_is_on_the_site():
-    named = set(re.findall(r"docs/([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text("utf-8")))
-    assert {page.name for page in PAGES} <= named
+    named = set(re.findall(r"docs/[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
+    assert {page.relative_to(ROOT).as_posix() for page in PAGES} <= named
 
 
 def resolved(name):

@@ -32,7 +32,8 @@ def test_links_lead_somewhere():
 
 def test_every_page_is_in_the_index():
     index = (ROOT / "docs" / "index.md").read_text("utf-8")
-    pages = [p.name for p in (ROOT / "docs").glob("*.md") if p.name != "index.md"]
+    folder = ROOT / "docs"
+    pages = [p.relative_to(folder).as_posix() for p in folder.rglob("*.md") if p.name != "index.md"]
     assert [name for name in pages if f"({name})" not in index] == []
 
 

@@ -4,5 +4,5 @@
 
 `world` holds a small table with and without the user and a recipe for every mechanism, `transcript` the
 likelihood ratio of everything that a run's session gave out, `attack` the attacks and what theory allows
-them, `__main__` the table of results. See docs/reliability.md.
+them, `__main__` the table of results. See docs/research/reliability.md.
 """

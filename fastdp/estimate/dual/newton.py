@@ -2,7 +2,7 @@
 multipliers.
 
 Every region's table is known in closed form once the multipliers of the constraints (`regions.py`) are;
-csrc/dual.h has the law, docs/estimator.md the theorem. What "fits" means is one pair of numbers per region,
+csrc/dual.h has the law, docs/explain/estimator.md the theorem. What "fits" means is one pair of numbers per region,
 its *strength*: the time `tau` of the mirror flow that takes a table from its centre towards the answers
 (infinite: least squares), and a factor `kappa` of the centre (below 1: most cells are expected to be
 empty). Tables are in rows; multipliers in 1 / rows.

@@ -20,7 +20,7 @@ from .screening import Candidate, candidates
 if TYPE_CHECKING:
     from ...release.gateway import Session
 
-# Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/public.md).
+# Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/guide/public-data.md).
 LEAST_APART, LEAST_PART = 1.0, 0.02
 """The distance of the private marginal from a prior is released only if prior and model are apart by at least
 LEAST_APART standard deviations of the screening round and by at least a share LEAST_PART of all rows. Priors

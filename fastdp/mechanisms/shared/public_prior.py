@@ -32,7 +32,7 @@ from .one_ways import NOISE, averaged, estimate_total
 if TYPE_CHECKING:
     from ..base import Public
 
-# Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/public.md).
+# Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/guide/public-data.md).
 BELIEF = 1.0
 """A prior is used if the part of its distance from the model that it explains (f in `assess_public_prior`) is
 above this many standard errors,"""
