@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pyarrow.parquet as pq
+import pytest
 
 import fastdp
 
@@ -57,7 +58,7 @@ JOB = """
 import json, sys
 from fastdp.cli.app import main
 sys.argv = ["fastdp", "synth", sys.argv[1] + "/trips.parquet", "--public", sys.argv[1] + "/public.parquet",
-            "-m", "taxi-adagrid", "-e", "1", "-d", "2.5e-5", "--out", sys.argv[1] + "/run", "--quiet"]
+            "-m", sys.argv[2], "-s", "taxi-deid2", "-e", "1", "-d", "2.5e-5", "--out", sys.argv[1] + "/run"]
 try:
     main()
 except SystemExit:
@@ -66,9 +67,10 @@ print(json.dumps([m for m in %r if m in sys.modules]))
 """
 
 
-def test_a_run_from_parquet_to_parquet_imports_only_what_it_needs(tmp_path):
+@pytest.mark.parametrize("mechanism, more", [("taxi-adagrid", ()), ("mst", ("scipy",))])
+def test_a_run_from_parquet_to_parquet_imports_only_what_it_needs(tmp_path, mechanism, more):
     """pyarrow.array alone would import pandas."""
     for name, seed in (("trips", 1), ("public", 2)):
         pq.write_table(fastdp.simulate.taxi(1500, seed=seed), tmp_path / f"{name}.parquet")
-    assert run(JOB % (UNUSED,), str(tmp_path)) == []
+    assert run(BLOCK + JOB % (UNUSED + more,), str(tmp_path), mechanism) == []
     assert (tmp_path / "run" / "synthetic.parquet").exists()

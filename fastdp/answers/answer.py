@@ -199,14 +199,13 @@ def _capped(a: Layout, lines: _Lines, high: np.ndarray, z: float) -> np.ndarray:
     """A count of a value inside a merged code is also at most the value's own count."""
     if a.asked.kind != "count" or lines.whole.all():
         return high
-    from scipy import sparse
 
     clip = a.facts.clipping
     for column, codes in zip(a.asked.by, lines.codes, strict=True):
         one = a.facts.table((column.name,))
         if one is None or one.x.size != column.size or one.known is not None:
             continue
-        noise = clip.factor * np.sqrt(one.variances(sparse.eye_array(one.x.size, format="csr")))
+        noise = clip.factor * np.sqrt(one.cell_variances())
         error = np.hypot(noise, clip.allowance(one.x, float(one.x.sum())))
         own = clip.factor * np.maximum(one.x, 0.0) + z * error
         high = np.where(lines.whole, high, np.minimum(high, own[codes]))

@@ -15,19 +15,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
-from scipy.linalg import solve_triangular
 
 from ..domain import Clique
 from .evidence import Marginal
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+Matrix = Any
+"""A numpy array, or a sparse one of scipy, which has no types."""
 
 MOST_SUMS = 4000
 """Sums of cells that one estimate takes in; of more, those over the most columns are left out, which widens
 intervals and leaves them valid."""
 CHUNK = 1 << 24
 """Numbers in memory at once while variances are worked out."""
+FEW = 1 << 16
+"""Entries up to which a matrix is dense. Small runs then need no scipy, whose modules for sparse matrices and
+linear algebra take a quarter of a second to import."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +50,7 @@ class Table:
     maps: tuple[np.ndarray, ...]
     x: np.ndarray
     spread: np.ndarray
-    factor: tuple[np.ndarray, sparse.csr_array] | None = None
+    factor: tuple[np.ndarray, Matrix] | None = None
     known: np.ndarray | None = None
     basis: str = "measured"
     inflation: dict[str, float] = field(default_factory=dict)
@@ -54,7 +62,7 @@ class Table:
     def variances(self, weights: sparse.csr_array, less: np.ndarray | None = None) -> np.ndarray:
         """Variance of each row of `weights` (functionals x cells) applied to the cells; with `less`, of row i
         minus less[i] times the sum of all cells."""
-        every = None if less is None else self._pulled(sparse.csr_array(np.ones((1, self.x.size))))[:, 0]
+        every = None if less is None else self._pulled(np.ones((1, self.x.size)))[:, 0]
         out = np.asarray(weights.power(2) @ self.spread).reshape(-1)
         if less is not None:
             out += less * less * self.spread.sum() - 2 * less * (weights @ self.spread)
@@ -66,12 +74,62 @@ class Table:
             out[start : start + step] -= np.square(pulled).sum(0)
         return np.maximum(out, 0.0)
 
-    def _pulled(self, weights: sparse.csr_array) -> np.ndarray:
+    def cell_variances(self) -> np.ndarray:
+        """Variance of each cell by itself."""
+        out = self.spread.copy()
+        if self.factor is None:
+            return out
+        lower, sums = self.factor
+        step = max(1, CHUNK // lower.shape[0])
+        for start in range(0, out.size, step):
+            pulled = _solve(lower, _dense(sums[:, start : start + step]))
+            out[start : start + step] -= np.square(pulled).sum(0)
+        return np.maximum(out, 0.0)
+
+    def _pulled(self, weights: Matrix) -> np.ndarray:
         """L^-1 A V w for every row w: what the sums take off the variance is its square."""
         if self.factor is None:
             return np.zeros((0, weights.shape[0]))
         lower, sums = self.factor
-        return solve_triangular(lower, (sums @ weights.T).toarray(), lower=True)
+        return _solve(lower, _dense(sums @ weights.T))
+
+
+def sum_matrix(groups: Sequence[np.ndarray], sizes: Sequence[int]) -> Matrix:
+    """Rows of zeros and ones, sums x cells: for each partition `groups[i]` (cell -> group) its `sizes[i]`
+    sums."""
+    first = np.cumsum([0, *sizes])
+    lines = np.concatenate([g + at for g, at in zip(groups, first[:-1], strict=True)])
+    columns = np.tile(np.arange(groups[0].size), len(groups))
+    shape = int(first[-1]), groups[0].size
+    if shape[0] * shape[1] <= FEW:
+        out = np.zeros(shape)
+        out[lines, columns] = 1.0
+        return out
+    from scipy import sparse
+
+    return sparse.csr_array((np.ones(lines.size), (lines, columns)), shape=shape)
+
+
+def factor(matrix: Matrix, v: np.ndarray, errors: np.ndarray | float) -> tuple[np.ndarray, Matrix]:
+    """L and A V of sums A (rows of `matrix`) of cells with variances `v`, known up to variances `errors`:
+    L L' = A V A' + diag(errors)."""
+    scaled = matrix * v if isinstance(matrix, np.ndarray) else matrix.multiply(v[None, :]).tocsr()
+    middle = _dense(scaled @ matrix.T)
+    middle[np.diag_indices_from(middle)] += errors
+    return np.linalg.cholesky(middle), scaled
+
+
+def _dense(matrix: Matrix) -> np.ndarray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def _solve(lower: np.ndarray, right: np.ndarray, transposed: bool = False) -> np.ndarray:
+    """L^-1 right, or L'^-1 right."""
+    if lower.size <= FEW:
+        return np.linalg.solve(lower.T if transposed else lower, right)
+    from scipy.linalg import solve_triangular
+
+    return solve_triangular(lower, right, lower=True, trans="T" if transposed else "N")
 
 
 def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
@@ -158,18 +216,13 @@ def _updated(
         return Table(wanted, maps, x, v)
     shape = tuple(int(m.max()) + 1 for m in maps)
     index = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1), np.int64)
-    rows = []
+    flat = []
     for groups, p, _ in kept:
         named = [g[index[i]] for i, g in enumerate(groups) if g is not None]
-        flat = np.ravel_multi_index(named, p.shape) if named else np.zeros(x.size, np.int64)
-        rows.append(sparse.csr_array((np.ones(x.size), (flat, np.arange(x.size))), shape=(p.size, x.size)))
-    matrix = sparse.vstack(rows, format="csr")
+        flat.append(np.ravel_multi_index(named, p.shape) if named else np.zeros(x.size, np.int64))
+    matrix = sum_matrix(flat, [p.size for _, p, _ in kept])
     answers = np.concatenate([(q / p).reshape(-1) for _, p, q in kept])
     errors = np.concatenate([(1 / p).reshape(-1) for _, p, _ in kept])
-    scaled = sparse.csr_array(matrix.multiply(v[None, :]))
-    middle = (scaled @ matrix.T).toarray()
-    middle[np.diag_indices_from(middle)] += errors
-    lower = np.linalg.cholesky(middle)
-    pull = solve_triangular(lower, answers - matrix @ x, lower=True)
-    x = x + scaled.T @ solve_triangular(lower, pull, lower=True, trans="T")
+    lower, scaled = factor(matrix, v, errors)
+    x = x + scaled.T @ _solve(lower, _solve(lower, answers - matrix @ x), transposed=True)
     return Table(wanted, maps, x, v, (lower, scaled))

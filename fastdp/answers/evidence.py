@@ -105,9 +105,9 @@ def code_maps(table: pa.Table | None) -> dict[str, np.ndarray]:
     if table is None:
         return {}
     names = np.asarray(table.column("column").to_pylist(), object)
-    code, merged = (table.column(c).to_numpy() for c in ("code", "compressed"))
+    code, merged = (np.array(table.column(c).to_pylist(), np.int64) for c in ("code", "compressed"))
     out = {}
     for name in dict.fromkeys(names.tolist()):
         here = names == name
-        out[name] = merged[here][np.argsort(code[here], kind="stable")].astype(np.int64)
+        out[name] = merged[here][np.argsort(code[here], kind="stable")]
     return out

@@ -11,13 +11,13 @@ approximate.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-from scipy import sparse
 
 from ..domain import Clique
-from .best_linear import MOST_SUMS, Table, estimate
+from .best_linear import MOST_SUMS, Matrix, Table, estimate, factor, sum_matrix
 from .clipping import Z95
 from .evidence import Marginal
 
@@ -63,21 +63,19 @@ def misfit(
     shape, x = cells.shape, cells.reshape(-1)
     spread = np.maximum(x, 0.0) + 1.0
     index = np.indices(shape).reshape(len(shape), -1)
-    rows, errors = [], []
+    flat, sizes, errors = [], [], []
     for part, table in _known_margins(columns, maps, marginals):
         at = [index[columns.index(a)] for a in part]
-        flat = np.ravel_multi_index(at, table.shape)
-        rows.append(
-            sparse.csr_array((np.ones(x.size), (flat, np.arange(x.size))), shape=(table.x.size, x.size))
-        )
-        errors.append(table.variances(sparse.eye_array(table.x.size, format="csr")))
+        flat.append(np.ravel_multi_index(at, table.shape))
+        sizes.append(table.x.size)
+        errors.append(table.cell_variances())
     order = len(columns) if len(columns) in COUNTS else max(COUNTS)
     inflation = {"count": COUNTS[order] / Z95, "mean": MEANS[order] / Z95}
     table = Table(columns, maps, x, spread, basis="model", inflation=inflation)
-    if not rows:
+    if not flat:
         scale = (distance / (NORMAL * np.sqrt(spread).sum())) ** 2
         return Table(columns, maps, x, scale * spread, basis="model", inflation=inflation)
-    matrix, noise = sparse.vstack(rows, format="csr"), np.concatenate(errors)
+    matrix, noise = sum_matrix(flat, sizes), np.concatenate(errors)
     table = _conditioned(table, matrix, 1e-6 * float(np.mean(matrix @ spread)))
     deviations = np.sqrt(_cell_variances(table, matrix))
     scale = (distance / max(NORMAL * float(deviations.sum()), 1e-300)) ** 2
@@ -85,28 +83,16 @@ def misfit(
     return _conditioned(wide, matrix, noise)
 
 
-def _conditioned(table: Table, matrix: sparse.csr_array, noise: np.ndarray | float) -> Table:
+def _conditioned(table: Table, matrix: Matrix, noise: np.ndarray | float) -> Table:
     """The table's errors given that sums of cells (rows of `matrix`) are known up to `noise`, a variance."""
-    scaled = sparse.csr_array(matrix.multiply(table.spread[None, :]))
-    middle = (scaled @ matrix.T).toarray()
-    middle[np.diag_indices_from(middle)] += noise
-    lower = np.linalg.cholesky(middle)
-    return Table(
-        table.axes,
-        table.maps,
-        table.x,
-        table.spread,
-        (lower, scaled),
-        basis="model",
-        inflation=table.inflation,
-    )
+    return replace(table, factor=factor(matrix, table.spread, noise))
 
 
-def _cell_variances(table: Table, matrix: sparse.csr_array) -> np.ndarray:
+def _cell_variances(table: Table, matrix: Matrix) -> np.ndarray:
     """Variances of single cells; where that would take too long, each sum is taken off by itself."""
     sums, cells = matrix.shape
     if sums * sums * cells <= DENSE:
-        return table.variances(sparse.eye_array(cells, format="csr"))
+        return table.cell_variances()
     out = table.spread.copy()
     within = matrix.T @ (1 / np.maximum(matrix @ table.spread, 1e-300))
     return out * np.maximum(1 - table.spread * within, 0.0)
@@ -139,5 +125,7 @@ def _merged(table: Table, target: np.ndarray) -> Table:
     groups = np.zeros(table.x.size, np.int64)
     groups[table.maps[0]] = target
     size = int(target.max()) + 1
+    from scipy import sparse
+
     weights = sparse.csr_array((np.ones(groups.size), (groups, np.arange(groups.size))), (size, groups.size))
     return Table(table.axes, (target,), weights @ table.x, table.variances(weights))

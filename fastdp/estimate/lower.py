@@ -9,9 +9,9 @@ So the loss of all measurements is exactly that of a `Quadratic`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..domain import Clique, Domain
 from ..errors import MeasurementError
@@ -19,6 +19,9 @@ from ..model.layout import Node, Place, Plan, permute_cells
 from ..queries import Block
 from .linear_rows import Part
 from .quadratic import DirectTarget, Order, Quadratic, form
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 MOSTLY = 0.75
 """If at least this part of the plan's vector is measured, all of it is active."""
@@ -105,7 +108,7 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     if active.size >= MOSTLY * size:  # keeping the other entries, with weight 0, is cheaper than a gather
         active = np.arange(size)
     if active.size < size:
-        matrix = sp.csr_array(matrix[:, active]) if matrix is not None else None
+        matrix = matrix[:, active] if matrix is not None else None
         position = np.cumsum(used) - 1
         for order in orders.values():
             order.cells = [(_shift(where, position), weight, target) for where, weight, target in order.cells]
@@ -162,10 +165,14 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
         start += n
     if not stack:
         return None, np.zeros(0), np.zeros(0), 0.0
+    import scipy.sparse as sp
+
     return sp.vstack(stack, format="csr"), np.concatenate(vs), np.concatenate(bs), constant
 
 
 def _matrix(plan: Plan, block: Block, size: int) -> sp.csr_array:
+    import scipy.sparse as sp
+
     place = plan.places[frozenset(block.plus)]
     if block.matrix is not None:
         entries = sp.coo_array(block.matrix)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._core.ancestors import SparseRows
 from .._core.infer import arrive as _arrive
@@ -19,6 +19,9 @@ from .._core.infer import blend as _blend
 from .._core.infer import step as _step
 from .._core.team import Team
 from ..model.layout import Node
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 LOOK = 1 << 18
 """Cells processed at a time."""

@@ -101,12 +101,15 @@ def mu_of_pure(epsilon: float) -> float:
     epsilon = nonnegative("epsilon", epsilon)
     if epsilon == 0.0:
         return 0.0
-    from scipy.special import erfinv, ndtri_exp
 
-    if epsilon < 1.0:
-        mu = 2.0 * math.sqrt(2.0) * float(erfinv(math.tanh(0.5 * epsilon)))
-    else:
-        mu = -2.0 * float(ndtri_exp(-(epsilon + math.log1p(math.exp(-epsilon)))))
+    def step(mu: float) -> tuple[float, float]:
+        half = 0.5 * mu
+        bulk = math.exp(-0.5 * half * half - _LOG_SQRT_2PI) / (0.5 * math.erfc(-half * _SQRT_HALF))
+        return _logit(mu) - epsilon, 0.5 * (bulk + 1.0 / _mills(half))
+
+    # Phi(-h) <= e^(-h^2/2) / 2 gives mu^2/8 <= epsilon, and the logit is convex with slope sqrt(2/pi) at 0
+    high = min(math.sqrt(8.0 * epsilon), epsilon * _SQRT_HALF_PI)
+    mu = _root(step, 0.0, high * (1.0 + 1e-9))
     return _settle(mu, 1.0, lambda m: _logit_down(m) >= epsilon)
 
 
@@ -148,10 +151,28 @@ def _log_delta_up(mu: float, epsilon: float) -> float:
 
 
 def _mills(x: float) -> float:
-    """Phi(-x) / phi(x)."""
-    from scipy.special import erfcx
+    """Phi(-x) / phi(x), to about 8 roundings, for x > -35.
 
-    return _SQRT_HALF_PI * float(erfcx(x * _SQRT_HALF))
+    Up to 10 it is sqrt(pi/2) e^(y^2) erfc(y) with y = x/sqrt(2); below 0, sqrt(2 pi) e^(x^2/2) less its value
+    at -x. Squares are split so that no rounding of them is magnified (`_exp_square`). From 10 on 40 terms of
+    1/(x + 1/(x + 2/(x + 3/(x + ...)))), all positive, leave less than a rounding. scipy has it as erfcx, in a
+    module that takes a quarter of a second to import.
+    """
+    if x < 10.0:
+        if x < 0.0:
+            return 2.0 * _SQRT_HALF_PI * _exp_square(x, 0.5) - _mills(-x)
+        y = x * _SQRT_HALF
+        return _SQRT_HALF_PI * _exp_square(y, 1.0) * math.erfc(y)
+    fraction = x
+    for k in range(40, 0, -1):
+        fraction = x + k / fraction
+    return 1.0 / fraction
+
+
+def _exp_square(x: float, half: float) -> float:
+    """exp(half x^2); `head` has at most 22 bits, so its square is exact."""
+    head = math.ldexp(round(math.ldexp(x, 16)), -16)
+    return math.exp(half * head * head) * math.exp(half * (x - head) * (x + head))
 
 
 def _mills_gap(a: float, mu: float) -> float:
@@ -178,14 +199,15 @@ def _legendre() -> tuple[np.ndarray, np.ndarray]:
 
 def _logit_down(mu: float) -> float:
     """log(Phi(mu/2) / Phi(-mu/2)), rounded down: the epsilon of the pure mechanism that is mu-GDP."""
-    from scipy.special import log_ndtr
+    return _logit(mu) * (1.0 - _U * (64.0 + mu))
 
+
+def _logit(mu: float) -> float:
     half = 0.5 * mu
     if half < 1.0:
-        skew = math.erf(half * _SQRT_HALF)  # Phi(half) - Phi(-half); the logit is 2 artanh of it
-        return 2.0 * math.atanh(skew) * (1.0 - 32.0 * _U)
-    value = float(log_ndtr(half)) - float(log_ndtr(-half))
-    return value * (1.0 - _U * (64.0 + 2.0 * half))
+        return 2.0 * math.atanh(math.erf(half * _SQRT_HALF))  # of Phi(half) - Phi(-half)
+    below = math.log1p(-0.5 * math.erfc(half * _SQRT_HALF))
+    return below + 0.5 * half * half + _LOG_SQRT_2PI - math.log(_mills(half))
 
 
 def _root(step: Callable[[float], tuple[float, float]], low: float, high: float) -> float:

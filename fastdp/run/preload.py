@@ -1,7 +1,7 @@
 """What later steps of a run need, loaded while its rows are read.
 
 Reading leaves the interpreter idle: files are decoded and encoded by threads of compiled code. Importing the
-estimator with scipy takes a third of a second, hashing the package a tenth.
+estimator and hashing the package take a tenth of a second each.
 """
 
 from __future__ import annotations

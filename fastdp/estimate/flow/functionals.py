@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..._core.ancestors import MOST, Ancestors, SparseRows
 from ..._core.team import Team
@@ -66,7 +65,7 @@ class Functionals:
         self._cells = np.flatnonzero(w > 0)
         self.active = quadratic.active
         remainder = ~(single | empty)
-        self.rest = sp.csr_array(matrix[remainder])
+        self.rest = matrix[remainder]
         self._rows, self._columns = SparseRows(self.rest), SparseRows(self.rest.T.tocsr())
         self.at = self.active[self._cells]
         self.target = np.concatenate([t[self._cells], quadratic.b[remainder]])
@@ -104,7 +103,7 @@ class Functionals:
         for place in self._plan.places.values():
             axes[place.at : place.at + place.size] = len(place.axes)
         order = np.concatenate([axes[self.at], np.zeros(self.rest.shape[0], np.int64)])
-        entry = sp.coo_array(self.rest)
+        entry = self.rest.tocoo()
         above = entry.data < 0
         order[self.at.size + entry.coords[0][above]] = axes[self.active[entry.coords[1][above]]]
         return order
@@ -131,7 +130,7 @@ class Functionals:
                 place.append(lie.reshape(-1))
                 end += lie.size
         places = np.concatenate(place)
-        entry = sp.coo_array(self.rest)
+        entry = self.rest.tocoo()
         held = np.zeros(self.rest.shape[0], np.int64)
         held[entry.coords[0][entry.data > 0]] = self.active[entry.coords[1][entry.data > 0]]
         cell = np.concatenate([self.at, held])
@@ -159,7 +158,8 @@ def _covered(plan: Plan, quadratic: Quadratic) -> np.ndarray:
     size = np.zeros(max(plan.size, 1))
     for place in plan.places.values():
         size[place.at : place.at + place.size] = plan.domain.cells(place.axes)
-    entry = sp.coo_array(quadratic.matrix)
+    assert quadratic.matrix is not None
+    entry = quadratic.matrix.tocoo()
     line, cells, above = entry.coords[0], size[quadratic.active[entry.coords[1]]], entry.data < 0
     whole, fine = np.ones(quadratic.v.size), np.bincount(line[above], minlength=quadratic.v.size)
     whole[line[above]] = cells[above]

@@ -13,6 +13,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import numpy as np
+
+from ..._util.arrow import of_numpy, of_texts
 from ...domain import Clique, Domain
 from ..base import Job, Outcome, Outline, Planned, Public, whole_total
 from ..shared import size_limits
@@ -189,7 +192,8 @@ def released_tables(merged: Merged, distances: Mapping[Clique, tuple[float, floa
 
     out = {"codes": merged.compression.table()} if merged.codes else {}
     if distances:
-        values, errors = zip(*distances.values())
-        columns = pa.array([list(c) for c in distances], pa.list_(pa.string()))
+        values, errors = map(of_numpy, np.array(list(distances.values()), np.float64).T)
+        ends = of_numpy(np.cumsum([0, *map(len, distances)], dtype=np.int32))
+        columns = pa.ListArray.from_arrays(ends, of_texts(name for c in distances for name in c))
         out["distances"] = pa.table({"columns": columns, "distance": values, "standard_error": errors})
     return out

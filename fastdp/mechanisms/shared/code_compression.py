@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..._util.arrow import of_numpy, of_texts
 from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...measurement import Measurement
@@ -94,16 +95,12 @@ class Compression:
         """The code maps as an Arrow table: column, code, compressed code."""
         import pyarrow as pa
 
-        names = [n for n in self.codes for _ in range(self.full[n])]
-        codes = [np.arange(self.full[n]) for n in self.codes]
+        sizes = [self.full[n] for n in self.codes]
         empty = np.empty(0, np.int64)
-        return pa.table(
-            {
-                "column": pa.array(names, pa.string()),
-                "code": np.concatenate([empty, *codes]),
-                "compressed": np.concatenate([empty, *self.codes.values()]),
-            }
-        )
+        codes = np.concatenate([empty, *map(np.arange, sizes)])
+        compressed = np.concatenate([empty, *self.codes.values()])
+        names = of_texts(n for n in self.codes for _ in range(self.full[n]))
+        return pa.table({"column": names, "code": of_numpy(codes), "compressed": of_numpy(compressed)})
 
 
 class Expansion:

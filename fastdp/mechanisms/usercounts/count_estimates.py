@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from ...model.adjust import Margin, onto_simplex, rake
 from ...privacy.scale import laplace_std
@@ -55,7 +55,7 @@ class Noise:
         if self.pure:
             # P(X >= t) = a^t / (1 + a) with a = exp(-1/b)
             return max(1.0, math.ceil(b * -math.log(rate * (1 + math.exp(-1 / b))) - 1e-12))
-        return max(0.0, -b * float(ndtri(rate)))
+        return max(0.0, -b * NormalDist().inv_cdf(rate))
 
 
 def collapse(values: np.ndarray, at: np.ndarray, t: np.ndarray, groups: int) -> np.ndarray:
@@ -201,6 +201,8 @@ def hold_back(
     probability at least 1 - rate; else they are set just below that share. By a normal approximation whose
     variance is the one passed in plus that of a Poisson count."""
     total = np.bincount(block, weights=counts)[block]
+    from scipy.special import ndtr
+
     chance = ndtr((counts - share * total) / np.sqrt(variance + counts * (1 - share) + 1e-9))
     below = np.maximum(np.ceil(share * total) - 1, 0)
     return np.where(chance >= 1 - rate, counts, np.minimum(counts, below))
