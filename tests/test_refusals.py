@@ -27,17 +27,6 @@ from fastdp.tables.table import Table, code_dtype
 SCHEMA = fastdp.Schema.from_domain({"a": 3, "b": 2})
 
 
-@pytest.fixture(scope="module")
-def table():
-    rng = np.random.default_rng(0)
-    return Table.from_codes(SCHEMA, {"a": rng.integers(0, 3, 500), "b": rng.integers(0, 2, 500)})
-
-
-@pytest.fixture(scope="module")
-def run(table):
-    return fastdp.synthesize(table, "mst", 2.0, 1e-6, seed=1, sample_seed=1)
-
-
 @pytest.mark.parametrize(
     "check, most",
     [(split.check_partitions, 512), (spark.check_partitions, 2**15), (bound.check_clip, 2**43 - 1)],

@@ -7,21 +7,9 @@ import pytest
 
 from fastdp.domain import Domain
 from fastdp.errors import SchemaError, UsageError
-from fastdp.userkeys import Groups, MostCommon, RowsPerUser, UserKey
+from fastdp.userkeys import Groups, MostCommon, RowsPerUser
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
-GRID = 12
-
-
-def test_sizes():
-    assert RowsPerUser((1, 2, 8)).bind(DOMAIN).size == 3
-    assert MostCommon(("a", "b")).bind(DOMAIN).size == GRID
-    assert MostCommon(("a", "b"), np.arange(GRID) % 5 - 1).bind(DOMAIN).size == 4
-    assert MostCommon(("a", "b"), np.zeros(GRID, int), keys=7).bind(DOMAIN).size == 7
-    assert MostCommon(("a",), [-1, -1, -1]).bind(DOMAIN).size == 1
-    assert Groups(("a", "b"), 5).bind(DOMAIN).size == GRID * 5
-    assert Groups(("a", "b"), 5, [0, 7, GRID * 5 - 1]).bind(DOMAIN).size == 3
-    assert Groups(("a", "b"), 5, []).bind(DOMAIN).size == 0
 
 
 def test_columns_and_what_is_bound():
@@ -78,9 +66,3 @@ def test_two_keys_that_say_different_things_have_different_digests():
     assert digests == [make().digest() for make in makers]
     assert all(a != b for a, b in combinations(digests, 2))
     assert RowsPerUser((1, 2)).digest() == RowsPerUser(np.array([1, 2])).digest()
-
-
-def test_a_key_says_how_many_keys_it_has():
-    with pytest.raises(NotImplementedError):
-        UserKey().size  # noqa: B018
-    assert UserKey().domain_columns == ()

@@ -89,16 +89,6 @@ def test_a_permuted_label_would_be_seen(run):
     assert wrong > 2
 
 
-def test_the_models_own_answer_refuses_merged_codes(run):
-    with pytest.raises(UsageError, match=r"run\.answer"):
-        run.model.answer(None, ("city",))
-    values, _ = run.model.answer(None, ("city",), merged=True)
-    assert values.size == run.model.domain["city"] < 30
-    again = fastdp.Model.load(run.out / "model.fastdp")
-    with pytest.raises(UsageError, match="share a code"):
-        again.answer(None, ("city",))
-
-
 def test_a_folder_answers_as_its_run_did(run):
     loaded = fastdp.load_run(run.out)
     assert len(loaded.measurements) == len(run.measurements)

@@ -84,12 +84,6 @@ def test_it_is_the_least_squares_estimate_with_its_covariance(seed):
         np.testing.assert_allclose(got, np.einsum("ij,jk,ik->i", w, covariance, w), rtol=1e-6, atol=1e-9)
 
 
-def test_no_marginal_holds_the_columns():
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 50, tuple(SIZES.values()))
-    assert estimate([noisy(rng, truth, ("a",)), noisy(rng, truth, ("b",))], ("a", "b")) is None
-
-
 def test_columns_of_one_code_and_the_total_from_everything():
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 50, tuple(SIZES.values()))

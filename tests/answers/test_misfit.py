@@ -61,17 +61,3 @@ def test_an_unmeasured_pair_is_answered_by_the_model_and_marked():
     assert sum(inside) >= 14, "errors of this table are as large as their distance: at most one of 15 misses"
     assert {r["basis"] for r in answer(facts, "count", "a").to_pylist()} == {"measured"}
     assert COUNTS[2] > 1.96
-
-
-def test_a_column_of_one_code_says_no_more_than_the_others():
-    sizes = {"a": 2, "b": 3}
-    ones = [
-        Measurement(("a",), np.array([50.0, 70]), 1.0),
-        Measurement(("b",), np.array([60.0, 30, 30]), 50.0),
-    ]
-    codes = pa.table({"column": ["b"] * 3, "code": [0, 1, 2], "compressed": [0, 0, 0]})
-    facts = Facts.of({}, fastdp.Schema.from_domain(sizes), ones, {"codes": codes}, None)
-    lines = answer(facts, "count", ("a", "b")).to_pylist()
-    assert {r["basis"] for r in lines} == {"measured"} and all(r["low"] == 0 for r in lines)
-    assert all(r["high"] < 50 + 20 * r["a"] + 3 for r in lines)
-    assert sum(r["estimate"] for r in lines) == pytest.approx(120, rel=0.02)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastdp
@@ -103,37 +103,17 @@ def test_the_number_of_wrong_lines_is_for_the_owner_only(tmp_path):
 # A file of bytes: how each line is read, whatever the others hold and wherever blocks are cut.
 
 PIECES = [
-    b",",
-    b'"',
-    b"\\",
-    b"\r",
-    b"\t",
-    b";",
-    b"a",
-    b"1",
-    b"\xc3\xa9",
-    b"\xff",
-    b"\x81",
-    b"\xe9",
-    b"{",
-    b"}",
-    b":",
-    b"\0",
-]
+    b",", b'"', b"\\", b"\r", b"\t", b";", b"a", b"1", b"\xc3\xa9", b"\xff", b"\x81", b"\xe9", b"{", b"}",
+    b":", b"\0",
+]  # fmt: skip
 PIECES += [b'{"a":1,"b":"x"}', b"\xef\xbb\xbf", b"NA", b"xxxxxxxx"]
 line_bytes = st.lists(st.sampled_from(PIECES) | st.binary(max_size=2), max_size=8)
 one_line = line_bytes.map(lambda pieces: b"".join(pieces).replace(b"\n", b""))
 DIALECTS = [
-    {},
-    {"quote": ""},
-    {"escape": "\\"},
-    {"delimiter": ";", "encoding": "cp1252", "null": ["NA"]},
-    {"encoding": "latin-1", "quote": "'"},
-    {"encoding": "ascii"},
-    {"encoding": "shift_jis"},
-    {"encoding": "gb18030"},
-    {"malformed": "null"},
-]
+    {}, {"quote": ""}, {"escape": "\\"}, {"delimiter": ";", "encoding": "cp1252", "null": ["NA"]},
+    {"encoding": "latin-1", "quote": "'"}, {"encoding": "ascii"}, {"encoding": "shift_jis"},
+    {"encoding": "gb18030"}, {"malformed": "null"},
+]  # fmt: skip
 
 
 def joined(lists):
@@ -178,27 +158,6 @@ def test_no_line_of_a_file_changes_what_another_becomes(lines, line, at, dialect
         assert rows(lines) == joined(others)
         assert rows([*lines[:at], line, *lines[at:]]) == joined([*others[:at], own, *others[at:]])
         assert rows([*lines[:at], line, *lines[at + 1 :]]) == joined([*others[:at], own, *others[at + 1 :]])
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    values=st.lists(st.tuples(st.text(max_size=6), st.text(max_size=6)), max_size=8), block=st.integers(1, 40)
-)
-def test_newlines_in_values_where_declared(values, block):
-    """What a correct writer wrote is read back, whatever the values."""
-    import csv
-
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(textblocks, "BLOCK", block)
-        path = Path(folder, "x.csv")
-        with open(path, "w", newline="", encoding="utf-8", errors="surrogatepass") as file:
-            csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("a", "b"), *values])
-        want = [
-            tuple(v.encode() for v in row)
-            for row in values
-            if not any("\ud800" <= c <= "\udfff" for v in row for c in v)
-        ]
-        assert rows_of(str(path), Dialect(newlines=True), ["a", "b"]) == want
 
 
 def test_a_dialect_that_trusts_the_writer_is_stated(tmp_path):
@@ -314,37 +273,6 @@ def test_no_time_stops_the_reading(tmp_path, zone):
         assert both.rows == 11
         for name, codes in table.codes.items():
             assert (both.codes[name][:10] == codes).all()
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    text=st.lists(
-        st.sampled_from([b'"', b",", b"\n", b"a", b"bcdefgh", b"1,2\n", b'"x\ny",3\n']), max_size=30
-    ),
-    block=st.integers(1, 25),
-    malformed=st.sampled_from(["drop", "null"]),
-)
-@example(text=[b"1,2\n", b'"', b"bcdefgh", b"bcdefgh", b"\n", b"1,2\n"], block=5, malformed="drop")
-@example(text=[b"1,2\n", b'"', b"bcdefgh", b"bcdefgh", b"\n", b"1,2\n"], block=5, malformed="null")
-def test_records_over_several_lines_do_not_depend_on_the_blocks_of_the_file(text, block, malformed):
-    """Also where a record is longer than may be: it is malformed, and ends at the first LF behind that."""
-    style = Dialect(header=["a", "b"], newlines=True, malformed=malformed)
-    seen = []
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        path = Path(folder, "x.csv")
-        path.write_bytes(b"".join(text))
-        patch.setattr(textblocks, "MAX_LINE", 12)
-        for size in (1 << 22, block):
-            patch.setattr(textblocks, "BLOCK", size)
-            part = textlines.kind_of(str(path))(str(path), style)
-            rows = [
-                row
-                for unit in part.units(["a", "b"], None)
-                for batch in unit()
-                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            ]
-            seen.append(rows)
-    assert seen[0] == seen[1]
 
 
 @settings(max_examples=60, deadline=None)

@@ -29,7 +29,7 @@ from fastdp.schema import Schema
 from fastdp.tables.table import Table
 from fastdp.userkeys import Groups
 
-from .world import SCHEMA, SIZES, Swap, ask_everything, table
+from .world import SCHEMA, SIZES, Swap, table
 
 RECIPE = {"mechanism": "mst"}
 KNOWN = Schema.from_dict(
@@ -297,33 +297,6 @@ def test_files_of_runs_on_neighbours_have_the_same_names_and_columns(tmp_path):
 def test_more_rows_than_sums_hold_are_refused():
     with pytest.raises(FastdpError, match="rows"):
         Table(SCHEMA, {}, rows=1 << 42)
-
-
-def test_spending_everything_and_a_little_more(tmp_path):
-    (session,) = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)]).sessions(
-        Swap(content())
-    )
-    ask_everything(session)
-    with pytest.raises(FastdpError):
-        session.measure([Request(("a",), session.mu * 1e-3)], "more")
-
-
-def test_a_single_runs_ledger_is_no_budget(tmp_path):
-    """Taken for one, it would admit everything, and statements would claim that other runs are counted."""
-    fastdp.synthesize(frame(), RECIPE, 1.0, 1e-6, schema=KNOWN, out=tmp_path / "run")
-    with pytest.raises(LedgerError, match="no budget"):
-        fastdp.synthesize(
-            frame(), RECIPE, 1.0, 1e-6, schema=KNOWN, ledger=tmp_path / "run.private" / "ledger.db"
-        )
-
-
-def test_a_name_that_is_in_a_statement_twice_is_refused(both, tmp_path):
-    """One reader would see the first number, `verify` the last."""
-    folder = shutil.copytree(both / "eps-1", tmp_path / "run")
-    text = (folder / "privacy.json").read_text()
-    (folder / "privacy.json").write_text(text.replace("{", '{"epsilon": 0.01,', 1))
-    with pytest.raises(RunError, match="JSON"):
-        inspect(folder)
 
 
 def test_the_times_of_released_files_tell_no_timings(both):

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from fastdp.errors import FastdpError, MeasurementError, PrivacyError
-from fastdp.privacy import noise
 from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted
 from fastdp.release import reserve
 from fastdp.release.gateway import Request
@@ -177,18 +176,6 @@ def test_a_lack_of_memory_behind_the_door_does_not_tell_a_size():
     with pytest.raises(MemoryError) as caught:
         open_door(Poor()).measure([Request(("a",), 0.1)], "q")
     assert "150000007" not in str(caught.value) and caught.value.__context__ is None
-
-
-def test_noise_of_forked_processes_differs():
-    import multiprocessing
-
-    with multiprocessing.get_context("fork").Pool(3) as pool:
-        draws = pool.map(_draw, range(6))
-    assert len({tuple(d) for d in [*draws, _draw(0)]}) == 7
-
-
-def _draw(_):
-    return noise.gaussian(1e6, 4).tolist()
 
 
 def test_a_door_does_not_work_in_a_forked_process(engine):

@@ -45,7 +45,7 @@ def fails(check, *arguments, **options):
 @pytest.mark.parametrize("ask", [look, weighted])
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with patch.object(checks, "ask_everything", ask):
-        checks.neighbours(150, seed=2)
+        checks.neighbours(100, seed=2)
         checks.residuals(seed=4)
 
 

@@ -62,7 +62,7 @@ def test_there_is_something_to_damage():
 
 @pytest.mark.parametrize("source", SCHEMAS, ids=lambda p: p.name)
 @given(data=st.data())
-@settings(max_examples=40, **RELAXED)
+@settings(max_examples=12, **RELAXED)
 def test_a_damaged_schema_is_a_schema_or_a_schema_error(source, data):
     text = source.read_text("utf-8")
     plain = tomllib.loads(text) if source.name.endswith(".toml") else json.loads(text)
@@ -75,7 +75,7 @@ def test_a_damaged_schema_is_a_schema_or_a_schema_error(source, data):
 
 @pytest.mark.parametrize("source", RECIPES, ids=lambda p: p.name)
 @given(data=st.data())
-@settings(max_examples=40, **RELAXED)
+@settings(max_examples=12, **RELAXED)
 def test_a_damaged_recipe_is_a_recipe_or_an_error_in_words(source, data):
     plain = damaged(data, tomllib.loads(source.read_text("utf-8")))
     if not isinstance(plain, dict):
@@ -87,7 +87,7 @@ def test_a_damaged_recipe_is_a_recipe_or_an_error_in_words(source, data):
 
 
 @given(data=st.data())
-@settings(max_examples=60, **RELAXED)
+@settings(max_examples=30, **RELAXED)
 def test_a_damaged_ledger_is_refused_in_words_or_is_the_ledger(tmp_path_factory, data):
     place = tmp_path_factory.mktemp("ledger") / "budget.db"
     fastdp.Ledger(place).open("d", epsilon=2.0, delta=1e-6)

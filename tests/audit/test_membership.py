@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fastdp import mechanisms
-from fastdp.privacy import noise, scale
+from fastdp.privacy import noise
 from tools.membership import attack, world
 from tools.membership.__main__ import problem
 
@@ -42,21 +42,6 @@ def test_noise_that_is_too_small_is_noticed():
     with patch.object(noise, "gaussian", planted):
         shown = attack.on_releases(CASES["tworound"], 10.0, 2000, seed=5)
     assert not shown.holds and "more than the claim" in problem(shown)
-
-
-def test_scales_for_half_the_clip_are_noticed():
-    """Planted: sigma of every marginal for half of what a user moves."""
-    real = scale.gaussian_sigma
-
-    def planted(*arguments):
-        return real(*arguments) / 2
-
-    with (
-        patch.object(scale, "gaussian_sigma", planted),
-        patch.object(scale, "check_gaussian", lambda *a: None),
-    ):
-        shown = attack.on_releases(CASES["tworound"], 10.0, 2000, seed=5)
-    assert not shown.holds
 
 
 def test_a_session_that_forgets_its_noise_is_noticed():

@@ -16,7 +16,7 @@ from .world import CLIP, SIZES, Swap, open_door, quick_accountant, table
 
 
 def test_neighbours_in_short():
-    checks.neighbours(200, seed=1)
+    checks.neighbours(100, seed=1)
 
 
 @pytest.mark.slow

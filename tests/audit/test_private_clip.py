@@ -139,7 +139,7 @@ def fails(check, *arguments, **options):
 
 
 def test_one_user_is_covered_at_every_clip():
-    neighbours(200, seed=3)
+    neighbours(100, seed=3)
 
 
 def test_planted_noise_not_scaled_with_the_clip():

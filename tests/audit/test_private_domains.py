@@ -192,14 +192,9 @@ def by_sql(table, folder):
 
 
 WAYS = {
-    "select_keys": by_select_keys,
-    "arrow": by_arrow,
-    "whole numbers": by_whole_numbers,
-    "types alone": by_types_alone,
-    "partitions": by_partitions,
-    "text": by_text,
-    "sql": by_sql,
-}
+    "select_keys": by_select_keys, "arrow": by_arrow, "whole numbers": by_whole_numbers,
+    "types alone": by_types_alone, "partitions": by_partitions, "text": by_text, "sql": by_sql,
+}  # fmt: skip
 
 
 def attack(way, count, folder):
@@ -441,7 +436,9 @@ def two_folders(form, attacker_rows, folder):
     return made
 
 
-@pytest.mark.parametrize("form", ["arrow", "parquet", "partitions", "text", "sql"])
+@pytest.mark.parametrize(
+    "form", ["arrow", "parquet", pytest.param("partitions", marks=pytest.mark.slow), "text", "sql"]
+)
 def test_a_user_changes_no_released_byte_but_the_noisy_answers(form, tmp_path):
     without, there = two_folders(form, 400, tmp_path)
     assert without.keys() == there.keys()

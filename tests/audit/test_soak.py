@@ -7,6 +7,7 @@ import pytest
 from tools.soak import faults, kills, many, world
 
 
+@pytest.mark.slow
 def test_a_few_kills(tmp_path):
     _, problems = kills.trial(tmp_path, 2, random.Random(0))
     assert problems == []

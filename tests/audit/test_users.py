@@ -69,7 +69,7 @@ def fails(check, *arguments, **options):
 @pytest.mark.parametrize("ask", [agree, tables, groups, everything])
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with patch.object(checks, "ask_everything", ask):
-        checks.neighbours(100, seed=2)
+        checks.neighbours(60, seed=2)
         checks.residuals(seed=4)
 
 

@@ -7,17 +7,9 @@ from bench.__main__ import BENCHES, QUOTED
 
 ROOT = Path(__file__).parents[2]
 HELPERS = {
-    "__main__",
-    "__init__",
-    "machine",
-    "demo",
-    "digests",
-    "history",
-    "readme",
-    "structure",
-    "tables_mbi",
+    "__main__", "__init__", "machine", "demo", "digests", "history", "readme", "structure", "tables_mbi",
     "tables_peers",
-}
+}  # fmt: skip
 
 
 def test_every_module_with_a_command_line_is_listed():

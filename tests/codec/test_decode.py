@@ -239,18 +239,6 @@ def test_wages_come_back_in_their_class(value, transform):
         assert back == value
 
 
-def test_divmod_and_house_values_come_back():
-    schema = one({"kind": "derived", "transform": "divmod", "by": 7, "max": 100, "parts": ["q", "r"]})
-    assert dict(schema.domain) == {"q": 17, "r": 9}
-    values = [*range(101), None]
-    codes, _ = encode_batch(schema, pa.table({"x": values}))
-    assert decode(schema, codes, seed=0)["x"].to_pylist() == values
-    schema = one({"kind": "derived", "transform": "valueh", "parts": ["x"], "top": 30_000})
-    values = [0, 5, 24_995, 30_000, 9_999_998, 9_999_999, None]
-    codes, _ = encode_batch(schema, pa.table({"x": values}))
-    assert decode(schema, codes, seed=0)["x"].to_pylist() == values
-
-
 @pytest.mark.parametrize(
     ("codes", "text"),
     [
@@ -265,29 +253,6 @@ def test_divmod_and_house_values_come_back():
 def test_wrong_codes_are_refused(codes, text):
     with pytest.raises(UsageError, match=text):
         decode(one({"kind": "integer", "max": 1}), codes, seed=0)
-
-
-def test_rows_are_numbered_from_0():
-    schema = Schema.from_domain({"a": 3})
-    with pytest.raises(UsageError, match="offset: a row number >= 0, got -1"):
-        decode(schema, {"a": np.zeros(2, np.uint8)}, 0, offset=-1)
-    assert decode(schema, {"a": np.zeros(2, np.uint8)}, 0, offset=0).num_rows == 2
-
-
-@pytest.mark.parametrize("dtype", ["date32", "date64"])
-def test_days_come_back_as_they_were_read(dtype):
-    column = {
-        "kind": "timestamp",
-        "dtype": dtype,
-        "parts": ["date"],
-        "min": "1969-12-30",
-        "max": "2020-03-01",
-    }
-    schema = Schema.from_dict({"columns": {"x": column}})
-    days = [dt.date(1969, 12, 30), dt.date(1970, 1, 1), dt.date(2020, 2, 29), dt.date(2020, 3, 1), None]
-    given = pa.table({"x": pa.array(days, pa.date32() if dtype == "date32" else pa.date64())})
-    made = decode(schema, encode_batch(schema, given)[0], 0)
-    assert made["x"].to_pylist() == days and made["x"].type == given["x"].type
 
 
 @pytest.mark.parametrize(

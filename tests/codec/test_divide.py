@@ -38,18 +38,6 @@ def test_divide_compares_the_numbers_behind_the_codes(general, detailed, divide)
     assert np.array_equal(mask, want)
 
 
-def test_divide_over_lists_of_values():
-    listed = {
-        "g": {"kind": "categorical", "values": [5, 1, 2], "dtype": "int64", "null": "code"},
-        "d": {"kind": "categorical", "values": [27, 11, 59, 90], "dtype": "int64", "null": "code"},
-    }
-    schema = Schema.from_dict({"columns": listed})
-    mask = impossible(schema, Constraint(columns=("g", "d"), divide=10))
-    possible = {(i, j) for i, j in np.argwhere(~mask[:3, :4]).tolist()}
-    assert possible == {(2, 0), (1, 1), (0, 2), (0, 3), (1, 3), (2, 3)}  # 90 has no general value
-    assert not mask[3:].any() and not mask[:, 4:].any()
-
-
 def test_divide_is_for_whole_numbers():
     for values in (["a", "b"], [True, False]):
         column = {"kind": "categorical", "values": values, "dtype": "string" if values[0] == "a" else "bool"}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp.codec.encode import check_types, encode_batch, source_columns
+from fastdp.codec.encode import check_types, encode_batch
 from fastdp.errors import DataError
 from fastdp.schema import Schema
 
@@ -86,7 +86,7 @@ columns = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(columns, st.lists(NUMBERS, max_size=60), st.integers(0, 5), st.data())
 def test_numbers_of_any_width_agree_with_the_twin(column, values, cut, data):
     schema = one(column)
@@ -147,21 +147,6 @@ def test_convertible_types(column, array, codes):
     assert got["x"].tolist() == codes and keep is None
 
 
-def test_decimals_are_compared_exactly():
-    column = {"kind": "numeric", "edges": [0, 0.1, 0.3, 1], "dtype": "decimal128(10, 2)"}
-    values = [Decimal(v) for v in ("0.09", "0.10", "0.29", "0.30", "0.99", "1.00", "-0.01")]
-    codes, _ = encode_batch(one(column), pa.table({"x": pa.array(values, pa.decimal128(10, 2))}))
-    assert codes["x"].tolist() == [0, 1, 1, 2, 2, 3, 3]
-    huge = pa.array([Decimal(10) ** 30, -(Decimal(10) ** 30), None], pa.decimal128(38, 2))
-    codes, _ = encode_batch(one(column), pa.table({"x": huge}))
-    assert codes["x"].tolist() == [3, 3, 4]
-    listed = {"kind": "categorical", "values": ["1.50", 2], "dtype": "decimal128(5, 2)"}
-    codes, _ = encode_batch(
-        one(listed), pa.table({"x": pa.array([Decimal("1.5"), Decimal("2.0")], pa.decimal128(9, 1))})
-    )
-    assert codes["x"].tolist() == [0, 1]
-
-
 @pytest.mark.parametrize(
     "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()]
 )
@@ -171,12 +156,6 @@ def test_strings(kind):
     codes, keep = encode_batch(schema, pa.table({"x": array.slice(1)}))
     assert codes["x"].tolist() == [0, 0, 4, 2, 3]
     assert keep.tolist() == [True, False, True, True, True]
-
-
-def test_bad_utf8_goes_to_overflow():
-    broken = pa.array([b"a", b"\xff\xfe\xfa"]).view(pa.string())
-    codes, _ = encode_batch(one({"kind": "string", "values": ["a"]}), pa.table({"x": broken}))
-    assert codes["x"].tolist() == [0, 1]
 
 
 def test_numbers_and_truths_where_texts_are_listed():
@@ -201,18 +180,6 @@ def test_booleans_and_dates_listed():
     arrays.append(pa.array([None if v is None else v.isoformat() for v in values]))
     for array in arrays:
         assert encode_batch(days, pa.table({"x": array}))[0]["x"].tolist() == [1, 0, 2, 3]
-
-
-def test_times_listed_in_a_zone():
-    listed = ["2020-06-01T12:00:00", "2020-01-01T00:00:00+00:00"]
-    zone = "timestamp[us, tz=America/Chicago]"
-    schema = one({"kind": "categorical", "values": listed, "dtype": zone})
-    utc = [dt.datetime(2020, 6, 1, 17, tzinfo=dt.UTC), dt.datetime(2020, 1, 1, tzinfo=dt.UTC), None]
-    for kind in (pa.timestamp("ns", "UTC"), pa.timestamp("s", "America/Chicago")):
-        codes, _ = encode_batch(schema, pa.table({"x": pa.array(utc, kind)}))
-        assert codes["x"].tolist() == [0, 1, 3]
-    local = pa.array([dt.datetime(2020, 6, 1, 12)], pa.timestamp("us"))
-    assert encode_batch(schema, pa.table({"x": local}))[0]["x"].tolist() == [0]
 
 
 TIME = {
@@ -298,21 +265,6 @@ def test_wrong_types_name_the_column(array):
         encode_batch(schema, pa.table({"x": array}))
 
 
-def test_missing_and_double_columns():
-    schema = Schema.from_dict(
-        {"columns": {"x": {"kind": "integer", "source": "y", "max": 3}, "z": {"kind": "integer", "max": 1}}}
-    )
-    with pytest.raises(DataError, match="column 'y' is missing; there are x"):
-        check_types(schema, pa.schema([("x", pa.int64())]))
-    double = pa.Table.from_arrays([pa.array([1]), pa.array([1])], names=["y", "y"])
-    with pytest.raises(DataError, match="column 'y' is there 2 times"):
-        encode_batch(schema, double, ["x"])
-    assert source_columns(schema) == ["y", "z"] and source_columns(schema, ["x"]) == ["y"]
-    numbers = one({"kind": "timestamp", "parts": ["hour"]})
-    with pytest.raises(DataError, match="cannot be read as timestamp"):
-        encode_batch(numbers, pa.table({"x": [1]}))
-
-
 def test_chunks_and_threads_change_nothing():
     rng = np.random.default_rng(0)
     schema = Schema.from_dict(
@@ -390,7 +342,7 @@ ALL_KINDS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(ALL_KINDS), ANYTHING)
 def test_no_value_raises(column, array):
     """A wrong type is a DataError; of a right one, any value at all gets a code within the domain."""
@@ -405,15 +357,6 @@ def test_no_value_raises(column, array):
         for name, values in codes.items():
             assert len(values) == len(array)
             assert not len(values) or values.max() < schema.domain[name]
-
-
-def test_times_as_texts_are_points_in_time():
-    zone = "timestamp[us, tz=America/Chicago]"
-    schema = one({"kind": "categorical", "values": ["2020-06-01T12:00:00"], "dtype": zone})
-    texts = ["2020-06-01T17:00:00Z", "2020-06-01 12:00", "2020-06-01T12:00:00+00:00", "x", " ", None]
-    assert encode_batch(schema, pa.table({"x": texts}))[0]["x"].tolist() == [0, 0, 1, 1, 2, 2]
-    parts = one({"kind": "timestamp", "parts": ["hour"], "dtype": zone})
-    assert encode_batch(parts, pa.table({"x": texts[:3]}))[0]["x_hour"].tolist() == [12, 12, 7]
 
 
 @pytest.mark.parametrize("scale", [0, 2, 5])

@@ -170,20 +170,9 @@ def fits():
 
 
 CASES = (
-    fits,
-    inference,
-    vectors,
-    counting,
-    sparse_counting,
-    users,
-    sampling,
-    scoring,
-    dealing,
-    reading,
-    many_marginals,
-    random,
-    one_team,
-)
+    fits, inference, vectors, counting, sparse_counting, users, sampling, scoring, dealing, reading,
+    many_marginals, random, one_team,
+)  # fmt: skip
 
 
 def main():

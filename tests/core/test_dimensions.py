@@ -53,13 +53,6 @@ def test_more_than_there_can_be_is_refused():
         Engine(plan, 1)
 
 
-def test_a_hosted_table_beyond_32_bits_is_refused():
-    plan = planned()
-    plan.folds = [(at, replace(link, size=2**31)) for at, link in plan.folds]
-    with pytest.raises(OverflowError, match="2\\^31"):
-        Engine(plan, 1)
-
-
 def test_a_plan_with_such_a_table_is_refused_before_anything_is_built():
     domain = Domain({"a": 3, "b": 50_000, "c": 50_000})
     tree = JunctionTree((("a", "b", "c"),), (), domain.cells(tuple(domain)))

@@ -46,29 +46,13 @@ def check(text, count, **options):
 
 # Bytes that matter, and enough others to pass the eight-byte steps and the block copies.
 PIECES = [
-    b",",
-    b'"',
-    b"\\",
-    b"\n",
-    b"\r",
-    b"\r\n",
-    b"\t",
-    b"a",
-    b"NA",
-    b"0123456",
-    b"x" * 17,
-    b"\xc3\xa9",
+    b",", b'"', b"\\", b"\n", b"\r", b"\r\n", b"\t", b"a", b"NA", b"0123456", b"x" * 17, b"\xc3\xa9",
     b"\xff",
-]
+]  # fmt: skip
 PIECES += [
-    b"\xef\xbb\xbf",
-    b"\xed\xa0\x80",
-    b"\xf4\x90\x80\x80",
-    b"\xe0\x80\x80",
-    b"\xf0\x9f\x9a\x95",
-    b"\0",
+    b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe0\x80\x80", b"\xf0\x9f\x9a\x95", b"\0",
     b" ",
-]
+]  # fmt: skip
 texts = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=60).map(b"".join)
 DIALECTS = [
     {},
@@ -82,27 +66,14 @@ DIALECTS = [
 
 # Lines that are almost right: fields in and out of quotes, joined by what joins them.
 FIELDS = [
-    "",
-    "a",
-    '"a"',
-    '""',
-    '"a""b"',
-    '"a"b',
-    '"a" ',
-    '"a,b"',
-    '"',
-    'a"b',
-    '"a""',
-    "\\",
-    "a\\,b",
-    '"a\\"b"',
+    "", "a", '"a"', '""', '"a""b"', '"a"b', '"a" ', '"a,b"', '"', 'a"b', '"a""', "\\", "a\\,b", '"a\\"b"',
     "é",
-]
+]  # fmt: skip
 almost = st.lists(st.lists(st.sampled_from(FIELDS), min_size=1, max_size=4).map(",".join), max_size=6)
 texts = texts | almost.map("\n".join).map(str.encode)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     text=texts,
     count=st.integers(1, 4),
@@ -118,7 +89,7 @@ def test_the_kernel_does_what_its_twin_does(text, count, options, limit):
     check(text, count, limit=limit, **options)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=texts, count=st.integers(1, 3), line=st.binary(max_size=8), at=st.integers(0, 20), data=st.data())
 def test_no_line_changes_what_another_becomes(text, count, line, at, data):
     """Bytes, not what a writer makes: a line put in, taken out or replaced leaves the rows of all others as
@@ -135,17 +106,6 @@ def test_no_line_changes_what_another_becomes(text, count, line, at, data):
     assert rows([*pieces[:at], line, *pieces[at:]]) == before + own + after
     assert rows(pieces) == before + after
     assert rows([*pieces[:at], line, *pieces[at + 1 :]]) == before + own + rows(pieces[at + 1 :])
-
-
-def test_only_the_fields_asked_for_are_kept():
-    records, wrong = fast(b"1,2,3\n4,5,6\n7,8\n", 3, want=[2, 0])
-    assert records == [[b"3", b"1"], [b"6", b"4"]] and wrong == 1
-
-
-@pytest.mark.parametrize("edge", range(20))
-def test_fields_at_the_end_of_the_text(edge):
-    check(b"a" * edge + b"," + b"b" * (19 - edge), 2)
-    check(b"\n" * edge + b"a,b", 2)
 
 
 def records_of(text, count, options, block, limit):
@@ -170,7 +130,7 @@ def records_of(text, count, options, block, limit):
     return rows, wrong
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     text=texts,
     count=st.integers(1, 3),
@@ -200,50 +160,20 @@ def json_check(text, keys, limit=LIMIT):
 
 
 JSON = [
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    '"',
-    '"a"',
-    '"b"',
-    '"\\u0061"',
-    "1",
-    "-0",
-    "01",
-    "1.5e+3",
-    "1.",
-    "true",
+    "{", "}", "[", "]", ",", ":", '"', '"a"', '"b"', '"\\u0061"', "1", "-0", "01", "1.5e+3", "1.", "true",
     "false",
-]
+]  # fmt: skip
 JSON += [
-    "null",
-    " ",
-    "\t",
-    "\n",
-    "\r",
-    "NaN",
-    "\\",
-    '{"a":1}',
-    '{"a":"x","b":null}',
-    '"\\ud83d\\ude95"',
+    "null", " ", "\t", "\n", "\r", "NaN", "\\", '{"a":1}', '{"a":"x","b":null}', '"\\ud83d\\ude95"',
     '"\\ud83d"',
-]
+]  # fmt: skip
 JSON += [
-    '{"a":{"a":[1,{}]},"b":2}',
-    '{"a":1,"a":2}',
-    '"\x01"',
-    '"\\/\\b\\n"',
-    "é",
-    "\ufeff",
-    "{}",
+    '{"a":{"a":[1,{}]},"b":2}', '{"a":1,"a":2}', '"\x01"', '"\\/\\b\\n"', "é", "\ufeff", "{}",
     "[" * 70 + "]" * 70,
-]
+]  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     pieces=st.lists(st.sampled_from(JSON).map(str.encode) | st.binary(max_size=2), max_size=14),
     limit=st.sampled_from([LIMIT, 9]),
@@ -264,7 +194,7 @@ objects = st.dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(rows=st.lists(objects, max_size=6), ascii_only=st.booleans(), data=st.data())
 def test_json_lines_that_a_writer_made_or_almost(rows, ascii_only, data):
     import json
@@ -306,7 +236,7 @@ numbers = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     items=st.lists(numbers | st.none() | st.integers().map(lambda i: str(i).encode()), min_size=1, max_size=9)
 )
@@ -318,7 +248,7 @@ def test_whole_numbers(items):
     assert lines.shortest(offset, data, valid) == all(t is None or slow.is_shortest(t) for t in items)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=texts, count=st.integers(1, 3), options=st.sampled_from(DIALECTS), newlines=st.booleans())
 def test_what_lies_behind_the_text_is_not_read(text, count, options, newlines):
     """A text is a part of a larger buffer: whatever follows it, even a quote, an escape or half a character,

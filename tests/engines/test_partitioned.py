@@ -21,7 +21,6 @@ from fastdp.engines import partitioned as engine
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import Answer, MarginalRequest, PartitionedCounter
 from fastdp.errors import BudgetError, DataError, SchemaError, UsageError
-from fastdp.schema import Schema
 from fastdp.tables import ingest, split, spool
 from fastdp.tables.table import Table
 from fastdp.userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, UserTable
@@ -385,15 +384,3 @@ def test_a_table_is_split_by_its_users():
         counter = PartitionedCounter(case.schema, Held(pieces))
         want, counts = local(table, 1).marginals(CLIQUES, 3), counter.marginals(CLIQUES, 3)
         assert all(np.array_equal(want[c], counts[c]) for c in CLIQUES)
-
-
-def test_a_spool_gives_the_table_back(tmp_path):
-    for number, case in enumerate(cases()):
-        table = ingest.read(case.source, case.schema)
-        digest = spool.save(table, tmp_path / f"{number}")
-        again = spool.load(tmp_path / f"{number}", case.schema)
-        assert digest == spool.save(again, tmp_path / "copy")
-        assert np.array_equal(table.rows_per_user(), again.rows_per_user())
-        assert (tmp_path / f"{number}").stat().st_mode & 0o777 == 0o700
-    with pytest.raises(spool.SpoolLost):
-        spool.load(tmp_path / "nowhere", Schema.from_domain({"a": 1}))

@@ -8,7 +8,7 @@ from fastdp.engines import user_histograms as users
 from fastdp.engines.local import local
 from fastdp.errors import UsageError
 from fastdp.tables.table import Table
-from fastdp.userkeys import Groups, MostCommon, RowsPerUser
+from fastdp.userkeys import Groups, RowsPerUser
 
 DOMAIN = Domain({"a": 3})
 
@@ -31,11 +31,3 @@ def test_rows_per_user_are_binned_from_their_lower_edges():
     assert engine.user_histogram(RowsPerUser((10,)), 1).tolist() == [0]
     kept = table.take(ids != 0)
     assert local(kept, 1).user_histogram(RowsPerUser((1, 2, 4)), 1).tolist() == [1, 2, 2]
-
-
-def test_without_a_user_column_every_row_is_a_user():
-    table = Table.from_codes(DOMAIN, {"a": np.array([0, 1, 1, 2], np.uint8)})
-    engine = local(table, 1)
-    assert engine.user_histogram(RowsPerUser((1, 2)), 1).tolist() == [4, 0]
-    assert engine.user_histogram(MostCommon(("a",)), 1).tolist() == [1, 2, 1]
-    assert engine.user_histogram(Groups(("a",), 2), 1).tolist() == [1, 0, 2, 0, 1, 0]

@@ -33,7 +33,3 @@ def test_errors_hold_no_rows(error, told):
     else:
         assert made == told
     assert "person" not in str(made)
-
-
-def test_a_result_is_given_back():
-    assert attempt(lambda: [1, 2]) == {"done": [1, 2]} and attempt(lambda: None) == {"done": None}

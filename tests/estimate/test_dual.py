@@ -12,7 +12,6 @@ from fastdp import Measurement
 from fastdp._core.dual import Dual as Core
 from fastdp._core.team import Team
 from fastdp.domain import Domain
-from fastdp.errors import MeasurementError
 from fastdp.estimate.dual import local_consistency, newton
 from fastdp.estimate.dual.dual_plan import Link, Table, plan_dual
 from fastdp.estimate.dual.region_graph import make_regions
@@ -252,14 +251,6 @@ def test_zeros_are_exact_and_nothing_else_is_zero(cliques, clique):
     assert (table[mask] == 0).all() and (table[~mask] > 0).any()
     again = fit(DOMAIN, seen, stop="risk", warm_start=model)
     assert (again.marginal(clique).reshape(-1)[mask] == 0).all()
-
-
-def test_zeros_that_leave_nothing_are_refused():
-    seen = [Measurement(("a", "b"), np.ones(20), 1.0)]
-    zeros = {("a",): np.array([True, True, False, False, False]), ("a", "b"): np.zeros(20, bool)}
-    zeros[("a", "b")].reshape(5, 4)[2:] = True
-    with pytest.raises(MeasurementError, match="no possible row"):
-        fit(DOMAIN, seen, stop="risk", zeros=zeros)
 
 
 def test_float32_is_the_same_model_rounded():

@@ -64,12 +64,6 @@ def test_every_entry_that_a_lane_reaches_is_fed_once(given_tables, lane_cells, p
         assert lanes == 1 or dual_plan.LANE_SIZES * room <= table.rows * table.cols * len(table.links)
 
 
-def test_items_come_largest_first():
-    small = Table(1, 4, np.zeros(4), 1.0, [Link(0, 1, 1.0, None, "row")])
-    large = Table(900, 400, np.zeros(360_000), 1.0, [Link(1, 1, 1.0, None, "row")])
-    assert plan_dual([small, large]).evaluate.items[-1].tolist() == [0, 0]
-
-
 def test_a_product_with_an_inner_table_is_the_same():
     """All segments of the region lie in one of 30 x 20 entries: by its entries or by all cells, conjugate
     gradients are the same but for float32 slopes (2^-24 each) through 5 steps."""

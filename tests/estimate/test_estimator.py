@@ -85,14 +85,6 @@ def test_noiseless_measurements_are_reproduced():
         assert np.allclose(model.marginal(m.clique).reshape(-1), m.values, atol=0.5)
 
 
-def test_both_methods_reach_the_same_loss():
-    rng = np.random.default_rng(3)
-    seen = measure(DOMAIN, skewed(DOMAIN, rng), CYCLE, 50.0, rng)
-    fast = fit(DOMAIN, seen, stop="tol", tol=1e-10, iters=20_000)
-    slow = fit(DOMAIN, seen, stop="tol", tol=1e-10, iters=20_000, method="mirror-descent")
-    assert fast.loss == pytest.approx(slow.loss, rel=1e-4)
-
-
 def test_mirror_descent_is_monotone():
     rng = np.random.default_rng(4)
     seen = measure(DOMAIN, skewed(DOMAIN, rng), CYCLE, 50.0, rng)

@@ -289,13 +289,3 @@ class TestFit:
         plain = fit(domain, seen, stop="iters", iters=5)
         assert plain.ended == "iterations" and plain.iterations == 5
         assert not adaptive(check(domain, [Measurement(("a",), np.ones(14), 1.0)]))
-
-
-def settled(problem):
-    """A flow after its first stride, with its pairs; and what `_iterate` is called with at its end."""
-    _, _, plan, _, lines, engine, *_ = problem
-    state = Flow(engine, lines, start(engine, plan, 20_000.0), 20_000.0)
-    state.stride(flow_solver.FIRST, Clock(None))
-    soft = lines.variance / (flow_solver.FIRST * state.unit)
-    at, pull = np.zeros(lines.size), np.zeros(lines.size)
-    return state, at, lines.target - state.f, soft, pull

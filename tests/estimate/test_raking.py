@@ -78,18 +78,6 @@ def test_cliques_stay_calibrated_after_any_number_of_tours():
         assert all(table.sum() == pytest.approx(1000.0) for table in cliques.tables)
 
 
-def test_zeros_stay_zero():
-    rng = np.random.default_rng(2)
-    truth = rng.gamma(0.5, size=DOMAIN.shape(NAMES))
-    cliques = raked(targets_of(truth, rng), 0)
-    k = cliques.frame.home(("a", "b"))
-    axis = cliques.frame.axes[k].index("a")
-    np.moveaxis(cliques.tables[k], axis, 0)[1] = 0
-    cliques.calibrate(1000.0)
-    cliques.rake(targets_of(truth * 1000 / truth.sum(), rng), 3)
-    assert cliques.marginal(("a", "b"))[1].sum() == 0
-
-
 def random_targets(domain, cliques, total, rng):
     """Tables that need not agree, some of merged codes."""
     out = []

@@ -16,8 +16,3 @@ def test_a_product_is_scipys(shape):
     alone = SparseRows(matrix).product(x, 1)
     np.testing.assert_allclose(alone, matrix @ x, rtol=1e-12, atol=1e-13)
     assert (SparseRows(matrix).product(x, Team(4)) == alone).all()
-
-
-def test_a_vector_of_another_length_is_refused():
-    with pytest.raises(ValueError, match="per column"):
-        SparseRows(sp.csr_array((2, 3))).product(np.zeros(2), 1)

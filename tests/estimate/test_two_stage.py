@@ -5,7 +5,6 @@ import pytest
 
 from fastdp import Measurement
 from fastdp.domain import Domain
-from fastdp.errors import UsageError
 from fastdp.estimate.descent.descent_solver import perturb
 from fastdp.estimate.descent.optimisers import SPREAD
 from fastdp.estimate.estimator import fit
@@ -125,11 +124,6 @@ def test_refined_takes_pairs_from_one_and_the_rest_from_the_other():
     assert both.errors.keys() == smooth.errors.keys()
 
 
-def test_refined_without_anything_finer_is_least_risk():
-    seen = [m for m in measured(truth(2), 2) if len(m.clique) <= 2]
-    assert fit(DOMAIN, seen, stop="refined").ended in ("least risk", "tolerance")
-
-
 def test_zeros_and_repeats_hold():
     joint = truth(3)
     mask = np.zeros((12, 10), bool)
@@ -140,8 +134,3 @@ def test_zeros_and_repeats_hold():
     ]
     assert models[0].marginal(("a", "b"))[2, 3] == 0
     assert (models[0].marginal(("a", "b", "c")) == models[1].marginal(("a", "b", "c"))).all()
-
-
-def test_an_unknown_stop_is_refused():
-    with pytest.raises(UsageError, match="refined"):
-        fit(DOMAIN, measured(truth(0), 0), stop="soon")

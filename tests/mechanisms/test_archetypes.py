@@ -294,7 +294,7 @@ def test_no_count_without_noise_gets_out(refine, schema, folder, model, tmp_path
 
 def test_refining_moves_the_public_distribution_to_the_private_one(schema, public, folder):
     """Years far apart, so that there is something to move."""
-    table = fastdp.read(fastdp.simulate.taxi(20_000, seed=1, year=2030), schema)
+    table = fastdp.read(fastdp.simulate.taxi(8_000, seed=1, year=2030), schema)
     run = fastdp.synthesize(
         table, recipe(refine={"ways": 1}), public=str(folder), **(BUDGET | {"epsilon": 500.0})
     )
@@ -314,8 +314,3 @@ def test_refining_moves_the_public_distribution_to_the_private_one(schema, publi
     assert max(users["fare_count"].to_pylist()) <= 200
     assert 0.7 < users.num_rows / table.users < 1.4
     assert run.privacy["epsilon"] <= 500.0 * (1 + 1e-9)
-
-
-def fields(name):
-    made = recipes.load(name)
-    return {"mechanism": made.mechanism, "schema": made.schema, **made.fields}

@@ -72,7 +72,7 @@ def test_a_selection_costs_at_most_what_it_may(mu):
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=20), st.floats(0, 100))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_simplex_projection_is_the_nearest_point(values, total):
     values = np.array(values)
     nearest = onto_simplex(values, total)

@@ -1,13 +1,10 @@
 """Public data in `cliquetree`, `mst` and `adagrid`: it helps where it is right, costs next to nothing where
 it is wrong, and no more than the budget is spent."""
 
-import math
-
 import numpy as np
 import pytest
 
 import fastdp
-from fastdp.mechanisms.adagrid import AdaGrid
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
@@ -53,8 +50,8 @@ def mean_error(kind, public, seeds, mu=0.06):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mu", [0.02, 0.3, 5.0])
-@pytest.mark.parametrize("change", [dict, permuted, shuffled])
+@pytest.mark.parametrize("mu", [0.02, 5.0])
+@pytest.mark.parametrize("change", [dict, permuted])
 def test_the_budget_is_spent_and_never_exceeded(kind, mu, change):
     domain, rows = chain()
     _, session = go(kind, domain, rows, change(chain(seed=9)[1]), mu=mu)
@@ -118,14 +115,3 @@ def looks_of(session):
 
 
 # AdaGrid's outer marginals
-
-
-def outer(public, mu=1.0, **fields):
-    domain, rows = chain()
-    session = RowsSession(domain, rows, mu=mu)
-    given = RowsPublic(domain, public)
-    job = Job(schema=session.schema, epsilon=1.0, fit=None, threads=1, public=given)
-    sets, ones, left, about = AdaGrid(**fields).choose(session, job, None, 1.0)
-    assert math.isclose(session.spent, mu**2 * (1 - left), rel_tol=1e-9) and left > 0.89
-    assert len(ones) == len(domain)
-    return sets, about["public"]["believed"]

@@ -34,13 +34,6 @@ def test_malformed_steps_are_refused(steps):
         recipe.load({"mechanism": "adagrid", "clip": steps}).config(1.0)
 
 
-def test_the_built_in_recipe_loads_and_names_its_schema():
-    assert "taxi-adagrid" in recipe.builtin()
-    made = recipe.load("taxi-adagrid")
-    assert made.schema == "taxi-deid2"
-    assert len(made.config(1.0).outer) == 7
-
-
 def test_a_path_is_read_and_its_schema_found_beside_it(tmp_path):
     (tmp_path / "s.toml").write_text("")
     (tmp_path / "r.toml").write_text('mechanism = "mst"\nschema = "s.toml"\nrare = 2.0\n')
@@ -62,25 +55,6 @@ def test_bad_files_are_usage_errors(tmp_path, text, match):
     (tmp_path / "r.toml").write_text(text)
     with pytest.raises(UsageError, match=match):
         recipe.load(tmp_path / "r.toml")
-
-
-@pytest.mark.parametrize(
-    ("fields", "match"),
-    [
-        ({"clipp": 3}, "clipp"),
-        ({"clip": "many"}, "clip is a number"),
-        ({"clip": 0}, "at least 1"),
-        ({"threshold": -1.0}, "threshold"),
-        ({"outer": []}, "outer"),
-        ({"copies": [{"clique": ["a"], "times": 0}]}, "times"),
-        ({"calibration": "loose"}, "calibration"),
-        ({"ids": {"share": 2.0}}, "share"),
-        ({"selection": 1.0}, "selection"),
-    ],
-)
-def test_wrong_fields_are_named(fields, match):
-    with pytest.raises(UsageError, match=match):
-        recipe.load({"mechanism": "adagrid", **fields}).config(1.0)
 
 
 def test_unknown_names_list_what_there_is():

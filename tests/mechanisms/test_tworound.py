@@ -209,6 +209,7 @@ def test_the_state_is_the_one_whose_total_stands_out():
     assert state == "east" and outside.tolist() == [False] * 4 + [True] * 3
 
 
+@pytest.mark.slow
 def test_a_small_census_from_end_to_end(tmp_path):
     table = fastdp.simulate.census(4000, seed=3, state="Ohio")
     run = fastdp.synthesize(table, "census-tworound", 8.0, DELTA, sample_seed=1, out=tmp_path / "run")

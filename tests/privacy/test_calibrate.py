@@ -134,12 +134,6 @@ def test_rho_and_mu(mu):
     assert Fraction(c.mu_from_rho(rho)) ** 2 >= 2 * Fraction(rho)
 
 
-def test_laplace_scale():
-    assert c.calibrate(0.1, 0.0, 1.0, 1, "laplace") >= 10.0
-    assert math.isclose(c.calibrate(2.0, 0.0, 5.0, 4, "pure"), 10.0, rel_tol=1e-15)
-    assert Fraction(c.calibrate(0.3, 0, method="laplace")) >= 1 / Fraction("0.3")
-
-
 def test_classic_gaussian_is_the_textbook_with_its_cap():
     delta, sigma = 1e-5, math.sqrt(2 * math.log(1.25e5))
     assert math.isclose(c.calibrate(0.5, delta, 3.0, 1, "classic-gaussian"), 6 * sigma, rel_tol=1e-12)

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -41,11 +40,6 @@ def test_every_row_gets_the_noise_of_its_own_scalar(sensitivity2, mu, pairs):
     for sigma, (num, den) in zip(np.broadcast_to(sigmas, len(pairs)).tolist(), pairs, strict=True):
         covered = Fraction(sigma) ** 2 * Fraction(num, den) * Fraction(mu) ** 2
         assert sensitivity2 <= covered <= sensitivity2 * Fraction(1 + 1e-14)
-
-
-def test_rows_without_scalars_and_no_rows():
-    assert scale.row_sigmas(3.5, None) == 3.5
-    assert scale.row_sigmas(3.5, arrays([])) == 3.5
 
 
 @pytest.mark.parametrize("pair", [(0, 1), (1, 0), (-1, 1), (1, -1)])
@@ -116,11 +110,3 @@ def test_scales_outside_the_samplers_range_are_refused():
 def test_no_count_with_noise_leaves_int64():
     """MAX_ROWS rows in a cell, in units of 2^-20 rows, and 128 scales of noise, are below 2^63."""
     assert scale.MAX_ROWS * 2**20 + 128 * min(noise.SCALE_MAX, scale.MAX_SCALE) < 2**63
-
-
-@given(SQUARES)
-def test_stretches_are_maximal_and_cover_all_rows(pairs):
-    runs = list(scale._runs(*arrays(pairs)))
-    assert [pairs[i] for start, stop, _ in runs for i in range(start, stop)] == pairs
-    assert all(pairs[i] == pair for start, stop, pair in runs for i in range(start, stop))
-    assert all(a[2] != b[2] and a[1] == b[0] for a, b in pairwise(runs))

@@ -19,12 +19,6 @@ def test_private_tables_are_refused():
         data.PublicTable(fastdp.read(small_data(10), small_schema()))
 
 
-def test_mutual_information_of_known_tables():
-    assert choice.mutual_information(np.outer([1, 2, 3], [4, 5])) == pytest.approx(0.0, abs=1e-12)
-    assert choice.mutual_information(np.eye(4) * 7) == pytest.approx(np.log(4))
-    assert choice.mutual_information(np.zeros((2, 2))) == 0.0
-
-
 def test_pairs_form_the_maximum_spanning_tree():
     domain = Domain(dict.fromkeys("abcd", 2))
     strength = {

@@ -5,16 +5,9 @@ import re
 from fastdp.schema.constraints import Constraint
 
 FUNCTIONS = {
-    "year": lambda d: d.year,
-    "month": lambda d: d.month,
-    "day": lambda d: d.day,
-    "hour": lambda d: d.hour,
-    "day_of_week": lambda d: d.weekday(),
-    "min": min,
-    "max": max,
-    "abs": abs,
-    "__builtins__": {},
-}
+    "year": lambda d: d.year, "month": lambda d: d.month, "day": lambda d: d.day, "hour": lambda d: d.hour,
+    "day_of_week": lambda d: d.weekday(), "min": min, "max": max, "abs": abs, "__builtins__": {},
+}  # fmt: skip
 
 
 def listed(columns, combination):

@@ -8,15 +8,9 @@ import pandas as pd
 from scipy.spatial.distance import jensenshannon
 
 PAIRED = (
-    "company_id",
-    "dropoff_community_area",
-    "payment_type",
-    "fare",
-    "tips",
-    "trip_total",
-    "trip_seconds",
+    "company_id", "dropoff_community_area", "payment_type", "fare", "tips", "trip_total", "trip_seconds",
     "trip_miles",
-)
+)  # fmt: skip
 GROUP = ["pickup_community_area", "shift"]
 
 

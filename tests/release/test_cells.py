@@ -82,7 +82,7 @@ counts_of = st.lists(st.floats(-60, 60), min_size=1, max_size=30)
 
 @given(st.sampled_from(TYPES), counts_of, st.integers(0, 10**6), st.integers(2, 40), st.booleans(),
        st.sampled_from([None, 0, 2]))  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_counts_give_bins_that_a_schema_takes(dtype, pattern, seed, bins, bounded, digits):
     """Noise alone, or whatever was counted: partitions keep the ends, bins are finite and increase."""
     line = Line(dtype, low=1.0, high=90.0) if bounded and dtype[:2] != "da" else Line(dtype)

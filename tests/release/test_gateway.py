@@ -2,7 +2,6 @@
 
 import copy
 import math
-import os
 import pickle
 
 import numpy as np
@@ -224,18 +223,6 @@ def test_engines_that_do_not_count_in_integers_are_refused(counts):
         open_door(Wrong()).measure([Request(("a",), 0.1)], "step")
 
 
-def test_an_empty_table_runs_like_any_other():
-    empty = Swap(table([np.empty(0, np.int64)] * 3, np.empty(0, np.int64)))
-    session = open_door(empty)
-    answers = ask_everything(session)
-    assert all(np.abs(m.values / m.sigma).max() > 0 for m in answers)
-    again = open_door(empty)
-    key = again.user_histogram(RowsPerUser((1, 2)), mu=0.1, label="users")
-    assert np.abs(key.values).max() > 0
-    zero = {("a",): np.zeros(3), ("b",): np.zeros(4)}
-    assert again.select_l1(list(zero), zero, epsilon=0.1, label="pick") in (0, 1)
-
-
 def test_who_is_a_user(engine):
     plain = Schema.from_domain(SIZES)
     codes = engine.content.codes
@@ -310,18 +297,6 @@ def test_seeds_repeat_and_ledgers_refuse_them(engine, tmp_path):
     assert ledger.entries() == []
 
 
-def test_ledgers_by_path_and_their_errors(engine, tmp_path):
-    with pytest.raises(LedgerError, match="no ledger"):
-        open_door(engine, ledger=tmp_path / "b.db")
-    with pytest.raises(UsageError, match="dataset="):
-        open_door(engine, dataset="d")
-    Ledger(tmp_path / "b.db").open("d", epsilon=1.0, delta=1e-5)
-    with pytest.raises(BudgetError, match="left"):
-        open_door(engine, ledger=tmp_path / "b.db", epsilon=2.0)
-    ask_everything(open_door(engine, ledger=f"sqlite:{tmp_path / 'b.db'}", epsilon=1.0))
-    assert Ledger(tmp_path / "b.db").spent("d")["epsilon"] == pytest.approx(1.0)
-
-
 def test_a_resumed_run_keeps_its_noise_without_its_data(engine, tmp_path):
     options = {"ledger": None, "run": "r", "work": tmp_path}
     before = ask_everything(open_door(engine, **options))
@@ -353,17 +328,6 @@ def test_a_resumed_run_keeps_its_noise_without_its_data(engine, tmp_path):
 def test_bad_asks(ask):
     with pytest.raises(FastdpError):
         reserve.reserve(SCHEMA, [reserve.BudgetRequest(**{"epsilon": 1.0, "delta": 1e-5, "clip": 5} | ask)])
-
-
-def test_a_copy_of_a_session_in_another_process_answers_nothing(session, monkeypatch):
-    """A forked copy would draw noise for a charge that the first one's ledger does not hold."""
-    here = os.getpid()
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "getpid", lambda: here + 1)
-        with pytest.raises(PrivacyError, match="stays in the process it was made for"):
-            session.measure([Request(("a",), session.mu / 2)], "in the child")
-    session.measure([Request(("a",), session.mu / 2)], "here")
-    assert [line["label"] for line in session.releases] == ["here"]
 
 
 def test_a_query_that_lacks_a_scalar_is_refused():

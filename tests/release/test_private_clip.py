@@ -137,17 +137,6 @@ def test_ids_and_clip_share_one_histogram_and_the_larger_share_pays(table, ids, 
     assert charges["rows per user"] == expected
 
 
-def test_without_a_user_column_each_row_is_its_own_user():
-    plain = Schema.from_domain({"a": 3, "b": 4})
-    rng = np.random.default_rng(0)
-    data = pa.table({"a": rng.integers(0, 3, 500), "b": rng.integers(0, 4, 500)})
-    run = fastdp.synthesize(data, MST, 5.0, 1e-6, schema=plain)
-    assert part_of(run)["clip"] == 1 and "clip_choice" not in part_of(run)
-    assert not [r for r in part_of(run)["releases"] if r["kind"] == "user_histogram"]
-    made = fastdp.plan(plain, MST, 5.0, 1e-6)
-    assert made.clip == 1 and not made.clip_options
-
-
 def test_the_noisy_histogram_finds_the_clip_of_the_exact_one():
     """Thirty noisy histograms of 200,000 simulated trips, for each of three budgets: the error of the clip
     they choose is nearly the least there is."""

@@ -56,11 +56,6 @@ def data():
     return report.collect(pages.table(), pages.table(seed=1, tilt=1.2), None, pages.scores(), pages.run())
 
 
-def test_data_is_plain_json(data):
-    again = json.loads(json.dumps(data, allow_nan=False))
-    assert report.render(again) == report.render(data)
-
-
 def test_page_is_well_formed_and_loads_nothing(data):
     page = Page(report.render(data))
     assert page.sources == ["data:,"]

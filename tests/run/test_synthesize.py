@@ -357,13 +357,6 @@ def test_progress_tells_stages_in_order_and_never_goes_back(table, tmp_path):
     assert {p.run for p in several} == {"", "eps-1", "eps-4"}
 
 
-def test_no_user_column_makes_each_row_its_own_user(tmp_path):
-    schema = fastdp.Schema.from_domain(SIZES)
-    run = go(small_data().drop_columns(["u"]), schema=schema, out=tmp_path / "run")
-    assert run.privacy["unit"]["kind"] == "row"
-    assert set(run.data.schema.names) == set(SIZES)
-
-
 def test_the_private_folder_is_the_owners_alone(table, tmp_path):
     go(table, out=tmp_path / "run")
     assert (Path(tmp_path) / "run.private").stat().st_mode & 0o077 == 0

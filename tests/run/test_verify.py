@@ -233,16 +233,9 @@ def test_names_that_a_terminal_would_obey_are_shown_plainly(run):
 
 
 HOSTILE_JSON = [
-    "[" * 100_000,
-    '{"a": ' * 50_000,
-    '{"format": 1e999}',
-    '{"format": NaN}',
-    '{"epsilon": ' + "9" * 4000 + "}",
-    '{"a": 1, "a": 2}',
-    "\x00",
-    "null",
-    "",
-]
+    "[" * 100_000, '{"a": ' * 50_000, '{"format": 1e999}', '{"format": NaN}',
+    '{"epsilon": ' + "9" * 4000 + "}", '{"a": 1, "a": 2}', "\x00", "null", "",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", HOSTILE_JSON, ids=range(len(HOSTILE_JSON)))

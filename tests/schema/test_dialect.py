@@ -9,15 +9,9 @@ from fastdp.schema.dialect import LINE_ENCODINGS, WHOLE_ENCODINGS, Dialect, byte
 
 PLAIN = {"columns": {"a": {"kind": "integer", "max": 9}}, "user": "who"}
 FULL = {
-    "delimiter": ";",
-    "quote": "'",
-    "escape": "\\",
-    "encoding": "cp1252",
-    "null": ["", "NA"],
-    "header": ["who", "a"],
-    "newlines": True,
-    "malformed": "null",
-}
+    "delimiter": ";", "quote": "'", "escape": "\\", "encoding": "cp1252", "null": ["", "NA"],
+    "header": ["who", "a"], "newlines": True, "malformed": "null",
+}  # fmt: skip
 
 
 def test_a_dialect_survives_toml_and_json(tmp_path):

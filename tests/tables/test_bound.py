@@ -77,7 +77,7 @@ def test_most_common_equals_the_slow_twin(made, labelled, threads):
     assert np.array_equal(counts, want)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(tables(users=True), st.integers(1, 3), st.integers(1, 4), st.booleans(), st.integers(1, 3), st.data())
 def test_groups_equal_the_slow_twin_and_neighbours_differ_by_the_cap(made, t_max, cap, search, threads, data):
     table, domain, codes, ids = made

@@ -153,7 +153,7 @@ def test_on_the_command_line(place):
     assert schema.user == "tailnum"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     values=st.lists(st.integers(-1000, 100_000), min_size=1, max_size=60),
     scale=st.sampled_from([1, 1, 1000, 0.01]),

@@ -34,17 +34,8 @@ ONE_ID = [
     [NOON.date(), datetime.datetime(2020, 5, 1)],
 ]
 OTHERS = [
-    7.5,
-    -7,
-    "",
-    "a",
-    "A",
-    b"\xff",
-    float("inf"),
-    -float("inf"),
-    2**62 + 1,
-    decimal.Decimal("0.1000001"),
-]
+    7.5, -7, "", "a", "A", b"\xff", float("inf"), -float("inf"), 2**62 + 1, decimal.Decimal("0.1000001"),
+]  # fmt: skip
 NO_ID = [None, float("nan"), decimal.Decimal("NaN"), decimal.Decimal("sNaN"), np.float64("nan")]
 
 
@@ -81,7 +72,7 @@ numbers = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(numbers, numbers, st.integers(0, 5))
 def test_numbers_are_one_id_if_they_are_equal(one, other, zeros):
     """Against exact fractions. A float that is not whole stands for the decimal that it is written as."""
@@ -128,24 +119,10 @@ def test_texts_of_arrow_are_spelled_as_those_of_csv(kind, coded):
     assert len(set(idvalues.normal(ids, None).to_pylist())) == len(ids)
 
 
-def test_times_that_texts_spell():
-    same = [b"2020-05-01T12:00:00Z", b"2020-05-01 14:00+02:00", b"2020-05-01T12:00:00.000000+00:00"]
-    local = [b"2020-05-01T12:00:00", b"2020-05-01 12:00"]
-    ids = idvalues.normal(pa.array([*same, *local, b"2020-05-01T12:00:00.0000001", b"x"]), "timestamp[us]")
-    assert [len(set(ids.to_pylist()[a:b])) for a, b in ((0, 3), (3, 5), (0, 7))] == [1, 1, 4]
-    assert ids[0].as_py() == idvalues.of_object(NOON.replace(tzinfo=UTC))
-
-
 def test_a_long_number_is_spelled_in_linear_time():
     """In digits: 4 MB took seconds with a regular expression, and hours if it were converted to binary."""
     digits = b"7" * (1 << 22)
     assert idvalues.number_spelled(b"0" + digits) == idvalues.number_spelled(digits + b".0") == digits + b"e0"
-
-
-def test_date64_is_a_day():
-    day = 86_400_000
-    ids = pa.array([3 * day, 3 * day + 5, -1, -day, None]).view(pa.date64())
-    assert idvalues.normal(ids).view(pa.int64()).to_pylist() == [3 * day, 3 * day, -day, -day, None]
 
 
 SIZES = {"a": 5}
@@ -195,13 +172,6 @@ def test_sqlite_without_declared_types():
     schema = fastdp.Schema.from_domain(SIZES, user="who")
     table = fastdp.read(fastdp.sql(connection, "select * from t"), schema)
     assert table.users == 2 and local(table, 1).marginals([()], 1)[()] == 2 << 20
-
-
-def test_minus_zero_is_zero_in_a_text_file(tmp_path):
-    (tmp_path / "t.csv").write_text("who,a\n0,1\n-0,1\n")
-    plain = fastdp.Schema.from_domain(SIZES, user="who").to_dict()
-    plain["user"]["dtype"] = "int64"
-    assert fastdp.read(tmp_path / "t.csv", fastdp.Schema.from_dict(plain)).users == 1
 
 
 def test_parts_with_ids_of_two_kinds_are_refused_before_a_row_is_read():

@@ -237,20 +237,10 @@ def test_public_data_that_is_a_slice_of_the_private_frame(frame, cut, copy):
 
 
 WIDTHS = {
-    pa.bool_(): 1,
-    pa.int8(): 8,
-    pa.uint16(): 16,
-    pa.float32(): 32,
-    pa.timestamp("us"): 64,
-    pa.decimal128(21, 2): 128,
-    pa.string(): 32,
-    pa.binary(): 32,
-    pa.large_string(): 64,
-    pa.large_binary(): 64,
-    pa.string_view(): 128,
-    pa.binary_view(): 128,
-    pa.binary(3): 24,
-}
+    pa.bool_(): 1, pa.int8(): 8, pa.uint16(): 16, pa.float32(): 32, pa.timestamp("us"): 64,
+    pa.decimal128(21, 2): 128, pa.string(): 32, pa.binary(): 32, pa.large_string(): 64,
+    pa.large_binary(): 64, pa.string_view(): 128, pa.binary_view(): 128, pa.binary(3): 24,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", WIDTHS, ids=str)

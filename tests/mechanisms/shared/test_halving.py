@@ -1,7 +1,6 @@
 """Rows drawn several times over and halved: against a slow twin, without bias, closer to the model."""
 
 from itertools import combinations
-from math import prod
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from fastdp._core.halve import halve
 from fastdp.domain import Domain
 from fastdp.estimate import fit
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.shared import halving, merged_codes
-from fastdp.mechanisms.shared.halving import LEVELS, Halving
+from fastdp.mechanisms.shared import halving
+from fastdp.mechanisms.shared.halving import LEVELS
 from fastdp.mechanisms.shared.merged_codes import BalancedRows, ExpandedRows, merge
 from fastdp.mechanisms.shared.workload_weights import Workload
 
@@ -46,22 +45,13 @@ def cases(draw):
     return shape, codes, rng.permutation(2 * pairs), items, weights, bits, draw(st.integers(0, 2))
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(cases())
 def test_the_kernel_does_what_its_slow_twin_does(case):
     shape, codes, order, items, weights, bits, sweeps = case
     parts, sizes = strided(shape, items)
     kept = halve(order, codes, parts, sizes, weights, bits, sweeps)
     assert kept.tolist() == twin.halve(codes.tolist(), order.tolist(), items, weights.tolist(), bits, sweeps)
-
-
-@given(cases())
-def test_with_all_bits_the_other_way_round_the_other_rows_are_kept(case):
-    """So every row is kept for exactly half of all bits: without bias."""
-    shape, codes, order, items, weights, bits, sweeps = case
-    parts, sizes = strided(shape, items)
-    one, other = (halve(order, codes, parts, sizes, weights, b, sweeps) for b in (bits, 1 - bits))
-    assert sorted([*one, *other]) == list(range(len(order)))
 
 
 def sample(domain, n, seed):
@@ -116,19 +106,6 @@ def test_kept_rows_are_rows_in_their_order():
     assert all(len(v) == 0 for v in empty.values())
 
 
-def test_large_items_and_many_columns():
-    """Neither the key to sort by nor a cell's number fits into 64 bits."""
-    domain = Domain({f"c{i}": 1000 for i in range(10)})
-    rng = np.random.default_rng(5)
-    rows = {a: rng.integers(0, 1000, 400) for a in domain}
-    halved = Halving(domain, {tuple(domain): 1.0, ("c0", "c1"): 0.5}, list(domain))
-    assert prod(domain.values()) > 1 << 64 and len(halved(rows, rng)["c0"]) == 400 >> LEVELS
-
-
-def test_columns_alone_are_not_balanced():
-    assert Workload(DOMAIN, [("p",)]).halving(DOMAIN) is None and Workload(DOMAIN).halving(DOMAIN) is None
-
-
 def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
     domain, rng = Domain({"a": 20, "b": 15, "c": 3}), np.random.default_rng(6)
     truth = rng.gamma(0.3, 1.0, (20, 15)) * 30
@@ -155,7 +132,3 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
             for c in (("b", "c"), ("a", "c"))
         )
     assert made["balanced"] < 0.8 * made["plain"]
-
-
-def test_the_halving_has_a_stream_of_its_own():
-    assert merged_codes.HALVING > 1 << 20  # streams of expansions are numbered by columns

@@ -14,7 +14,6 @@ from fastdp.mechanisms.shared.public_prior import (
     PublicMarginals,
     assess_public_prior,
     prior_as_measurement,
-    raked_to,
     shrunk,
 )
 from fastdp.mechanisms.shared.screening import candidates
@@ -63,14 +62,6 @@ def test_a_table_believed_whatever_the_answer_says_would_be_noticed():
     assert np.square(mean.values - SKEWED).sum() > 100 * SKEWED.size * 50.0**2
 
 
-def test_raking_gives_the_sums_of_the_estimate():
-    rng = np.random.default_rng(2)
-    start, estimate = rng.random((4, 5, 3)), 100 * rng.random((4, 5, 3))
-    raked = raked_to(start, estimate)
-    for axis in range(3):
-        assert np.allclose(raked.sum(axis=axis), estimate.sum(axis=axis), rtol=0.02)
-
-
 def test_few_public_rows_of_independent_columns_become_the_estimate_and_many_rows_stay():
     rng = np.random.default_rng(3)
     estimate = np.outer(rng.dirichlet(np.ones(8)), rng.dirichlet(np.ones(9))) * 1000
@@ -110,19 +101,6 @@ def test_weak_starts_are_judged_by_how_all_fare():
     assert not any(assess_public_prior(far, asked, apart, [noise] * 60)[50:])
 
 
-def test_strong_starts_are_judged_by_themselves():
-    apart, f = np.full(20, 1000.0), np.array([0.8] * 10 + [-0.8] * 10)
-    far, near = distances(f, apart, 30.0)
-    verdicts = assess_public_prior(far, near, apart, [30.0] * 20)
-    assert all(v is not None for v in verdicts[:10]) and not any(verdicts[10:])
-    assert all(abs(v.explained - 800) < 150 and abs(v.distance - 500) < 150 for v in verdicts[:10])
-
-
-def test_nothing_is_believed_unasked():
-    assert assess_public_prior([10.0, 20.0], [None, None], [5.0, 5.0], [1.0, 1.0]) == [None, None]
-    assert assess_public_prior([], [], [], []) == []
-
-
 @given(
     st.lists(
         st.tuples(
@@ -134,7 +112,7 @@ def test_nothing_is_believed_unasked():
         max_size=8,
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_verdicts_are_finite_and_bounded(rows):
     for verdict, (_, _, apart, _) in zip(assess_public_prior(*zip(*rows)) if rows else [], rows, strict=True):
         if verdict is not None:
@@ -175,16 +153,6 @@ def test_a_right_table_explains_the_chain_and_a_shuffled_one_is_hardly_asked_for
     _, seen, took, session = looked(shuffled, rows, domain)
     assert took < 0.05 and math.isclose(session.spent, 0.25 + took)
     assert max(c.explained for c in seen) < 100
-
-
-def test_permuted_codes_are_not_believed():
-    domain, rows = dependent_rows(columns=4)
-    _, public = dependent_rows(seed=5, columns=4)
-    wrong = {a: (c + i) % 4 for i, (a, c) in enumerate(public.items())}
-    starts, seen, took, _ = looked(wrong, rows, domain)
-    assert took > 0 and not any(c.explained for c in seen) and len(starts.refused) >= 3
-    starts.take([c.clique for c in seen])
-    assert not starts.taken and starts.describe([])["prior_only"] == []
 
 
 def test_the_noise_beside_a_look_is_the_looks():

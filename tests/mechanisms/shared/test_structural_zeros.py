@@ -45,7 +45,7 @@ def possible_rows(domain, impossible):
             yield row
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(masks(share=0.65))
 def test_a_row_is_possible_exactly_if_one_is_found(given_masks):
     domain, impossible = given_masks

@@ -88,13 +88,6 @@ def test_ragged_cases(size):
         assert set(fitted.labels(points)) <= set(range(size))
 
 
-def test_equal_seeds_give_equal_mixtures():
-    _, distinct, counts = blobs()
-    a, b = (mixture.fit(distinct, counts, 4, seed=9) for _ in range(2))
-    assert (a.means == b.means).all()
-    assert (a.covariances == b.covariances).all()
-
-
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_points_are_with_the_nearest_of_the_weighted_means(seed, size):
