@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from fastdp.errors import PrivacyError
 from fastdp.privacy import accountant
@@ -131,6 +132,7 @@ def _erfinv(skew, gap):
     return high
 
 
+@lru_cache(maxsize=256)
 def _epsilon(mu, delta):
     """The root of Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2) = delta in e, by bisection."""
     import mpmath as mp

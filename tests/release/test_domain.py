@@ -21,7 +21,6 @@ from fastdp.privacy.budget import mu2
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.release import domaincosts, keyselect, reserve
 from fastdp.release import private_domain as domains
-from fastdp.release.domaincosts import EXTRA, PLACES, ROUNDS
 from fastdp.schema import Schema
 from tests.audit.world import no_noise, quick_accountant
 
@@ -331,51 +330,6 @@ def test_a_killed_run_draws_nothing_twice(tmp_path):
             patch.object(keyselect, "count_keys", lambda *a: 1 / 0),
         ):
             assert attempt(folder, None)[0] == schema  # all is stored: no data is read
-
-
-def test_a_column_whose_rows_crowd_in_one_cell_gets_a_fourth_partition_of_its_own():
-    """Its rows lie within 1e-7 of one number, and three partitions leave them in one cell. The fourth is of
-    that column alone, is charged EXTRA of its share, and the domain found is finer than the third made it."""
-    plain = {
-        "user": {"column": "who", "max_rows": 1},
-        "columns": {
-            name: {"kind": "numeric", "domain": "private", "bins": 8} for name in ("crowd", "spread")
-        },
-    }
-    rng = np.random.default_rng(0)
-    rows = pa.table(
-        {
-            "who": np.arange(4000),
-            "crowd": 12345.678 + 1e-7 * rng.random(4000),
-            "spread": rng.random(4000) * 1000,
-        }
-    )
-    counted = []
-    measure = domains.Learning._measure
-
-    def watched(self, columns, grids, share, label, *rest, **options):
-        counted.append((label, sorted(columns), share))
-        return measure(self, columns, grids, share, label, *rest, **options)
-
-    with patch.object(domains.Learning, "_measure", watched):
-        schema, reserved = learn(rows, Schema.from_dict(plain), seed=3)
-    both = ["crowd", "spread"]
-    assert counted == [
-        ("domain 1", both, ROUNDS[0]),
-        ("domain 2", both, ROUNDS[1]),
-        ("domain 3", both, ROUNDS[2]),
-        ("domain 4", ["crowd"], EXTRA),
-    ]
-    spent = float(mu2(reserved.reservation.ledger._store._state.runs[reserved.run].drawn()))
-    assert spent <= reserved.asks[0].domain.share * reserved.caps[0].mu ** 2 * (1 + 1e-9)
-    with patch.object(domains.Grid, "crowded", lambda self, line: False):
-        coarse, cheaper = learn(rows, Schema.from_dict(plain), seed=3)
-    less = float(mu2(cheaper.reservation.ledger._store._state.runs[cheaper.run].drawn()))
-    share = less / 2 / (sum(ROUNDS) + PLACES)  # of one column of floats, whose digits are counted, too
-    assert spent - less == pytest.approx(EXTRA * share, rel=1e-6)
-    width = [s.columns["crowd"].edges[-1] - s.columns["crowd"].edges[0] for s in (schema, coarse)]
-    assert 0 < width[0] < width[1] / 3 and schema.columns["crowd"].edges[0] <= 12345.678
-    assert schema.columns["spread"].edges == coarse.columns["spread"].edges
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,10 @@
 
 import datetime as dt
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastdp.codec import decode, encode
+from fastdp.codec import encode
 from fastdp.errors import SchemaError
 from fastdp.schema import Schema
 from fastdp.schema.pending import BINS, OTHER
@@ -98,25 +97,3 @@ def test_without_any_value_one_stands_for_all():
 def test_what_makes_no_sense_is_said_at_once(entry, word):
     with pytest.raises(SchemaError, match=word):
         Schema.from_dict({"columns": {"a": entry}})
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    ["date32", "date64", "timestamp[s]", "timestamp[us]", "timestamp[ns]", "timestamp[ms, tz=Europe/Paris]"],
-)
-def test_numeric_columns_of_times(dtype):
-    """Edges are written as dates and times; what is decoded lies in its bin, from any source type."""
-    edges = ["1950-01-01", "2020-06-01", "2020-06-02", "2045-03-01"]
-    column = {"kind": "numeric", "dtype": dtype, "edges": edges, "overflow": "clamp", "null": "code"}
-    schema = Schema.from_dict({"columns": {"t": column}})
-    assert Schema.from_dict(schema.to_dict()) == schema
-    assert schema.columns["t"].labels()[0].startswith("[19")
-    codes = {"t": np.tile(np.arange(4, dtype=np.uint8), 500)}
-    table = decode.decode(schema, codes, seed=1)
-    assert str(table["t"].type) == str(pa.array([], table["t"].type).type)
-    assert (encode.encode_batch(schema, table)[0]["t"] == codes["t"]).all()
-    texts = pa.array(["2020-06-01T12:00:00", "2020-06-02T12:00:00", "2099-01-01", "1900-01-01", None, "x"])
-    read = encode.encode_batch(schema, pa.table({"t": texts}))[0]["t"]
-    assert read.tolist() == [1, 2, 2, 0, 3, 3]
-    days = pa.array([dt.date(2020, 6, 1), dt.date(2020, 6, 3)])
-    assert encode.encode_batch(schema, pa.table({"t": days}))[0]["t"].tolist() == [1, 2]
