@@ -25,6 +25,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ._util.lazy import sp
 from .domain import Clique
 from .errors import MeasurementError
 
@@ -152,7 +153,6 @@ class Sparse(_Base):
     """Any `scipy.sparse` matrix (rows x cells). The session takes it only if its entries are 0 and 1."""
 
     def __init__(self, matrix):
-        import scipy.sparse as sp
 
         self.matrix = sp.csr_array(matrix)
         self.matrix.sum_duplicates()
@@ -239,7 +239,6 @@ class Binned(_Base):
         return self._check(r, self.rows, "rows")[self._row]
 
     def blocks(self, clique):
-        import scipy.sparse as sp
 
         ones = np.ones(self.cells)
         matrix = sp.csr_array((ones, (self._row, np.arange(self.cells))), shape=(self.rows, self.cells))

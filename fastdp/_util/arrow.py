@@ -4,18 +4,14 @@ array is one of its series: 0.4 s in a process that needs no pandas."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .._util.lazy import pa
 
 
 def of_texts(texts: Iterable[str]) -> pa.Array:
     """The texts as an Arrow array."""
-    import pyarrow as pa
-
     raw = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, raw)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(raw), pa.py_buffer(ends), pa.py_buffer(b"".join(raw)))
@@ -27,7 +23,6 @@ def of_numpy(values: np.ndarray, null: np.ndarray | None = None, kind: pa.DataTy
     `kind` (default: the type of the numbers) says what the numbers are, of a type that Arrow stores as they
     lie in memory: no booleans, no texts.
     """
-    import pyarrow as pa
 
     values = np.ascontiguousarray(values)
     valid = None
@@ -39,7 +34,6 @@ def of_numpy(values: np.ndarray, null: np.ndarray | None = None, kind: pa.DataTy
 
 def flags(values: np.ndarray) -> pa.Array:
     """Booleans as an Arrow array."""
-    import pyarrow as pa
 
     bits = pa.py_buffer(np.packbits(values, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .._util.lazy import pq
 from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
 from . import interrupt
 from .answers import answers_app
@@ -322,7 +323,6 @@ def simulate(
 ) -> None:
     """Simulated tables to try things on; no real record inside."""
     import pyarrow.csv as csv
-    import pyarrow.parquet as pq
 
     from .. import simulate as simulators
     from ..run.folder import whole_file

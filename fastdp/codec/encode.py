@@ -8,23 +8,20 @@ threads at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._core import codes as core
+from .._util.lazy import pa
 from ..errors import DataError, did_you_mean
 from ..schema.columns import Categorical, Column
 from ..schema.decimal_places import Places, places
 from ..schema.derived import Derived, Timestamp
+from ..schema.schema import Field, Schema
 from .maps import Source, can_occur, dictionary_map, number_map, wide, wide_codes
 from .policy import null_code, other_code
 from .text import as_number, text_codes
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema.schema import Field, Schema
 
 
 def source_columns(schema: Schema, columns: Sequence[str] | None = None) -> list[str]:
@@ -94,7 +91,6 @@ def encode_batch(
     Each array is C-contiguous and of its column's `code_dtype`; a row not to be kept has code 0 where the
     policy dropped it. `batch` is a pyarrow RecordBatch or Table, or anything with `__arrow_c_stream__`.
     """
-    import pyarrow as pa
 
     if not isinstance(batch, pa.RecordBatch | pa.Table):
         batch = pa.table(batch)
@@ -138,7 +134,6 @@ def _encode(
     out: dict[str, np.ndarray],
     keep: np.ndarray | None,
 ) -> None:
-    import pyarrow as pa
 
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -174,7 +169,6 @@ def _encode(
 
 def _encode_places(source: Source, array: pa.Array, out: np.ndarray) -> None:
     """Codes the digits after the point of each number; texts and dictionaries by the numbers they spell."""
-    import pyarrow as pa
 
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -194,7 +188,6 @@ def _encode_places(source: Source, array: pa.Array, out: np.ndarray) -> None:
 
 def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Indices into distinct values, and the code (or DROP) of each of those."""
-    import pyarrow as pa
 
     if not pa.types.is_dictionary(array.type):
         array = source.binary(array).dictionary_encode()

@@ -10,22 +10,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._core import codes as core
 from .._util.arrow import of_numpy
+from .._util.lazy import pa, pc
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric, exact
+from ..schema.derived import Derived
 from ..schema.epoch import EPOCH, UNITS, per_unit, since_1970
 from .policy import ends, nan_code, null_code, other_code
 from .text import parsed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema.derived import Derived
 
 _I64 = np.iinfo(np.int64)
 _TABLE_LIMIT = 1 << 20
@@ -49,7 +46,6 @@ class Source:
     @staticmethod
     def of(dtype: str, kind: pa.DataType) -> Source | None:
         """How a column of this own type is read from a source type; None where it cannot be."""
-        import pyarrow as pa
 
         t = pa.types
         if isinstance(kind, pa.BaseExtensionType):
@@ -75,7 +71,6 @@ class Source:
 
     def plain(self, array: pa.Array) -> pa.Array:
         """The array as machine numbers: integers, floats, unscaled decimals or times since 1970."""
-        import pyarrow as pa
 
         if pa.types.is_boolean(array.type):
             return array.cast(pa.uint8())
@@ -92,7 +87,6 @@ class Source:
 
     def binary(self, array: pa.Array) -> pa.Array:
         """Texts as bytes; other values as the bytes of their usual text. Bytes need not be UTF-8."""
-        import pyarrow as pa
 
         t = pa.types
         if t.is_decimal(array.type) or t.is_temporal(array.type) or t.is_null(array.type):
@@ -104,7 +98,6 @@ class Source:
     def as_integers(self, array: pa.Array, item: Derived) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values for a derived field (whole numbers, or seconds on the local clock), which of them can
         be read, and which are null."""
-        import pyarrow as pa
 
         if self.form in ("text", "dictionary"):
             if not pa.types.is_dictionary(array.type):
@@ -173,7 +166,6 @@ def _local_days(array: pa.Array, unit: int) -> pa.Array:
 def _passed(array: pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
     """Whole seconds since 1970 of dates and times, what is left of each in units of its type (0 or more), and
     units per second."""
-    import pyarrow as pa
 
     kind = array.type
     if pa.types.is_date(kind):
@@ -189,7 +181,6 @@ def _passed(array: pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
 def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Seconds since 1970 on the local clock, and which rows lie beyond the calendar. A source with a zone
     is read on the clock of `tz` (its own where None); one without a zone is local already."""
-    import pyarrow as pa
 
     seconds = _passed(array)[0]
     bad = (seconds < _CALENDAR[0]) | (seconds > _CALENDAR[1])
@@ -201,8 +192,6 @@ def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndar
 def _on_clock(seconds: np.ndarray, kind: pa.DataType, tz: str | None) -> np.ndarray:
     """Seconds since 1970 of a type on another clock: from a zone to its local clock (`tz` None), or from a
     local clock to the zone `tz`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     times = of_numpy(seconds).view(kind)
     if tz is None:
@@ -214,7 +203,6 @@ def _on_clock(seconds: np.ndarray, kind: pa.DataType, tz: str | None) -> np.ndar
 def _times(array: pa.Array, own: pa.DataType) -> pa.Array:
     """Dates and times as int64 in the unit and zone of the column's own type, rounded down; times beyond it
     become the nearest end of int64. Times without a zone are taken as local times of the zone."""
-    import pyarrow as pa
 
     tz = getattr(array.type, "tz", None)
     if (own.tz is None) == (tz is None) and getattr(array.type, "unit", "") == own.unit:

@@ -12,21 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..domain import Clique
 from ..errors import SchemaError
-from ..schema import dtypes
+from ..schema import Schema, dtypes
 from ..schema.columns import Numeric
 from ..schema.constraints import in_turn, ordered_columns
 from ..schema.derived import Timestamp
 from ..schema.expression import column_values
 from .bins import bins_of, on_grid
-
-if TYPE_CHECKING:
-    from ..schema import Schema
 
 TRIES = 16
 MAX_CODES = 1 << 22

@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..domain import Clique
 from ..errors import SchemaError
+from ..schema import Schema
 from ..schema.columns import Column
 from ..schema.constraints import Constraint, code_of, columns_of, in_turn, sources_of
 from ..schema.derived import Derived, Timestamp, Transform
 from ..schema.expression import Expression, column_values
 from .ordered import OrderGroup, order_groups
 from .written import drawn_overflow, has_stand_in, read_back
-
-if TYPE_CHECKING:
-    from ..schema import Schema
 
 MAX_MASK = 50_000_000
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
+from ..schema.derived import Derived
 from ..schema.epoch import EPOCH, since_1970
 from .policy import ends, nan_code, null_code, other_code
-
-if TYPE_CHECKING:
-    from ..schema.derived import Derived
 
 
 def as_number(text: bytes | None) -> float | None:

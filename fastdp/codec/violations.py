@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schema import dtypes
+from .._util.lazy import pa, pc
+from ..schema import Schema, dtypes
 from ..schema.columns import Numeric
 from ..schema.constraints import columns_of
 from ..schema.derived import Timestamp
@@ -16,11 +16,6 @@ from .maps import Source
 from .ordered import Item
 from .possible import known
 from .written import stored_per_number
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema import Schema
 
 
 def broken_codes(schema: Schema, codes: Mapping[str, np.ndarray]) -> list[int]:
@@ -91,8 +86,6 @@ def _numbers(schema: Schema, item: Item, codes: Mapping[str, np.ndarray], batch)
     low, _ = item.ends(codes)
     if item.fixed:
         return low
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     field = schema.fields[item.name]
     column = batch.column(field.source)
@@ -117,6 +110,5 @@ def _numbers(schema: Schema, item: Item, codes: Mapping[str, np.ndarray], batch)
 
 def _whole(column: Numeric) -> pa.DataType:
     """The Arrow integer type in which the column's dates or times are stored."""
-    import pyarrow as pa
 
     return pa.int32() if column.dtype == "date32" else pa.int64()

@@ -9,16 +9,14 @@ kernels; only `release`, `run`, `metrics`, `report` and the fits on public data 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ..domain import Clique
 from ..measurement import SCALE
-
-if TYPE_CHECKING:
-    from ..schema import Schema
-    from ..userkeys import UserKey, View
+from ..schema import Schema
+from ..userkeys import UserKey, View
 
 __all__ = ["SCALE", "Counter"]
 

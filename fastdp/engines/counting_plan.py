@@ -6,15 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core import count
+from .._core.team import Team
 from ..domain import Clique, Domain, maximal
 from ..errors import UsageError
-
-if TYPE_CHECKING:
-    from .._core.team import Team
 
 DENSE_CELLS = 1 << 32
 """A dense table has fewer cells than this: cell numbers are 32-bit in the kernel."""
@@ -112,7 +110,6 @@ class Projections:
     def run(self) -> None:
         """Fills all tables that `project` returned so far. Within a level the largest come first, so that
         threads end at about the same time."""
-        from .._core import count
 
         for level in self._levels:
             level.sort(key=lambda step: step[0].size, reverse=True)

@@ -17,21 +17,19 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ..domain import Clique, Domain
 from ..errors import DataError, UsageError
+from ..schema import Schema
 from ..tables import bound
+from ..tables.table import Table
+from ..userkeys import UserKey, View
 from . import counting_plan as planning
 from . import user_histograms as user_keys
 from .local import LocalCounter
-
-if TYPE_CHECKING:
-    from ..schema import Schema
-    from ..tables.table import Table
-    from ..userkeys import UserKey, View
 
 CellSums = tuple[np.ndarray, np.ndarray]
 """(cells, sums): the cells of a table that are not 0, ascending int64 numbers in C order, and their int64."""

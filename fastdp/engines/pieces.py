@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._core import bound
 from ..errors import DataError
+from ..schema import Schema
 from ..tables import ingest
 from ..tables.ingest import Encoded, Gathering
 from ..tables.parts import BATCH_ROWS
@@ -22,9 +23,6 @@ from ..tables.split import by_user
 from ..tables.table import Table, code_dtype
 from ..tables.userids import Prepared, UserIndex
 from . import messages
-
-if TYPE_CHECKING:
-    from ..schema import Schema
 
 BLOB = 1 << 16
 """Approximate bytes in one row of a back end (such as Spark), which may send thousands of rows at once."""

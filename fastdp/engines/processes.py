@@ -22,17 +22,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._util import threads as _threads
 from ..errors import DataError
+from ..schema import Schema
 from ..tables import split, spool
 from ..tables.table import MAX_ROWS, Table
 from . import messages, worker
 from .partitioned import Answer, PartitionedCounter, Request
-
-if TYPE_CHECKING:
-    from ..schema import Schema
 
 ATTEMPTS = 3
 """How many processes may die of the same task before the run fails."""

@@ -18,12 +18,14 @@ import json
 import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa
 from ..codec.encode import source_columns
 from ..errors import DataError, UsageError, redact_errors
+from ..schema import Schema
 from ..tables import ingest
 from ..tables.parts import Part
 from ..tables.table import MAX_ROWS
@@ -32,11 +34,6 @@ from . import sparktasks as tasks
 from .build import build
 from .partitioned import Answer, PartitionedCounter, Request
 from .sparkcheck import MAX_PARTITIONS, check_partitions, is_spark
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema import Schema
 
 MAX_ADDERS = 64
 """The most tasks that add up slices."""
@@ -91,7 +88,6 @@ class SparkPartitions:
 
     def _from_rows(self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]) -> Any:
         """Pieces of the rows that Spark hands over, and one row that opens each partition."""
-        import pyarrow as pa
 
         kinds = [kind for _, kind in columns.values()]
         packed = sparkpack.words(kinds)
@@ -262,7 +258,6 @@ def spark_hash(values: np.ndarray) -> np.ndarray:
 def _columns(frame: Any, schema: Schema) -> dict[str, tuple[int, str]]:
     """Position and Arrow type of each needed column; DataError where one is missing, occurs twice or has a
     wrong type."""
-    import pyarrow as pa
 
     names = list(frame.columns)
     wanted = [*dict.fromkeys(source_columns(schema)), *([schema.user] if schema.user else [])]

@@ -19,16 +19,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
+from .._util.lazy import pa, pq
 from ..errors import DataError
 from ..tables import sources
 from ..tables.parts import Part, Unit
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 MAX_FILES = 10_000
 """The driver reads the footer of every file; of more files than this, rows are taken from Spark."""
@@ -101,7 +98,6 @@ def _rebased(frame: Any) -> bool:
 
 
 def _shares(files: Sequence[str], kinds: Mapping[str, str], tasks: int) -> list[list[Group]] | None:
-    import pyarrow.parquet as pq
 
     groups: list[Group] = []
     sizes: list[int] = []
@@ -136,7 +132,6 @@ def signature(footer: pq.FileMetaData) -> str:
 
 def parts(groups: Sequence[Group]) -> list[Part]:
     """These row groups as parts, one for each file; DataError where a file is not the driver's."""
-    import pyarrow.parquet as pq
 
     chosen: dict[tuple[str, str], list[int]] = {}
     for path, group, mark in groups:

@@ -8,12 +8,11 @@ Law: `unpacked` gives the values, nulls and Arrow types that the columns have wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .._util.lazy import pa
 
 BITS = {"bool": 1, "int8": 8, "int16": 16, "int32": 32, "date32[day]": 32}
 """Bits of the Arrow types that are packed."""
@@ -61,7 +60,6 @@ def unpacked(
     batch: pa.RecordBatch, names: Sequence[str], kinds: Sequence[str], packed: Sequence[Word]
 ) -> pa.RecordBatch:
     """The columns of `expressions`, as Spark's tasks receive them, under their names and in their order."""
-    import pyarrow as pa
 
     columns: list[Any] = [None] * len(names)
     plain = alone(len(names), packed)
@@ -77,7 +75,6 @@ def unpacked(
 
 def _array(values: np.ndarray, kind: str, low: int, present: int) -> pa.Array:
     """One field of words; present: the bits that are set in any of them."""
-    import pyarrow as pa
 
     bits = BITS[kind]
     field = (values >> np.uint64(low)) & np.uint64((1 << bits) - 1)

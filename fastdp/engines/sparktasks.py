@@ -12,10 +12,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from .._util.lazy import pa
 from ..errors import DataError
 from ..schema import Schema
 from ..tables import ingest, split
@@ -25,9 +26,6 @@ from . import messages, pieces, sparkfiles, sparkpack
 from .build import check
 from .partitioned import Answer, Sums, answer, sparse
 from .worker import attempt
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ROW = "key int, partition int, blob binary, failed string"
 """key: the shuffle's key, after `join` a blob's number, after `count` a slice's. failed: JSON of (class,
@@ -117,7 +115,6 @@ def _next(rows: Iterator[Row]) -> Row | _Failed | None:
 
 
 def _batch(rows: list[Row]) -> pa.RecordBatch:
-    import pyarrow as pa
 
     kinds = {"key": pa.int32(), "partition": pa.int32(), "blob": pa.binary(), "failed": pa.string()}
     columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
@@ -203,7 +200,6 @@ def _parts(batches: Iterator[pa.RecordBatch], arguments: dict[str, Any]) -> list
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch of Spark in which times with a zone are labelled UTC, as in files and on the driver: Spark
     labels them with the session's zone, which concerns only how they are shown."""
-    import pyarrow as pa
 
     columns = []
     for column in batch.columns:

@@ -3,16 +3,13 @@ chosen. Views, too, are made here: tables in which a user's rows depend on that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from .._core import bound, count
+from ..domain import Domain
 from ..errors import DataError, UsageError, is_whole
+from ..tables.table import Table, as_schema, code_dtype
 from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, UserKey, UserTable, View
-
-if TYPE_CHECKING:
-    from ..domain import Domain
-    from ..tables.table import Table
 
 DENSE_HISTOGRAM = 1 << 31
 """The most keys of a histogram, which is returned as one dense array."""
@@ -61,7 +58,6 @@ def _rows_per_user(table: Table, key: RowsPerUser) -> np.ndarray:
 
 
 def _agreement(table: Table, key: Agreement, threads: int) -> np.ndarray:
-    from .._core import bound
 
     group_of = _groups_of(table.rows_per_user(), key.edges)
     out = np.zeros((len(key.edges), key.numbers), np.int64)
@@ -75,7 +71,6 @@ def _agreement(table: Table, key: Agreement, threads: int) -> np.ndarray:
 
 def view_of(table: Table, view: View, threads: int) -> Table:
     """The table that a view makes of a table that holds whole users."""
-    from ..tables.table import Table, as_schema, code_dtype
 
     domain = view.domain(table.domain)
     rows = table.rows_per_user()
@@ -102,7 +97,6 @@ def view_of(table: Table, view: View, threads: int) -> Table:
 
 def _modes(table: Table, name: str, threads: int) -> np.ndarray:
     """The most common code of each user."""
-    from .._core import bound
 
     if name not in table.codes:
         raise DataError(f"column {name!r} was not read")
@@ -112,7 +106,6 @@ def _modes(table: Table, name: str, threads: int) -> np.ndarray:
 
 
 def _cells(table: Table, columns: tuple[str, ...], threads: int) -> np.ndarray:
-    from .._core import count
 
     rows = count.Rows([table.codes[n] for n in columns], None, None, table.rows)
     return count.cells(rows, np.array(table.domain.shape(columns), np.uint64), threads)
@@ -120,7 +113,6 @@ def _cells(table: Table, columns: tuple[str, ...], threads: int) -> np.ndarray:
 
 def _grouped(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(start, values by user, hash of each user); without a user column every row is a user of its own."""
-    from .._core import bound
 
     if table.user is None or table.user_hash is None:
         return np.arange(table.rows + 1), values, np.zeros(table.rows, np.uint64)
@@ -129,7 +121,6 @@ def _grouped(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _most_common(table: Table, key: MostCommon, threads: int) -> np.ndarray:
-    from .._core import bound
 
     cells = _cells(table, key.columns, threads)
     if key.labels is not None:
@@ -140,7 +131,6 @@ def _most_common(table: Table, key: MostCommon, threads: int) -> np.ndarray:
 
 
 def _groups(table: Table, key: Groups, cap: int, threads: int) -> np.ndarray:
-    from .._core import bound
 
     start, values, hashes = _grouped(table, _cells(table, key.columns, threads))
     grid = int(np.prod(np.array(key.shape, object))) * key.t_max

@@ -22,6 +22,7 @@ from ..errors import UsageError
 from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
+from ..schema import Schema
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .shared.merged_codes import merge
 from .shared.model_rows import ModelRows
@@ -34,7 +35,6 @@ from .shared.user_histogram import any_pair, measure_users, users_share
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
-    from ..schema import Schema
 
 
 LEAST_SHARE = 1e-6

@@ -20,8 +20,10 @@ import numpy as np
 from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..measurement import Measurement, Request
+from ..model import Model
 from ..model.marginals import marginals
 from ..privacy.gdp import range_epsilon_from
+from ..schema import Schema
 from .base import Job, Outcome, Outline, Planned, whole_total
 from .shared.bounded_model import BoundedModelConfig
 from .shared.merged_codes import Merged, merge
@@ -32,9 +34,7 @@ from .shared.user_histogram import any_pair, measure_users, users_share
 from .shared.workload_weights import Workload, WorkloadItem
 
 if TYPE_CHECKING:
-    from ..model import Model
     from ..release.gateway import Session
-    from ..schema import Schema
 
 MOST_ROUNDS = 1 << 14
 """Twice what 500 columns get by default; with many more the noise of one leaves the sampler's range."""

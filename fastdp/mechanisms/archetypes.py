@@ -24,7 +24,9 @@ from ..errors import UsageError
 from ..measurement import Measurement, Request
 from ..model.adjust import onto_simplex
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
+from ..public.archetypes.model import PublicModel
 from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step, options_of
+from ..schema import Schema
 from ..userkeys import MostCommon
 from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
 from .shared.model_rows import ModelRows
@@ -32,9 +34,7 @@ from .shared.model_size import LargestModel, tree_size
 from .shared.one_ways import estimate_total, part_mu
 
 if TYPE_CHECKING:
-    from ..public.archetypes.model import PublicModel
     from ..release.gateway import Session
-    from ..schema import Schema
 
 SLACK = 2.0
 """The fit stops where the misfit exceeds what noise alone explains by at most this many standard deviations,

@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import msgspec
 import numpy as np
 
+from .._util.lazy import pa
 from ..domain import Clique, Domain
 from ..errors import SchemaError, UsageError
+from ..measurement import Measurement
+from ..model import Model
+from ..model.junction_tree import DEFAULT_MAX_CELLS
 from ..privacy.clip import PRIVATE
+from ..public.archetypes.model import PublicModel
+from ..public.ids import Habits
+from ..schema import Schema
+from ..users.dealing import Dealer
 from .registry import keeping_constraints
 from .shared import size_limits
 from .shared.structural_zeros import StructuralZeros, derived_hint
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..measurement import Measurement
-    from ..model import Model
-    from ..public.archetypes.model import PublicModel
-    from ..public.ids import Habits
     from ..release.gateway import Session
-    from ..schema import Schema
-    from ..users.dealing import Dealer
     from .shared.model_size import LargestModel
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
@@ -116,7 +116,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def limits_used(self) -> dict[str, Any]:
         """The limits that hold, as the statement records them; a resumed run may have others as long as no
         step that was entered depended on them (`max_cells_steps`)."""
-        from ..model.junction_tree import DEFAULT_MAX_CELLS
 
         cells = DEFAULT_MAX_CELLS if self.max_cells is None else self.max_cells
         return {"max_cells": cells} | ({} if self.memory is None else {"memory": self.memory})

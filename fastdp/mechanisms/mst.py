@@ -18,6 +18,7 @@ from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..measurement import Request
 from ..model.marginals import marginals
+from ..schema import Schema
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .shared.budget_split import divided_by
 from .shared.merged_codes import Merged, merge
@@ -31,7 +32,6 @@ from .shared.user_histogram import any_pair, divided, measure_users, users_share
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
-    from ..schema import Schema
 
 
 class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ from .._util.threads import resolve
 from ..errors import UsageError
 from ..measurement import Measurement
 from ..privacy.clip import choice_bound
+from ..schema import Schema
 from ..schema.constraints import columns_of
 from ..userkeys import Agreement, UserTable
 from ..users.dealing import TRIAL_ROWS, dealer
@@ -25,7 +26,6 @@ from .shared.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
-    from ..schema import Schema
 
 RATES_SHARE, TABLE_SHARE = 0.05, 0.07
 """Shares of mu^2 of the agreement rates and of the table of users (chosen on flights and Chicago trips, where

@@ -10,27 +10,25 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._util import threads as _threads
 from .._util.html import text_html
+from .._util.lazy import pa
 from .._util.texttable import table as text_table
 from ..codec import encode
 from ..errors import UsageError
 from ..schema import Schema, dtypes
 from ..schema.columns import OWN_CODE, Categorical, Column
 from ..schema.derived import Derived
+from ..schema.dialect import Dialect
 from ..tables import idvalues, ingest, sources, textkinds
 from ..tables.parts import Part
+from ..tables.table import Table
 from ..tables.textlines import damaged_lines
 from ..tables.userids import UserIndex
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema.dialect import Dialect
 
 LINES_NAMED = 20
 WORDS_KEPT = 1000
@@ -158,7 +156,6 @@ def check(
     Check
         Print it, or take `to_dict()`.
     """
-    from ..tables.table import Table
 
     if isinstance(source, Table):
         raise UsageError("check reads values, and a fastdp.Table holds codes: give what it was read from")
@@ -225,7 +222,6 @@ def _look(
     types: Mapping[str, str],
     users: UserIndex | None,
 ) -> _Piece:
-    import pyarrow as pa
 
     raw = {name: batch.column(name) for name in batch.schema.names}
     values = {name: ingest.column_of(batch, name, part, types) for name in raw}
@@ -264,7 +260,6 @@ def _sorted_out(
 ) -> tuple[int, dict[str, int], Counter]:
     """Counts of the values where `bad` is true, which have no code: how many are of the right kind, how many
     of each wrong kind, and how often the commonest texts occur (only for lists of strings)."""
-    import pyarrow as pa
 
     if isinstance(raw, pa.ExtensionArray):
         raw = raw.storage

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..codec.violations import count_broken_codes, count_violations
-
-if TYPE_CHECKING:
-    from ..schema import Schema
+from ..schema import Schema
 
 
 def score(truth: Any, synthetic: Any, schema: Schema | None) -> dict[str, Any] | None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..domain import Clique
+from ..engines.truth import marginals
+from ..tables.table import Table, as_schema, code_dtype
 from .inputs import Pair
 
 DENSE_CELLS = 1 << 22  # marginals with more cells are stored sparsely: only their non-empty cells
@@ -61,14 +63,12 @@ def sparse_between(keys_a: np.ndarray, a: np.ndarray, keys_b: np.ndarray, b: np.
 
 
 def _table(sizes: dict[str, int], codes: dict[str, np.ndarray], rows: int) -> Any:
-    from ..tables.table import Table, as_schema, code_dtype
 
     narrow = {n: np.ascontiguousarray(codes[n], code_dtype(size)) for n, size in sizes.items()}
     return Table(as_schema(sizes), narrow, rows=rows, public=True)
 
 
 def _count(table: Any, cliques: list[Clique], threads: int | None, sparse: bool) -> dict:
-    from ..engines.truth import marginals
 
     return marginals(table, cliques, threads=threads, sparse=sparse)
 

@@ -3,12 +3,11 @@ agree, how many users have one value, and how many values users have."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ..tables.table import Table
+from ..tables.table import Table
 
 PERCENTILES = (50, 90, 99)
 

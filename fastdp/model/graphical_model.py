@@ -17,8 +17,10 @@ import numpy as np
 from .._core.infer import Engine
 from .._util.files import as_path
 from .._util.html import facts_html
+from .._util.lazy import sp
 from ..domain import Clique, Domain
 from ..errors import DataError, ModelTooLargeError, UsageError, is_whole
+from ..queries import Identity, Sparse, as_query
 from . import array_file
 from .junction_tree import junction_tree
 from .layout import Plan, make_plan
@@ -157,7 +159,6 @@ class Model:
         the noise alone would give without the model's pooling. It is inf where no measurement covers a cell
         the query uses.
         """
-        from ..queries import as_query
 
         clique = self.domain.check(clique)
         shared = [a for a in clique if a in self.merged]
@@ -375,9 +376,6 @@ def _number(domain: Domain, names: Clique, codes: Mapping[str, np.ndarray]) -> n
 
 def _squared(query):
     """The query's matrix with entries squared, as something that can multiply a vector of cell variances."""
-    import scipy.sparse as sp
-
-    from ..queries import Identity, Sparse
 
     if isinstance(query, Sparse):
         return query.matrix.power(2)

@@ -11,18 +11,14 @@ cliques, those whose attributes come to one node from different sides (all tripl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..domain import Clique, Domain
 from ..errors import ModelTooLargeError
-from .graphical_model import MARGINAL_CELLS
+from .graphical_model import MARGINAL_CELLS, Model
 from .out_of_clique import OutOfClique
 from .treesums import CARRIED_CELLS, Sums, Tree, offsets
-
-if TYPE_CHECKING:
-    from .graphical_model import Model
 
 
 def marginals(

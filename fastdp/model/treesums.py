@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .._core import cliques as kernel
 from ..domain import Clique, Domain
-
-if TYPE_CHECKING:
-    from .graphical_model import Model
+from .graphical_model import Model
 
 CARRIED_CELLS = 1 << 24
 """Cells of tables in flight (128 MB) before the kernel is run; more wait for its next call."""

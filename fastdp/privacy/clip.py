@@ -22,14 +22,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..errors import UsageError
-
-if TYPE_CHECKING:
-    from ..schema import Schema
+from ..schema import Schema
 
 PRIVATE = "private"
 """The value of `clip` in a recipe whose runs choose their clip from a noisy histogram."""

@@ -17,22 +17,20 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
 from .._util.files import as_path
 from ..errors import LedgerError, UsageError
+from ..schema import Schema
 from .accountant import Event
 from .budget import Budget, Totals, to_dict
 from .chain import Run, State, part_left, summary
 from .ledger_store import FileStore, MemoryStore
 from .sampler_distance import check_sampler
 from .unit import Unit
-
-if TYPE_CHECKING:
-    from ..schema import Schema
 
 LOCAL = "this run"
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import UsageError
-
-if TYPE_CHECKING:
-    from ..schema import Schema
+from ..schema import Schema
 
 KINDS = ("user", "row", "event")
 NULL_POLICIES = ("drop", "own")

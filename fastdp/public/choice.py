@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..domain import Clique, batches
+from ..engines.truth import marginals
 from ..model.grow import grow
-
-if TYPE_CHECKING:
-    from ..tables.table import Table
+from ..tables.table import Table
 
 
 def associations(
@@ -22,7 +20,6 @@ def associations(
     """Mutual information in nats of every pair of columns with at most `max_cells` cells, minus its
     expectation (r - 1)(c - 1) / 2n for independent columns with n rows and r and c values that occur; never
     below 0. `recode`: maps from old to new codes that are applied first."""
-    from ..engines.truth import marginals
 
     domain = table.schema.modelled.recoded(recode or {})
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_cells]
@@ -38,7 +35,6 @@ def associations(
 
 def choose_outer(table: Table, ways: int = 3, max_cells: int = 200_000) -> list[Clique]:
     """Outer marginals of up to `ways` attributes; see `grow`."""
-    from ..engines.truth import marginals
 
     domain = table.schema.modelled
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_cells]

@@ -6,20 +6,19 @@ Only tables read with `public=True` are accepted; the run's statement names the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..domain import Clique
 from ..errors import DataError, UsageError
 from ..privacy.clip import ClipChoice, candidates, choose
+from ..schema import Schema
+from ..tables.table import Table
+from .archetypes.model import PublicModel
+from .archetypes.options import options_of
 from .choice import associations, choose_outer
 from .ids import Habits
-
-if TYPE_CHECKING:
-    from ..schema import Schema
-    from ..tables.table import Table
-    from .archetypes.model import PublicModel
 
 
 class PublicTable:
@@ -71,7 +70,6 @@ class PublicTable:
         return choose_outer(self.table, ways, max_cells)
 
     def check_archetypes(self, wanted: Mapping[str, Any]) -> None:
-        from .archetypes.options import options_of
 
         if self.table.user is None:
             raise DataError("archetypes are kinds of users: the schema needs a user column")
@@ -80,7 +78,6 @@ class PublicTable:
     def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
         """Archetypes of the public users; see `archetypes.fit`."""
         from .archetypes.fit import fit
-        from .archetypes.options import options_of
 
         return fit(self.table, options_of(wanted))
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core import ids as core
 from ..errors import UsageError
 
 MAX_ROWS = 2**32 - 2
@@ -164,7 +165,6 @@ def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Gener
 
 def _units(habits: Habits, counts: np.ndarray, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Two uint32 arrays with one entry per row that a synthetic user asks for: the user and the cell."""
-    from .._core import ids as core
 
     indptr = np.ascontiguousarray(habits.indptr, np.int64)
     cells = np.ascontiguousarray(habits.cells, np.uint32)
@@ -186,7 +186,6 @@ def _rounds(columns: int) -> list[tuple[int, ...]]:
 def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.ndarray:
     """The user number of every row. In each round, rows and requests of users are grouped by cell in two
     threads."""
-    from .._core import ids as core
 
     def grouped(
         cells: np.ndarray, chosen: np.ndarray | None, key_of: np.ndarray | None, keys: int, seed: int

@@ -16,8 +16,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..engines import Counter
 from ..errors import PrivacyError, UsageError, is_whole
 from ..privacy import calibrate, crosscheck, statement
 from ..privacy.accountant import GAUSSIAN, Event, Gaussian, Pure, Threshold
@@ -27,15 +28,12 @@ from ..privacy.clip import PRIVATE, resolve
 from ..privacy.ledger import LOCAL, Ledger, Reservation
 from ..privacy.sampler_distance import check_sampler
 from ..privacy.unit import Unit
+from ..schema import Schema
 from ..tables.bound import check_clip
 from .domaincosts import DomainCosts, check_askable, clip_of
 from .gateway import Session
 from .keyselect import check_draws, less
 from .private_domain import Learning, Opener
-
-if TYPE_CHECKING:
-    from ..engines import Counter
-    from ..schema import Schema
 
 UNITS = ("user", "event")
 # Shares of mu^2 are worked out in floating point and may add up to a few roundings more than 1.

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..domain import Clique
+from ..engines import Counter
 from ..errors import PrivacyError, UsageError
 from ..schema import Schema
 from ..userkeys import RowGroups, UserKey, UserTable, View
-
-if TYPE_CHECKING:
-    from ..engines import Counter
 
 SESSION_VIEWS = (UserTable, RowGroups)
 """The only classes of views, and no subclasses of them: their sensitivity is proved."""

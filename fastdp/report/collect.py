@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..tables.ingest import read
+from ..tables.table import Table
 from . import place_maps as places
 
 MAX_BARS = 40  # bars of a nominal column; its rarer values share the last one
@@ -59,7 +61,6 @@ def coded(source: Any, schema: Any, what: str) -> Coded:
     """
     if not hasattr(source, "codes"):
         from ..metrics.inputs import as_arrow
-        from ..tables.ingest import read
 
         source = as_arrow(source, what)
         present = set(source.column_names)
@@ -70,7 +71,6 @@ def coded(source: Any, schema: Any, what: str) -> Coded:
         if schema.user is not None and schema.user not in present:
             schema = replace(schema, user=None, max_rows_per_user=None, user_dtype=None)
         source = read(source, schema, public=True)
-    from ..tables.table import Table
 
     table = source if isinstance(source, Table) else None
     return Coded(dict(source.codes), source.user, int(source.rows), table)

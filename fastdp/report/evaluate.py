@@ -12,6 +12,7 @@ from .._util.files import synthetic_path
 from ..metrics.scores import Metric, fractions_of, score, several
 from ..schema import Schema
 from . import runs
+from .page import write
 
 
 @runtime_checkable
@@ -132,8 +133,6 @@ def evaluate(
     else:
         scores = out = score(truth, synthetic, schema, metrics, report is not None, fractions, options)
     if report is not None:
-        from .page import write
-
         write(report, truth, synthetic, schema, scores, run, title=title)
     return out
 

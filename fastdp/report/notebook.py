@@ -11,17 +11,15 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..model import Model
 from ..model.marginals import marginals
 from . import runs, sections
 from .blocks import section
 from .charts import heat
-
-if TYPE_CHECKING:
-    from ..model import Model
 
 MOST_COLUMNS = 12
 MOST_CELLS = 200_000

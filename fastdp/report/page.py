@@ -17,8 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import __version__
 from .._util.files import synthetic_path, write_atomic
 from ..errors import UsageError
+from ..schema import Schema
+from ..tables.drafting import draft
 from . import collect as collecting
 from . import placesections, sections, workload
 from . import runs as running
@@ -171,7 +174,6 @@ def write_public(
     path: str | os.PathLike[str], folder: str | os.PathLike[str], *, title: str | None = None
 ) -> ReportData:
     """Writes the page that may be published, from a finished run folder alone; the true rows are not read."""
-    from ..schema import Schema
 
     place = Path(folder)
     facts = running.folder(place)
@@ -198,7 +200,6 @@ def _schema(schema: Any, *sources: Any) -> Any:
     if schema is not None:
         return schema
     from ..metrics.inputs import KNOWN_USERS, as_arrow
-    from ..tables.drafting import draft
 
     first = as_arrow(next(s for s in sources if s is not None), "report")
     user = next((name for name in KNOWN_USERS if name in first.column_names), None)
@@ -295,7 +296,6 @@ def _picker(data: ReportData) -> str:
 
 
 def _footer(data: ReportData) -> str:
-    from .. import __version__
 
     end = (
         "It holds exact figures of the true data."

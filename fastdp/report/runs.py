@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pl
 from ..errors import RunError
+from ..model import Model
 from ..queries import Identity
 from .charts import amounts, versus
 from .collect import Released
@@ -356,12 +358,9 @@ def folder(place: Path) -> dict:
     except (OSError, ValueError) as error:
         raise RunError(f"{place} is no finished run folder: privacy.json is missing or broken") from error
     if (place / "model.fastdp").exists():
-        from ..model import Model
-
         facts["model"] = Model.load(place / "model.fastdp")
     if not (place / "measurements.json").exists():
         return facts
-    import polars as pl
 
     errors = pl.read_parquet(place / "measurements.parquet", columns=["measurement", "standard_error"])
     smallest = dict(errors.group_by("measurement").min().iter_rows())

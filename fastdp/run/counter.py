@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..engines import Counter, sparkcheck
+from ..engines.local import local
+from ..engines.partitioned import PartitionedCounter
+from ..engines.sparkcheck import is_spark
 from ..errors import UsageError
-from ..tables.objects import read_once
-
-if TYPE_CHECKING:
-    from ..engines import Counter
-    from ..schema import Schema
-    from ..tables.table import Table
+from ..schema import Schema
+from ..tables.ingest import check_structure, checked_columns, guarded, read
+from ..tables.objects import open_object, read_once
+from ..tables.sources import open_parts
+from ..tables.split import check_partitions
+from ..tables.sql import Query
+from ..tables.table import Table
 
 ENGINES = ("local", "partitioned", "spark")
 
@@ -32,7 +37,6 @@ class OpenCounter:
 def engine_for(source: Any, engine: str | None, partitions: int | None, report: bool) -> str:
     """The engine that counts a source: a Spark DataFrame is counted by Spark unless another is asked for.
     UsageError where an engine is unknown or cannot do what is asked."""
-    from ..engines import sparkcheck
 
     if engine is None:
         engine = "spark" if sparkcheck.is_spark(source) else "local"
@@ -46,8 +50,6 @@ def engine_for(source: Any, engine: str | None, partitions: int | None, report: 
         if engine == "spark":
             sparkcheck.check_partitions(partitions)
         else:
-            from ..tables.split import check_partitions
-
             check_partitions(partitions)
     if engine == "spark" and report:
         raise UsageError(
@@ -74,18 +76,15 @@ def open_counter(
         assert isinstance(kept, spark.SparkPartitions)
         return OpenCounter(counter, None, kept.close, _reading(kept.rows, kept.users, kept.dropped, 0))
     if engine == "partitioned":
-        from ..engines.partitioned import PartitionedCounter
         from ..engines.processes import ProcessPartitions
 
         held = ProcessPartitions(source, schema, partitions, threads)
         reading = _reading(held.rows, held.users, held.dropped, held.malformed)
         counter, table = PartitionedCounter(schema, held), source if is_table(source) else None
         return OpenCounter(counter, table, held.close, {} if is_table(source) else reading)
-    from ..engines.local import local
 
     if is_table(source):
         return OpenCounter(local(source, threads), source, lambda: None)
-    from ..tables.ingest import read
 
     table = read(source, schema, threads=threads)
     reading = _reading(table.rows, table.users, table._dropped, table._malformed)
@@ -107,10 +106,6 @@ def counter_for(
 def check_source(source: Any, schema: Schema) -> None:
     """Raises, before anything is charged, where a source cannot be opened, lacks a column of the schema, has
     it in a wrong type, or is damaged Arrow data. It does not open streams and does not run queries."""
-    from ..engines.sparkcheck import is_spark
-    from ..tables.ingest import guarded
-    from ..tables.objects import open_object
-    from ..tables.sql import Query
 
     if schema.pending:
         check_rereading(source)
@@ -136,8 +131,6 @@ def check_source(source: Any, schema: Schema) -> None:
 
 def _check_columns(source: Any, schema: Schema) -> None:
     """DataError where a source that can be opened again lacks columns or is damaged Arrow data."""
-    from ..tables.ingest import check_structure, checked_columns
-    from ..tables.sources import open_parts
 
     parts = open_parts(source, schema.dialect)
     check_structure(parts, checked_columns(parts, schema.stand_in()))
@@ -146,7 +139,6 @@ def _check_columns(source: Any, schema: Schema) -> None:
 def check_rereading(source: Any) -> None:
     """UsageError where private domains cannot be found in a source: its rows are encoded already or can be
     read only once."""
-    from ..engines.sparkcheck import is_spark
 
     if is_spark(source):
         raise UsageError(
@@ -167,6 +159,5 @@ def _reading(rows: int, users: int, dropped: int, malformed: int) -> dict[str, i
 
 
 def is_table(source: Any) -> bool:
-    from ..tables.table import Table
 
     return isinstance(source, Table)

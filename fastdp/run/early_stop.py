@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import StoppedEarly
+from ..measurement import Measurement
+from ..mechanisms.base import Config
 from ..mechanisms.shared.empty_columns import empty_columns
 from ..privacy.budget import epsilon_at, from_dict
+from ..schema import Schema
 
 if TYPE_CHECKING:
-    from ..measurement import Measurement
-    from ..mechanisms.base import Config
     from ..release.reserve import Reserved
-    from ..schema import Schema
 
 ADVICE = (
     "Look at the data with `fastdp check DATA --schema SCHEMA` and correct the schema, or continue with "

@@ -22,6 +22,9 @@ from ..mechanisms.base import Job, Outcome, ignore_empty_columns
 from ..mechanisms.shared.structural_zeros import StructuralZeros
 from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
+from ..public.data import PublicTable
+from ..schema import Schema
+from ..tables.ingest import read
 from .counter import check_source, counter_for, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_diagnosis, write_json
@@ -36,9 +39,7 @@ from .spec import RunSpec
 
 if TYPE_CHECKING:
     from ..public.archetypes.archetype_store import Saved
-    from ..public.data import PublicTable
     from ..release.reserve import Reserved
-    from ..schema import Schema
 
 
 def execute(spec: RunSpec, source: Any, folder: RunFolder | None) -> Run | list[Run]:
@@ -163,8 +164,6 @@ def _measure_and_write(
         if truth is None or spec.engine == "partitioned":
             counter.close()
     if options.report and truth is None:
-        from ..tables.ingest import read
-
         truth = read(source, spec.schema, threads=options.threads).as_truth()
     return [finalize(spec, i, o, reserved, outputs[i], folder, truth) for i, o in enumerate(outcomes)]
 

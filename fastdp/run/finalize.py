@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .._util.files import synthetic_path, write_atomic
+from .._util.lazy import pq
 from ..mechanisms.base import Outcome
 from ..privacy.statement import file_hash
 from ..privacy.statement import write as write_statement
+from ..schema import Schema
+from ..tables.table import Table
 from .folder import RunFolder
 from .output import Output, stamped, write_measurements
 from .public_data import public_entry
@@ -23,8 +26,6 @@ from .spec import RunSpec
 
 if TYPE_CHECKING:
     from ..release.reserve import Reserved
-    from ..schema import Schema
-    from ..tables.table import Table
 
 
 def finalize(
@@ -95,7 +96,6 @@ def finalize(
 
 def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[str, str]:
     """Writes all but the rows; returns the sha256 of the model's file, which is large, by its name."""
-    import pyarrow.parquet as pq
 
     hashes = {}
     if run.model is not None:

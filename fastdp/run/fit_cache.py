@@ -7,15 +7,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._util.progress import Reporter
-
-if TYPE_CHECKING:
-    from ..measurement import Measurement
-    from ..model import Model
+from ..measurement import Measurement
+from ..model import Model
 
 
 def fit_once(
@@ -30,8 +28,8 @@ def fit_once(
 ) -> Model:
     """Fits a model, or loads from the folder `cache` the one already fitted to the same noisy answers. `keep`
     is handed the function that stores it, and may call it while the run goes on."""
-    from ..estimate import fit
-    from ..model import Model
+
+    from ..estimate import fit  # brings scipy.sparse: loaded while rows are read (`preload`)
 
     path = None if cache is None else cache / f"model-{_digest(domain, measurements, options)}.fastdp"
     if path is not None and path.exists():

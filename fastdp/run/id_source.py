@@ -8,12 +8,12 @@ import numpy as np
 
 from ..mechanisms.base import Config, Outcome
 from ..privacy.clip import PRIVATE, choice_bound, seen, size_edges
+from ..public.data import PublicTable
+from ..schema import Schema
 from .output import IdSource
 
 if TYPE_CHECKING:
     from ..public.archetypes.archetype_store import Saved
-    from ..public.data import PublicTable
-    from ..schema import Schema
 
 
 def id_source(

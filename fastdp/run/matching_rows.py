@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa, pc
 from ..errors import RunError, UsageError, did_you_mean
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from .output import Output
+from .output import Output
 
 FIRST, MOST = 1 << 16, 1 << 28
 """Rows of the first attempt, and of the last: about a minute of drawing."""
@@ -23,7 +20,6 @@ SPARE = 1.3
 def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
     """n rows of the output's model that match `where`: a column to a value, a list of values, a range (low,
     high) with low <= value < high, or None for null. RunError where too few rows match."""
-    import pyarrow as pa
 
     kind = output.arrow_schema()
     if not n:
@@ -46,8 +42,6 @@ def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -
 
 
 def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     mask: Any = pa.chunked_array([np.ones(table.num_rows, bool)])
     for name, condition in where.items():
@@ -68,8 +62,6 @@ def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
 
 
 def _condition(column: pa.ChunkedArray, condition: Any) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     if condition is None:
         return pc.is_null(column)

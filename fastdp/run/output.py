@@ -13,28 +13,26 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._util.arrow import of_numpy
+from .._util.lazy import pa, pc, pq
+from .._util.progress import Reporter
 from .._util.threads import resolve
+from ..codec.decode import decode
 from ..codec.possible import known
 from ..codec.violations import broken_codes
 from ..errors import RunError, UsageError
+from ..measurement import Measurement
+from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..privacy.statement import file_hash
 from ..public import ids
 from ..queries import Binned
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from .._util.progress import Reporter
-    from ..measurement import Measurement
-    from ..mechanisms.base import Outcome
-    from ..schema import Schema
-    from ..users.dealing import Dealer
+from ..schema import Schema, dtypes
+from ..users.dealing import Dealer
 
 BLOCK_SHARDS = 16
 ONE_FILE_SHARDS = 4
@@ -136,7 +134,6 @@ class Output:
     def write(self, folder: Path, reporter: Reporter | None = None) -> dict[str, str]:
         """`synthetic.parquet`, or `synthetic/part-00000.parquet` ... where there are many rows. Returns the
         sha256 of shards by their names in the folder; each is taken while others are written."""
-        import pyarrow.parquet as pq
 
         hashes: dict[str, str] = {}
         try:
@@ -162,7 +159,6 @@ class Output:
     def _parquet(self, kind: pa.Schema) -> dict[str, Any]:
         """Parquet options. Dictionaries suit values that repeat; user numbers hardly do: as packed
         differences they are a quarter smaller and written three times as fast."""
-        import pyarrow as pa
 
         user = self.schema.user
         if not self._has_user or user is None or not pa.types.is_integer(kind.field(user).type):
@@ -279,7 +275,6 @@ class Output:
 
     def _decode(self, codes: dict[str, np.ndarray], i: int) -> pa.Table:
         """The values of shard i, without users."""
-        from ..codec.decode import decode
 
         offset = i * self.rows.shard_rows
         return decode(self.schema, codes, self._seeds[0], offset, outputs=self._extra, threads=1)
@@ -323,10 +318,6 @@ def _timed(reporter: Reporter | None, stage: str, part: float) -> Iterator[None]
 def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
     """User numbers as values of the schema's user type: 1, 2, ... or "synthetic-1" ... for text. A type
     whose values would run out, or come twice, gives way to a wider one: there may be more synthetic users."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from ..schema import dtypes
 
     name = schema.user_dtype or "int64"
     numbers = of_numpy(owner.astype(np.int64) + (first + 1))
@@ -347,8 +338,6 @@ def write_measurements(folder: Path, measurements: Sequence[Measurement], privat
     Columns: measurement (number), row (of its query), cell (flat cell number where the row is a single cell,
     else null), value and standard_error (in rows, or users for a histogram of users).
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
     described = []
     parts: dict[str, list[np.ndarray]] = {

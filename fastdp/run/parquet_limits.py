@@ -12,13 +12,10 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from .._util.lazy import pa, pc, pq
 from ..errors import RunError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 MOST_FOOTER = 1 << 24
 """Bytes of the footer; a run writes some 200 for each column of a row group."""
@@ -45,7 +42,6 @@ Field 1 is always the number of values."""
 def bounded_file(path: Path, columns: Sequence[str]) -> Iterator[pq.ParquetFile]:
     """The file, opened to read these columns. RunError where it is not a plain file, or where reading a batch
     could take more memory than the limits above."""
-    import pyarrow.parquet as pq
 
     if path.is_symlink() or path.parent.is_symlink() or not path.is_file():
         raise RunError(f"{path.name} is not a plain file")
@@ -71,8 +67,6 @@ def batches(file: pq.ParquetFile, columns: Sequence[str], name: str) -> Iterator
 
 
 def _written_out(column: pa.Array) -> int:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     kind = column.type
     if not pa.types.is_dictionary(kind):

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.threads import resolve
 from ..errors import ModelTooLargeError
 from ..mechanisms import recipe as recipes
-from ..mechanisms.shared.structural_zeros import check_possible
+from ..mechanisms.base import Config, Outline
+from ..mechanisms.shared.model_size import LargestModel, check_size, tree_size
+from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.shared.user_histogram import users_share
 from ..mechanisms.with_users import plan_charges, users_cost
+from ..privacy import calibrate
 from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
+from ..privacy.scale import laplace_std
 from ..privacy.statement import least_threshold
+from ..public.data import PublicTable
 from ..release.cells import SURE
 from ..release.domaincosts import (
     ROUNDS,
@@ -27,17 +33,12 @@ from ..release.domaincosts import (
     keys_cap,
 )
 from ..release.keyselect import less
+from ..schema import Schema
+from ..tables.table import Table
 from .early_stop import plan_note
 from .plan_result import ClipOption, DomainLine, Line, Plan
 from .public_data import read_public
 from .validate import checked_epsilons, resolve_schema
-
-if TYPE_CHECKING:
-    from ..mechanisms.base import Config, Outline
-    from ..mechanisms.shared.model_size import LargestModel
-    from ..mechanisms.shared.structural_zeros import StructuralZeros
-    from ..schema import Schema
-    from ..tables.table import Table
 
 # Seconds per row or cell on one core of a 2020 server. A plan's times are rough: half or double is normal.
 READ_ROW, COUNT_ROW, FIT_CELL, DRAW_ROW, WRITE_ROW = 6e-7, 1.2e-8, 1.0e-8, 1.5e-7, 9e-7
@@ -108,7 +109,6 @@ def plan(
     users : int, optional
         Users expected, a public guess: by it the verdict guesses a clip that the run would choose.
     """
-    from .._util.threads import resolve
 
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory)
     asked = resolve_schema(schema, recipe)
@@ -216,8 +216,6 @@ def _clip(
     noise = unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
     lost, suggested, costs = None, None, {}
     if table is not None and (clip_criteria or not outline.measurements):  # else only users are counted
-        from ..public.data import PublicTable
-
         displaced = SHIFTED if chosen or config.corrects_clipped_total else 1.0
         bound = clip if chosen else None
         seen = PublicTable(table).choose_clip(noise, rows, bound=bound, displaced=displaced, also=(clip,))
@@ -262,8 +260,6 @@ def _largest(
     config: Config, schema: Schema, public: Table | bool, outline: Outline, zeros: StructuralZeros
 ) -> tuple[LargestModel, str]:
     """(the largest model that the run may fit, why the run would be refused for its size or None)."""
-    from ..mechanisms.shared.model_size import check_size, tree_size
-    from ..public.data import PublicTable
 
     domain, fixed = schema.modelled, zeros.cliques
     if public is True:  # what public data would choose is not known without it
@@ -280,7 +276,6 @@ def _largest(
 
 def _constrained(schema: Schema, zeros: StructuralZeros) -> tuple[str, ...]:
     """What constraints add to the model and take out of it."""
-    from ..mechanisms.shared.model_size import tree_size
 
     derived = [name for name in schema.domain if name not in schema.modelled]
     notes = [f"{', '.join(derived)}: derived when rows are written, not modelled"] if derived else []
@@ -308,13 +303,11 @@ def public_table(
 def users_sigma(cap: int, share: float, whole: float, pure: bool) -> float:
     """Standard error of one answer of a histogram of users; `whole` is epsilon for Laplace noise, mu for
     Gaussian."""
-    from ..privacy.scale import laplace_std
 
     return laplace_std(cap / (whole * share)) if pure else math.sqrt(cap / share) / whole
 
 
 def mu_of(epsilon: float, delta: float, calibration: str) -> float:
     """The run's whole budget as a Gaussian-DP parameter, by the recipe's calibration."""
-    from ..privacy import calibrate
 
     return calibrate.mu_of_method(epsilon, delta, calibration)

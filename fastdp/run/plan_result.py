@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._util.html import text_html
 from .._util.texttable import table
-
-if TYPE_CHECKING:
-    from ..measurement import Clique
+from ..measurement import Clique
 
 
 @dataclass(frozen=True)

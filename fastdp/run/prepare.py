@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from ..domain import Domain
 from ..errors import RunError, UsageError
+from ..mechanisms.base import Config
 from ..mechanisms.shared.model_size import check_size
 from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.with_users import check_users
+from ..public.data import PublicTable
 from .counter import check_source, is_table
 from .folder import RunFolder
 from .public_data import read_public
 from .spec import RunSpec
 
 if TYPE_CHECKING:
-    from ..mechanisms.base import Config
     from ..public.archetypes.archetype_store import Saved
-    from ..public.data import PublicTable
 
 
 def prepare(spec: RunSpec) -> PublicTable | Saved | None:
@@ -75,7 +75,6 @@ def _deals(spec: RunSpec, config: Config) -> bool:
 
 def _read_public(spec: RunSpec) -> PublicTable | Saved:
     from ..public.archetypes.archetype_store import Saved, is_folder
-    from ..public.data import PublicTable
 
     public = spec.options.public
     if is_folder(public):

@@ -11,16 +11,17 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa, pc
 from ..errors import DataError, UsageError
+from ..schema import Schema
 from ..schema.columns import Categorical, Integer, Policy
-
-if TYPE_CHECKING:
-    from ..schema import Schema
-    from ..tables.table import Table
+from ..tables import sources, textvalues
+from ..tables.ingest import read
+from ..tables.table import Table
 
 
 def read_public(
@@ -29,8 +30,6 @@ def read_public(
     """The public table. A column of `relabel` for which the schema lists one value gets that value in every
     row; whole numbers with several values are shifted so that the largest of the public data becomes the
     largest of the schema."""
-    from ..tables.ingest import read
-    from ..tables.table import Table
 
     if isinstance(source, Table):
         if source.schema.columns != schema.columns:
@@ -77,10 +76,6 @@ def _moved(field: Any, name: str, source: Any, schema: Schema) -> Categorical | 
 
 def _latest(source: Any, column: str, schema: Schema) -> int:
     """The largest whole number of a column of the public data."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from ..tables import sources, textvalues
 
     latest: list[int] = []
     for part in sources.open_parts(source, schema.dialect):

@@ -19,10 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa
+from ..codec.violations import count_violations
 from ..errors import RunError
 from ..measurement import SCALE
+from ..model import Model
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.unit import Unit
+from ..schema import Schema
+from ..schema.constraints import columns_of
 from .parquet_limits import batches, bounded_file
 
 MOST_JSON = 64 << 20
@@ -163,7 +168,6 @@ def _answer_problems(m: Answered, releases: Sequence[Mapping]) -> Iterator[str]:
 def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) -> None:
     """Reads the answers once, in batches, and fills in the hash, the standard errors and, for small
     measurements, the answers. RunError where the file is not of the form that a run writes."""
-    import pyarrow as pa
 
     expected = sum(m.rows for m in entries)
     types = {"measurement": pa.int32(), "value": pa.float64(), "standard_error": pa.float64()}
@@ -237,7 +241,6 @@ def choice_problems(part: Mapping, entries: Sequence[Answered]) -> Iterator[str]
 
 def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     """Problems where `schema.json` is not the schema of the statement, or protects another unit."""
-    from ..schema import Schema
 
     path = folder / "schema.json"
     if not path.is_file() and not path.is_symlink():
@@ -258,7 +261,6 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
     """Problems where the statement's entry on private columns does not agree with the listed releases; with
     the run's ledger `entry`, also where the hash of `schema.json` is not that of the finished schema."""
     from ..release.private_domain import schema_bytes
-    from ..schema import Schema
 
     releases = [(i, r) for i, p in enumerate(statement["parts"]) for r in p["releases"]]
     finished = [(i, r) for i, r in releases if r["kind"] == "schema"]
@@ -288,9 +290,6 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
 
 def constraint_problems(folder: Path) -> Iterator[str]:
     """Problems where synthetic rows break the constraints of `schema.json`."""
-    from ..codec.violations import count_violations
-    from ..schema import Schema
-    from ..schema.constraints import columns_of
 
     path = folder / "schema.json"
     if path.is_symlink() or not path.is_file():
@@ -322,7 +321,6 @@ def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]
     """Problems where `model.fastdp` cannot be read, has marginals that no release measured and that the
     statement does not attribute to public data, or differs from the statement in what it says of its noise.
     """
-    from ..model import Model
 
     path = folder / "model.fastdp"
     if not path.is_file() and not path.is_symlink():

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._util.files import as_path, synthetic_path
+from .._util.lazy import pa, pl, pq
 from ..errors import RunError, UsageError, is_whole
+from ..measurement import Measurement
+from ..model import Model
+from ..schema import Schema
 from .folder import whole_file
+from .matching_rows import matching_rows
+from .output import Output
 from .stored import StoredMeasurements
 
 if TYPE_CHECKING:
     import pandas as pd
-    import polars as pl
-    import pyarrow as pa
     import pyarrow.dataset as pads
 
     from ..answers.facts import Facts
-    from ..measurement import Measurement
-    from ..model import Model
-    from ..schema import Schema
-    from .output import Output
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,6 @@ class Run:
 
     def reader(self) -> pa.RecordBatchReader:
         """The synthetic rows as an Arrow stream, shard by shard; nothing is kept."""
-        import pyarrow as pa
 
         if self.out is not None:
             return self.dataset.scanner().to_reader()
@@ -144,8 +143,6 @@ class Run:
         """
         import secrets
 
-        import pyarrow as pa
-
         if self._output is None:
             raise RunError(
                 "this run is a folder of rows; read them, or draw codes from its model (run.model.sample)"
@@ -154,8 +151,6 @@ class Run:
             raise UsageError(f"n must be a whole number >= 0, got {n!r}")
         seed = secrets.randbits(63) if seed is None else seed
         if where:
-            from .matching_rows import matching_rows
-
             return matching_rows(self._output, n, where, seed)
         return pa.concat_tables(self._output.again(n, seed).tables())
 
@@ -165,7 +160,6 @@ class Run:
 
     def to_polars(self) -> pl.DataFrame:
         """All synthetic rows as a `polars.DataFrame`."""
-        import polars as pl
 
         frame = pl.from_arrow(self.to_arrow())
         assert isinstance(frame, pl.DataFrame)
@@ -198,7 +192,6 @@ class Run:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
-        import pyarrow as pa
 
         target = Path(path)
         suffix = target.suffix.lower()
@@ -206,8 +199,6 @@ class Run:
             raise UsageError(f"{target}: rows are written as .parquet, .csv, .arrow or .feather")
         with whole_file(target) as part, self.reader() as reader:
             if suffix == ".parquet":
-                import pyarrow.parquet as pq
-
                 with pq.ParquetWriter(part, reader.schema, compression="zstd") as writer:
                     for batch in reader:
                         writer.write_batch(batch)
@@ -247,8 +238,6 @@ class Run:
 
 def load_run(out: str | os.PathLike | Run) -> Run:
     """A finished run folder as a `Run`. Its measurements are read when they are first used."""
-    from ..model import Model
-    from ..schema import Schema
 
     if isinstance(out, Run):
         return out
@@ -270,7 +259,6 @@ def load_run(out: str | os.PathLike | Run) -> Run:
 
 
 def _released_tables(folder: Path) -> dict[str, pa.Table]:
-    import pyarrow.parquet as pq
 
     suffix = ".released.parquet"
     return {p.name.removesuffix(suffix): pq.read_table(p) for p in sorted(folder.glob(f"*{suffix}"))}

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .._util.lazy import pa
 from ..engines.build import build, check
 from ..errors import UsageError
 from .output import Output
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def frame(spark: Any, output: Output) -> Any:
     """A DataFrame whose partition i is block i of the output."""
-    import pyarrow as pa
 
     form = spark_schema(output.arrow_schema())
     # One row of nulls, since Spark Connect cannot infer types from a table without rows.
@@ -48,13 +45,11 @@ def make(output: Output, asked: Mapping[str, str], batches: Iterable[pa.RecordBa
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
     """The same columns in types that Spark has: no unsigned numbers, no dictionaries, microseconds."""
-    import pyarrow as pa
 
     return pa.schema([pa.field(f.name, _spark_type(f.name, f.type)) for f in schema])
 
 
 def _spark_type(name: str, kind: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
 
     t = pa.types
     if t.is_dictionary(kind):

@@ -9,20 +9,18 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from .._util.progress import Progress, Reporter
 from ..errors import UsageError, did_you_mean
+from ..mechanisms.base import Config
 from ..mechanisms.recipe import Recipe
+from ..privacy.ledger import Ledger
+from ..schema import Schema
+from ..schema.dialect import Dialect
+from .folder import RunFolder
 from .public_data import public_entry
 from .status import RunStatus
-
-if TYPE_CHECKING:
-    from ..mechanisms.base import Config
-    from ..privacy.ledger import Ledger
-    from ..schema import Schema
-    from ..schema.dialect import Dialect
-    from .folder import RunFolder
 
 Path = str | os.PathLike[str]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -164,7 +162,6 @@ class RunSpec:
 
     def open_ledger(self, folder: RunFolder) -> Ledger:
         """The ledger that this run was charged in."""
-        from ..privacy.ledger import Ledger
 
         ledger = self.options.ledger
         if ledger is None:

@@ -7,14 +7,12 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .._util.progress import Reporter
 from ..errors import FastdpError
 from ..privacy.ledger import Ledger
-
-if TYPE_CHECKING:
-    from .._util.progress import Reporter
-    from .folder import RunFolder
+from .folder import RunFolder
 
 ASK_SECONDS = 0.5
 """Seconds to wait for the ledger's lock: an interrupted run must end soon, whoever holds the lock."""

@@ -10,6 +10,7 @@ from typing import overload
 
 import numpy as np
 
+from .._util.lazy import pq, sp
 from ..errors import RunError
 from ..measurement import Measurement
 from ..queries import Binned, Sparse
@@ -24,7 +25,6 @@ class StoredMeasurements(Sequence[Measurement]):
 
     @cached_property
     def _all(self) -> tuple[Measurement, ...]:
-        import pyarrow.parquet as pq
 
         described, data = self._folder / "measurements.json", self._folder / "measurements.parquet"
         if not described.exists():
@@ -63,7 +63,6 @@ def _measurement(entry: dict, values: np.ndarray, errors: np.ndarray, cell: np.n
         return Measurement(clique, values, sigma, Binned([m.size for m in maps], maps), label=label)
     if entry["query"] == "each cell" or entry["query"].startswith(("Identity", "Weighted")):
         return Measurement(clique, values, sigma, label=label)
-    import scipy.sparse as sp
 
     single = np.flatnonzero(cell >= 0)
     cells = int(entry.get("cells", cell.max(initial=0) + 1))

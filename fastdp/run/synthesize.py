@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
+from typing import Any, TypeAlias, Unpack, overload
 
 from ..errors import Cancelled
+from ..mechanisms.base import Config
 from .execute import execute, load_finished
 from .folder import RunFolder
 from .result import Run
 from .spec import Options, RunOptions, lists_options
 from .status import RunStatus
 from .validate import validate
-
-if TYPE_CHECKING:
-    from ..mechanisms.base import Config
 
 __all__ = ["synthesize"]
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
+from .._util.lazy import pl
 from ..errors import UsageError
+from ..privacy.ledger import Ledger
+from ..schema import Schema
+from .result import Run
 from .synthesize import synthesize
-
-if TYPE_CHECKING:
-    from ..privacy.ledger import Ledger
-    from ..schema import Schema
-    from .result import Run
 
 
 class Synthesizer:
@@ -124,8 +123,6 @@ class Synthesizer:
         if self._frame == "pandas":
             return table.to_pandas()
         if self._frame == "polars":
-            import polars as pl
-
             return pl.from_arrow(table)
         return table
 

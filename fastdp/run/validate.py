@@ -21,8 +21,11 @@ from ..privacy.clip import PRIVATE
 from ..privacy.clip import resolve as resolve_clip
 from ..public.archetypes.archetype_store import schema_of
 from ..schema import Schema
+from ..schema.dialect import Dialect
 from ..tables.identity import overlap
+from ..tables.ingest import guarded
 from ..tables.objects import read_once
+from ..tables.source_columns import asked_of
 from .counter import check_rereading, engine_for, is_table
 from .spec import RunOptions, RunSpec
 from .status import RunStatus
@@ -124,9 +127,6 @@ def asked_schema(
 ) -> Schema | str | PathLike | None:
     """The schema of a run with the arguments `domain` and `user`. Without a schema it has the source's
     columns and types, all with private domains. UsageError where the arguments do not fit together."""
-    from ..schema.dialect import Dialect
-    from ..tables.ingest import guarded
-    from ..tables.source_columns import asked_of
 
     if domain is not None and domain != PRIVATE:
         raise UsageError(f'domain must be "private", got {domain!r}')

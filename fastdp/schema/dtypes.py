@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .._util.lazy import pa
 
 _ALIASES = {
     "str": "string",
@@ -89,7 +87,6 @@ def decimal_precision(text: str) -> int:
 @lru_cache(maxsize=256)
 def arrow(text: str) -> pa.DataType:
     """The Arrow type of a canonical name."""
-    import pyarrow as pa
 
     if text.startswith("dictionary"):
         return pa.dictionary(pa.int32(), pa.string())
@@ -102,7 +99,6 @@ def arrow(text: str) -> pa.DataType:
 
 def name_of(kind: pa.DataType) -> str | None:
     """The canonical name of an Arrow type, None where fastdp cannot write it."""
-    import pyarrow as pa
 
     if pa.types.is_dictionary(kind):
         inner = name_of(kind.value_type)

@@ -8,16 +8,13 @@ are drawn independently; there are no households.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fastdp.errors import UsageError
 from fastdp.simulate import census_world as cw
 from fastdp.simulate._draw import check_int, in_chunks, lookup, pick
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .._util.lazy import pa
 
 COLUMNS = tuple(
     "COUNTY URBAN METRO METAREA METAREAD CITY CITYPOP SIZEPL URBPOP SEA WARD GQ GQTYPE GQTYPED GQFUNDS "
@@ -303,7 +300,6 @@ def census(rows: int, seed: int = 0, state: str | None = None, *, threads: int |
     The state decides which 63 counties, eight cities (see `census_cities`) and origins occur, and is not a
     column. Equal arguments give equal tables for any number of threads.
     """
-    import pyarrow as pa
 
     rows = check_int("rows", rows, 0, 50_000_000)
     state = "Colorado" if state is None else state

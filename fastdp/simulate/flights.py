@@ -6,14 +6,11 @@ The delay of a flight depends on the hour, the season and the carrier; cancelled
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fastdp.simulate._draw import check_int
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .._util.lazy import pa
 
 CARRIERS = ("AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
 ORIGINS = ("EWR", "JFK", "LGA")
@@ -30,7 +27,6 @@ _WORLD = 1903
 def flights(rows: int, seed: int = 0, year: int = 2013) -> pa.Table:
     """`rows` departures as a pyarrow.Table: tailnum, carrier, origin, dest, scheduled, dep_delay (minutes,
     null where cancelled), distance (miles). Equal arguments give equal tables."""
-    import pyarrow as pa
 
     rows = check_int("rows", rows, 0, 20_000_000)
     year = check_int("year", year, 1900, 2200)

@@ -7,14 +7,11 @@ neighbourhoods and of types are heavily skewed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fastdp.simulate._draw import check_int, distinct_ids, drift, in_chunks, lookup, owners, pick
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .._util.lazy import pa
 
 NEIGHBORHOODS, TYPES, MONTHS, MAX_CALLS = 278, 174, 12, 20
 KINDS = 8  # kinds of neighbourhoods
@@ -64,7 +61,6 @@ def incidents(rows: int, seed: int = 0, year: int = 2019, *, threads: int | None
     Neighbourhoods (0..277) and types (0..173) are the codes of the sprint 1 parameters; a resident has at
     most 20 rows. Equal arguments give equal tables for any number of threads; years drift slowly.
     """
-    import pyarrow as pa
 
     rows = check_int("rows", rows, 0, 200_000_000)
     year = check_int("year", year, 1900, 2200)

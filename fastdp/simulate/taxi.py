@@ -8,15 +8,13 @@ both, the payment type on taxi and fare, and tips on the payment type.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastdp.simulate import city
 from fastdp.simulate._draw import check_int, distinct_ids, drift, in_chunks, lookup, owners, pick
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .._util.lazy import pa
 
 SHIFTS, COMPANIES, MAX_TRIPS = 21, 57, 200
 PAYMENTS = np.array([-1, 0, 1, 2, 3, 5, 6, 7, 8], dtype=np.int8)
@@ -167,7 +165,6 @@ def taxi(rows: int, seed: int = 0, year: int = 2020, *, threads: int | None = No
     one year can serve as public data for another; use another seed as well, or both tables have the same
     taxis.
     """
-    import pyarrow as pa
 
     rows = check_int("rows", rows, 0, 200_000_000)
     year = check_int("year", year, 1900, 2200)

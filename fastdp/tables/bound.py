@@ -6,15 +6,11 @@ user does not change them. Weights are integers in units of 1/SCALE rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..errors import UsageError, is_whole
 from ..measurement import SCALE
-
-if TYPE_CHECKING:
-    from .table import Table
+from .table import Table
 
 MAX_CLIP = (1 << 43) - 1
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa, pl
 from ..errors import DataError
 from . import sources
 
@@ -50,7 +51,6 @@ def _files(source: Any) -> set[tuple[int, int]]:
 
 def _rows(source: Any) -> Iterator[tuple[int, int]]:
     """Address ranges [start, end) in memory of the values of a frame's rows, column by column."""
-    import pyarrow as pa
 
     module = type(source).__module__.split(".")[0]
     if isinstance(source, list | tuple):
@@ -75,7 +75,6 @@ def _rows(source: Any) -> Iterator[tuple[int, int]]:
 def _column(column: Any) -> Iterator[tuple[int, int]]:
     """Address ranges of one column: an Arrow array, a series of Polars or pandas, or a numpy array; none for
     any other object."""
-    import pyarrow as pa
 
     module = type(column).__module__.split(".")[0]
     if isinstance(column, pa.ChunkedArray):
@@ -84,8 +83,6 @@ def _column(column: Any) -> Iterator[tuple[int, int]]:
     elif isinstance(column, pa.Array):
         yield from _array(column)
     elif module == "polars" and hasattr(column, "to_arrow"):
-        import polars as pl
-
         if hasattr(column, "get_chunks"):
             for chunk in column.get_chunks():
                 yield from _column(chunk.to_arrow(compat_level=pl.CompatLevel.newest()))
@@ -103,7 +100,6 @@ def _plain(held: Any) -> np.ndarray | None:
 
 
 def _array(array: Any) -> Iterator[tuple[int, int]]:
-    import pyarrow as pa
 
     if isinstance(array, pa.ExtensionArray):
         yield from _array(array.storage)

@@ -12,16 +12,14 @@ import datetime
 import decimal
 import numbers
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._core import lines
+from .._util.lazy import pa, pc
 from ..schema import dtypes
 from .textvalues import buffers_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _NUMBER = re.compile(rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4000}))?")
 _PLAIN_DIGITS = 38
@@ -36,8 +34,6 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 def normal(ids: pa.Array, dtype: str | None = None) -> pa.Array:
     """Ids of any source in the form in which they are hashed; null where there is no id. `dtype`: the type of
     the user column in the schema. The value of one id never depends on the others."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     t = pa.types
     if isinstance(ids, pa.ExtensionArray):
@@ -65,21 +61,18 @@ def has_id(ids: pa.Array) -> np.ndarray | None:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
 
     t = pa.types
     return t.is_string(kind) or t.is_large_string(kind) or t.is_binary(kind) or t.is_large_binary(kind)
 
 
 def _within_day(ids: pa.Array) -> pa.Array:
-    import pyarrow as pa
 
     return pa.array(np.asarray(ids.view(pa.int64()).fill_null(0)) % 86_400_000)
 
 
 def _spelled(ids: pa.Array, family: str) -> pa.Array:
     """Texts by the numbers or times that they spell, as large_binary; each distinct text is parsed once."""
-    import pyarrow as pa
 
     if family == "int":
         plain = ids.view(pa.binary()) if pa.types.is_string(ids.type) else ids

@@ -14,24 +14,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .._util import threads as _threads
 from .._util.arrow import flags
+from .._util.lazy import pa
+from ..codec import encode
 from ..errors import DataError, nearest, redact_errors
-from ..schema import dtypes
+from ..schema import Schema, dtypes
+from ..schema.dialect import Dialect
 from . import idvalues, sources, textvalues
 from .parts import Part, Unit
 from .table import Table, as_schema, code_dtype
 from .userids import Prepared, UserIndex
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema import Schema
-    from ..schema.dialect import Dialect
 
 Made = TypeVar("Made")
 
@@ -226,7 +223,6 @@ class Gathering:
 def checked_columns(parts: Sequence[Part], schema: Schema) -> list[str]:
     """Names of the columns to read, the user column last; DataError if a part lacks one of them or has it in
     a type that cannot be read."""
-    from ..codec import encode
 
     needed = list(dict.fromkeys(encode.source_columns(schema)))
     wanted = needed if schema.user is None else [*needed, schema.user]
@@ -239,9 +235,6 @@ def checked_columns(parts: Sequence[Part], schema: Schema) -> list[str]:
 def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIndex) -> None:
     """Checks names and types of a part's columns before any row is read; one error lists all problems.
     `users` has the kind of ids of the parts before."""
-    import pyarrow as pa
-
-    from ..codec import encode
 
     problems = []
     for name in wanted:
@@ -333,9 +326,6 @@ def _encode(
     types: dict[str, str],
     users: UserIndex | None,
 ) -> Encoded:
-    import pyarrow as pa
-
-    from ..codec import encode
 
     if part.text or part.any_name:
         names = batch.schema.names

@@ -9,23 +9,20 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa, pl
 from .._util.muted import muted
 from ..errors import DataError, UsageError
 from . import parts, sql
 from .parts import Part, Unit, checked, cut
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def open_object(source: Any) -> Part:
     """The part of an object that is not a path. Each Arrow batch is checked for offsets outside its buffers,
     since it may come from a file or from another process."""
-    import pyarrow as pa
 
     module = type(source).__module__.split(".")[0]
     where = f"<{module}.{type(source).__name__}>"
@@ -92,7 +89,6 @@ def open_object(source: Any) -> Part:
 
 def read_once(source: Any) -> bool:
     """Whether an object can possibly be read only once: a stream, or a list that contains one."""
-    import pyarrow as pa
 
     if isinstance(source, list | tuple):
         return any(read_once(item) for item in source)
@@ -122,7 +118,6 @@ def of_table(table: pa.Table) -> Part:
 def _pandas(frame: Any, where: str) -> Part:
     """The part of a pandas frame or series. A column of Python objects is text, as from a database driver,
     since its Arrow type would depend on all values; so is one of categories of several types."""
-    import pyarrow as pa
 
     if not hasattr(frame, "columns"):
         frame = frame.to_frame()
@@ -156,7 +151,6 @@ def _pandas(frame: Any, where: str) -> Part:
 
 
 def _flat(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    import pyarrow as pa
 
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
@@ -168,8 +162,6 @@ def _from_polars(piece: Any) -> list[pa.RecordBatch]:
 
 def _lazy(frame: Any, where: str) -> Part:
     """The part of a polars LazyFrame, run by its streaming engine; only the needed columns are computed."""
-    import polars as pl
-    import pyarrow as pa
 
     try:
         schema = pl.DataFrame(schema=frame.collect_schema()).to_arrow().schema

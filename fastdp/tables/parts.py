@@ -6,10 +6,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .._util.lazy import pa
 
 BATCH_ROWS = 1 << 17
 """Rows of one record batch. In memory at once are at most (threads + 2) times this many rows, and one row
@@ -77,7 +75,6 @@ def checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _as_stored(array: pa.Array) -> pa.Array:
     """The array on the same buffers in a type of which any value is valid: texts as bytes; decimals, dates
     and times as the numbers or bytes that are stored for them."""
-    import pyarrow as pa
 
     if isinstance(array, pa.ExtensionArray):
         return _as_stored(array.storage)

@@ -4,16 +4,13 @@ public, and reads no row."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .._util.lazy import pa
 from ..errors import UsageError
 from ..schema import Schema, dtypes, toml_write
+from ..schema.dialect import Dialect
 from . import sources
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema.dialect import Dialect
 
 
 def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> Schema:
@@ -50,7 +47,6 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
 
 
 def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
-    import pyarrow as pa
 
     if untyped:
         return {"kind": "categorical", "dtype": "string", "domain": "private"}

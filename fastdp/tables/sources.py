@@ -13,15 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .._util.lazy import pa, pq
 from ..errors import DataError, UsageError
 from ..schema.dialect import Dialect
 from . import objects, parts, textlines
 from .parts import Part, Unit, checked
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def open_parts(source: Any, dialect: Dialect | None = None) -> list[Part]:
@@ -31,8 +29,6 @@ def open_parts(source: Any, dialect: Dialect | None = None) -> list[Part]:
     if isinstance(source, str | os.PathLike):
         return [_open_file(path, partition, dialect) for path, partition in files(os.fspath(source))]
     if isinstance(source, Mapping):
-        import pyarrow as pa
-
         return [objects.of_table(pa.table(dict(source)))]
     if isinstance(source, list | tuple):
         if not source:
@@ -70,7 +66,6 @@ def _hive(folders: Sequence[str]) -> dict[str, str]:
 
 
 def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
-    import pyarrow as pa
 
     name = path.lower()
     try:
@@ -111,7 +106,6 @@ def _broken(where: str, error: BaseException) -> DataError:
 def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the batches; an error while reading them becomes a DataError that names the source but no
     row."""
-    import pyarrow as pa
 
     try:
         yield from batches
@@ -121,7 +115,6 @@ def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 def row_groups(path: str, groups: Sequence[int]) -> Part:
     """The row groups of these numbers of a Parquet file."""
-    import pyarrow as pa
 
     try:
         return _parquet(path, groups)
@@ -130,7 +123,6 @@ def row_groups(path: str, groups: Sequence[int]) -> Part:
 
 
 def _parquet(path: str, groups: Sequence[int] | None = None) -> Part:
-    import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
         schema, numbers = file.schema_arrow, range(file.num_row_groups) if groups is None else groups
@@ -152,13 +144,11 @@ def _parquet(path: str, groups: Sequence[int] | None = None) -> Part:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
 
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _ipc(path: str) -> Part:
-    import pyarrow as pa
 
     with open(path, "rb") as file:
         stream = file.read(6) != b"ARROW1"
@@ -190,7 +180,6 @@ def _ipc(path: str) -> Part:
 
 def _with_partition(part: Part, partition: dict[str, str]) -> Part:
     """The part with the values in the names of its Hive folders as constant columns of text."""
-    import pyarrow as pa
 
     extra = {k: v for k, v in partition.items() if k not in part.schema.names}
     schema = part.schema

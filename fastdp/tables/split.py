@@ -16,21 +16,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._util import threads as _threads
+from .._util.lazy import pa
 from ..errors import DataError, UsageError, is_whole
+from ..schema import Schema
 from . import idvalues, ingest, sources
 from .parts import BATCH_ROWS, Part, Unit, checked
 from .table import Table
 from .userids import UserIndex
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema import Schema
 
 BLOCK_ROWS = 1 << 10
 """Rows that have no user id are dealt to partitions in blocks of this many rows."""
@@ -144,7 +141,6 @@ class _Pieces:
 
 def _plain(ids: pa.Array) -> pa.Array:
     """The ids without a dictionary, which would be written in full to every partition."""
-    import pyarrow as pa
 
     return ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
 
@@ -162,7 +158,6 @@ def _partitions(users: UserIndex, ids: pa.Array, blocks: np.ndarray, count: int)
 def _cut(
     part: Part, batch: pa.RecordBatch, kind: str | None, where: np.ndarray, only: Collection[int] | None
 ) -> _Pieces:
-    import pyarrow as pa
 
     names = batch.schema.names
     batch = pa.record_batch([_writable(batch.column(i)) for i in range(len(names))], names=names)
@@ -180,7 +175,6 @@ def _cut(
 
 def _writable(array: pa.Array) -> pa.Array:
     """The same values in a type whose rows Arrow can select."""
-    import pyarrow as pa
 
     if isinstance(array, pa.ExtensionArray):
         return _writable(array.storage)
@@ -200,7 +194,6 @@ class _Writers:
         self._form: Any = None
 
     def write(self, pieces: _Pieces) -> None:
-        import pyarrow as pa
 
         for p, rows in pieces.rows.items():
             if (pieces.text, rows.schema) != self._form:
@@ -228,7 +221,6 @@ def parts_of(streams: Sequence[Stream]) -> list[Part]:
 
 
 def _part(stream: Stream) -> Part:
-    import pyarrow as pa
 
     with pa.OSFile(stream.path) as opened:
         form = pa.ipc.open_stream(opened).schema
@@ -256,7 +248,6 @@ def units_of(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Itera
 
 def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Joins the batches into one, since encoding has a fixed cost per batch."""
-    import pyarrow as pa
 
     for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
         yield from checked(batch)

@@ -10,15 +10,12 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import DataError
+from ..schema import Schema
 from .table import Table
-
-if TYPE_CHECKING:
-    from ..schema import Schema
 
 MANIFEST = "table.json"
 

@@ -14,17 +14,15 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
+from .._util.lazy import pa
 from ..errors import DataError, UsageError
 from . import idvalues, parts
 from .parts import Part, Unit, checked, cut
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 URI = "FASTDP_SQL_URI"
 """The environment variable with the database's URI for the command line; the URI may contain a password."""
@@ -101,7 +99,6 @@ def _arrow(cursor: Any, own: bool) -> Part:
 def _rows(cursor: Any, own: bool) -> Part:
     """The part of a cursor of any DB-API driver; all columns are text. The thread that iterates over units
     fetches the rows, which is the thread that opened the connection; any thread may convert them to Arrow."""
-    import pyarrow as pa
 
     if cursor.description is None:
         raise DataError("<sql>: the statement gives no rows; write a select")
@@ -123,7 +120,6 @@ def _rows(cursor: Any, own: bool) -> Part:
 def _texts(
     rows: Sequence[Sequence[Any]], at: list[int], names: list[str], user: str | None
 ) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
 
     columns = list(zip(*rows, strict=True))
     arrays = [column_of_objects(columns[i], name == user) for i, name in zip(at, names, strict=True)]
@@ -133,7 +129,6 @@ def _texts(
 def column_of_objects(values: Sequence[Any], ids: bool = False) -> pa.Array:
     """`text` of each value, or `idvalues.of_object` of user ids; if all are strings, or all integers of 64
     bits, Arrow converts them at once."""
-    import pyarrow as pa
 
     kinds = set(map(type, values)) - {type(None)}
     try:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._core import bound
+from ..domain import Domain
 from ..errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from ..domain import Domain
-    from ..schema import Schema
+from ..schema import Schema
+from .userids import numbered
 
 MAX_ROWS = (1 << 42) - 1
 """With at most this many rows, neither an int64 sum of weights in units of 2^-20 rows can overflow, nor the
@@ -107,8 +107,6 @@ class Table:
         if user is not None and schema.user is None:
             raise DataError("user ids given, but the schema has no user column")
         if user is not None:
-            from .userids import numbered
-
             index, hashes, has_id = numbered(user, schema.user_dtype)
             if schema.null_user == "drop" and not has_id.all():
                 index, hashes, _ = numbered(user[has_id], schema.user_dtype)
@@ -142,8 +140,6 @@ class Table:
             if self.user is None:
                 self._rows_per_user = np.ones(self.rows, np.uint32)
             else:
-                from .._core import bound
-
                 self._rows_per_user = bound.rows_per_user(self.user, self.users)
         return self._rows_per_user
 
@@ -192,7 +188,6 @@ def as_schema(
 ) -> Schema:
     """A Schema unchanged, or one loaded by path or built-in name; for a domain (name -> number of codes), the
     schema of columns that are already coded."""
-    from ..schema import Schema
 
     if not isinstance(schema, Mapping):
         return Schema.of(schema)

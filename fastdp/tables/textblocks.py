@@ -11,6 +11,7 @@ import codecs
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .._util.lazy import pa
 from ..errors import DataError
 from ..schema.dialect import LINE_ENCODINGS, WHOLE_ENCODINGS, Dialect, byte_table
 
@@ -65,7 +66,6 @@ class _Transcoded:
 def open_bytes(path: str, dialect: Dialect) -> Any:
     """A stream of the file's bytes, decompressed as the suffix of its name says; UTF-16 and UTF-32 are
     transcoded to UTF-8."""
-    import pyarrow as pa
 
     codec = next((codec for ending, codec in COMPRESSED.items() if path.lower().endswith(ending)), None)
     stream = (

@@ -3,13 +3,10 @@ schema; kinds are reported, values are not."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
+from .._util.lazy import pa, pl
+from .textvalues import to_text
 
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _CLOCK = r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
@@ -45,10 +42,6 @@ READABLE = {
 
 def series(texts: pa.Array | pa.ChunkedArray) -> pl.Series:
     """Texts, or bytes that need not be UTF-8, as a Polars series."""
-    import polars as pl
-    import pyarrow as pa
-
-    from .textvalues import to_text
 
     if isinstance(texts, pa.ChunkedArray):
         texts = pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], texts.type)

@@ -11,18 +11,16 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._core import lines as core
+from .._util.lazy import pa
 from ..errors import DataError
 from ..schema.dialect import Dialect
 from . import textblocks
 from .parts import Part, Tally, Unit, cut
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def kind_of(path: str) -> Callable[[str, Dialect], Part] | None:
@@ -60,7 +58,6 @@ def names_of(path: str, dialect: Dialect) -> list[str]:
 def delimited(path: str, dialect: Dialect) -> Part:
     """The part of a delimited file. Every column is binary: values are parsed later by the schema's types, so
     no value can fail to parse here."""
-    import pyarrow as pa
 
     dialect = dialect.named(textblocks.stem(path))
     names, header = names_of(path, dialect), dialect.header is True
@@ -158,7 +155,6 @@ def damaged_lines(path: str, dialect: Dialect, columns: Sequence[str], most: int
 def json_lines(path: str, dialect: Dialect) -> Part:
     """The part of a file with one JSON object per line. Any key can be read as a column: which keys occur is
     not checked, since that depends on the rows."""
-    import pyarrow as pa
 
     tally, keep, transcode = Tally(), dialect.malformed == "null", textblocks.transcoder(dialect.encoding)
 
@@ -226,7 +222,6 @@ def _records(
 
 def _batch(made: list[core.Column], columns: Sequence[str], rows: int) -> pa.RecordBatch:
     """A record batch that uses the buffers filled by the kernel, without a copy."""
-    import pyarrow as pa
 
     arrays = []
     for offset, data, valid, nulls in made:

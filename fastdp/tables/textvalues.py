@@ -7,17 +7,12 @@ too large for 64 bits are outside the domain. The value of one text never depend
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .._core import lines
+from .._util.lazy import pa, pl
 from .._util.muted import muted
 from ..schema import dtypes
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
 
 _TIMES = (
     "%Y-%m-%dT%H:%M:%S%.f",
@@ -33,7 +28,6 @@ _TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
 
 def valid_text(raw: pa.Array) -> pa.Array:
     """Binary as UTF-8; null where the bytes are not UTF-8."""
-    import pyarrow as pa
 
     try:
         return raw.cast(pa.large_string())
@@ -50,7 +44,6 @@ def _decoded(text: bytes) -> str | None:
 
 def to_text(raw: pa.Array) -> pa.Array:
     """Binary as UTF-8; bytes that are not UTF-8 become the replacement character."""
-    import pyarrow as pa
 
     try:
         return raw.cast(pa.large_string())
@@ -66,8 +59,6 @@ def parse(raw: pa.Array, dtype: str) -> pa.Array:
     If a text in an integer column is not an integer, the column is returned as text: as floats, integers
     beyond 2^53 would change. Columns of text are returned as bytes, which need not be UTF-8.
     """
-    import polars as pl
-    import pyarrow as pa
 
     family = dtypes.family(dtype)
     if family == "int" and (numbers := _all_whole(raw)) is not None:
@@ -82,7 +73,6 @@ def parse(raw: pa.Array, dtype: str) -> pa.Array:
 def buffers_of(raw: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
     """Offsets, bytes and validity bitmap (None: all are valid) of a binary array whose bitmap begins at a
     byte; else None."""
-    import pyarrow as pa
 
     if not pa.types.is_binary(raw.type) or not len(raw) or raw.offset % 8:
         return None
@@ -99,7 +89,6 @@ def buffers_of(raw: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None
 
 def _all_whole(raw: pa.Array) -> pa.Array | None:
     """The int64 values of texts that are all whole numbers of at most 18 digits, else None."""
-    import pyarrow as pa
 
     buffers = buffers_of(raw)
     numbers = None if buffers is None else lines.whole(*buffers)
@@ -110,7 +99,6 @@ def _all_whole(raw: pa.Array) -> pa.Array | None:
 
 
 def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
-    import polars as pl
 
     if family == "int":
         whole = text.cast(pl.Int64, strict=False)

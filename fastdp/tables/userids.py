@@ -11,16 +11,16 @@ from __future__ import annotations
 import contextlib
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._core import bound
 from .._util.arrow import of_numpy
+from .._util.lazy import pa, pc
 from ..errors import DataError
 from . import idvalues
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .sql import column_of_objects
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,6 @@ class UserIndex:
 
     def prepare(self, ids: pa.Array) -> Prepared:
         """Hashes ids. Nulls (and NaN) stay marked as not valid: each becomes a user of its own in `add`."""
-        import pyarrow as pa
 
         ids = idvalues.normal(ids)
         kind = ids.type
@@ -88,15 +87,11 @@ class UserIndex:
         )
 
     def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
-        from .._core import bound
 
         words = np.ascontiguousarray(words)
         return Prepared(kind, words, bound.hash_words(words), valid)
 
     def _strings(self, ids: pa.Array, valid: np.ndarray | None, kind: str = "string") -> Prepared:
-        import pyarrow as pa
-
-        from .._core import bound
 
         wide = pa.types.is_large_string(ids.type) or pa.types.is_large_binary(ids.type)
         _, offsets, data = ids.buffers()
@@ -112,8 +107,6 @@ class UserIndex:
     def _prepare_dictionary(self, ids: pa.DictionaryArray) -> Prepared:
         """Hashes each dictionary value that occurs in the batch once; values that do not occur in it are not
         users. The dictionary has no nulls (`idvalues.normal`)."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
 
         codes = _values(ids.indices.cast(pa.int64()), np.int64)
         missing = ids.indices.is_null().to_numpy(zero_copy_only=False)
@@ -136,7 +129,6 @@ class UserIndex:
 
     def add(self, batch: Prepared) -> np.ndarray:
         """uint32 number of each id of the batch."""
-        from .._core import bound
 
         self.agree(batch.kind)
         if self._ids is None:
@@ -164,9 +156,6 @@ class UserIndex:
 def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(uint32 number of each id, public hash of each user, which ids are neither null nor NaN) of a whole
     array. `dtype`: the type of the user column in the schema."""
-    import pyarrow as pa
-
-    from .sql import column_of_objects
 
     array = None
     if ids.dtype.kind in "biufSUMm":

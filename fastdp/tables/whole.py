@@ -7,16 +7,13 @@ guessed from all values, so the value of one row can depend on other rows. Runs 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .._util.lazy import pa, pl
 from ..errors import DataError
 from ..schema import dtypes
 from ..schema.dialect import Dialect
-from . import sources, textkinds, textvalues
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
+from . import sources, textblocks, textkinds, textvalues
 
 MISSING = ("blank text", "word for missing (NA, null, ...)")
 WHOLE_DIGITS = 18
@@ -28,7 +25,6 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
     runs. Keys of JSON lines under which there are arrays or objects become columns of nulls of type struct.
     DataError where a name is there more than once, or the header looks delimited by another mark than the one
     that a file of its name has."""
-    import pyarrow as pa
 
     style = Dialect() if dialect is None else Dialect.from_plain(dialect)
     tables = []
@@ -64,8 +60,6 @@ def _keys(path: str) -> tuple[list[str], list[str]]:
     order of appearance. A line with the latter is malformed for who reads such a key."""
     import json
 
-    from . import textblocks
-
     nested: dict[str, bool] = {}
     for block, _ in textblocks.body(path, Dialect(), False):
         for line in block.splitlines():
@@ -81,7 +75,6 @@ def _keys(path: str) -> tuple[list[str], list[str]]:
 def typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column of text as values of the type that all its texts have; unchanged if they have several
     types."""
-    import pyarrow as pa
 
     texts = textkinds.series(column)
     dtype = look_of(texts)
@@ -92,7 +85,6 @@ def typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def parsed(texts: pl.Series, dtype: str) -> pa.Array:
     """Texts parsed as values of `dtype`, which is a result of `look_of`."""
-    import pyarrow as pa
 
     raw = texts.to_arrow().cast(pa.large_binary()).cast(pa.binary())
     return textvalues.parse(raw, dtype).cast(dtypes.arrow(dtype), safe=False)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..._util.arrow import of_numpy, of_texts
+from ..._util.lazy import pa
 from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...measurement import Measurement
@@ -93,7 +94,6 @@ class Compression:
 
     def table(self):
         """The code maps as an Arrow table: column, code, compressed code."""
-        import pyarrow as pa
 
         sizes = [self.full[n] for n in self.codes]
         empty = np.empty(0, np.int64)

@@ -10,15 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...estimate.total import average
 from ...measurement import Measurement
-
-if TYPE_CHECKING:
-    from ...schema import Schema
+from ...schema import Schema
 
 LEAST_KNOWN = 0.005
 """A column is empty where the rows with a known value are, by the answers, at most this share of all rows, or

@@ -12,20 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
+from ...model import Model
 from ...model.adjust import onto_simplex
 from .code_compression import Compression, Expansion, alike, merge_outside
 from .halving import LEVELS, Halving
 from .model_rows import ModelRows
 from .one_ways import estimate_total, noise_tv
-
-if TYPE_CHECKING:
-    from ...model import Model
 
 MAX_CANDIDATES = 1 << 14
 """The most marginals that one screening round asks for."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
+from ...model import Model
 from ...model.sampler import rows_of_shard
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from ...model import Model
 
 
 class ModelRows:

@@ -21,16 +21,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...domain import Clique, batches
 from ...measurement import Measurement
+from ..base import Public
 from .one_ways import NOISE, averaged, estimate_total
-
-if TYPE_CHECKING:
-    from ..base import Public
 
 # Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/guide/public-data.md).
 BELIEF = 1.0

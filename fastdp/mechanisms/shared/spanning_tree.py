@@ -19,10 +19,10 @@ from ...measurement import Measurement
 from ...model.adjust import onto_simplex
 from ...privacy.gdp import range_epsilon_from
 from .one_ways import estimate_total, measure_ones, part_mu
+from .structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from ...release.gateway import Session
-    from .structural_zeros import StructuralZeros
 
 SPLIT = 0.5
 """Part of the share of mu^2 of a private choice of pairs that goes to the 1-ways it is based on."""

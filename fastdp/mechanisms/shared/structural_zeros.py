@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from ...codec.possible import Mask, known, merged_masks
 from ...domain import Clique, Domain
 from ...errors import SchemaError
 from ...model.junction_tree import junction_tree
-
-if TYPE_CHECKING:
-    from ...schema import Schema
+from ...schema import Schema
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from ...domain import Domain
+from ...measurement import Measurement
 from ...privacy.clip import PRIVATE, size_edges, unit_noise
+from ...userkeys import RowsPerUser
 from ..base import Config, Ids, Job, Planned
 from .one_ways import part_mu
 from .spanning_tree import MAX_PAIR_CELLS
 
 if TYPE_CHECKING:
-    from ...measurement import Measurement
     from ...release.gateway import Session
 
 
@@ -75,7 +76,6 @@ def measure_users(
         noise = unit_noise(part_mu(session, 1.0), ((p.cells, p.weight) for p in clip_criteria()))
         measured, choice = session.choose_clip(noise, mu=mu, label=LABEL)
         return Users(measured, share, choice.clip_correction)
-    from ...userkeys import RowsPerUser
 
     key = RowsPerUser(size_edges(bound))
     return Users(session.user_histogram(key, cap=1, mu=part_mu(session, share), label=LABEL), share)

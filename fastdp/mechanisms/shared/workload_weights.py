@@ -13,18 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from ...domain import Clique, Domain
 from ...errors import SchemaError, UsageError
+from ...model import Model
 from .halving import Halving
 from .one_ways import NOISE, effective_cells
-
-if TYPE_CHECKING:
-    from ...model import Model
 
 BASE = 0.1
 """Weight of a marginal that the workload does not name: the rest of the table must stay accurate too."""

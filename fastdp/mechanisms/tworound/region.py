@@ -3,18 +3,14 @@ table holds only one. Which one is inferred from noisy counts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 
 from ...errors import UsageError, did_you_mean
 from ...measurement import Measurement
+from ...schema import Schema
+from ...schema.columns import Column
 from ...schema.constraints import Value, code_of
-
-if TYPE_CHECKING:
-    from ...schema import Schema
-    from ...schema.columns import Column
 
 
 class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -25,6 +25,7 @@ from ...errors import SchemaError, UsageError
 from ...measurement import Measurement, Request
 from ...model.junction_tree import DEFAULT_MAX_CELLS
 from ...queries import Binned
+from ...schema import Schema
 from ...schema.constraints import Constraint
 from ..base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from ..shared.code_compression import Compression, Expansion, merge_outside, merge_rare
@@ -39,7 +40,6 @@ from .region import Region, column_of
 
 if TYPE_CHECKING:
     from ...release.gateway import Session
-    from ...schema import Schema
 
 
 class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

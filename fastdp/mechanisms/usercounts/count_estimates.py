@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...measurement import Measurement
 from ...model.adjust import Margin, onto_simplex, rake
 from ...privacy.scale import laplace_std
+from ...userkeys import UserKey
 
 if TYPE_CHECKING:
-    from ...measurement import Measurement
     from ...release.gateway import Session
-    from ...userkeys import UserKey
 
 SWEEPS = 4
 

@@ -11,17 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...errors import DataError, UsageError
+from ...schema import Schema
 from ...schema.columns import Categorical, Integer
 from ...userkeys import Groups
-
-if TYPE_CHECKING:
-    from ...schema import Schema
-    from ..base import Public
+from ..base import Public
 
 MAX_GRID = 1 << 25
 """Cells of a whole grid at most: each of them is asked about and answered with noise."""

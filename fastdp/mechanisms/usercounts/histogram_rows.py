@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
+from ..._util.lazy import pa, pq
 from ...codec.decode import decode
 from ...errors import UsageError
+from ...schema import Schema
 from ...schema.columns import Categorical, Integer
 from .group_cells import codes_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    from ...schema import Schema
 
 MAX_WIDE = 1 << 24
 
@@ -82,7 +78,6 @@ class EventRows:
 def wide(schema: Schema, histogram: Histogram, epsilon: float) -> pa.Table | None:
     """epsilon, the columns but the last, then one column per value of the last: one row for every combination
     of the others, also where nothing is counted. None where that would be more than `MAX_WIDE` numbers."""
-    import pyarrow as pa
 
     *others, kind = histogram.columns
     blocks, kinds = math.prod(histogram.shape[:-1]), histogram.shape[-1]
@@ -122,7 +117,6 @@ class CountsRun(Protocol):
 def submission(runs: CountsRun | Sequence[CountsRun]) -> pa.Table:
     """The wide tables of one or several runs (one per epsilon) under one another, as sprint 1 of the
     challenge asks."""
-    import pyarrow as pa
 
     runs = list(runs) if isinstance(runs, Sequence) else [runs]
     tables = [_wide_of(run) for run in runs]
@@ -139,6 +133,5 @@ def _wide_of(run: CountsRun) -> pa.Table | None:
     path = None if run.out is None else run.out / "wide.released.parquet"
     if path is None or not path.exists():
         return None
-    import pyarrow.parquet as pq
 
     return pq.read_table(path)

@@ -20,6 +20,7 @@ from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...measurement import Measurement
 from ...privacy.calibrate import mu_of_method
+from ...schema import Schema
 from ...userkeys import Groups, RowsPerUser
 from ..base import Config, Job, Outcome, Outline, Planned, Public
 from ..shared.model_size import LargestModel
@@ -40,7 +41,6 @@ from .histogram_rows import EventRows, Histogram, TidyRows, wide
 
 if TYPE_CHECKING:
     from ...release.gateway import Session
-    from ...schema import Schema
 
 EXACT_SIZES = 256
 """Up to this bound, rows per user are counted one by one rather than in bins."""

@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..._core import score as kernel
+from ..._core.score import recode
+from ..._util.lazy import pa
 from ..._util.threads import resolve
 from ...errors import DataError
 from ..inputs import Pair, as_arrow, codes_of_pair, kernel_ready, numbers
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from . import conjunction
 
 PICKUP, DROPOFF, SHIFT, TAXI = "pickup_community_area", "dropoff_community_area", "shift", "taxi_id"
 CATEGORIES = ("company_id", DROPOFF, "payment_type")
@@ -130,7 +131,6 @@ class Prepared:
     def score(self, detail: bool = True, sample: np.ndarray | None = None) -> dict[str, Any]:
         """The scores of the synthetic table or, if `sample` is given, of the rows of the truth with these row
         numbers."""
-        from ..._core import score as kernel
 
         truth, other = self._side(0, None), self._side(1 if sample is None else 0, sample)
         starts = [kernel.group_rows(s["group"], s["columns"], self.groups) for s in (truth, other)]
@@ -173,7 +173,6 @@ class Prepared:
         }
 
     def _pickup_dropoff(self, truth: dict, other: dict) -> float:
-        from ..._core import score as kernel
 
         size = 1 + max((int(s["dropoff"].max()) for s in (truth, other) if len(s["dropoff"])), default=0)
 
@@ -187,7 +186,6 @@ class Prepared:
         return (2.0 - gap) / 2.0
 
     def _conjunction(self, truth: dict, other: dict) -> float | None:
-        from . import conjunction
 
         if truth["taxi"] is None or other["taxi"] is None:
             return None
@@ -200,7 +198,6 @@ class Prepared:
 
 def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:
     """Codes of (-inf, 0), [0, step), ... [9 step, inf): 0..10. Nulls and NaN count as below 0, like -1."""
-    import pyarrow as pa
 
     values = numbers(column)
     if values is None:
@@ -210,8 +207,6 @@ def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low < 1 << 20 and high < 1 << 62:
-            from ..._core.score import recode
-
             edges = np.arange(low, high + 1)
             table = np.clip(edges // step + 1, 0, BINS - 1).astype(np.uint8)
             return recode(kernel_ready(values), low, table)

@@ -8,15 +8,13 @@ drawn with our own seed, so these scores are comparable with each other but not 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..._util.lazy import pa
 from .. import kmarginal
 from ..inputs import Pair
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TRIPLES, TESTS, TAKES_PART = 100, 300, 0.1
 FLOOR = 1e-6  # shares below FLOOR are replaced by FLOOR, so that their logarithm is finite

@@ -9,15 +9,13 @@ result is limited to [0, 1]. Equal rows score 1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..._util.lazy import pa
 from ...errors import DataError
 from ..inputs import as_arrow, codes_of_pair
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 COLUMNS = ("neighborhood", "year", "month", "incident_type")
 NEIGHBORHOODS, TYPES = 278, 174

@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,14 +22,12 @@ import numpy as np
 from ..._util.files import replacing
 from ...domain import Clique, Domain
 from ...errors import DataError, RunError, UsageError
+from ...schema import Schema
 from ..ids import Habits
 from .conditional import Groups, Link
 from .mixture import Mixture
 from .model import PublicModel
 from .options import Options, options_of
-
-if TYPE_CHECKING:
-    from ...schema import Schema
 
 FORMAT, VERSION = "fastdp-archetypes", 1
 HEAD, SCHEMA = "archetypes.json", "schema.json"
@@ -82,7 +80,6 @@ def schema_of(source: Any) -> Schema | None:
     """The schema that a saved model was fitted with; None if `source` is not a saved model."""
     if not is_folder(source):
         return None
-    from ...schema import Schema
 
     return Schema.load(Path(source) / SCHEMA)
 

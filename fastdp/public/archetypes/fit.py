@@ -3,19 +3,20 @@ read with `public=True`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ...engines.truth import marginals
 from ...errors import DataError, UsageError
+from ...tables.table import Table
+from ..choice import choose_outer
 from ..ids import Habits, cell_numbers
 from . import mixture as mixtures
 from .conditional import Groups, Link
 from .model import PublicModel
 from .options import Options
-
-if TYPE_CHECKING:
-    from ...tables.table import Table
+from .prior import tree_cliques
 
 CANDIDATES = (1, 2, 4, 6, 8, 10, 14, 20, 30)
 """Numbers of archetypes that "auto" compares."""
@@ -144,7 +145,6 @@ def _ways(archetype, code, size: int, width: int) -> np.ndarray:
 
 
 def _links(table: Table, links, threads) -> tuple[Link, ...]:
-    from ...engines.truth import marginals
 
     domain = table.domain
     wanted = list(dict.fromkeys((*level, target) for target, levels in links for level in levels))
@@ -160,9 +160,6 @@ def _links(table: Table, links, threads) -> tuple[Link, ...]:
 
 
 def _prior(table: Table, cliques, threads) -> dict:
-    from ...engines.truth import marginals
-    from ..choice import choose_outer
-    from .prior import tree_cliques
 
     if cliques is None:
         cliques = choose_outer(table)

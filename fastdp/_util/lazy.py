@@ -1,0 +1,34 @@
+"""Libraries that take long to import, each imported when something of it is first used.
+
+`from ._util.lazy import pa` costs nothing until `pa.table` is evaluated, so that `fastdp --help`, and runs
+that never touch a library, do not wait for it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    import scipy.sparse as sp
+else:
+
+    class _Lazy:
+        """Stands for a module; attributes are those of the module."""
+
+        def __init__(self, name: str):
+            self._name = name
+
+        def __getattr__(self, attribute: str) -> Any:
+            value = getattr(import_module(self._name), attribute)
+            setattr(self, attribute, value)
+            return value
+
+    pa, pc, pq = _Lazy("pyarrow"), _Lazy("pyarrow.compute"), _Lazy("pyarrow.parquet")
+    pl, sp = _Lazy("polars"), _Lazy("scipy.sparse")
+
+__all__ = ["pa", "pc", "pl", "pq", "sp"]
