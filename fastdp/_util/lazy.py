@@ -24,9 +24,7 @@ else:
             self._name = name
 
         def __getattr__(self, attribute: str) -> Any:
-            value = getattr(import_module(self._name), attribute)
-            setattr(self, attribute, value)
-            return value
+            return getattr(import_module(self._name), attribute)
 
     pa, pc, pq = _Lazy("pyarrow"), _Lazy("pyarrow.compute"), _Lazy("pyarrow.parquet")
     pl, sp = _Lazy("polars"), _Lazy("scipy.sparse")
