@@ -7,8 +7,8 @@ chicago: the coded Chicago table (226,051 rows, each its own user) with the publ
 taxi: simulated trips, clipped as the recipe says, simulated anew for every seed; adult: a few outer
 marginals, chosen by name and not by any result. The noise is numpy's, so nothing here is private. Scores are
 of as many sampled rows as the measurements say there are: deid2's k-marginal and pickup-dropoff (taxi
-tables), mean total variation of all 2-way and of 50 3-way marginals. `accelerated` is `"refined"` by
-mirror descent, in two stages (stop="refined" in both).
+tables), mean total variation of all 2-way and of 50 3-way marginals. `accelerated` is
+mirror descent to the least risk (stop="refined" in both).
 """
 
 from __future__ import annotations

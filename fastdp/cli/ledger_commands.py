@@ -141,7 +141,7 @@ def dataset_lines(name: str, entry: Mapping) -> list[str]:
         lines += [
             f"  run {run['run']}  {when}  {mechanism}  {state}",
             f"    folder: {about.get('folder') or 'none recorded'}",
-            f"    unit: {_unit(run['unit'], 'not recorded')}",
+            f"    unit: {_unit(run['unit'], '')}",
             f"    {len(run['steps'])} steps, {_charges(run['charged'])}",
         ]
     return lines

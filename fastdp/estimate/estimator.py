@@ -12,11 +12,10 @@ from .._util.threads import resolve
 from ..errors import UsageError
 from ..model.graphical_model import Model
 from .descent.descent_solver import DescentSolver
-from .descent.two_stage import TwoStageSolver
 from .dual.dual_solver import DualSolver
 from .fit_options import Options
 from .flow.flow_solver import FlowSolver
-from .solver import Callback, Clock, Solution, solve
+from .solver import Callback, Clock, Solution
 from .task import Task
 
 
@@ -48,10 +47,8 @@ def fit(
         How closely the answers are followed. "noise": as far as the noise explains the rest; "risk": where
         the expected error of the measured rows is estimated to be least; "tol": to the least loss (by mirror
         descent, until it falls by less than `tol`, 1e-6, relatively over ten calls); "iters": by mirror
-        descent, for `iters` calls of the oracle (which cap its other rules too; 10,000). "refined" takes the
-        pairs from "risk" and everything finer from "noise" (see `two_stage`); of AdaGrid's rows it ends a
-        little below the noise level (see `flow`); of whole marginals it is "risk", which by the dual follows
-        every marginal as closely as its own answers call for.
+        descent, for `iters` calls of the oracle (which cap its other rules too; 10,000). "refined" ends
+        a little below the noise level on AdaGrid's rows (see `flow`), and is "risk" on all others.
     method
         "dual": Newton's method on the multipliers of shared marginals, for measurements of whole
         marginals, each cell by itself or each bin of merged codes; tens of passes whatever the signal.
@@ -73,7 +70,7 @@ def fit(
     )
     task = Task.of(domain, measurements, total, zeros, warm_start, Team(resolve(threads)), max_cells)
     clock = Clock(callback)
-    return solve_task(task, options, clock).report(task, clock)
+    return solve(task, options, clock).report(task, clock)
 
 
 def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequence[Any]]:
@@ -92,15 +89,16 @@ def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequen
     return domain, measurements
 
 
-def solve_task(task: Task, options: Options, clock: Clock) -> Solution:
+SOLVERS: Sequence[Any] = (FlowSolver(), DualSolver(), DescentSolver())
+"""In the order in which they are asked."""
+
+
+def solve(task: Task, options: Options, clock: Clock) -> Solution:
     """The solution by the first solver that takes the task; UsageError where `method` names one that does
     not."""
-    solution = solve(SOLVERS, task, options, clock)
-    if solution is None:
-        takes = next(solver.takes for solver in SOLVERS if options.method in solver.methods)
-        raise UsageError(f'method="{options.method}" takes {takes}; use method="auto"')
-    return solution
-
-
-SOLVERS: Sequence[Any] = (FlowSolver(), DualSolver(), TwoStageSolver(solve_task), DescentSolver())
-"""In the order in which they are asked."""
+    named = [solver for solver in SOLVERS if options.method in solver.methods]
+    for solver in named:
+        plan = solver.plan(task, options) if solver.applies(task, options) else None
+        if plan is not None:
+            return solver.run(plan, clock)
+    raise UsageError(f'method="{options.method}" takes {named[0].takes}; use method="auto"')

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -88,13 +88,3 @@ def nodes_of(layout: Plan, tables: np.ndarray) -> list[Node]:
         Node(n.sep, n.res, tables[n.table : n.table + n.rows * n.cells].reshape(n.rows, n.cells))
         for n in layout.nodes
     ]
-
-
-def solve(solvers: Sequence[Solver[Any]], task: Task, options: Options, clock: Clock) -> Solution | None:
-    """The solution of the first solver that takes the task; None where none does."""
-    for solver in solvers:
-        if options.method in solver.methods and solver.applies(task, options):
-            plan = solver.plan(task, options)
-            if plan is not None:
-                return solver.run(plan, clock)
-    return None

@@ -10,9 +10,6 @@ Kinds: `open` (a data set, its budget and perhaps its unit), `reserve` (a run's 
 on what each may spend, fixed before data is read), `step` (one call of the session: the events it spends and
 the numbers it draws, charged from then on), `answer` (hashes of the noisy answers of a step), `finish` (the
 run is over: budget that no step charged is returned to the data set; hashes of the statements it published).
-
-Records without a nonce were written by versions that recorded neither units nor draws; they are replayed by
-the rules of those versions (`Totals.of`), and count like all others for later records.
 """
 
 from __future__ import annotations
@@ -63,14 +60,14 @@ class Step:
 
 @dataclass
 class Run:
-    """What the chain holds of one run. `unit` and `time` are None where it was not recorded; `most_draws` is
-    None where nothing limits them (a run that protects nobody)."""
+    """What the chain holds of one run. `most_draws` is None where nothing limits them (a run that protects
+    nobody)."""
 
     dataset: str
     plan: str
     parts: tuple[Event, ...]
     seq: int
-    unit: Unit | None = None
+    unit: Unit
     time: int | None = None
     about: Mapping = field(default_factory=dict)
     most_draws: int | None = None
@@ -95,10 +92,6 @@ class Run:
         for part, entered in self.entered.items():
             total = total.plus(entered.all_gaussian() if isinstance(self.parts[part], GAUSSIAN) else entered)
         return total
-
-    def totals_by_law(self) -> Totals:
-        """What was entered, each event in the class of its own law: the rule for records without a nonce."""
-        return Totals.of(self.drawn())
 
 
 def part_admits(cap: Event, events: Totals | Sequence[Event]) -> bool:
@@ -131,7 +124,6 @@ class State:
         self.groups: dict[str, tuple[str, ...]] = {}
         self.runs: dict[str, Run] = {}
         self.totals: dict[str, Totals] = {}
-        self._totals_by_law: dict[str, Totals] = {}
 
     def append(self, seq: int, kind: str, body: str, stored_hash: str) -> None:
         """Check one record against the chain and the rules, then update the state by it."""
@@ -183,20 +175,17 @@ class State:
         budget = self.budgets[dataset]
         if not parts:
             raise LedgerError("a reservation needs at least one part")
-        current = "nonce" in body
-        if current:
-            if "unit" not in body:
-                raise LedgerError("a reservation names the unit that it protects")
-            self.check_unit(dataset, Unit.parse(body["unit"]))
-            left = self.draws_left(dataset)
-            if left < FEWEST:
-                raise BudgetError(
-                    f"data set {dataset!r}: {left:,} more random numbers would bring the noise sampler's "
-                    "own distance (times e^epsilon of the whole budget) near the budget's delta, so no run "
-                    "is admitted; open a data set with a smaller epsilon or a larger delta. Nothing was "
-                    "read or drawn"
-                )
-        spent = self.totals[dataset] if current else self._totals_by_law[dataset]
+        if "unit" not in body:
+            raise LedgerError("a reservation names the unit that it protects")
+        self.check_unit(dataset, Unit.parse(body["unit"]))
+        left = self.draws_left(dataset)
+        if left < FEWEST:
+            raise BudgetError(
+                f"data set {dataset!r}: {left:,} more random numbers would bring the noise sampler's own "
+                "distance (times e^epsilon of the whole budget) near the budget's delta, so no run is "
+                "admitted; open a data set with a smaller epsilon or a larger delta. Nothing was read or drawn"
+            )
+        spent = self.totals[dataset]
         if not budget.admits(spent.plus(Totals.of(parts))):
             raise BudgetError(
                 f"data set {dataset!r}: the budget does not cover this run; it asks for {_say(parts)}, left "
@@ -240,9 +229,8 @@ class State:
                 f"step {body['label']!r}: the run's reservation does not cover it; it asks for "
                 f"{_say(events)}, left are {_left(left)}. Nothing was drawn"
             )
-        if "nonce" in body:
-            self._check_draws(run, body)
-            self._check_group(run, body)
+        self._check_draws(run, body)
+        self._check_group(run, body)
 
     def _check_draws(self, run: Run, body: Mapping) -> None:
         draws = body["draws"]
@@ -269,7 +257,7 @@ class State:
         if kind == "open":
             dataset = body["dataset"]
             self.budgets[dataset] = Budget.from_dict(body["budget"])
-            self.totals[dataset] = self._totals_by_law[dataset] = Totals()
+            self.totals[dataset] = Totals()
             unit = _unit_in(body)
             if unit is not None:
                 self.units[dataset] = unit
@@ -282,7 +270,7 @@ class State:
                 body["digest"],
                 body["label"],
                 tuple(from_dict(e) for e in body["events"]),
-                body.get("draws", 0),
+                body["draws"],
                 None if group is None else tuple(group),
             )
             run.steps[part, body["step"]] = step
@@ -296,29 +284,23 @@ class State:
         else:
             run = self.runs[body["run"]]
             run.finished, run.published = True, tuple(body.get("published", ()))
-            reserved = Totals.of(run.parts)
-            for totals, entered in (
-                (self.totals, run.totals()),
-                (self._totals_by_law, run.totals_by_law()),
-            ):
-                totals[run.dataset] = totals[run.dataset].plus(entered).minus(reserved)
+            before = self.totals[run.dataset]
+            self.totals[run.dataset] = before.plus(run.totals()).minus(Totals.of(run.parts))
 
     def _take_reserve(self, seq: int, body: Mapping) -> None:
-        dataset, parts, unit = body["dataset"], tuple(from_dict(e) for e in body["parts"]), _unit_in(body)
+        dataset, parts = body["dataset"], tuple(from_dict(e) for e in body["parts"])
         self.runs[body["run"]] = Run(
             dataset,
             body["plan"],
             parts,
             seq,
-            unit,
+            Unit.parse(body["unit"]),
             body.get("time"),
             dict(body.get("about", {})),
             body.get("draws"),
         )
-        if unit is not None:
-            self.units.setdefault(dataset, unit)
-        for totals in (self.totals, self._totals_by_law):
-            totals[dataset] = totals[dataset].plus(Totals.of(parts))
+        self.units.setdefault(dataset, self.runs[body["run"]].unit)
+        self.totals[dataset] = self.totals[dataset].plus(Totals.of(parts))
 
     def run(self, name: str) -> Run:
         try:
@@ -340,10 +322,6 @@ class State:
         ones."""
         self.require_dataset(dataset)
         return [e for run in self.runs.values() if run.dataset == dataset for e in run.charge()]
-
-    def without_unit(self, dataset: str) -> int:
-        """Runs of the data set whose unit was not recorded."""
-        return sum(run.dataset == dataset and run.unit is None for run in self.runs.values())
 
 
 def _unit_in(body: Mapping) -> Unit | None:

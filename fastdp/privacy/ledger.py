@@ -207,7 +207,7 @@ class Ledger:
                 work.append("reserve", body if draws is None else body | {"draws": int(draws)})
             elif before.finished:
                 raise LedgerError(f"run {run!r} is finished; start a new one")
-            elif (before.dataset, before.plan, [to_dict(e) for e in before.parts], before.unit or unit) != (
+            elif (before.dataset, before.plan, [to_dict(e) for e in before.parts], before.unit) != (
                 dataset,
                 plan,
                 described,
@@ -323,8 +323,6 @@ class Reservation:
             budget = work.state.budgets[run.dataset]
             if not budget.unlimited:
                 reference["budget"] = budget.to_dict()
-                if work.state.without_unit(run.dataset):
-                    reference["runs_without_unit"] = work.state.without_unit(run.dataset)
             return {"reference": reference, "entry": _entry(self.run, run)}
 
 
@@ -346,7 +344,7 @@ def _entry(name: str, run: Run) -> dict:
         "dataset": run.dataset,
         "seq": run.seq,
         "time": run.time,
-        "unit": None if run.unit is None else run.unit.to_dict(),
+        "unit": run.unit.to_dict(),
         "about": dict(run.about),
         "parts": [to_dict(e) for e in run.parts],
         "steps": steps,
@@ -388,7 +386,7 @@ def _check_claims(run: Run, statement: Mapping) -> None:
         return  # a reference alone
     if parts is None:
         parts = [{"event": statement.get("event"), "releases": [{"event": statement.get("event")}]}]
-    elif run.unit is not None and not _same_unit(run.unit, statement.get("unit")):
+    elif not _same_unit(run.unit, statement.get("unit")):
         raise LedgerError("the statement names another unit than the ledger holds for this run")
     try:
         claimed = [p["event"] for p in parts], [[r["event"] for r in p["releases"]] for p in parts]

@@ -169,11 +169,6 @@ def _remarks(epsilon: float, delta: float, reference: Mapping, schema: Schema, s
     yield from weak_promise(epsilon, delta)
     if not reference["counts_other_runs"]:
         yield "no ledger was used: other runs on the same data are not counted"
-    if reference.get("runs_without_unit"):
-        yield (
-            f"{reference['runs_without_unit']} earlier runs of this data set in the ledger did not record "
-            "their unit; that all runs together keep the budget assumes that it was the same"
-        )
     if KEYS_NOTE in (schema.provenance or ""):
         yield (
             "values of the schema were selected from private data, which cost an epsilon and delta of its "

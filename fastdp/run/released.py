@@ -249,11 +249,8 @@ def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     schema = Schema.load(path.absolute())
     if schema.digest() != statement["schema"]["sha256"]:
         yield "schema.json is not the schema of the statement: its digest differs"
-    stated = dict(statement["unit"])
-    if stated["kind"] == "event" and schema.user is None:
-        stated["kind"] = "row"  # as statements called it before units were compared
-    unit = Unit.of(schema, stated["kind"])
-    if any(stated.get(k, v) != v for k, v in unit.to_dict().items()):
+    stated = statement["unit"]
+    if any(stated.get(k, v) != v for k, v in Unit.of(schema, stated["kind"]).to_dict().items()):
         yield "the statement's unit is not one of schema.json"
 
 

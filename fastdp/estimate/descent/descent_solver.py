@@ -56,6 +56,7 @@ class DescentSolver:
         return True
 
     def plan(self, task: Task, options: Options) -> Stages:
+        options = replace(options, stop="risk") if options.stop == "refined" else options
         orders: list[int] = []
         if options.stop in STAGES and task.warm_start is None and task.tree.cells <= STAGED_CELLS:
             orders = sorted({len(m.clique) for m in task.measurements})[:-1][: STAGES[options.stop]]
