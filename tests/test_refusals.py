@@ -68,8 +68,6 @@ class NoEvent:
         lambda: gdp.epsilon_of(0.5, 1.0),
         lambda: gdp.epsilon_of(0.5, 1e-301),
         lambda: gdp.mu_from(1e30, 1e-6),
-        lambda: calibrate.rho_from_mu(1e200),
-        lambda: calibrate.rho_from_mu(1e-200),
         lambda: noiseplan.positive(0.0, "mu"),
         lambda: noiseplan.positive(math.inf, "mu"),
         lambda: noiseplan.positive(math.nan, "mu"),

@@ -1,17 +1,15 @@
-"""Messages between a driver and its partitions: JSON, and arrays of numbers as they are in memory.
+"""Messages between a driver and its partitions: MessagePack, arrays of numbers as they are in memory.
 
-A message is a length (8 bytes), JSON in which an array is a reference, and the arrays one after the other.
-Nothing in it can run code where it is read.
+Nothing in a message can run code where it is read.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
 import struct
 from typing import IO, Any
 
+import msgspec
 import numpy as np
 
 from .. import errors, userkeys
@@ -19,58 +17,42 @@ from ..errors import DataError
 from ..tables.spool import SpoolLost
 from .partitioned import Answer, MarginalRequest, Request, UserRequest
 
-_ARRAY = "array"
+_ARRAY, _KIND = 1, 8
+"""The extension type of an array, and the bytes in which it says its dtype."""
 _KEYS = (userkeys.RowsPerUser, userkeys.MostCommon, userkeys.Groups, userkeys.Agreement)
 _VIEWS = (userkeys.UserTable, userkeys.RowGroups)
 
 
-def send(file: IO[bytes], value: Any) -> None:
-    """Writes lists, texts, numbers, 1-D arrays, and dictionaries whose keys are chosen by this package (a key
-    chosen by a user could be mistaken for the mark of an array)."""
-    arrays: list[np.ndarray] = []
-
-    def plain(item: Any) -> Any:
-        if isinstance(item, np.ndarray):
-            arrays.append(np.ascontiguousarray(item))
-            return {_ARRAY: [item.dtype.str, len(item)]}
-        if isinstance(item, dict):
-            return {name: plain(inner) for name, inner in item.items()}
-        return [plain(inner) for inner in item] if isinstance(item, list | tuple) else item
-
-    head = json.dumps(plain(value)).encode()
-    file.write(struct.pack("<q", len(head)) + head)
-    for array in arrays:
-        file.write(array.data)
-    file.flush()
-
-
 def packed(value: Any) -> bytes:
-    """A message as bytes."""
-    file = io.BytesIO()
-    send(file, value)
-    return file.getvalue()
+    """Lists, texts, numbers, dictionaries and 1-D arrays as bytes."""
+    return msgspec.msgpack.encode(value, enc_hook=_plain)
 
 
 def unpacked(content: bytes) -> Any:
     """The message of bytes that `packed` made."""
-    return receive(io.BytesIO(content))
+    return msgspec.msgpack.decode(content, ext_hook=_array)
+
+
+def _plain(array: np.ndarray) -> msgspec.msgpack.Ext:
+    return msgspec.msgpack.Ext(_ARRAY, array.dtype.str.encode().ljust(_KIND) + array.tobytes())
+
+
+def _array(code: int, content: memoryview) -> np.ndarray:
+    return np.frombuffer(content, bytes(content[:_KIND]).decode().strip(), offset=_KIND)
+
+
+def send(file: IO[bytes], value: Any) -> None:
+    """Writes a message, its length first."""
+    content = packed(value)
+    file.write(struct.pack("<q", len(content)))
+    file.write(content)
+    file.flush()
 
 
 def receive(file: IO[bytes]) -> Any:
     """The next message; EOFError where the other side is gone."""
     (length,) = struct.unpack("<q", _exactly(file, 8))
-    head = json.loads(_exactly(file, length))
-
-    def whole(item: Any) -> Any:
-        if isinstance(item, dict) and set(item) == {_ARRAY}:
-            kind, size = item[_ARRAY]
-            dtype = np.dtype(kind)
-            return np.frombuffer(_exactly(file, size * dtype.itemsize), dtype)
-        if isinstance(item, dict):
-            return {name: whole(inner) for name, inner in item.items()}
-        return [whole(inner) for inner in item] if isinstance(item, list) else item
-
-    return whole(head)
+    return unpacked(_exactly(file, length))
 
 
 def _exactly(file: IO[bytes], size: int) -> bytes:

@@ -33,8 +33,6 @@ DEAL_ROWS = 1 << 20
 HASH_ROWS = 1 << 16
 """Rows that are hashed together for a fingerprint."""
 
-_ALIGN = 64
-
 
 def dealt(encoded: Iterable[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]:
     """(partition, piece) for all rows. The number of dropped rows is in one piece of partition 0."""
@@ -156,52 +154,36 @@ class Joined:
 
 def fingerprint(table: Table) -> str:
     """A fingerprint of a table's rows that does not depend on their order: the sum modulo 2^64 of a hash of
-    each row and its user. A row's hash starts with its user's and takes in its codes, one after the other in
-    words of 64 bits, in the order of the columns."""
-    columns = list(table.codes.values())
-    starts = np.cumsum([0, *(column.itemsize for column in columns)]).tolist()
-    words = -(-starts[-1] // 8)
-    record = np.dtype(
-        {
-            "names": [f"c{i}" for i in range(len(columns))],
-            "formats": [column.dtype for column in columns],
-            "offsets": starts[:-1],
-            "itemsize": 8 * words,
-        }
-    )
-    room = np.zeros(min(table.rows, HASH_ROWS), record)
-    users = None
+    each row's codes and its user."""
+    columns, users, total = list(table.codes.values()), None, 0
     if table.user is not None and table.user_hash is not None:
         users = bound.hash_words(table.user_hash)
-    total = 0
     for start in range(0, table.rows, HASH_ROWS):
-        rows = min(HASH_ROWS, table.rows - start)
-        for name, column in zip(record.names or (), columns, strict=True):
-            room[name][:rows] = column[start : start + rows]
-        content = np.zeros(rows, np.uint64)
+        part = slice(start, min(start + HASH_ROWS, table.rows))
+        content = bound.hash_rows([np.ascontiguousarray(c[part]) for c in columns], part.stop - start)
         if users is not None and table.user is not None:
-            content = users[table.user[start : start + rows]]
-        for word in room.view(np.uint64).reshape(-1, words)[:rows].T:
-            content = bound.hash_words(content ^ word)
+            content = bound.hash_words(content ^ users[table.user[part]])
         total += int(content.sum(dtype=np.uint64))
     return f"{table.rows}-{table.users}-{total % (1 << 64):016x}"
 
 
+def _layout(schema: Schema, rows: int, users: int) -> list[tuple[tuple[str, ...], np.dtype, int]]:
+    """Name, type and length of a table's arrays, wide types first: each begins at a multiple of its width."""
+    kinds = [(("codes", name), code_dtype(size), rows) for name, size in schema.domain.items()]
+    if schema.user is not None:
+        words, longs = np.dtype(np.uint32), np.dtype(np.uint64)
+        kinds += [(("user",), words, rows), (("hash",), longs, users), (("rows",), words, users)]
+    return sorted(kinds, key=lambda kind: -kind[1].itemsize)
+
+
 def blobs(table: Table) -> Iterator[bytes]:
     """A table as a head and the bytes of its columns, `BLOB` at a time."""
-    arrays = list(table.codes.values())
-    if table.user is not None and table.user_hash is not None:
-        arrays += [table.user, table.user_hash, table.rows_per_user()]
-    yield messages.packed(
-        {
-            "rows": table.rows,
-            "users": table.users,
-            "dropped": table._dropped,
-            "fingerprint": fingerprint(table),
-        }
-    )
-    for array in arrays:
-        content = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+    arrays: dict[tuple[str, ...], Any] = {("codes", name): codes for name, codes in table.codes.items()}
+    arrays |= {("user",): table.user, ("hash",): table.user_hash, ("rows",): table.rows_per_user()}
+    head = {"rows": table.rows, "users": table.users, "dropped": table._dropped}
+    yield messages.packed({**head, "fingerprint": fingerprint(table)})
+    for name, _, _ in _layout(table.schema, table.rows, table.users):
+        content = np.ascontiguousarray(arrays[name]).view(np.uint8).reshape(-1)
         for start in range(0, len(content), BLOB):
             yield content[start : start + BLOB].tobytes()
 
@@ -211,57 +193,36 @@ class Tables:
 
     def __init__(self, schema: Schema, head: bytes):
         self.schema, self.head = schema, messages.unpacked(head)
-        rows, users = self.head["rows"], self.head["users"]
-        kinds = [(code_dtype(size), rows) for size in schema.domain.values()]
-        if schema.user is not None:
-            kinds += [(np.dtype(np.uint32), rows), (np.dtype(np.uint64), users), (np.dtype(np.uint32), users)]
-        self._places, end = [], 0
-        for dtype, length in kinds:
-            self._places.append((end, dtype, length))
-            end += -(-dtype.itemsize * length // _ALIGN) * _ALIGN
-        self._memory = _room(end, rows > ingest.SPOOL_ROWS)
-        self._array = self._filled = 0
+        self._kinds = _layout(schema, self.head["rows"], self.head["users"])
+        size = sum(dtype.itemsize * length for _, dtype, length in self._kinds)
+        self._memory = _room(size, self.head["rows"] > ingest.SPOOL_ROWS)
+        self._filled = 0
 
     def add(self, blob: bytes) -> None:
-        while self._array < len(self._places):
-            start, dtype, length = self._places[self._array]
-            size = dtype.itemsize * length
-            if self._filled < size:
-                break
-            self._array, self._filled = self._array + 1, 0
-        else:
+        end = self._filled + len(blob)
+        if end > len(self._memory):
             raise DataError("a partition's codes are longer than they were")
-        if self._filled + len(blob) > size:
-            raise DataError("a partition's codes are not those that were kept")
-        at = start + self._filled
-        self._memory[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
-        self._filled += len(blob)
+        self._memory[self._filled : end] = np.frombuffer(blob, np.uint8)
+        self._filled = end
 
     def table(self) -> Table:
         """DataError where blobs are missing."""
-        rest = self._places[self._array :]
-        missing = sum(dtype.itemsize * length for _, dtype, length in rest) - self._filled
-        if missing:
+        if self._filled != len(self._memory):
             raise DataError("a partition's codes are not whole")
-        arrays = [
-            self._memory[start : start + dtype.itemsize * length].view(dtype)
-            for start, dtype, length in self._places
-        ]
-        names = list(self.schema.domain)
-        user = user_hash = None
-        if self.schema.user is not None:
-            user, user_hash = arrays[len(names)], arrays[len(names) + 1]
+        arrays, at = {}, 0
+        for name, dtype, length in self._kinds:
+            end = at + dtype.itemsize * length
+            arrays[name], at = self._memory[at:end].view(dtype), end
         table = Table(
             self.schema,
-            dict(zip(names, arrays, strict=False)),
+            {name: arrays["codes", name] for name in self.schema.domain},
             rows=self.head["rows"],
-            user=user,
+            user=arrays.get(("user",)),
             users=self.head["users"],
-            user_hash=user_hash,
+            user_hash=arrays.get(("hash",)),
             dropped=self.head["dropped"],
         )
-        if self.schema.user is not None:
-            table._rows_per_user = arrays[-1]
+        table._rows_per_user = arrays.get(("rows",))
         return table
 
 

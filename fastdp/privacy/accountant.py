@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from fastdp.errors import UsageError
 from fastdp.privacy import gdp
@@ -30,81 +30,59 @@ _ROUTES = ("pure+gaussian", "all-mu")
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class _Event:
+    """Parameters that are finite and not negative, under the name of a law."""
+
+    law: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = gdp.nonnegative(f"{type(self).__name__} {field.name}", getattr(self, field.name))
+            object.__setattr__(self, field.name, _delta(value) if field.name == "delta" else value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as JSON values."""
+        return {"law": self.law, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Gaussian(_Event):
     """A mu-GDP release: Gaussian noise with sensitivity / sigma = mu, or several of them together."""
 
+    law = "gaussian"
     mu: float
 
-    law = "gaussian"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", gdp.nonnegative("Gaussian mu", self.mu))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The event as JSON values."""
-        return {"law": self.law, "mu": self.mu}
-
 
 @dataclass(frozen=True)
-class Pure:
+class Pure(_Event):
     """An epsilon-DP release: (discrete) Laplace noise."""
 
-    epsilon: float
-
     law = "pure"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", gdp.nonnegative("Pure epsilon", self.epsilon))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The event as JSON values."""
-        return {"law": self.law, "epsilon": self.epsilon}
+    epsilon: float
 
 
 @dataclass(frozen=True)
-class BoundedRange:
+class BoundedRange(_Event):
     """An epsilon-bounded-range release: one selection by the exponential mechanism with parameter epsilon."""
 
-    epsilon: float
-
     law = "bounded-range"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", gdp.nonnegative("BoundedRange epsilon", self.epsilon))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The event as JSON values."""
-        return {"law": self.law, "epsilon": self.epsilon}
+    epsilon: float
 
 
 @dataclass(frozen=True)
-class Threshold:
+class Threshold(_Event):
     """A release within total variation delta of a mu-GDP one: keys of unknown range, kept by a noisy
     threshold."""
 
+    law = "threshold"
     mu: float
     delta: float
-
-    law = "threshold"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", gdp.nonnegative("Threshold mu", self.mu))
-        object.__setattr__(self, "delta", _delta(self.delta))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The event as JSON values."""
-        return {"law": self.law, "mu": self.mu, "delta": self.delta}
 
 
 Event = Gaussian | Pure | BoundedRange | Threshold
 GAUSSIAN = (Gaussian, Threshold)
 """Events whose privacy loss is that of Gaussian noise (for a threshold, apart from its delta)."""
-_LAWS: dict[str, tuple[type, tuple[str, ...]]] = {
-    Gaussian.law: (Gaussian, ("mu",)),
-    Pure.law: (Pure, ("epsilon",)),
-    BoundedRange.law: (BoundedRange, ("epsilon",)),
-    Threshold.law: (Threshold, ("mu", "delta")),
-}
+_LAWS = {kind.law: kind for kind in (Gaussian, Pure, BoundedRange, Threshold)}
 
 
 def event_from_dict(data: Mapping[str, Any]) -> Event:
@@ -112,10 +90,10 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
     law = data.get("law") if isinstance(data, Mapping) else None
     if not isinstance(law, str) or law not in _LAWS:
         raise UsageError(f"unknown privacy law {law!r}; this version has {', '.join(_LAWS)}")
-    kind, fields = _LAWS[law]
-    if set(data) != {"law", *fields}:
-        raise UsageError(f"a {law} event has exactly the fields law and {' and '.join(fields)}")
-    return kind(*(data[field] for field in fields))
+    names = [field.name for field in fields(_LAWS[law])]
+    if set(data) != {"law", *names}:
+        raise UsageError(f"a {law} event has exactly the fields law and {' and '.join(names)}")
+    return _LAWS[law](*(data[name] for name in names))
 
 
 def mu_of(event: Event) -> float:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 
 from ..errors import LedgerError, UsageError
@@ -126,23 +126,11 @@ class Totals:
         events = self.gaussians + (1 if self.pure else 0)
         return Totals(self.mu2, self.mu2, Fraction(0), events, self.delta)
 
-    def plus(self, other: Totals) -> Totals:
-        return Totals(
-            self.mu2 + other.mu2,
-            self.gaussian2 + other.gaussian2,
-            self.pure + other.pure,
-            self.gaussians + other.gaussians,
-            self.delta + other.delta,
-        )
+    def plus(self, other: Totals, sign: int = 1) -> Totals:
+        return Totals(*(a + sign * b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def minus(self, other: Totals) -> Totals:
-        return Totals(
-            self.mu2 - other.mu2,
-            self.gaussian2 - other.gaussian2,
-            self.pure - other.pure,
-            self.gaussians - other.gaussians,
-            self.delta - other.delta,
-        )
+        return self.plus(other, -1)
 
 
 @dataclass(frozen=True)

@@ -34,14 +34,12 @@ __all__ = [
     "delta_of",
     "epsilon_of",
     "mu_from",
-    "mu_from_rho",
     "mu_from_sigma",
     "mu_of_method",
     "mu_of_pure",
     "mu_of_range",
     "pure_epsilon_from",
     "range_epsilon_from",
-    "rho_from_mu",
     "sigma_from_mu",
 ]
 
@@ -114,18 +112,6 @@ def mu_from_sigma(sigma: float, sensitivity: float = 1.0, count: int = 1) -> flo
     """sensitivity sqrt(count) / sigma, rounded up: what measurements with this noise cost."""
     sigma, sensitivity = _positive("sigma", sigma), _positive("sensitivity", sensitivity)
     return sigma_from_mu(sigma, sensitivity, count)
-
-
-def rho_from_mu(mu: float) -> float:
-    """rho = mu^2 / 2 of zero-concentrated DP, rounded up."""
-    mu = _positive("mu", mu)
-    return _round_up(Fraction(mu) ** 2 / 2, lambda rho: rho, 0.5 * mu * mu)
-
-
-def mu_from_rho(rho: float) -> float:
-    """mu = sqrt(2 rho) of Gaussian noise that is rho-concentrated DP, rounded up."""
-    rho = _positive("rho", rho)
-    return _round_up(2 * Fraction(rho), lambda mu: mu * mu, math.sqrt(2.0 * rho))
 
 
 def _round_up(bound: Fraction, measure, start: float) -> float:

@@ -183,7 +183,8 @@ class State:
             raise BudgetError(
                 f"data set {dataset!r}: {left:,} more random numbers would bring the noise sampler's own "
                 "distance (times e^epsilon of the whole budget) near the budget's delta, so no run is "
-                "admitted; open a data set with a smaller epsilon or a larger delta. Nothing was read or drawn"
+                "admitted; open a data set with a smaller epsilon or a larger delta. Nothing was read or "
+                "drawn"
             )
         spent = self.totals[dataset]
         if not budget.admits(spent.plus(Totals.of(parts))):

@@ -7,7 +7,10 @@ They are pure functions of `privacy.json` and promise exactly what it promises. 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
@@ -56,124 +59,50 @@ def text(statement: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def registry(statement: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry of the Differential Privacy Deployments Registry (its field names; JSON is YAML)."""
-    if not statement["private"]:
-        raise UsageError("the noise of this run was drawn from a known seed: it is no deployment to register")
+def _form(statement: Mapping[str, Any], form: str) -> dict[str, Any]:
+    """A form of `forms.json`, filled in. Each item of `sp800-226` has an `answer` taken from the statement,
+    or a `question` where only the publisher can answer."""
     pure = statement["delta"] == 0
-    parameters = {"epsilon": statement["epsilon"]} | ({} if pure else {"delta": statement["delta"]})
-    return {
-        "url_slug": OWNER,
-        "deployment": {
-            "basic": {
-                "name": OWNER,
-                "data_curators": [{"data_curator_name": OWNER, "data_curator_type": OWNER}],
-                "description": f"Synthetic rows made by fastdp; {_mechanism(statement)}.",
-                "intended_use": OWNER,
-                "data_product_type": "Synthetic data",
-                "data_product_region": OWNER,
-                "data_product_sector": OWNER,
-                "publication_date": OWNER,
-            },
-            "dp_variant": {
-                "variant_name": "Pure DP" if pure else "Approximate DP",
-                "data_domain": f"tables that the schema {statement['schema']['name']} describes "
-                f"(sha256 {statement['schema']['sha256']}; from: {statement['schema']['provenance']})",
-                "unprotected_quantities": "; ".join(statement["not_protected"]),
-            },
-            "privacy_loss": {
-                "privacy_unit": _LEVELS[statement["unit"]["kind"]],
-                "privacy_unit_details": f"{statement['unit']['adjacency']}; {statement['bound']['how']}",
-                "privacy_parameters": parameters,
-                "privacy_parameters_details": f"{_accounting(statement)}; mu {statement['mu']:.9g} in the "
-                "sense of Gaussian differential privacy",
-            },
-            "deployment_model": {
-                "model_name": "Central",
-                "release_type": "One release",
-                "release_type_details": _other_runs(statement),
-                "data_source_type": "Static",
-                "access_type": "Non-interactive",
-            },
-            "implementation": {
-                "preprocessing_and_hyperparameter_tuning": _tuning(statement),
-                "mechanisms": f"{_laws(statement)}. {_exactness(statement)}. "
-                f"fastdp {statement['versions']['fastdp']}, build {statement['versions']['build']}.",
-                "justification": OWNER,
-            },
-            "administrative": {"status": "Draft", "registry_authors": [OWNER], "tier": 3},
-        },
+    if form == "registry" and not statement["private"]:
+        raise UsageError("the noise of this run was drawn from a known seed: it is no deployment to register")
+    said = [n for n in statement["notes"] if n.startswith(("epsilon ", "delta "))]
+    facts = {
+        **statement,
+        "owner": OWNER,
+        "variant": "pure" if pure else "approximate",
+        "Variant": "Pure" if pure else "Approximate",
+        "level": _LEVELS[statement["unit"]["kind"]],
+        "unprotected": "; ".join(statement["not_protected"]),
+        "parameters": {k: statement[k] for k in (("epsilon",) if pure else ("epsilon", "delta"))},
+        "strength": said or "epsilon and delta are within the range that fastdp does not warn about",
+        "releases": sum(_counts(statement).values()),
+        "mechanism": _mechanism(statement),
+        "accounting": _accounting(statement),
+        "other_runs": _other_runs(statement),
+        "tuning": _tuning(statement),
+        "laws": _laws(statement),
+        "exactness": _exactness(statement),
     }
+    template = Path(__file__).with_name("forms.json").read_text(encoding="utf-8")
+    return _filled(json.loads(template)[form], facts)
 
 
-def sp800_226(statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Answers to what NIST SP 800-226 asks of a promise, level by level of its pyramid.
-
-    Each item has an `answer` taken from the statement, or a `question` where only the publisher can answer.
-    """
-    return {
-        "publication": "NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees",
-        "guarantee": {
-            "privacy parameters": {
-                "answer": f"epsilon {statement['epsilon']:.9g}, delta {statement['delta']:g}",
-                "variant": "pure" if statement["delta"] == 0 else "approximate",
-                "strength": [n for n in statement["notes"] if n.startswith(("epsilon ", "delta "))]
-                or "epsilon and delta are within the range that fastdp does not warn about",
-            },
-            "unit of privacy": {
-                "answer": statement["unit"]["adjacency"],
-                "neighbours": "unbounded (add or remove)",
-                "bound on contributions": statement["bound"]["how"],
-            },
-        },
-        "algorithms": {
-            "mechanisms": {"answer": _laws(statement), "releases": sum(_counts(statement).values())},
-            "composition": {"answer": _accounting(statement)},
-            "other releases of the same data": {"answer": _other_runs(statement)},
-            "choices made by looking at data": {"answer": _tuning(statement)},
-            "invariants": {"answer": "none: no exact number of the private data is released"},
-            "correctness": {
-                "answer": "recompute it: fastdp verify DIR, with --ledger against what was drawn"
-            },
-        },
-        "utility and bias": {
-            "sampling error of the noise": {
-                "answer": "measurements.parquet has the standard error of every released number"
-            },
-            "systematic error": {
-                "answer": "rows beyond the bound on contributions weigh less, values outside the schema are "
-                "one class, and negative counts are removed by the fit: small groups may be moved"
-            },
-            "human and systemic bias": {
-                "question": "whom does the data leave out, and who checks small groups?"
-            },
-        },
-        "implementation": {
-            "trust model": {"answer": "central: the machine of the run sees the raw data"},
-            "floating point": {"answer": _exactness(statement)},
-            "randomness": {"answer": statement["noise"]["source"]},
-            "side channels": {
-                "answer": "duration and memory are not protected; the run is not interactive, so that "
-                "outsiders choose no query"
-            },
-        },
-        "surroundings": {
-            "data security and access control": {
-                "question": "who may read the raw data, the ledger and DIR.private, and until when?"
-            },
-            "data collection exposure": {
-                "question": "what happens to the data before the run, where this promise does not reach?"
-            },
-        },
-        "not protected": list(statement["not_protected"]),
-        "notes": list(statement["notes"]),
-    }
+def _filled(item: Any, facts: Mapping[str, Any]) -> Any:
+    """The template with every `{fact}` replaced; a text that is one fact alone becomes that fact."""
+    if isinstance(item, dict):
+        return {key: _filled(inner, facts) for key, inner in item.items()}
+    if isinstance(item, list):
+        return [_filled(inner, facts) for inner in item]
+    if not isinstance(item, str):
+        return item
+    alone = item[1:-1] if item.startswith("{") else ""
+    return facts[alone] if alone in facts else item.format_map(facts)
 
 
 FORMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any] | str]] = {
     "text": text,
-    "registry": registry,
-    "sp800-226": sp800_226,
+    "registry": partial(_form, form="registry"),
+    "sp800-226": partial(_form, form="sp800-226"),
 }
 
 

@@ -126,14 +126,6 @@ def test_sigma_from_mu_is_rounded_up_in_exact_arithmetic(mu, sensitivity, count)
     assert c.mu_from_sigma(sigma, sensitivity, count) <= mu * (1 + 1e-15)
 
 
-@given(st.floats(1e-6, 1e3))
-def test_rho_and_mu(mu):
-    rho = c.rho_from_mu(mu)
-    assert Fraction(rho) * 2 >= Fraction(mu) ** 2
-    assert math.isclose(c.mu_from_rho(rho), mu, rel_tol=1e-14)
-    assert Fraction(c.mu_from_rho(rho)) ** 2 >= 2 * Fraction(rho)
-
-
 def test_classic_gaussian_is_the_textbook_with_its_cap():
     delta, sigma = 1e-5, math.sqrt(2 * math.log(1.25e5))
     assert math.isclose(c.calibrate(0.5, delta, 3.0, 1, "classic-gaussian"), 6 * sigma, rel_tol=1e-12)
