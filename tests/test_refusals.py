@@ -19,7 +19,7 @@ from fastdp.errors import (
     UsageError,
 )
 from fastdp.estimate.total import estimate_total
-from fastdp.privacy import accountant, calibrate, gdp
+from fastdp.privacy import accountant, gdp
 from fastdp.release import keyselect, noiseplan, reserve
 from fastdp.tables import bound, split
 from fastdp.tables.table import Table, code_dtype

@@ -169,6 +169,7 @@ def fingerprint(table: Table) -> str:
 
 def _layout(schema: Schema, rows: int, users: int) -> list[tuple[tuple[str, ...], np.dtype, int]]:
     """Name, type and length of a table's arrays, wide types first: each begins at a multiple of its width."""
+    kinds: list[tuple[tuple[str, ...], np.dtype, int]]
     kinds = [(("codes", name), code_dtype(size), rows) for name, size in schema.domain.items()]
     if schema.user is not None:
         words, longs = np.dtype(np.uint32), np.dtype(np.uint64)
