@@ -38,8 +38,6 @@ WAYS = {
     "published (per group)": ("incidents-usercounts", {"unit": "event"}),
     "published, per user": ("incidents-usercounts", {}),
     "per user, at most 3 groups": ("incidents-usercounts", {"cap": 3}),
-    "... non-negative, total kept": ("incidents-usercounts", {"cap": 3, "method": "nonneg"}),
-    "... threshold, rate 0.05": ("incidents-usercounts", {"cap": 3, "method": "threshold"}),
     "hierarchy, groups measured alone": ("incidents-hierarchy", {"prior": False, "totals": "unmeasured"}),
     "hierarchy": ("incidents-hierarchy", {"prior": False}),
     "hierarchy with public data": ("incidents-hierarchy", {}),

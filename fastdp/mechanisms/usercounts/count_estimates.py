@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...measurement import Measurement
-from ...model.adjust import Margin, onto_simplex, rake
+from ...model.adjust import Margin, rake
 from ...privacy.scale import laplace_std
 from ...userkeys import UserKey
 
@@ -49,32 +48,10 @@ class Noise:
             return session.user_histogram(key, self.cap, epsilon=self.whole * share, label=label)
         return session.user_histogram(key, self.cap, mu=self.whole * math.sqrt(share), label=label)
 
-    def threshold(self, share: float, rate: float) -> float:
-        """The least t with P(noise >= t) <= rate (for the discrete law a whole number, at least 1)."""
-        b = self.scale(share)
-        if self.pure:
-            # P(X >= t) = a^t / (1 + a) with a = exp(-1/b)
-            return max(1.0, math.ceil(b * -math.log(rate * (1 + math.exp(-1 / b))) - 1e-12))
-        return max(0.0, -b * NormalDist().inv_cdf(rate))
-
 
 def collapse(values: np.ndarray, at: np.ndarray, t: np.ndarray, groups: int) -> np.ndarray:
     """Rows of every group: the sum over T of T times the users."""
     return np.bincount(at, weights=values * t, minlength=groups)
-
-
-def above(values: np.ndarray, at: np.ndarray, noise: Noise, share: float, rate: float) -> np.ndarray:
-    """The answers with those set to 0 that may be noise alone: an empty group gets an answer above 0 with
-    probability at most `rate` (divided evenly among the cells of a group)."""
-    limits = {n: noise.threshold(share, rate / n) for n in np.unique(np.bincount(at)).tolist() if n}
-    cells = np.bincount(at)[at]
-    limit = np.array([limits.get(n, 0.0) for n in range(int(cells.max(initial=0)) + 1)])
-    return np.where(values >= limit[cells], values, 0.0)
-
-
-def nearest(values: np.ndarray) -> np.ndarray:
-    """The nearest numbers >= 0 with the same sum (0 at least)."""
-    return onto_simplex(values, max(0.0, float(values.sum())))
 
 
 def shrink(

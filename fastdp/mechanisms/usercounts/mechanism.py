@@ -28,11 +28,9 @@ from ..shared.user_histogram import ids_share, size_edges
 from .count_estimates import (
     Level,
     Noise,
-    above,
     collapse,
     hierarchy,
     hold_back,
-    nearest,
     round_to_total,
     to_total,
 )
@@ -88,7 +86,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unit: Literal["user", "event"] = "user"  # type: ignore[misc]
     cap: int | None = None
     noise: Literal["auto", "laplace", "gaussian"] = "auto"
-    method: Literal["clip", "threshold", "nonneg", "hierarchy"] = "clip"
+    method: Literal["clip", "hierarchy"] = "clip"
     false_presence: float = 0.05
     presence: float = 0.0
     totals: tuple[Total, ...] | None = None
@@ -168,12 +166,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             estimate, variance = hierarchy(users.values, noise.std(share) ** 2, levels, seen)
             counts = self.counts_of(estimate, variance, groups // cells.shape[-1], total_rows(sizes, job))
         else:
-            values = users.values
-            if self.method == "threshold":
-                values = above(values, at, noise, share, self.false_presence)
-            elif self.method == "nonneg":
-                values = nearest(values)
-            counts = np.rint(np.maximum(collapse(values, at, t, len(groups)), 0)).astype(np.int64)
+            counts = np.rint(np.maximum(collapse(users.values, at, t, len(groups)), 0)).astype(np.int64)
         if job.rows is not None:
             counts = to_total(counts, job.rows)
         histogram = Histogram.of(cells.columns, cells.shape, groups, counts)
