@@ -17,7 +17,6 @@ from .._util.lazy import pq
 from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
 from . import interrupt
 from .answers import answers_app
-from .archetype_commands import archetypes_app
 from .common import (
     Clip,
     Delta,
@@ -53,7 +52,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(schema_app, name="schema")
-app.add_typer(archetypes_app, name="archetypes")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(answers_app)
 app.add_typer(truth_app)

@@ -177,25 +177,3 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
 
 def _score(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else ""
-
-
-def archetypes_table(out: Path, fitted: Mapping[str, Any]) -> None:
-    """Prints the result of `fastdp archetypes fit`: each archetype and, if their number was chosen by the
-    fit, the evidence for it."""
-    from rich.table import Table
-
-    console = _console()
-    table = Table(box=None, pad_edge=False)
-    for name in ("archetype", "public users", "rows per user", "commonest codes"):
-        table.add_column(name, justify="left" if name == "commonest codes" else "right")
-    for a in fitted["archetypes"]:
-        usual = ", ".join(f"{k} {v}" for k, v in a["commonest_codes"].items())
-        table.add_row(str(a["archetype"]), f"{a['users']:,}", f"{a['rows_per_user']:.1f}", usual)
-    console.print(table)
-    if fitted["held_out"]:
-        best = max(e["log_likelihood"] for e in fitted["held_out"])
-        console.print("mean log likelihood of held-out rows below the best (standard error of the gap):")
-        for e in fitted["held_out"]:
-            gap, error = best - e["log_likelihood"], e["error_of_gap_to_best"]
-            console.print(f"  {e['archetypes']:>3} archetypes  {gap:.4f} ({error:.4f})")
-    console.print(f"{out}: {len(fitted['archetypes'])} archetypes, sha256 {fitted['sha256']}")

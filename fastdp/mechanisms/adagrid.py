@@ -176,10 +176,6 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.outer is not None:
             self.shares(closure(schema.modelled, self.outer))
 
-    def ready(self, schema: Schema, public: Public | None) -> None:
-        if self.outer is None and not self.trust_public:
-            PublicMarginals.of(public)  # raises for an archetype model, which has no marginals
-
     def largest_model(
         self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
     ) -> LargestModel:

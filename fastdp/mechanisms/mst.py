@@ -18,7 +18,6 @@ from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..measurement import Request
 from ..model.marginals import marginals
-from ..schema import Schema
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .shared.budget_split import divided_by
 from .shared.merged_codes import Merged, merge
@@ -52,9 +51,6 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("shares must be positive")
         if not self.rare >= 0:
             raise ValueError("rare must be >= 0 (in standard errors)")
-
-    def ready(self, schema: Schema, public: Public | None) -> None:
-        PublicMarginals.of(public)  # raises for an archetype model, which has no marginals
 
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(

@@ -38,7 +38,6 @@ from .result import Run, load_run
 from .spec import RunSpec
 
 if TYPE_CHECKING:
-    from ..public.archetypes.archetype_store import Saved
     from ..release.reserve import Reserved
 
 
@@ -203,7 +202,7 @@ def _job(
     spec: RunSpec,
     i: int,
     seed: int,
-    public: PublicTable | Saved | None,
+    public: PublicTable | None,
     folder: RunFolder | None,
     store: Callable[[Callable[[], None]], object],
 ) -> Job:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..mechanisms.base import Config, Outcome
@@ -12,12 +10,9 @@ from ..public.data import PublicTable
 from ..schema import Schema
 from .output import IdSource
 
-if TYPE_CHECKING:
-    from ..public.archetypes.archetype_store import Saved
-
 
 def id_source(
-    schema: Schema, outcome: Outcome, config: Config, public: PublicTable | Saved | None
+    schema: Schema, outcome: Outcome, config: Config, public: PublicTable | None
 ) -> IdSource | None:
     """Where the rows' user ids come from; None: no id column."""
     if schema.user is None or config.ids.source == "none" or outcome.owners is not None:

@@ -289,12 +289,8 @@ def _constrained(schema: Schema, zeros: StructuralZeros) -> tuple[str, ...]:
 
 def public_table(
     source: Any, schema: Any, mechanism: Any, threads: int | None = None, dialect: Any = None
-) -> Table | bool:
-    """Public data read by the schema a run would use; True for a saved model, which holds no rows."""
-    from ..public.archetypes.archetype_store import is_folder
-
-    if is_folder(source):
-        return True
+) -> Table:
+    """Public data read by the schema a run would use."""
     recipe = recipes.load(mechanism)
     own_schema = resolve_schema(schema, recipe).with_dialect(dialect)
     return read_public(source, own_schema, recipe.config(1.0).public_relabel, threads=threads)

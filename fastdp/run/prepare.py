@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..domain import Domain
 from ..errors import RunError, UsageError
 from ..mechanisms.base import Config
@@ -16,16 +14,14 @@ from .folder import RunFolder
 from .public_data import read_public
 from .spec import RunSpec
 
-if TYPE_CHECKING:
-    from ..public.archetypes.archetype_store import Saved
 
-
-def prepare(spec: RunSpec) -> PublicTable | Saved | None:
+def prepare(spec: RunSpec) -> PublicTable | None:
     """Reads the public data and raises every error that can be found without the private data."""
     public = None
     if spec.options.public is not None:
         with spec.reporter.stage("read", "reading and encoding"):
-            public = _read_public(spec)
+            table = read_public(spec.options.public, spec.schema, spec.relabel, threads=spec.options.threads)
+            public = PublicTable(table)
     for config in spec.configs:
         _check_config(spec, config)
         config.ready(spec.schema, public)
@@ -40,24 +36,21 @@ def prepare(spec: RunSpec) -> PublicTable | Saved | None:
 def check_ahead(spec: RunSpec) -> None:
     """Raises the errors of `prepare` that hold for any domain that the run may find. A column whose domain is
     not found yet counts as one code, the fewest it can have."""
-    from ..public.archetypes.archetype_store import Saved, is_folder
-
     likely, public = spec.schema.stand_in(), spec.options.public
-    saved = Saved(public) if is_folder(public) else None
     if is_table(public):
         raise UsageError(
             "public=: its schema is found in the run, so give the public source itself, not a table that "
             "was read by some schema"
         )
-    if public is not None and saved is None:
+    if public is not None:
         check_source(public, likely)
     owner = {name: getattr(likely.columns[name], "of", None) or name for name in likely.modelled}
     sizes = {name: 1 if owner[name] in spec.schema.pending else likely.domain[name] for name in owner}
     domain = Domain(sizes)
     for config in spec.configs:
         _check_config(spec, config)
-        if public is None or saved is not None:
-            config.ready(likely, saved)
+        if public is None:
+            config.ready(likely, None)
         check_size(config.largest_model(domain, None, ()), domain, config.fit_limit)
 
 
@@ -71,15 +64,6 @@ def _check_config(spec: RunSpec, config: Config) -> None:
 
 def _deals(spec: RunSpec, config: Config) -> bool:
     return spec.schema.user is not None and config.deals_ids
-
-
-def _read_public(spec: RunSpec) -> PublicTable | Saved:
-    from ..public.archetypes.archetype_store import Saved, is_folder
-
-    public = spec.options.public
-    if is_folder(public):
-        return Saved(public)
-    return PublicTable(read_public(public, spec.schema, spec.relabel, threads=spec.options.threads))
 
 
 def check_limits(spec: RunSpec, folder: RunFolder) -> None:

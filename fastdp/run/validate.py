@@ -19,7 +19,6 @@ from ..errors import UsageError, is_whole
 from ..mechanisms import recipe as recipes
 from ..privacy.clip import PRIVATE
 from ..privacy.clip import resolve as resolve_clip
-from ..public.archetypes.archetype_store import schema_of
 from ..schema import Schema
 from ..schema.dialect import Dialect
 from ..tables.identity import overlap
@@ -97,8 +96,6 @@ def _schema(table: Any, options: RunOptions, recipe: recipes.Recipe) -> Schema:
         schema = asked_schema(table, schema, options.domain, options.user, recipe, options.dialect)
     if is_table(table):
         schema = table.schema
-    elif schema is None and recipe.schema is None:
-        schema = schema_of(options.public)
     return resolve_schema(schema, recipe).with_dialect(options.dialect)
 
 

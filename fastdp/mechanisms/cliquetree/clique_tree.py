@@ -17,7 +17,7 @@ import numpy as np
 
 from ..._util.arrow import of_numpy, of_texts
 from ...domain import Clique, Domain
-from ..base import Job, Outcome, Outline, Planned, Public, whole_total
+from ..base import Job, Outcome, Outline, Planned, whole_total
 from ..shared import size_limits
 from ..shared.bounded_model import BoundedModelConfig
 from ..shared.merged_codes import PAIR_CELLS, Merged, left_out_notes, merge
@@ -64,9 +64,6 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 
     def check(self, schema: Schema) -> None:
         self.wanted(schema.modelled)
-
-    def ready(self, schema: Schema, public: Public | None) -> None:
-        PublicMarginals.of(public)  # raises for an archetype model, which has no marginals
 
     def wanted(self, domain: Domain) -> Workload:
         return Workload(domain, self.workload, self.target)

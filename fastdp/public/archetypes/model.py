@@ -124,19 +124,3 @@ class PublicModel:
         for i, (cells, counts) in enumerate(self.prior.values()):
             out |= {f"prior-{i}-cells": cells, f"prior-{i}-counts": counts}
         return out
-
-    def describe(self) -> list[dict[str, Any]]:
-        """One readable entry per archetype: public users, rows per user, and the commonest value of each
-        feature."""
-        out = []
-        for a in range(self.size):
-            usual = {c: int(np.argmax(self.ways[c][a])) for c in self.options.features if self.members[a]}
-            out.append(
-                {
-                    "archetype": a,
-                    "users": int(self.members[a]),
-                    "rows_per_user": round(float(self.mean_rows[a]), 2),
-                    "commonest_codes": usual,
-                }
-            )
-        return out

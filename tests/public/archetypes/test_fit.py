@@ -1,15 +1,12 @@
 """From public tables to models: what is counted, what happens at the edges, how a model is kept."""
 
-import json
-
 import numpy as np
 import pytest
 
 import fastdp
 from fastdp.domain import Domain
-from fastdp.errors import DataError, RunError, UsageError
+from fastdp.errors import DataError, UsageError
 from fastdp.measurement import Measurement
-from fastdp.public.archetypes import archetype_store as store
 from fastdp.public.archetypes import fit as fitting
 from fastdp.public.archetypes.archetype_users import DealtRows
 from fastdp.public.archetypes.options import Options, Step
@@ -120,40 +117,6 @@ def test_refusals():
     del table.codes["pay"]
     with pytest.raises(DataError, match="'pay'"):
         fitting.fit(table, OPTIONS)
-
-
-def test_the_folder_keeps_everything_and_finds_damage(tmp_path):
-    model, table, *_ = make()
-    store.save(model, table.schema, tmp_path / "A")
-    again = store.load(tmp_path / "A")
-    assert again.digest() == model.digest()
-    assert again.options == model.options
-    assert {p.suffix for p in (tmp_path / "A").iterdir()} == {".npy", ".json"}
-    with pytest.raises(RunError, match="exists"):
-        store.save(model, table.schema, tmp_path / "A")
-    assert [p.name for p in tmp_path.iterdir()] == ["A"]
-
-    saved = store.Saved(tmp_path / "A")
-    assert saved.archetypes({"features": ("when", "where")}).size == 2
-    with pytest.raises(UsageError, match="other trait"):
-        saved.archetypes({"trait": "pay"})
-    for call in (saved.marginals, saved.habits):
-        with pytest.raises(UsageError, match="public data itself"):
-            call([("when",)])
-
-    data = bytearray((tmp_path / "A" / "labels.npy").read_bytes())
-    data[-1] ^= 1
-    (tmp_path / "A" / "labels.npy").write_bytes(data)
-    with pytest.raises(DataError, match=r"labels\.npy is damaged"):
-        store.load(tmp_path / "A")
-    head = json.loads((tmp_path / "A" / store.HEAD).read_text())
-    (tmp_path / "A" / store.HEAD).write_text(json.dumps(head | {"version": 99}))
-    with pytest.raises(DataError, match="fit it again"):
-        store.load(tmp_path / "A")
-    (tmp_path / "A" / store.HEAD).write_text("{")
-    with pytest.raises(DataError, match="damaged"):
-        store.load(tmp_path / "A")
-    assert not store.is_folder(tmp_path / "B")
 
 
 def test_the_prior_is_the_public_distribution_where_there_is_enough_of_it():
