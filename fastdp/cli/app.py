@@ -174,9 +174,11 @@ def synth(
     """
     from ..mechanisms.recipe import load
     from ..mechanisms.shared.size_limits import parse_bytes
+    from ..run.spec import Options
     from ..run.synthesize import watched
     from .show import progress_for, run_summary
 
+    given = {name: value for name, value in locals().items() if name in Options.__annotations__}
     numbers = epsilons(epsilon)
     ask_first(numbers, delta, yes)
     if master is not None and engine != "spark":
@@ -201,30 +203,14 @@ def synth(
             mechanism,
             numbers if len(numbers) > 1 else numbers[0],
             delta,
-            {
+            given
+            | {
                 "schema": schema,
-                "domain": domain,
-                "user": user,
                 "dialect": dialect_of(dialect),
-                "rows": rows,
-                "public": public,
-                "ledger": ledger,
-                "dataset": dataset,
-                "seed": seed,
-                "sample_seed": sample_seed,
-                "threads": threads,
                 "memory": None if memory is None else parse_bytes(memory),
-                "deadline": deadline,
                 "progress": callback,
                 "out": out,
-                "resume": resume,
-                "report": report,
                 "clip": clip_of(clip),
-                "max_cells": max_cells,
-                "engine": engine,
-                "partitions": partitions,
-                "ignore_empty_columns": ignore_empty_columns,
-                "diagnose": diagnose,
             },
         )
     runs = made if isinstance(made, list) else [made]

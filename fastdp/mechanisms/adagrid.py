@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 
 from ..domain import Clique, Domain, downward_closure, maximal
-from ..errors import UsageError
 from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
@@ -85,8 +84,11 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not LEAST_SHARE <= self.selection < 1:
             raise ValueError(f"selection must be at least {LEAST_SHARE:g} and below 1")
         if self.outer is None:
-            if self.rounds is not None and len(self.rounds) < 2:
-                raise ValueError("rounds: without `outer` pairs are chosen, so give at least 2 shares")
+            least = WAYS if self.trust_public else 2
+            if self.rounds is not None and len(self.rounds) < least:
+                raise ValueError(f"rounds: without `outer` give at least {least} shares")
+            if self.copies:
+                raise ValueError("copies: they are of marginals that `outer` names, so give `outer`")
             return
         if not self.outer or not all(self.outer):
             raise ValueError("outer must name at least one marginal, each with at least one column")
@@ -199,17 +201,11 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         planned = {frozenset(s): s for s in sets}
         times = dict.fromkeys(sets, 1)
         for copy in self.copies:
-            if frozenset(copy.clique) not in planned:
-                raise UsageError(f"adagrid, field 'copies': {copy.clique} is no part of an outer marginal")
             times[planned[frozenset(copy.clique)]] = copy.times
         if self.rounds is None:
             return {s: (1 / sum(times.values()), n) for s, n in times.items()}
         depth = max(map(len, sets))
-        weights = self.rounds if self.outer is not None else self.rounds[:depth]
-        if len(weights) != depth:
-            raise UsageError(
-                f"adagrid, field 'rounds': {depth} rounds need {depth} shares, got {len(self.rounds)}"
-            )
+        weights = self.rounds[:depth]
         in_round = {k: sum(n for s, n in times.items() if len(s) == k) for k in range(1, depth + 1)}
         share = [r / sum(weights) for r in weights]
         return {s: (share[len(s) - 1] / in_round[len(s)], n) for s, n in times.items()}

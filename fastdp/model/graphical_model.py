@@ -249,19 +249,6 @@ class Model:
             theta[place.at : place.at + place.size] += flat
         return np.maximum(theta, IMPOSSIBLE)
 
-    def log_likelihood(self, codes: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Natural log of the probability of every row; -inf for rows the model rules out."""
-        out: np.ndarray | None = None
-        for node in self.nodes:
-            sep = _number(self.domain, node.sep, codes)
-            res = _number(self.domain, node.res, codes)
-            sums = node.table.sum(axis=1, dtype=np.float64)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                part = np.log(node.table[sep, res] / sums[sep])
-            part = np.where(np.isnan(part), -np.inf, part)
-            out = part if out is None else out + part
-        return np.zeros(0) if out is None else out
-
     def save(self, path: str | os.PathLike) -> None:
         """Write a versioned file of arrays and a JSON manifest (no pickle)."""
         arrays = {f"node{i}": node.table for i, node in enumerate(self.nodes)}
@@ -365,13 +352,6 @@ def _sum_to(table: np.ndarray, axes: Clique, clique: Clique) -> np.ndarray:
     drop = tuple(i for i, a in enumerate(axes) if a not in clique)
     summed = table.sum(axis=drop, dtype=np.float64)
     return np.ascontiguousarray(summed.transpose([kept.index(a) for a in clique]))
-
-
-def _number(domain: Domain, names: Clique, codes: Mapping[str, np.ndarray]) -> np.ndarray | int:
-    out: np.ndarray | int = 0
-    for name in names:
-        out = out * domain[name] + codes[name].astype(np.int64)
-    return out
 
 
 def _squared(query):

@@ -17,7 +17,7 @@ Rows come in shards of `shard_rows`. Shard i depends on (tree, n, shard_rows, me
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -92,26 +92,6 @@ class Sampler:
         if seed is None:
             raise UsageError("a single shard needs a seed, or its fellows could never be drawn")
         return self._fill(n, shard_rows, shard, 1, _method(method), _key(seed), 1)
-
-    def stream(
-        self,
-        n: int,
-        *,
-        method: str = "round",
-        seed: int | None = None,
-        shard_rows: int | None = None,
-        threads: int | None = None,
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """The same rows shard by shard, as many at a time as there are threads."""
-        threads, kind, key = resolve(threads), _method(method), _key(seed)
-        shard_rows = shard_rows or rows_of_shard(n)
-        count = self.shards(n, shard_rows)
-        for first in range(0, count, threads):
-            some = min(threads, count - first)
-            columns = self._fill(n, shard_rows, first, some, kind, key, threads)
-            for i in range(some):
-                part = slice(i * shard_rows, (i + 1) * shard_rows)
-                yield {name: column[part] for name, column in columns.items()}
 
     def _fill(self, n, shard_rows, first, count, method, key, threads):
         rows = min(n, (first + count) * shard_rows) - first * shard_rows

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -96,11 +96,8 @@ class Verdict:
 
 
 def verify(folder: str | os.PathLike | Run, ledger: Ledger | str | os.PathLike | None = None) -> Verdict:
-    """Check a run folder; RunError lists everything that is wrong. With a ledger, the run must be in it too.
-
-    A folder of several epsilons (`eps-1/`, `eps-10/`) is checked part by part if it has no statement of its
-    own.
-    """
+    """Check a run folder; RunError lists everything that is wrong. With a ledger, the run must be in
+    it too."""
     verdict = inspect(folder, ledger)
     if verdict.problems:
         listed = "".join(f"\n  - {p}" for p in verdict.problems)
@@ -120,24 +117,15 @@ def inspect(folder: str | os.PathLike | Run, ledger: Ledger | str | os.PathLike 
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger(ledger)
     verdict = _inspect(folder, book, inner=False)
     notes = verdict.notes if book is not None else (*verdict.notes, WITHOUT_LEDGER, UNPROVED)
-    return Verdict(
-        folder,
-        verdict.epsilon,
-        verdict.delta,
-        verdict.private,
-        verdict.files,
-        tuple(dict.fromkeys(_plain(text) for text in verdict.problems)),
-        tuple(dict.fromkeys(notes)),
-    )
+    problems = dict.fromkeys(_plain(text) for text in verdict.problems)
+    return replace(verdict, problems=tuple(problems), notes=tuple(dict.fromkeys(notes)))
 
 
 def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
     """`inner`: the folder belongs to one epsilon, so it may not contain folders of others."""
     parts = [] if inner else sorted(p for p in folder.glob("eps-*") if p.is_dir() and not p.is_symlink())
     if not os.path.lexists(folder / statements.NAME):
-        if not parts:
-            raise RunError(f"{folder} has no {statements.NAME}; it is not a run's folder")
-        return _inspect_parts(folder, parts, ledger)
+        raise RunError(f"{folder} has no {statements.NAME}; it is not a run's folder")
     statement = read_statement(folder)
     problems = list(statements.problems(statement))
     changed = guarded("the list of files", lambda: _file_problems(folder, statement.get("files")))
@@ -183,25 +171,6 @@ def _part_problems(joint: dict, part: Path) -> list[str]:
     own = read_statement(part)
     names = [k for k in ("epsilon", "delta", "mu", "private", "unit", "parts") if own.get(k) != joint.get(k)]
     return [f"{part.name}: its statement and the joint one differ in {', '.join(names)}"] if names else []
-
-
-def _inspect_parts(folder: Path, parts: list[Path], ledger: Ledger | None) -> Verdict:
-    others = sorted(p.name for p in folder.iterdir() if p not in parts)
-    verdicts = [_inspect(p, ledger, inner=True) for p in parts]
-    problems = [f"{v.folder.name}: {p}" for v in verdicts for p in v.problems]
-    problems += [f"{name} is not for release" for name in others]
-    first = verdicts[0]
-    if any((v.epsilon, v.delta) != (first.epsilon, first.delta) for v in verdicts):
-        problems.append("the parts' statements disagree about the joint epsilon")
-    return Verdict(
-        folder,
-        first.epsilon,
-        first.delta,
-        all(v.private for v in verdicts),
-        sum(v.files for v in verdicts),
-        tuple(problems),
-        tuple(note for v in verdicts for note in v.notes),
-    )
 
 
 def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:

@@ -1,8 +1,8 @@
 """Reads sources: threads encode units of Arrow batches, which are joined in order into a `Table`.
 
-At most `threads + 2` units are in memory at once. Codes stay in memory up to SPOOL_ROWS rows; beyond that (or
-with `spool=`) they are written to unnamed temporary files, which are mapped into memory after reading, so
-that the operating system decides which pages stay in memory.
+At most `threads + 2` units are in memory at once. Codes stay in memory up to SPOOL_ROWS rows; beyond
+that they are written to unnamed temporary files, which are mapped into memory after reading, so that the
+operating system decides which pages stay in memory.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class _Column:
         else:
             self.file.write(np.ascontiguousarray(chunk).data)
 
-    def spill(self, folder: str | None) -> None:
+    def spill(self) -> None:
         """From now on in a file; nothing to do where it is in one already."""
         if self.file is None:
-            self.file = tempfile.TemporaryFile(dir=folder, prefix="fastdp-")
+            self.file = tempfile.TemporaryFile(prefix="fastdp-")
             chunks, self.chunks = self.chunks, []
             for chunk in chunks:
                 self.file.write(np.ascontiguousarray(chunk).data)
@@ -90,9 +90,7 @@ def read(
     public: bool = False,
     columns: Sequence[str] | None = None,
     dialect: Dialect | Mapping[str, Any] | None = None,
-    spool: Any = None,
     threads: int | None = None,
-    progress: Any = None,
 ) -> Table:
     """Reads and encodes any source under a public schema.
 
@@ -111,24 +109,23 @@ def read(
     dialect : Dialect or mapping, optional
         The dialect of text files, in place of the schema's. Every line of a text file is read independently;
         a line that cannot be parsed is malformed and does not affect other lines.
-    spool : path, optional
-        A folder for memory-mapped code columns; None keeps codes in memory up to `SPOOL_ROWS` rows and uses
-        the system's temporary folder (TMPDIR) beyond. Spooled files have no name once open on POSIX, or are
-        removed when the table is closed or collected.
     threads : int, optional
         None: all cores the process may use.
-    progress : callable, optional
-        Called as progress(rows_read_so_far). This number is private, so only the data's owner may see it.
 
     Returns
     -------
     Table
-        One contiguous column of codes (u8, u16 or u32) per attribute, and a user number per row.
+        One contiguous column of codes (u8, u16 or u32) per attribute, and a user number per row. Columns of
+        more than `SPOOL_ROWS` rows are mapped files without a name in the temporary folder (TMPDIR).
     """
     schema = as_schema(schema).with_dialect(dialect)
-    if public:
-        return _read(source, schema, public, columns, spool, threads, progress)
-    return guarded(lambda: _read(source, schema, public, columns, spool, threads, progress))
+    if columns is not None:
+        schema = schema.select(columns)
+
+    def work() -> Table:
+        return read_parts(sources.open_parts(source, schema.dialect), schema, public, threads)
+
+    return work() if public else guarded(work)
 
 
 def guarded(call: Callable[[], Any]) -> Any:
@@ -143,36 +140,18 @@ def guarded(call: Callable[[], Any]) -> Any:
     )
 
 
-def _read(
-    source: Any,
-    schema: Schema,
-    public: bool,
-    columns: Sequence[str] | None,
-    spool: Any,
-    threads: int | None,
-    progress: Any,
-) -> Table:
-    if columns is not None:
-        schema = schema.select(columns)
-    return read_parts(sources.open_parts(source, schema.dialect), schema, public, spool, threads, progress)
-
-
 def read_parts(
     parts: Sequence[Part],
     schema: Schema,
     public: bool = False,
-    spool: Any = None,
     threads: int | None = None,
-    progress: Any = None,
 ) -> Table:
     """`read` of opened parts. Error texts may contain private values, so the caller must use `guarded`."""
     wanted = checked_columns(parts, schema)
     users = None if schema.user is None else UserIndex(schema.user)
-    gathering = Gathering(schema, users, spool)
+    gathering = Gathering(schema, users)
     for piece in encoded(parts, schema, wanted, users, _threads.resolve(threads)):
         gathering.add(piece)
-        if progress is not None:
-            progress(gathering.rows)
     malformed = sum(part.tally.lines for part in parts)
     return gathering.table(public, malformed, _threads.resolve(threads))
 
@@ -180,26 +159,25 @@ def read_parts(
 class Gathering:
     """Joins encoded batches into a table; users are numbered in the order of their first row."""
 
-    def __init__(self, schema: Schema, users: UserIndex | None, spool: Any = None):
+    def __init__(self, schema: Schema, users: UserIndex | None):
         self.schema, self.users = schema, users
         self.rows = self.dropped = 0
         self._columns = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
         self._numbers = _Column(np.dtype(np.uint32))
-        self._always, self._folder = spool is not None, None if spool is None else str(spool)
 
     def add(self, piece: Encoded) -> None:
         self.rows += piece.rows
         self.dropped += piece.dropped
         try:
-            if self._always or self.rows > SPOOL_ROWS:
+            if self.rows > SPOOL_ROWS:
                 for column in (*self._columns.values(), self._numbers):
-                    column.spill(self._folder)
+                    column.spill()
             for name, codes in piece.codes.items():
                 self._columns[name].append(codes)
             if self.users is not None and piece.user is not None:
                 self._numbers.append(self.users.add(piece.user))
         except OSError as error:
-            where = self._folder or tempfile.gettempdir()
+            where = tempfile.gettempdir()
             raise DataError(f"cannot spool codes to {where!r}: {error.strerror}") from None
 
     def table(self, public: bool = False, malformed: int = 0, threads: int = 1) -> Table:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,6 @@ class Table:
         public: bool = False,
         dropped: int = 0,
         malformed: int = 0,
-        spool: Any = None,
     ):
         if rows > MAX_ROWS:
             raise DataError(f"a table may have at most {MAX_ROWS} rows (exact int64 sums)")
@@ -65,7 +63,6 @@ class Table:
         self.public = public
         self._dropped = dropped
         self._malformed = malformed
-        self._spool = spool
         self._rows_per_user: np.ndarray | None = None
 
     @classmethod
@@ -161,15 +158,11 @@ class Table:
             public=public,
             dropped=self._dropped,
             malformed=self._malformed,
-            spool=self._spool,
         )
 
     def close(self) -> None:
-        """Releases the columns and deletes spooled files (as garbage collection of the table does)."""
+        """Releases the columns and the files they are mapped from, as garbage collection does."""
         self.codes, self.user, self.user_hash, self._rows_per_user = {}, None, None, None
-        spool, self._spool = self._spool, None
-        if spool is not None:
-            spool.close()
 
     def __enter__(self) -> Table:
         return self

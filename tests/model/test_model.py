@@ -111,12 +111,6 @@ def test_conditioned_model_has_the_expected_total(fitted):
             fitted.conditioned(where)
 
 
-def test_log_likelihood(fitted, joint):
-    rows = fitted.sample(500, seed=1)
-    index = tuple(rows[n].astype(int) for n in DOMAIN)
-    assert np.allclose(np.exp(fitted.log_likelihood(rows)), joint[index] / fitted.total, rtol=1e-9)
-
-
 def test_sampled_marginals_converge(fitted):
     rows = fitted.sample(200_000, seed=5)
     index = np.ravel_multi_index([rows["a"], rows["b"]], (3, 4))

@@ -458,18 +458,6 @@ def test_no_file_is_read_where_one_has_not_the_stated_hash(run, monkeypatch):
     assert UNREAD in verdict.notes and {UNREAD, WITHOUT_LEDGER} <= set(inspect(folder).notes)
 
 
-def test_parts_that_promise_different_things_are_a_problem(finished, tmp_path):
-    """Each part's own statement, made anew by a forger, states the whole promise."""
-    text = "the parts' statements disagree about the joint epsilon"
-    both = shutil.copytree(finished[0] / "both", tmp_path / "both")
-    (both / "privacy.json").unlink()
-    assert text not in inspect(both).problems
-    for key in ("epsilon", "delta"):
-        spoilt = shutil.copytree(both, tmp_path / key)
-        rehash(spoilt / "eps-3", lambda s: s.update({key: s[key] * 0.5}))  # noqa: B023
-        assert text in inspect(spoilt).problems
-
-
 def test_every_part_is_checked_for_constraints_whatever_lies_before_it(tmp_path, monkeypatch):
     """Links are not followed, and parts that unpack to too much are said not to have been checked."""
     columns = {n: {"kind": "integer", "max": 3, "null": "drop"} for n in "ab"}

@@ -143,15 +143,15 @@ def test_hive_folders(frame, schema, want, tmp_path, kind):
 
 def test_spooled_columns_are_memory_maps_without_files(frame, schema, want, tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "BATCH_ROWS", 512)
-    with fastdp.read(frame, schema, spool=tmp_path) as table:
-        assert all(isinstance(c, np.memmap) for c in table.codes.values())
+    monkeypatch.setattr(ingest, "SPOOL_ROWS", 1500)
+    monkeypatch.setattr(ingest.tempfile, "tempdir", str(tmp_path))
+    with fastdp.read(frame, schema) as table:
+        assert all(isinstance(c, np.memmap) for c in (*table.codes.values(), table.user))
         assert same(table, want)
         assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(ingest, "SPOOL_ROWS", 1500)
-    table = fastdp.read(frame, schema)
-    assert isinstance(table.user, np.memmap) and same(table, want)
+    monkeypatch.setattr(ingest.tempfile, "tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match="cannot spool"):
-        fastdp.read(frame, schema, spool=tmp_path / "nowhere")
+        fastdp.read(frame, schema)
 
 
 def test_a_source_without_rows(frame, schema, tmp_path):

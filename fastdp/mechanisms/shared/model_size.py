@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
 from ...errors import ModelTooLargeError
 from ...model.junction_tree import DEFAULT_MAX_CELLS, NO_LIMIT, junction_tree
@@ -46,22 +47,14 @@ def largest_forest(domain: Domain, max_pair: int, fixed: Sequence[Clique] = ()) 
     choice of the largest pair first gives a basis of the largest sum; with fixed cliques contracted it is a
     graphic matroid again, and each pair is a bridge, so that nothing is filled in.
     """
-    group = {a: a for a in domain}
-
-    def root(a: str) -> str:
-        while group[a] != a:
-            group[a] = group[group[a]]
-            a = group[a]
-        return a
-
+    groups = DisjointSets(domain)
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_pair]
     chosen: list[Clique] = []
     for clique in fixed:
         for a in clique[1:]:
-            group[root(a)] = root(clique[0])
+            groups.merge(a, clique[0])
     for a, b in sorted(pairs, key=domain.cells, reverse=True):
-        if root(a) != root(b):
-            group[root(a)] = root(b)
+        if groups.merge(a, b):
             chosen.append((a, b))
     inside = {a for clique in fixed for a in clique}
     joined = inside | {a for p in chosen for a in p}
