@@ -23,9 +23,9 @@ from ..schema.columns import Categorical, Column, Integer, Numeric
 from ..schema.derived import Derived, Timestamp, shift_parts, shifts_per_day
 from ..schema.epoch import per_unit, since_1970
 from .bins import Bins, bins_of, digits
+from .code_values import drawn_overflow, stored_per_number
 from .ordered import Item, OrderGroup
 from .possible import known
-from .written import drawn_overflow, stored_per_number
 
 if TYPE_CHECKING:
     import pyarrow as pa

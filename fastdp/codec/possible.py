@@ -19,8 +19,8 @@ from ..schema.columns import Column
 from ..schema.constraints import Constraint, code_of, columns_of, in_turn, sources_of
 from ..schema.derived import Derived, Timestamp, Transform
 from ..schema.expression import Expression, column_values
+from .code_values import drawn_overflow, has_stand_in, read_back
 from .ordered import OrderGroup, order_groups
-from .written import drawn_overflow, has_stand_in, read_back
 
 MAX_MASK = 50_000_000
 

@@ -11,11 +11,11 @@ from ..schema import Schema, dtypes
 from ..schema.columns import Numeric
 from ..schema.constraints import columns_of
 from ..schema.derived import Timestamp
+from .code_values import stored_per_number
 from .encode import encode_batch
 from .maps import Source
 from .ordered import Item
 from .possible import known
-from .written import stored_per_number
 
 
 def broken_codes(schema: Schema, codes: Mapping[str, np.ndarray]) -> list[int]:

@@ -18,8 +18,8 @@ from ..model import Model
 from ..schema import Schema
 from .folder import whole_file
 from .matching_rows import matching_rows
+from .measurements_file import StoredMeasurements
 from .output import Output
-from .stored import StoredMeasurements
 
 if TYPE_CHECKING:
     import pandas as pd

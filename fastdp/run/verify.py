@@ -22,8 +22,7 @@ from .._util.files import as_path
 from ..errors import LedgerError, RunError, UsageError
 from ..privacy import statement as statements
 from ..privacy.ledger import Ledger
-from .recomputed import OTHER_BUILD, UNPROVED, recomputed_problems, same_build
-from .released import (
+from .folder_check import (
     Answered,
     choice_problems,
     constraint_problems,
@@ -36,6 +35,7 @@ from .released import (
     schema_problems,
 )
 from .result import Run
+from .statement_check import OTHER_BUILD, UNPROVED, recomputed_problems, same_build
 
 WITHOUT_LEDGER = (
     "no ledger was given: a folder that was forged consistently (true counts in place of noisy ones, "

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fastdp.codec.code_values import drawn_overflow
 from fastdp.codec.decode import decode
 from fastdp.codec.ordered import order_groups
 from fastdp.codec.possible import known
 from fastdp.codec.violations import broken_codes, count_violations
-from fastdp.codec.written import drawn_overflow
 from fastdp.errors import SchemaError
 from fastdp.schema import Schema
 from tests.reference.constraints import broken

@@ -9,6 +9,7 @@ import numpy as np
 
 import fastdp
 from fastdp.mechanisms import names
+from fastdp.mechanisms.recipe import load
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text("utf-8")
@@ -37,11 +38,15 @@ def test_every_page_is_in_the_index():
     assert [name for name in pages if f"({name})" not in index] == []
 
 
-def test_mechanisms_and_recipes_are_all_named():
-    table = TEXT[TEXT.index("| mechanism") :]
-    recipes = [p.name.removesuffix(".toml") for p in (resources.files(fastdp) / "recipes").iterdir()]
-    for name in (*names(), *recipes):
-        assert f"`{name}`" in table, name
+def test_the_table_of_mechanisms_is_the_registrys():
+    """Every mechanism has one row, and a row's recipes are those that use its mechanism."""
+    rows = TEXT[TEXT.index("| mechanism |") :].split("\n\n")[0].splitlines()[2:]
+    cells = [[re.findall(r"`([^`]+)`", cell) for cell in row.strip("| ").split("|")] for row in rows]
+    assert sorted(name for row in cells for name in row[0]) == sorted(names())
+    made = {p.name.removesuffix(".toml") for p in (resources.files(fastdp) / "recipes").iterdir()}
+    assert {name for row in cells for name in row[2]} == made
+    for row in cells:
+        assert {load(recipe).mechanism for recipe in row[2]} <= set(row[0])
 
 
 def test_the_version_is_in_the_changelog():

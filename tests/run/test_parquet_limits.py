@@ -12,8 +12,8 @@ import pytest
 import fastdp
 from fastdp.errors import RunError
 from fastdp.run import parquet_limits
+from fastdp.run.folder_check import constraint_problems
 from fastdp.run.parquet_limits import MOST_PAGE, batches, bounded_file
-from fastdp.run.released import constraint_problems
 
 MOST_MEMORY = 1 << 29
 """Above what one batch of a run's own rows takes, far below what the bombs here unpack to."""

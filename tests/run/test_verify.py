@@ -18,8 +18,8 @@ import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
 from fastdp.run import parquet_limits, released
-from fastdp.run.recomputed import UNPROVED
-from fastdp.run.released import read_json
+from fastdp.run.folder_check import read_json
+from fastdp.run.statement_check import UNPROVED
 from fastdp.run.verify import UNREAD, UNSEEN, WITHOUT_LEDGER, inspect, verify
 
 from .test_synthesize import RECIPE, small_data, small_schema

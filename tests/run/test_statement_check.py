@@ -9,8 +9,8 @@ import pytest
 
 import fastdp
 from fastdp.privacy import statement as statements
-from fastdp.run.recomputed import OTHER_BUILD, UNPROVED, recomputed_problems
-from fastdp.run.released import found_problems, guarded, schema_problems
+from fastdp.run.folder_check import found_problems, guarded, schema_problems
+from fastdp.run.statement_check import OTHER_BUILD, UNPROVED, recomputed_problems
 from fastdp.run.verify import inspect
 
 from .test_synthesize import small_data, small_schema

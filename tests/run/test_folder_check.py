@@ -9,7 +9,7 @@ import pytest
 
 from fastdp.engines import SCALE
 from fastdp.errors import RunError
-from fastdp.run.released import Answered, _Place
+from fastdp.run.folder_check import Answered, _Place
 
 SIZES = (3, 0, 5, 1, 0, 7)
 RELEASES = [{"law": "gaussian"}, {"law": "discrete-laplace"}]
