@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
-from fastdp.run import parquet_limits, released
+from fastdp.run import folder_check, parquet_limits
 from fastdp.run.folder_check import read_json
 from fastdp.run.statement_check import UNPROVED
 from fastdp.run.verify import UNREAD, UNSEEN, WITHOUT_LEDGER, inspect, verify
@@ -473,7 +473,7 @@ def test_every_part_is_checked_for_constraints_whatever_lies_before_it(tmp_path,
     (tmp_path / "synthetic" / "part-0.parquet").unlink()
     (tmp_path / "synthetic" / "part-0.parquet").symlink_to(tmp_path / "elsewhere.parquet")
     monkeypatch.setattr(parquet_limits, "MOST_PAGE", 5000)
-    large, broken = released.constraint_problems(tmp_path)
+    large, broken = folder_check.constraint_problems(tmp_path)
     assert large.startswith("part-1.parquet unpacks to more") and large.endswith("its rows were not checked")
     assert broken == "50 rows break constraint 1 (a <= b)"
 
