@@ -1,4 +1,4 @@
-"""A driver of its own process that kills children at every point of a run, and lets 32 of them race for one
+"""A driver of its own process that kills children at every point of a run, and lets 16 of them race for one
 budget.
 
 Run as `python -m tests.audit.crash kill|race FOLDER`; prints JSON. Children are forked before any thread
@@ -149,7 +149,7 @@ def domain(folder, stride=5):
         at += stride
 
 
-def race(folder, processes=32):
+def race(folder, processes=16):
     """All at once, each wants a tenth of the budget's mu^2 five times; at most ten can have it."""
     path = folder / "race.db"
     Ledger(path).open("trips", epsilon=1.0, delta=1e-5)

@@ -75,7 +75,7 @@ def test_kill_while_domains_are_found(tmp_path):
         assert len(set(run["seen"])) == 1, where
 
 
-def test_32_processes_stay_within_one_budget(tmp_path):
+def test_16_processes_stay_within_one_budget(tmp_path):
     result = drive("race", tmp_path)
     assert set(result["codes"]) == {0}
     assert result["runs"] == 10
