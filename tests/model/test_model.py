@@ -111,15 +111,6 @@ def test_conditioned_model_has_the_expected_total(fitted):
             fitted.conditioned(where)
 
 
-def test_sampled_marginals_converge(fitted):
-    rows = fitted.sample(200_000, seed=5)
-    index = np.ravel_multi_index([rows["a"], rows["b"]], (3, 4))
-    got = np.bincount(index, minlength=12) / 200_000
-    want = fitted.marginal(("a", "b")).reshape(-1) / fitted.total
-    assert np.abs(got - want).sum() < 12 * 4 / 200_000**0.5
-    assert list(rows) == list(DOMAIN)
-
-
 def test_save_and_load(fitted, tmp_path):
     path = tmp_path / "model.fastdp"
     fitted.save(path)

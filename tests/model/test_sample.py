@@ -254,22 +254,6 @@ def test_seeds_matter_and_none_is_fresh():
 
 
 @pytest.mark.parametrize("method", sample.METHODS)
-@pytest.mark.parametrize("n", [0, 1, 2])
-def test_few_rows(method, n):
-    domain, nodes = random_tree(np.random.default_rng(13))
-    columns = sample_codes(domain, nodes, n, method=method, seed=0)
-    assert all(len(c) == n for c in columns.values())
-
-
-@pytest.mark.parametrize("method", sample.METHODS)
-def test_one_cell_domains(method):
-    domain = Domain({"a": 1, "b": 1, "c": 2})
-    nodes = [((), ("a",), np.ones((1, 1))), (("a",), ("b", "c"), np.array([[0.0, 3.0]]))]
-    columns = sample_codes(domain, nodes, 50, method=method, seed=0)
-    assert columns["a"].max() == columns["b"].max() == 0 and columns["c"].min() == 1
-
-
-@pytest.mark.parametrize("method", sample.METHODS)
 @pytest.mark.parametrize(
     "size, dtype", [(256, "u1"), (257, "u2"), (300, "u2"), (65536, "u2"), (65537, "u4"), (70_000, "u4")]
 )

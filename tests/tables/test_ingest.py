@@ -283,17 +283,6 @@ def test_text_by_any_name_where_its_delimiter_is_declared(tmp_path):
     assert table.codes["a"].tolist() == [2, 1] and table.schema.dialect.delimiter == "|"
 
 
-def test_odd_values_never_raise(tmp_path):
-    path = tmp_path / "odd.csv"
-    path.write_bytes(
-        b'a,who\n1,x\n99999999999999999999999,x\n-4,x\nnan,y\ninf,\xff\xfe\n"",y\nabc,z\n2.0,z\n2,\n'
-    )
-    schema = fastdp.Schema.from_domain({"a": 5}, user="who")
-    table = fastdp.read(path, schema)
-    assert table.rows + table._dropped == 8 and table._malformed == 1
-    assert all(int(c.max()) < table.domain[n] for n, c in table.codes.items())
-
-
 @pytest.mark.parametrize(
     ("dtype", "text", "want"),
     [
@@ -324,10 +313,6 @@ def test_odd_values_never_raise(tmp_path):
 def test_text_is_read_by_the_schema_not_by_guessing(dtype, text, want):
     raw = pa.array([None if t is None else t.encode() for t in text], pa.binary())
     assert textvalues.parse(raw, dtype).to_pylist() == want
-
-
-def test_bytes_that_are_not_text_are_mended():
-    assert textvalues.to_text(pa.array([b"\xff", b"ok", None])).to_pylist() == ["\ufffd", "ok", None]
 
 
 def test_columns_of_objects_in_pandas_are_read_as_text():

@@ -29,15 +29,6 @@ def test_draws_equal_the_twin(tables, seed):
     assert drawn.tolist() == twin.draw(start, counts, values, wanted, uniform)
 
 
-def test_draws_are_in_proportion():
-    """Chi-square with 2 degrees of freedom; false alarm 1e-6 at 27.6."""
-    groups = Groups.of(np.arange(3), np.array([1, 2, 7]), 3)
-    n = 100_000
-    seen = np.bincount(groups.draw(np.zeros(n, int), np.random.default_rng(5)), minlength=3)
-    expected = n * np.array([0.1, 0.2, 0.7])
-    assert ((seen - expected) ** 2 / expected).sum() < 27.6
-
-
 @pytest.mark.parametrize("group", [[-1], [1], [2**40]])
 def test_a_group_that_is_not_there_is_refused(group):
     with pytest.raises(ValueError, match="out of range"):
