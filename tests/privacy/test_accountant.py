@@ -32,18 +32,12 @@ def test_events_survive_json(event):
 @pytest.mark.parametrize(
     "data",
     [
-        {},
-        [],
-        {"law": "magic", "mu": 1.0},
-        {"law": "gaussian"},
-        {"law": "gaussian", "mu": 1.0, "more": 1},
-        {"law": "gaussian", "mu": -1.0},
-        {"law": "pure", "epsilon": float("nan")},
-        {"law": "pure", "epsilon": "a lot"},
-        {"law": "bounded-range", "epsilon": True},
+        {}, [], {"law": "magic", "mu": 1.0}, {"law": "gaussian"}, {"law": "gaussian", "mu": 1.0, "more": 1},
+        {"law": "gaussian", "mu": -1.0}, {"law": "pure", "epsilon": float("nan")},
+        {"law": "pure", "epsilon": "a lot"}, {"law": "bounded-range", "epsilon": True},
         {"law": ["pure"], "epsilon": 1.0},
     ],
-)
+)  # fmt: skip
 def test_malformed_events_are_refused(data):
     with pytest.raises(UsageError):
         event_from_dict(data)

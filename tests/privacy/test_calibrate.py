@@ -159,24 +159,12 @@ def test_conversions_at_the_edges():
 @pytest.mark.parametrize(
     "arguments",
     [
-        (0.0, 1e-5),
-        (-1.0, 1e-5),
-        (float("nan"), 1e-5),
-        (float("inf"), 1e-5),
-        ("x", 1e-5),
-        (1.0, 0.0),
-        (1.0, 1.0),
-        (1.0, -1e-5),
-        (1.0, float("nan")),
-        (1.0, None),
-        (1.0, 1e-5, 0.0),
-        (1.0, 1e-5, float("inf")),
-        (1.0, 1e-5, 1.0, 0),
-        (1.0, 1e-5, 1.0, 1.5),
-        (1.0, 1e-5, 1.0, "many"),
+        (0.0, 1e-5), (-1.0, 1e-5), (float("nan"), 1e-5), (float("inf"), 1e-5), ("x", 1e-5), (1.0, 0.0),
+        (1.0, 1.0), (1.0, -1e-5), (1.0, float("nan")), (1.0, None), (1.0, 1e-5, 0.0),
+        (1.0, 1e-5, float("inf")), (1.0, 1e-5, 1.0, 0), (1.0, 1e-5, 1.0, 1.5), (1.0, 1e-5, 1.0, "many"),
         (1.0, 1e-5, 1.0, 1, "magic"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments_are_refused(arguments):
     for method in ("gdp", "classic-rdp", "classic-gaussian"):
         full = arguments if len(arguments) == 5 else (*arguments, *((1.0, 1)[len(arguments) - 2 :]), method)

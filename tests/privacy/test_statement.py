@@ -165,19 +165,10 @@ def test_verify_sees_through_every_change(made, change):
 @pytest.mark.parametrize(
     "name",
     [
-        "timings.json",
-        "reading.json",
-        "run.log",
-        "report.html",
-        "counts.npy",
-        "out.private/x",
-        "ledger.db",
-        "synthetic/report.html",
-        "true_total.txt",
-        "budget.db.head",
-        "state.json",
+        "timings.json", "reading.json", "run.log", "report.html", "counts.npy", "out.private/x",
+        "ledger.db", "synthetic/report.html", "true_total.txt", "budget.db.head", "state.json",
     ],
-)
+)  # fmt: skip
 def test_what_is_not_for_release_is_refused_even_if_listed(made, name):
     folder, _ = made
     path = folder / name

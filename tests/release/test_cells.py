@@ -112,17 +112,11 @@ def test_empty_cells_are_seldom_taken_for_full_ones():
 @pytest.mark.parametrize(
     "dtype, low, high",
     [
-        ("int8", -128, 128),
-        ("uint8", 0, 256),
-        ("int16", -(2**15), 2**15),
-        ("uint32", 0, 2**32),
-        ("int64", -(2.0**63), 2.0**63),
-        ("uint64", 0, 2.0**63),
-        ("decimal128(10, 2)", -1e8, 1e8),
-        ("decimal128(38, 0)", -1e38, 1e38),
-        ("float64", -math.inf, math.inf),
+        ("int8", -128, 128), ("uint8", 0, 256), ("int16", -(2**15), 2**15), ("uint32", 0, 2**32),
+        ("int64", -(2.0**63), 2.0**63), ("uint64", 0, 2.0**63), ("decimal128(10, 2)", -1e8, 1e8),
+        ("decimal128(38, 0)", -1e38, 1e38), ("float64", -math.inf, math.inf),
     ],
-)
+)  # fmt: skip
 def test_a_type_has_the_ends_of_its_values(dtype, low, high):
     """The first value and the one after the last; unsigned numbers beyond int64 are outside every domain."""
     assert Line(dtype).range() == (low, high)

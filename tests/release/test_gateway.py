@@ -313,18 +313,10 @@ def test_a_resumed_run_keeps_its_noise_without_its_data(engine, tmp_path):
 @pytest.mark.parametrize(
     "ask",
     [
-        {"epsilon": 0.0},
-        {"epsilon": -1.0},
-        {"epsilon": math.inf},
-        {"epsilon": math.nan},
-        {"delta": 1.0},
-        {"delta": -0.1},
-        {"clip": 0},
-        {"clip": 1.5},
-        {"unit": "household"},
-        {"method": "magic"},
+        {"epsilon": 0.0}, {"epsilon": -1.0}, {"epsilon": math.inf}, {"epsilon": math.nan}, {"delta": 1.0},
+        {"delta": -0.1}, {"clip": 0}, {"clip": 1.5}, {"unit": "household"}, {"method": "magic"},
     ],
-)
+)  # fmt: skip
 def test_bad_asks(ask):
     with pytest.raises(FastdpError):
         reserve.reserve(SCHEMA, [reserve.BudgetRequest(**{"epsilon": 1.0, "delta": 1e-5, "clip": 5} | ask)])

@@ -179,17 +179,10 @@ def test_errors_show_no_value(monkeypatch):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"column": "nobody"},
-        {"column": "n"},
-        {"delta": 0.0},
-        {"epsilon": 0.0},
-        {"keys_per_user": 0},
-        {"keys_per_user": 1.5},
-        {"keys_per_user": 1025},
-        {"threshold_share": 1.0},
-        {"dataset": "x"},
+        {"column": "nobody"}, {"column": "n"}, {"delta": 0.0}, {"epsilon": 0.0}, {"keys_per_user": 0},
+        {"keys_per_user": 1.5}, {"keys_per_user": 1025}, {"threshold_share": 1.0}, {"dataset": "x"},
     ],
-)
+)  # fmt: skip
 def test_bad_arguments(wrong):
     arguments = {"column": "city", "epsilon": 1.0, "delta": 1e-6} | wrong
     with pytest.raises(UsageError):
