@@ -1,19 +1,22 @@
 """Do intervals of `run.answer` cover? Share of true numbers inside nominal 95 % intervals, beside naive ones.
 
-    python -m bench.coverage [--tables adult chicago simulated] [--epsilon 1 10] [--seeds 4] [--data FOLDER]
+    python -m bench.coverage [--tables adult chicago simulated] [--epsilon 1 10] [--seeds 4] [--jobs 1]
+                             [--data FOLDER]
 
 Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes. Kinds of
 query: cells of single columns, of measured and of unmeasured pairs, values that were merged in pairs, shares,
-group means and their differences. The naive interval treats synthetic rows as a sample of the data. The
-binomial error of each figure is in brackets; intervals of one run are not independent, so it is a lower
-bound. Kept in bench/results/coverage.json and drawn in bench/results/coverage.svg.
+group means and their differences, coefficients of a logistic regression. "before" is the model's estimate
+with its own standard error, as `Model.answer` gives it; the naive interval treats synthetic rows as a sample
+of the data. The binomial error of each figure is in brackets; intervals of one run are not independent, so it
+is a lower bound. Kept in bench/results/coverage.json and drawn in bench/results/coverage.svg.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from itertools import combinations
+from concurrent.futures import ProcessPoolExecutor
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +29,8 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 PAIRS, MEANS = 12, 8
 """Pairs of each kind, and pairs for means, looked at in each run."""
 KINDS = ("single column", "measured pair", "unmeasured pair", "merged value", "share", "mean", "difference")
+KINDS += ("coefficient",)
+WHO = ("answer", "before", "naive")
 
 
 def adult(data: Path):
@@ -108,6 +113,10 @@ class Tally:
         self.inside += int(((truth >= low - near) & (truth <= high + near))[known].sum())
         self.widths.append(((high - low) / 2)[known])
 
+    def join(self, other):
+        self.asked, self.given = self.asked + other.asked, self.given + other.given
+        self.inside, self.widths = self.inside + other.inside, self.widths + other.widths
+
     def line(self) -> dict:
         p = self.inside / max(1, self.given)
         width = np.concatenate([np.zeros(0), *self.widths])
@@ -129,6 +138,20 @@ def counts(columns, sizes, names):
 
 def ends(found):
     return (found[c].to_numpy(zero_copy_only=False).astype(float) for c in ("low", "high"))
+
+
+def logistic(columns, sizes):
+    """(coefficients, standard errors) of one column's code 0 on the codes of four others, by Newton's
+    method."""
+    target = min(sizes, key=lambda a: sizes[a])
+    names = [a for a in sizes if a != target][:4]
+    x = np.stack([np.ones(len(columns[target])), *(columns[a] / sizes[a] for a in names)], 1)
+    y, beta = (columns[target] == 0).astype(float), np.zeros(5)
+    for _ in range(12):
+        p = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
+        information = (x * (p * (1 - p))[:, None]).T @ x + 1e-6 * np.eye(5)
+        beta = beta + np.linalg.solve(information, x.T @ (y - p))
+    return beta, np.sqrt(np.diag(np.linalg.inv(information)))
 
 
 def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
@@ -155,6 +178,9 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
         for mine, lines in ((kind, ~merged), ("merged value", merged)):
             tallies["answer", mine].add(truth[lines], low[lines], high[lines])
         naive(kind, names, truth)
+        if all(run.model.domain[a] == sizes[a] for a in names):
+            values, error = run.model.answer(None, names)
+            tallies["before", kind].add(truth, values - 1.96 * error, values + 1.96 * error)
 
     held = [set(m.clique) for m in run.measurements]
     pairs = [p for p in combinations(sizes, 2) if np.prod([sizes[a] for a in p]) <= 4000]
@@ -166,6 +192,8 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
     for kind, sets in (("measured pair", measured), ("unmeasured pair", others)):
         for i in rng.permutation(len(sets))[:PAIRS]:
             ask(kind, sets[i])
+    (real, _), (made, error) = logistic(columns, sizes), logistic(drawn, sizes)
+    tallies["naive", "coefficient"].add(real, made - 1.96 * error, made + 1.96 * error)
     for i in rng.permutation(len(measured))[:MEANS]:
         by, of = sorted(measured[i], key=lambda a: sizes[a])
         truth = counts(columns, sizes, (by, of)).reshape(sizes[by], sizes[of])
@@ -179,21 +207,37 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
         tallies["answer", "difference"].add((mean - mean[top])[keep], low, high)
 
 
-def measure(tables, epsilons, seeds, first, data) -> list[dict]:
+def empty():
+    return {(who, kind): Tally() for who in WHO for kind in KINDS}
+
+
+def job(name, epsilon, seed, data):
+    """The tallies of one run; a process reads its table once."""
+    if name not in _READ:
+        _READ.clear()
+        _READ[name] = TABLES[name][0](data)
+    tallies = empty()
+    one_run(tallies, *_READ[name], epsilon, TABLES[name][1], seed)
+    return (name, epsilon), tallies
+
+
+_READ: dict = {}
+
+
+def measure(tables, epsilons, seeds, first, data, jobs) -> list[dict]:
+    asked = [(*p, data) for p in product(tables, epsilons, range(first, first + seeds))]
+    sums = {(name, epsilon): empty() for name, epsilon, _, _ in asked}
+    with ProcessPoolExecutor(jobs) as pool:
+        for key, tallies in pool.map(job, *zip(*asked, strict=True)) if jobs > 1 else map(job, *zip(*asked)):
+            for which, tally in tallies.items():
+                sums[key][which].join(tally)
     out = []
-    for name in tables:
-        make, delta = TABLES[name]
-        sizes, columns, user = make(data)
-        for epsilon in epsilons:
-            tallies = {(who, kind): Tally() for who in ("answer", "naive") for kind in KINDS}
-            for seed in range(first, first + seeds):
-                one_run(tallies, sizes, columns, user, epsilon, delta, seed)
-            for (who, kind), tally in tallies.items():
-                if tally.asked:
-                    line = {"table": name, "epsilon": epsilon, "runs": seeds, "who": who, "kind": kind}
-                    line |= tally.line()
-                    out.append(line)
-                    print(text(line), flush=True)
+    for (name, epsilon), tallies in sums.items():
+        for (who, kind), tally in tallies.items():
+            if tally.asked:
+                line = {"table": name, "epsilon": epsilon, "runs": seeds, "who": who, "kind": kind}
+                out.append(line | tally.line())
+                print(text(out[-1]), flush=True)
     return out
 
 
@@ -206,8 +250,11 @@ def text(line) -> str:
     )
 
 
+COLOURS = {"answer": "#c0392b", "before": "#2471a3", "naive": "#7f8c8d"}
+
+
 def picture(lines) -> str:
-    """Coverage by kind of query: dots for `run.answer`, crosses for the naive interval, a line at 95 %."""
+    """Coverage by kind of query, a dot for each analysis, a line at 95 %."""
     left, top, width, row = 250, 30, 420, 18
     names = list(dict.fromkeys((r["table"], r["epsilon"], r["kind"]) for r in lines))
     height = top + row * len(names) + 30
@@ -225,12 +272,13 @@ def picture(lines) -> str:
         parts.append(f'<text x="{left - 12}" y="{y + 4}" text-anchor="end">{label}</text>')
         for r in lines:
             if (r["table"], r["epsilon"], r["kind"]) == name and r["intervals"]:
-                colour = "#c0392b" if r["who"] == "answer" else "#7f8c8d"
+                colour = COLOURS[r["who"]]
                 parts.append(f'<circle cx="{x(r["coverage"]):.1f}" cy="{y}" r="4" fill="{colour}"/>')
     legend = height - 8
-    parts.append(f'<text x="{left}" y="{legend}" fill="#c0392b">run.answer</text>')
-    parts.append(f'<text x="{left + 90}" y="{legend}" fill="#7f8c8d">naive, from synthetic rows</text></svg>')
-    return "\n".join(parts) + "\n"
+    said = {"answer": "run.answer", "before": "Model.answer", "naive": "naive, from synthetic rows"}
+    for i, (who, words) in enumerate(said.items()):
+        parts.append(f'<text x="{left + 110 * i}" y="{legend}" fill="{COLOURS[who]}">{words}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def main() -> None:
@@ -239,11 +287,12 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first-seed", type=int, default=9100, help="seeds nothing was chosen by")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at once, each in a process of its own")
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of the shared tables")
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     here = [t for t in options.tables if t == "simulated" or options.data.is_dir()]
-    lines = measure(here, options.epsilon, options.seeds, options.first_seed, options.data)
+    lines = measure(here, options.epsilon, options.seeds, options.first_seed, options.data, options.jobs)
     if not options.no_save:
         path = machine.RESULTS / "coverage.json"
         kept = json.loads(path.read_text()) if path.exists() else []

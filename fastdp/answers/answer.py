@@ -10,10 +10,11 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from ..errors import UsageError
 from .facts import MOST_CELLS, Facts
-from .groups import COMPUTE, Groups, Layout
+from .groups import COMPUTE, SHOWN, Groups, Layout
 from .question import question
 from .values import remark, select, values_of
 
@@ -32,6 +33,8 @@ def answer(
     *,
     simultaneous: bool = False,
     minus: Mapping[str, Any] | None = None,
+    over: Mapping[str, Any] | None = None,
+    population: bool = False,
 ) -> pa.Table:
     """The table that `fastdp.Run.answer` describes."""
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
@@ -49,9 +52,11 @@ def answer(
     groups = COMPUTE[asked.kind](layout)
     lines = _Lines.of(layout)
     numbers = _numbers(layout, groups, lines)
-    if minus is not None:
-        numbers = _differences(layout, groups, lines, numbers, minus)
-    return _table(layout, lines, numbers, float(level), simultaneous)
+    if minus is not None and over is not None:
+        raise UsageError("minus, over: expected one of them, got both")
+    if minus is not None or over is not None:
+        numbers = _compared(layout, groups, lines, numbers, minus, over)
+    return _table(layout, lines, numbers, float(level), simultaneous, population)
 
 
 @dataclass(eq=False)
@@ -90,7 +95,8 @@ class _Lines:
 
 @dataclass(eq=False)
 class _Numbers:
-    """Per line. `low`, `high` with their errors: the ends before the interval is added to them."""
+    """Per line. `low`, `high` with their errors: the ends before the interval is added to them. `floor`: as
+    in `Groups`. `sampling`: the standard error of a sample of users."""
 
     estimate: np.ndarray
     noise: np.ndarray
@@ -101,19 +107,21 @@ class _Numbers:
     high: np.ndarray
     high_error: np.ndarray
     hidden: np.ndarray
+    sampling: np.ndarray
     signed: bool
     notes: list[str]
+    floor: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
     at, whole = lines.group, lines.whole
     estimate = groups.estimate[at] * (lines.part if groups.additive else 1.0)
-    noise, clipping, bins = groups.noise[at], groups.clipping[at], groups.bins[at]
-    error = np.hypot(noise, clipping)
+    noise, bins = groups.noise[at], groups.bins[at]
+    down, up = (part[at] for part in groups.clipping)
     hidden = np.zeros(at.size, bool) if groups.hidden is None else groups.hidden[at]
     if groups.low is None or groups.high is None:
         low, high = estimate - bins, estimate + bins
-        low_error, high_error = error, error
+        low_error, high_error = np.hypot(noise, down), np.hypot(noise, up)
     else:
         low, high = groups.low.estimate[at], groups.high.estimate[at]
         low_error, high_error = groups.low.error[at], groups.high.error[at]
@@ -125,56 +133,90 @@ def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
         bins = np.where(whole, bins, np.maximum(high - low, 0.0) / 2)
         if not groups.additive:
             hidden = hidden | ~whole
+    floor = None
+    if groups.floor is not None:
+        floor = np.where(whole, groups.floor.estimate[at], 0.0), np.where(whole, groups.floor.error[at], 0.0)
+    sampling = a.sampled(groups.linear, groups.less)[at]
+    ends = low, low_error, high, high_error
     return _Numbers(
-        estimate, noise, clipping, bins, low, low_error, high, high_error, hidden, groups.signed, groups.notes
+        estimate,
+        noise,
+        np.maximum(down, up),
+        bins,
+        *ends,
+        hidden,
+        sampling,
+        groups.signed,
+        groups.notes,
+        floor,
     )
 
 
-def _differences(
-    a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus: Mapping[str, Any]
-) -> _Numbers:
-    """Each line minus the line that `minus` names, with the covariance of the two."""
+def _reference(a: Layout, lines: _Lines, named: Any, what: str) -> int:
+    """The line that `minus` or `over` names."""
     by = a.asked.by
-    if not by or not isinstance(minus, Mapping) or set(minus) != {c.name for c in by}:
-        raise UsageError(f"minus: expected one value for each column of `by`, got {minus!r}")
+    if not by or not isinstance(named, Mapping) or set(named) != {c.name for c in by}:
+        raise UsageError(f"{what}: expected one value for each column of `by`, got {named!r}")
     chosen = np.ones(lines.group.size, bool)
     for column, codes in zip(by, lines.codes, strict=True):
-        chosen &= select(column, minus[column.name]).sure[codes]
+        chosen &= select(column, named[column.name]).sure[codes]
     if chosen.sum() != 1:
-        raise UsageError(f"minus: expected a single group, {minus!r} names {int(chosen.sum())}")
-    ref = int(np.flatnonzero(chosen)[0])
+        raise UsageError(f"{what}: expected a single group, {named!r} names {int(chosen.sum())}")
+    return int(np.flatnonzero(chosen)[0])
+
+
+def _compared(a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus: Any, over: Any) -> _Numbers:
+    """Each line minus the line that `minus` names, or over that of `over`, with the covariance of the two. A
+    ratio is linearised; it needs a denominator of 5 standard errors."""
+    ref = _reference(a, lines, *((minus, "minus") if over is None else (over, "over")))
     at = lines.group
     one = np.full(at.size, at[ref])
-    linear = groups.linear[at] - groups.linear[one]
-    less = None if groups.less is None else groups.less[at] - groups.less[one]
-    noise = a.error(linear, less, a.asked.kind)
-    clipping = np.hypot(groups.clipping[at], groups.clipping[one])
-    bins = groups.bins[at] + groups.bins[one]
-    estimate, error = groups.estimate[at] - groups.estimate[one], np.hypot(noise, clipping)
+    x, y = groups.estimate[at], groups.estimate[one]
+    hidden = numbers.hidden | numbers.hidden[ref]
+    scale, times, estimate = np.ones(at.size), np.ones(at.size), x - y
+    if over is not None:
+        clear = y[0] != 0 and abs(y[0]) >= SHOWN * float(groups.noise[one][0])
+        hidden = hidden | (not clear)
+        scale = np.full(at.size, 1 / y[0] if clear else 0.0)
+        times = x * scale
+        estimate = times if clear else np.full(at.size, np.nan)
+    weigh = sparse.diags_array
+    linear = sparse.csr_array(weigh(scale) @ (groups.linear[at] - weigh(times) @ groups.linear[one]))
+    less = None if groups.less is None else scale * (groups.less[at] - times * groups.less[one])
+    noise, sampling = a.error(linear, less, a.asked.kind), a.sampled(linear, less)
+    (down, up), (down_one, up_one) = ([part[i] for part in groups.clipping] for i in (at, one))
+    less_clip, more_clip = (
+        abs(scale) * np.hypot(mine, times * other) for mine, other in ((down, up_one), (up, down_one))
+    )
+    bins = abs(scale) * (groups.bins[at] + abs(times) * groups.bins[one])
     split = ~lines.whole | ~lines.whole[ref]
     notes = (
-        [*numbers.notes, "no difference for values that were counted together"]
+        [*numbers.notes, "values that were counted together are not compared"]
         if split.any()
         else numbers.notes
     )
     same = np.arange(at.size) == ref
-    noise, clipping, bins, error = (np.where(same, 0.0, v) for v in (noise, clipping, bins, error))
-    hidden = numbers.hidden | numbers.hidden[ref] | split
-    return _Numbers(
-        estimate, noise, clipping, bins, estimate - bins, error, estimate + bins, error, hidden, True, notes
-    )
+    noise, bins, less_clip, more_clip = (np.where(same, 0.0, v) for v in (noise, bins, less_clip, more_clip))
+    ends = estimate - bins, np.hypot(noise, less_clip), estimate + bins, np.hypot(noise, more_clip)
+    clipping = np.maximum(less_clip, more_clip)
+    return _Numbers(estimate, noise, clipping, bins, *ends, hidden | split, sampling, True, notes)
 
 
-def _table(a: Layout, lines: _Lines, n: _Numbers, level: float, simultaneous: bool) -> pa.Table:
+def _table(
+    a: Layout, lines: _Lines, n: _Numbers, level: float, simultaneous: bool, population: bool
+) -> pa.Table:
     import pyarrow as pa
 
     clip, basis = a.facts.clipping, a.table.basis
     unknown = n.hidden | (basis == "unknown") | (not clip.known)
     trials = max(1, int((~unknown).sum())) if simultaneous else 1
     z = NormalDist().inv_cdf(1 - (1 - level) / trials / 2)
-    low, high = n.low - z * n.low_error, n.high + z * n.high_error
-    estimate, error = n.estimate, np.hypot(n.noise, n.clipping)
-    high = _capped(a, lines, high, z)
+    sampling = n.sampling if population else np.zeros(n.estimate.size)
+    low, high = n.low - z * np.hypot(n.low_error, sampling), n.high + z * np.hypot(n.high_error, sampling)
+    estimate, error = n.estimate, np.hypot(np.hypot(n.noise, n.clipping), sampling)
+    if n.floor is not None:
+        low = np.maximum(low, n.floor[0] - z * np.hypot(n.floor[1], sampling))
+    high = high if population else _capped(a, lines, high, z)
     if not n.signed:
         low, high, estimate = np.maximum(low, 0.0), np.maximum(high, 0.0), np.maximum(estimate, 0.0)
     if a.asked.kind == "share":
@@ -189,7 +231,8 @@ def _table(a: Layout, lines: _Lines, n: _Numbers, level: float, simultaneous: bo
     for name, numbers in (("error", error), ("low", low), ("high", high)):
         columns[name] = pa.array(np.where(unknown, 0.0, numbers), mask=unknown)
     columns["basis"] = pa.array(np.where(unknown, "unknown", basis))
-    for name, numbers in (("noise", noise), ("clipping", n.clipping), ("bins", n.bins), ("model", model)):
+    parts = {"noise": noise, "clipping": n.clipping, "bins": n.bins, "model": model}
+    for name, numbers in (parts | ({"sampling": sampling} if population else {})).items():
         columns[name] = pa.array(np.where(unknown, 0.0, numbers), mask=unknown)
     columns["note"] = pa.array(_notes(a, lines, n, unknown), pa.string())
     return pa.table(columns)
@@ -199,14 +242,13 @@ def _capped(a: Layout, lines: _Lines, high: np.ndarray, z: float) -> np.ndarray:
     """A count of a value inside a merged code is also at most the value's own count."""
     if a.asked.kind != "count" or lines.whole.all():
         return high
-
     clip = a.facts.clipping
     for column, codes in zip(a.asked.by, lines.codes, strict=True):
         one = a.facts.table((column.name,))
         if one is None or one.x.size != column.size or one.known is not None:
             continue
         noise = clip.factor * np.sqrt(one.cell_variances())
-        error = np.hypot(noise, clip.allowance(one.x, float(one.x.sum())))
+        error = np.hypot(noise, clip.allowance(one.x, float(one.x.sum()))[1])
         own = clip.factor * np.maximum(one.x, 0.0) + z * error
         high = np.where(lines.whole, high, np.minimum(high, own[codes]))
     return high

@@ -21,6 +21,8 @@ from .facts import Facts
 from .question import Question
 from .values import numbers_of
 
+UNBOUNDED = 1e300
+"""Rows in all where a sum of numbers has no total that bounds it."""
 SHOWN = 5.0
 """A mean is given for groups whose rows are this many standard errors or more: below, the ratio of two noisy
 numbers is far from normal (chosen on adult and an ACS extract)."""
@@ -36,19 +38,21 @@ class End:
 
 @dataclass(eq=False)
 class Groups:
-    """Numbers per group. `noise` and `clipping` are standard errors, `bins` a bound. `linear`, `less`: the
-    estimate as weights of cells minus `less` times the sum of all cells. `low`, `high`: where the estimate is
-    only bounded. `hidden`: groups without an interval, `notes` says why. `additive`: the number of a part of
-    a group lies between 0 and that of the group. `signed`: it may be negative."""
+    """Numbers per group. `noise` and `clipping` (down, up) are standard errors, `bins` a bound. `linear`,
+    `less`: the estimate as weights of cells minus `less` times the sum of all cells. `low`, `high`: where the
+    estimate is only bounded. `floor`: rows that count, of which there are at least as many in the table.
+    `hidden`: groups without an interval, `notes` says why. `additive`: the number of a part of a group lies
+    between 0 and that of the group. `signed`: it may be negative."""
 
     estimate: np.ndarray
     noise: np.ndarray
-    clipping: np.ndarray
+    clipping: tuple[np.ndarray, np.ndarray]
     bins: np.ndarray
     linear: sparse.csr_array
     less: np.ndarray | None = None
     low: End | None = None
     high: End | None = None
+    floor: End | None = None
     hidden: np.ndarray | None = None
     additive: bool = True
     signed: bool = False
@@ -116,6 +120,19 @@ class Layout:
         """Standard error of each row of `weights`, from noise or from the model's misfit."""
         return np.sqrt(self.table.variances(weights, less)) * self.table.inflation.get(kind, 1.0)
 
+    def sampled(self, linear: sparse.csr_array, less: np.ndarray | None = None) -> np.ndarray:
+        """Standard error of numbers with these weights if the users of the table were drawn from a
+        population. Rows of one user are taken as alike, so it is an upper bound where they differ."""
+        clip = self.facts.clipping
+        rows = clip.factor * np.maximum(self.table.x, 0.0)
+        total = max(float(rows.sum()), 1.0)
+        first, second = linear @ rows, linear.power(2) @ rows
+        if less is not None:
+            second = second - 2 * less * first + less * less * total
+            first = first - less * total
+        spread = np.maximum(second - np.square(first) / total, 0.0)
+        return np.sqrt(clip.cluster * spread) / clip.factor
+
     def unknown(self, weights: sparse.csr_array) -> np.ndarray:
         """Groups of which some cell has no estimate."""
         if self.table.known is None:
@@ -144,12 +161,12 @@ class Layout:
 def totals(a: Layout) -> Groups:
     """Counts and sums."""
     x, clip = a.table.x, a.facts.clipping
-    f, total = clip.factor, float(x.sum()) if a.asked.value is None else math.inf
+    f, total = clip.factor, float(x.sum()) if a.asked.value is None else UNBOUNDED
     low = middle = high = None
     notes, hidden = [], np.zeros(a.count, bool)
     if a.asked.value is not None:
         low, middle, high, _ = a.numbers()
-        notes.append(_left_out(a))
+        notes += _about_numbers(a)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             hidden[:] = True
             notes.append(_open_bin(a))
@@ -166,9 +183,12 @@ def totals(a: Layout) -> Groups:
         signed=low is not None and bool((low < 0).any()),
         notes=notes,
     )
+    if f > 1 and (low is None or (low >= 0).all()):
+        counted = a.weights("sure", low)
+        groups.floor = End(counted @ x, a.error(counted))
     if a.exact and (low is None or high is None or np.array_equal(low, high)):
         return groups
-    ends = []
+    ends: list[End] = []
     for own, other, numbers, cut in (
         ("sure", "touched", low, np.minimum),
         ("touched", "sure", high, np.minimum),
@@ -177,7 +197,7 @@ def totals(a: Layout) -> Groups:
         if numbers is not None:  # negative numbers of partly selected cells count at the other end
             negative = cut(numbers, 0.0)
             w = sparse.csr_array(w + a.weights(other, negative) - a.weights(own, negative))
-        allowed = clip.allowance(abs(w) @ np.maximum(x, 0.0), total)
+        allowed = clip.allowance(abs(w) @ np.maximum(x, 0.0), total)[len(ends)]
         ends.append(End(f * (w @ x), np.hypot(f * a.error(w), allowed)))
     groups.low, groups.high = ends
     groups.bins = np.maximum(0.0, (groups.high.estimate - groups.low.estimate) / 2)
@@ -186,17 +206,15 @@ def totals(a: Layout) -> Groups:
 
 def shares(a: Layout) -> Groups:
     """Shares of all rows: ratios of two sums over one table."""
-    x, lost = a.table.x, a.facts.clipping.lost
+    x = a.table.x
     total, every = float(x.sum()), sparse.csr_array(np.ones((1, x.size)))
     drowned = not total >= SHOWN * float(a.error(every)[0]) or not total > 0
 
-    def ratio(which: str) -> tuple[np.ndarray, sparse.csr_array, np.ndarray, np.ndarray]:
+    def ratio(which: str) -> tuple[np.ndarray, sparse.csr_array, np.ndarray, tuple[np.ndarray, np.ndarray]]:
         w = a.weights(which) / (total if total > 0 else 1.0)
         p = w @ x
         less = p / (total if total > 0 else 1.0)
-        inside = np.clip(p, 0.0, 1.0)
-        allowed = lost * np.minimum(inside, 1 - inside) / Z95
-        return p, w, less, allowed
+        return p, w, less, a.facts.clipping.divided(np.clip(p, 0.0, 1.0), 1.0)
 
     p, w, less, allowed = ratio("part")
     hidden = a.unknown(w) | drowned
@@ -204,10 +222,10 @@ def shares(a: Layout) -> Groups:
     if drowned:
         groups.notes.append("the number of rows is smaller than its noise")
     if not a.exact:
-        ends = []
+        ends: list[End] = []
         for which in ("sure", "touched"):
             p, w, less, allowed = ratio(which)
-            ends.append(End(p, np.hypot(a.error(w, less), allowed)))
+            ends.append(End(p, np.hypot(a.error(w, less), allowed[len(ends)])))
         groups.low, groups.high = ends
         groups.bins = np.maximum(0.0, (groups.high.estimate - groups.low.estimate) / 2)
     return groups
@@ -218,7 +236,7 @@ def means(a: Layout) -> Groups:
     x, lost = a.table.x, a.facts.clipping.lost
     low, middle, high, valid = a.numbers()
     count, total = a.weights("part", valid.astype(float)), a.weights("part", middle * valid)
-    n, notes = count @ x, [_left_out(a)]
+    n, notes = count @ x, _about_numbers(a)
     small = ~(n >= SHOWN * a.error(count))
     if small.any():
         notes.append("no mean for groups with fewer rows than 5 standard errors")
@@ -240,7 +258,7 @@ def means(a: Layout) -> Groups:
     if not a.exact:
         hidden[:] = True
         notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
-    clipping = MEANS * lost * spread / Z95
+    clipping = (MEANS * lost * spread / Z95,) * 2
     noise = a.error(linear, kind="mean")
     return Groups(
         mean, noise, clipping, bins, linear, hidden=hidden, additive=False, signed=True, notes=notes
@@ -250,11 +268,14 @@ def means(a: Layout) -> Groups:
 COMPUTE = {"count": totals, "sum": totals, "share": shares, "mean": means}
 
 
-def _left_out(a: Layout) -> str:
-    column = a.asked.value
-    if column is None or column.size == column.base:
-        return ""
-    return f"rows without a number in {column.name} are left out"
+def _about_numbers(a: Layout) -> list[str]:
+    """What a reader must know of the numbers that a mean or sum is over."""
+    column, notes = a.asked.value, []
+    if column is not None and column.size > column.base:
+        notes.append(f"rows without a number in {column.name} are left out")
+    if column is not None and column.overflow.action == "clamp":
+        notes.append(f"values beyond the bounds of {column.name} count as the nearest one")
+    return notes
 
 
 def _open_bin(a: Layout) -> str:

@@ -94,5 +94,10 @@ def found(facts: Facts) -> Verdict:
 def _drowning(names: Sequence[str], columns: int) -> str:
     if not names:
         return "no column is mostly noise"
-    listed = ", ".join(names[:NAMED]) + (" ..." if len(names) > NAMED else "")
-    return f"mostly noise, {len(names)} of {columns} columns: {listed}"
+    return f"mostly noise, {len(names)} of {columns} columns: {listed(names)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names in one line, and how many more there are."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -28,6 +28,10 @@ def answer(
     simultaneous: Annotated[
         bool, typer.Option("--simultaneous", help="All intervals together hold with this probability.")
     ] = False,
+    population: Annotated[
+        bool,
+        typer.Option("--population", help="Intervals for the population that the users were drawn from."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Answer a question about the true rows from what a run released, with intervals.
@@ -42,7 +46,7 @@ def answer(
     from ..run.result import load_run
 
     of, by, where = parsed(question)
-    found = load_run(run).answer(of, by, where, level, simultaneous=simultaneous)
+    found = load_run(run).answer(of, by, where, level, simultaneous=simultaneous, population=population)
     sentence = told(found, level, simultaneous)
     if as_json:
         emit({"rows": found.to_pylist(), "intervals": sentence})

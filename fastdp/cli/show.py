@@ -170,6 +170,9 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
                 beside = [(s.get(metric) or {}).get(key) for s in samples.values()]
                 table.add_row(f"{metric} {key}", *(_score(v) for v in (value, *beside)))
     console.print(table)
+    original = results.get("original")
+    if original:
+        console.print(f"At worst, in the original values: {original['worst']['what']}.", markup=False)
     console.print("These figures see the truth: not private, not for release.")
     if out is not None:
         console.print(f"Look at {out}")

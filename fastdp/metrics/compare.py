@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .._util.threads import resolve
-from . import baselines, coverage, kmarginal, pairwise, user_scores, utility
+from . import baselines, coverage, kmarginal, original, pairwise, user_scores, utility
 from . import constraint_scores as constraints
 from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, pair_up
@@ -106,6 +106,8 @@ class Comparison:
                 fits = self.schema is not None and bool(self.schema.constraints)
             elif name == "users":
                 fits = self._has_users()
+            elif name == "original":
+                fits = self.in_values
             elif name == "utility":
                 fits = utility.available() and len(self.pair.names) > 1
             if fits:
@@ -119,6 +121,11 @@ class Comparison:
             s.user is not None if hasattr(s, "codes") else column in s.column_names
             for s in (self.truth, self.synthetic)
         )
+
+    def _original(self) -> dict[str, Any] | None:
+        own = self.user or (None if self.schema is None else self.schema.user)
+        user = own if own in self.truth.column_names else None
+        return original.score(self.truth, self.synthetic, user, self.seed, self.threads)
 
     def _with_users(self) -> list[Any]:
         """Both tables, encoded with their users. Ids are taken as they are: synthetic ones may be wider."""
@@ -142,6 +149,8 @@ class Comparison:
             return constraints.score(self.truth, self.synthetic, self.schema)
         if name == "users":
             return user_scores.score(*self._with_users()) if self._has_users() else None
+        if name == "original":
+            return self._original() if self.in_values else None
         pair = self.pair if pair is None else pair
         if name == "nist2018":
             values: tuple[pa.Table | None, ...] = (

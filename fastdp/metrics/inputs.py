@@ -249,29 +249,21 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
             schema = source.schema
     if schema is not None:
         return _by_schema(truth, synthetic, schema)
-    return _by_values(as_arrow(truth, "truth"), as_arrow(synthetic, "synthetic"), user)
+    return by_values(as_arrow(truth, "truth"), as_arrow(synthetic, "synthetic"), user)
 
 
 def _by_schema(truth: Any, synthetic: Any, schema: Schema) -> Pair:
     from ..tables.ingest import read
-    from ..tables.sources import open_parts
     from ..tables.table import Table
-    from ..tables.textlines import kind_of
 
     def table(source: Any, what: str) -> Table:
         if isinstance(source, Table):
             if source.schema.domain != schema.domain:
                 raise DataError(f"{what}: the table was read with another schema")
             return source
-        present = None
-        if isinstance(source, str | os.PathLike) and kind_of(os.fspath(source)) is not None:
-            # Text is parsed by the schema's types, as in a run.
-            present = {name for part in open_parts(source, schema.dialect) for name in part.schema.names}
-            present = present or None
-        elif not isinstance(source, str | os.PathLike) or Path(source).is_file():
-            source = as_arrow(source, what)
-            present = set(source.column_names)
-        wanted = [n for n, c in schema.columns.items() if present is None or c.source in present]
+        source = as_arrow(source, what)
+        present = set(source.column_names)
+        wanted = [n for n, c in schema.columns.items() if c.source in present]
         if not wanted:
             raise DataError(f"{what}: no column of the schema is in the table")
         bare = _without_user(schema.select(wanted))
@@ -305,7 +297,9 @@ def _schema_labels(column: Any) -> list[str]:
     return [str(i) for i in range(column.size)]
 
 
-def _by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
+def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
+    """Both tables as codes of the union of their values; numbers with many values in quantile bins of the
+    truth."""
     import pyarrow as pa
 
     shared = [n for n in truth.column_names if n in synthetic.column_names]

@@ -24,6 +24,10 @@ from .svg import (
 MAX_NAMED_ROWS = 12
 
 
+Span = tuple[Sequence[float | None], Sequence[float | None]]
+"""Lower and upper ends of intervals, None where there is none."""
+
+
 def distribution(
     labels: Sequence[str],
     truth: Sequence[float] | None,
@@ -31,18 +35,18 @@ def distribution(
     *,
     name: str,
     ordered: bool = True,
-    error: Sequence[float] | None = None,
+    span: Span | None = None,
     folded: int = 0,
 ) -> str:
     """The distribution of one column: the truth as bars and the synthetic table as horizontal strokes;
-    without the truth, the synthetic table as bars with error bars.
+    without the truth, the synthetic table as bars with the intervals of the true shares.
 
     Few named values are drawn as labelled rows; many or ordered values as a histogram. If the last value
     stands for `folded` rare values together, it is described in words and not drawn, since its share may be
     larger than all others.
     """
     if len(labels) <= 2 or (not ordered and len(labels) <= MAX_NAMED_ROWS):
-        return _rows(labels, truth, table, error, name)
+        return _rows(labels, truth, table, span, name)
     rest = ""
     if folded:
         held = (
@@ -54,22 +58,14 @@ def distribution(
             rest = f'<div class="ends"><span>{text(labels[-1])}: {held}</span></div>'
         labels, table = labels[:-1], table[:-1]
         truth = None if truth is None else truth[:-1]
-        error = None if error is None else error[:-1]
-    top = (
-        max(
-            [*(truth or ()), *(s + e for s, e in zip(table, error or [0.0] * len(table), strict=True)), 1e-12]
-        )
-        * 1.04
-    )
-    tip = [
-        _tip(labels[i], None if truth is None else truth[i], table[i], None if error is None else error[i])
-        for i in range(len(labels))
-    ]
+        span = None if span is None else (span[0][:-1], span[1][:-1])
+    top = _top(truth, table, span) * 1.04
+    tip = [_tip(labels[i], truth, table, span, i) for i in range(len(labels))]
     gap = 0.12 if len(labels) <= 30 else 0.06
     if truth is None:
         marks = bars(table, top, "s", gap)
-        if error is not None:
-            marks += whiskers(table, error, top, "e")
+        if span is not None:
+            marks += whiskers(*span, top, "e")
     else:
         marks = bars(truth, top, "t", gap) + ticks(table, top, "sl")
     peak = percent(top / 1.04, 0) if top > 0.095 else percent(top / 1.04)
@@ -78,43 +74,54 @@ def distribution(
     return f'<div class="plot"><span class="peak">{text(peak)}</span>{drawn}</div>{under}{rest}'
 
 
+def _top(truth: Sequence[float] | None, table: Sequence[float], span: Span | None) -> float:
+    """The largest value that is drawn."""
+    return max([*(truth or ()), *table, *(v for v in (span[1] if span else ()) if v is not None), 1e-12])
+
+
 def _rank_note(labels: Sequence[str]) -> str:
     return f'<div class="ends"><span>{text(labels[0])}</span><span>most frequent first →</span></div>'
 
 
-def _tip(label: str, truth: float | None, table: float, error: float | None) -> str:
+def _tip(label: str, truth: Sequence[float] | None, table: Sequence[float], span: Span | None, i: int) -> str:
     if truth is not None:
-        return f"{label}\ntruth {percent(truth)}\nsynthetic {percent(table)} ({points(table - truth)})"
-    return f"{label}\n{percent(table)}" + ("" if error is None else f" ± {percent(error)}")
+        gap = points(table[i] - truth[i])
+        return f"{label}\ntruth {percent(truth[i])}\nsynthetic {percent(table[i])} ({gap})"
+    return f"{label}\n{percent(table[i])}{_between(span, i)}"
+
+
+def _between(span: Span | None, i: int) -> str:
+    """The interval in words, for a tooltip."""
+    low, high = (None, None) if span is None else (span[0][i], span[1][i])
+    return "" if low is None or high is None else f"\ntruth: {percent(low)} to {percent(high)}"
 
 
 def _rows(
     labels: Sequence[str],
     truth: Sequence[float] | None,
     table: Sequence[float],
-    error: Sequence[float] | None,
+    span: Span | None,
     name: str,
 ) -> str:
-    top = max(
-        [*(truth or ()), *(s + e for s, e in zip(table, error or [0.0] * len(table), strict=True)), 1e-12]
-    )
+    top = _top(truth, table, span)
     out = []
     for i, label in enumerate(labels):
-        real, share = None if truth is None else truth[i], table[i]
-        tip = _tip(label, real, share, None if error is None else error[i])
-        if real is None:
+        share = table[i]
+        tip = _tip(label, truth, table, span, i)
+        if truth is None:
             marks = f'<rect class="s" y="5" height="10" width="{num(100 * share / top)}%"/>'
-            if error is not None:
-                low, high = max(0.0, share - error[i]) / top, min(top, share + error[i]) / top
-                marks += f'<line class="e" x1="{num(100 * low)}%" x2="{num(100 * high)}%" y1="10" y2="10"/>'
+            low, high = (None, None) if span is None else (span[0][i], span[1][i])
+            if low is not None and high is not None:
+                ends = [num(100 * min(1.0, end / top)) for end in (low, high)]
+                marks += '<line class="e" x1="{}%" x2="{}%" y1="10" y2="10"/>'.format(*ends)
         else:
-            marks = f'<rect class="t" y="4" height="12" width="{num(100 * real / top)}%"/>'
+            marks = f'<rect class="t" y="4" height="12" width="{num(100 * truth[i] / top)}%"/>'
             x = num(100 * share / top)
             marks += f'<line class="sl" x1="{x}%" x2="{x}%" y1="1" y2="19"/>'
         out.append(
             f'<span class="name" title="{text(label)}">{text(label)}</span>'
             f'<svg class="bar" data-tip="{text(tip)}" aria-hidden="true">{marks}</svg>'
-            f'<span class="value">{percent(share if real is None else real)}</span>'
+            f'<span class="value">{percent(share if truth is None else truth[i])}</span>'
         )
     return (
         f'<div class="rows" role="img" aria-label="{text(name)}: shares of {len(labels)} '
@@ -129,7 +136,6 @@ def score_axis(
     *,
     name: str,
     tables: Sequence[str],
-    labelled: bool = False,
 ) -> str:
     """A line from 0 to `top` with a mark for the score of each table, and a hollow mark for the score of each
     sample of the truth."""
@@ -149,23 +155,7 @@ def score_axis(
             marks.append(
                 at(_unit(value, top), f'<circle class="s m{i % 6}" cy="22" r="7" data-tip="{text(tip)}"/>')
             )
-    drawn = f'<svg class="axis" role="img" aria-label="{text(name)}" tabindex="0">{"".join(marks)}</svg>'
-    if not labelled:
-        return drawn
-    said = sorted((_unit(b["value"], top), b["name"]) for b in baselines if b["value"] is not None)
-    under = "".join(
-        f'<span class="mark{_lean(i, len(said), x)}" style="left:{num(100 * x)}%">{text(n)}</span>'
-        for i, (x, n) in enumerate(said)
-    )
-    return f'{drawn}<div class="marks">{under}</div>'
-
-
-def _lean(i: int, n: int, x: float) -> str:
-    """CSS class for the side of its mark on which label i of n stands: of two labels, the first is left and
-    the second right, so that labels of close marks do not overlap; labels near an end point inward."""
-    if n == 2:
-        return " before" if i == 0 and x > 0.2 else " after" if x < 0.85 else " end"
-    return " before" if x > 0.85 else " after" if x < 0.15 else ""
+    return f'<svg class="axis" role="img" aria-label="{text(name)}" tabindex="0">{"".join(marks)}</svg>'
 
 
 def _unit(value: float, top: float) -> float:
@@ -230,7 +220,13 @@ def heat(
 
 
 def tile_map(
-    area: dict, values: Sequence[float], other: Sequence[float] | None, *, difference: bool, name: str
+    area: dict,
+    values: Sequence[float],
+    other: Sequence[float] | None,
+    *,
+    difference: bool,
+    name: str,
+    span: Span | None = None,
 ) -> str:
     """One tile per place, shaded by its share, or by the difference `values - other` (two colours)."""
     shown = (
@@ -240,31 +236,12 @@ def tile_map(
     )
     high = max((abs(v) for v in shown), default=0.0) or 1.0
     out = []
-    for tile, value in zip(area["tiles"], shown, strict=True):
+    for i, (tile, value) in enumerate(zip(area["tiles"], shown, strict=True)):
         # The square root keeps places with few rows visible beside the few places with most rows.
         kind = ("up" if value > 0 else "down") if difference else "share"
-        what = f"{points(value)} points" if difference else percent(value)
+        what = f"{points(value)} points" if difference else percent(value) + _between(span, i)
         out.append(_tile(tile, math.sqrt(abs(value) / high), kind, what))
     return _tiles(area, out, name)
-
-
-def score_map(area: dict, values: Sequence[float], *, name: str) -> str:
-    """One tile per place, shaded by a score from 0 to 1."""
-    drawn = [
-        _tile(tile, value, "share", f"{value:.3f}") for tile, value in zip(area["tiles"], values, strict=True)
-    ]
-    return _tiles(area, drawn, name)
-
-
-def score_bars(labels: Sequence[str], values: Sequence[float | None], *, name: str) -> str:
-    """A score from 0 to 1 per label, as bars."""
-    heights = [0.0 if v is None else v for v in values]
-    top = max([*heights, 1e-12]) * 1.04
-    tip = [
-        f"{label}\n{'no rows' if v is None else f'{v:.3f}'}" for label, v in zip(labels, values, strict=True)
-    ]
-    drawn = chart(len(labels), bars(heights, top, "n"), name, tip)
-    return f'<div class="plot"><span class="peak">{top / 1.04:.2f}</span>{drawn}</div>{axis_ends(labels)}'
 
 
 def _tile(tile: dict, depth: float, kind: str, what: str) -> str:
@@ -286,47 +263,6 @@ def _tiles(area: dict, drawn: Sequence[str], name: str) -> str:
         f'<svg class="tiles" viewBox="0 0 {w} {h}" role="img" tabindex="0" '
         f'aria-label="{text(name)}">{"".join(drawn)}</svg>'
     )
-
-
-def grid_map(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Sequence[Sequence[float]],
-    high: float,
-    *,
-    name: str,
-    unit: str,
-    signed: bool = False,
-    labels: bool = True,
-) -> str:
-    """Places by months: one cell per (place, month), shaded by |value| / `high`; with `signed`, positive and
-    negative values have different colours."""
-    n, h = len(columns), 17
-    cells = []
-    for i, row in enumerate(values):
-        for j, value in enumerate(row):
-            depth = min(1.0, math.sqrt(abs(value) / high)) if high else 0.0
-            kind = ("up" if value > 0 else "down") if signed else "share"
-            shown = f"{value:+.0f}".replace("-", "−") if signed else big(value)
-            cells.append(
-                f'<rect class="tile {kind}" x="{num(100 * j / n)}%" y="{i * h}" '
-                f'width="{num(100 / n - 0.4)}%" height="{h - 1}" '
-                f'fill-opacity="{num(0.03 + 0.9 * depth)}" '
-                f'data-tip="{text(f"{rows[i]}, {columns[j]}")}&#10;{text(shown)} {unit}"/>'
-            )
-    left = (
-        "".join(f'<span style="height:{h}px" title="{text(r)}">{text(r)}</span>' for r in rows)
-        if labels
-        else ""
-    )
-    svg = (
-        f'<svg class="cells" style="height:{len(rows) * h}px" role="img" tabindex="0" '
-        f'aria-label="{text(name)}">{"".join(cells)}</svg>'
-    )
-    ends = axis_ends(columns)
-    if not labels:
-        return f'<div class="months bare">{svg}{ends}</div>'
-    return f'<div class="months"><div class="sides">{left}</div>{svg}<i></i>{ends}</div>'
 
 
 def curve(
@@ -359,19 +295,6 @@ def curve(
         f'<div class="plot tall">{"".join(notes)}{inner}</div>'
         f'<div class="ends"><span>{unit} 0</span><span></span><span>{big(right)}</span></div>'
     )
-
-
-def amounts(rows: Sequence[tuple[str, float, str, str]]) -> str:
-    """Labelled bars of amounts: (label, value, value as shown, tooltip)."""
-    top = max((value for _, value, _, _ in rows), default=0.0) or 1.0
-    out = [
-        f'<span class="name" title="{text(label)}">{text(label)}</span>'
-        f'<svg class="bar" data-tip="{text(tip)}" aria-hidden="true"><rect class="n" y="5" height="10" '
-        f'rx="1" width="{num(100 * value / top)}%"/></svg>'
-        f'<span class="value">{text(shown)}</span>'
-        for label, value, shown, tip in rows
-    ]
-    return f'<div class="rows wide">{"".join(out)}</div>'
 
 
 def versus(rows: Sequence[tuple[str, float | None, str, str]], span: tuple[float, float]) -> str:

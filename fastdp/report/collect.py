@@ -24,16 +24,11 @@ MAX_BARS = 40  # bars of a nominal column; its rarer values share the last one
 MAX_BINS = 60  # bins drawn for an ordered column
 MAX_PAIR_COLUMNS = 40  # columns in the heat map
 MAX_PAIR_CELLS = 1 << 18  # larger joint domains are grouped before they are compared
-MAX_PERIOD_ROWS = 40
 WORST = 12
 HABIT_ROWS = 5  # habits are computed for users with at least this many rows
 _TIME = ("shift", "hour", "day", "month", "year", "week", "age")
 _VARIETY_EDGES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100]
 _ROWS_EDGES = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000]
-
-
-Released = dict[str, tuple[np.ndarray | None, np.ndarray | None]]
-"""By column: shares by a released model (None: unknown) and their standard errors (None: unknown)."""
 
 
 @dataclass(frozen=True)
@@ -117,23 +112,15 @@ def columns(
     truth: Coded | None,
     tables: Sequence[Coded],
     labels: dict[str, tuple[list[str], bool]],
-    released: Sequence[Released] = (),
+    intervals: Sequence[Any] = (),
 ) -> list[dict]:
     """One entry per column: the shares of the truth and of each table per bar, and the total variation over
-    all codes.
-
-    `released[i][column]`, if given, is a pair: the shares by the model that table i was drawn from (None: the
-    shares of the table itself are used), and their standard errors (None: unknown). The page shows two
-    standard errors.
-    """
+    all codes. `intervals[i]` (`quotes.Intervals`), if given, has those of the true shares, by table i's
+    run."""
     out = []
     for name, (names, ordered) in labels.items():
         size = len(names)
-        marginals = [r.get(name, (None, None)) for r in released] or [(None, None)] * len(tables)
-        modelled = [share for share, _ in marginals]
-        per_table = [
-            shares(t.codes[name], size) if m is None else m for t, m in zip(tables, modelled, strict=True)
-        ]
+        per_table = [shares(t.codes[name], size) for t in tables]
         real = shares(truth.codes[name], size) if truth is not None else None
         bars, bar, folded = fold(names, ordered, real if real is not None else per_table[0])
         entry: dict[str, Any] = {
@@ -146,14 +133,11 @@ def columns(
         entry["truth"] = None if real is None else _grouped(real, bar, len(bars))
         entry["tables"] = []
         for i, share in enumerate(per_table):
-            one: dict[str, Any] = {"share": _grouped(share, bar, len(bars)), "tv": None, "error": None}
-            if real is not None:
-                one["tv"] = _tv(real, share)
-            one["model"] = modelled[i] is not None
-            error = marginals[i][1]
-            if error is not None:
-                variance = np.bincount(bar, weights=error**2, minlength=len(bars))
-                one["error"] = _round(2 * np.sqrt(variance))
+            one: dict[str, Any] = {"share": _grouped(share, bar, len(bars)), "span": None, "mean": None}
+            one["tv"] = None if real is None else _tv(real, share)
+            if intervals:
+                one["span"] = intervals[i].bars(name, bar, len(bars))
+                one["mean"] = intervals[i].mean(name)
             entry["tables"].append(one)
         out.append(entry)
     return out
@@ -270,9 +254,10 @@ def areas(
     tables: Sequence[Coded],
     labels: dict[str, tuple[list[str], bool]],
     where: Sequence[str],
+    intervals: Sequence[Any] = (),
     limit: int = 4,
 ) -> list[dict]:
-    """Tile maps of the columns `where`, which name places (at most `limit`)."""
+    """Tile maps of the columns `where`, which name places (at most `limit`); `intervals`: as in `columns`."""
     out: list[dict] = []
     for name in where:
         names = labels[name][0]
@@ -285,63 +270,11 @@ def areas(
             None if t is None else _round(shares(t.codes[name], len(names))[codes]) for t in [truth, *tables]
         ]
         entry["truth"], entry["tables"] = parts[0], parts[1:]
+        spans = [i.bars(name, np.arange(len(names)), len(names)) for i in intervals]
+        entry["spans"] = [None if s is None else [[end[c] for c in codes] for end in s] for s in spans]
         entry["left_out"] = int((lead > 0).sum() - (lead[codes] > 0).sum())
         out.append(entry)
     return out
-
-
-def periods(
-    truth: Coded | None,
-    tables: Sequence[Coded],
-    labels: dict[str, tuple[list[str], bool]],
-    where: Sequence[str],
-) -> dict | None:
-    """Rows per place and month, for tables that have both columns: one row for each of the largest places,
-    and one row for all others together."""
-    area = next((n for n in where if len(labels[n][0]) >= 4), None)
-    month = next((n for n in labels if n.lower() == "month" or n.lower().endswith("_month")), None)
-    if area is None or month is None:
-        return None
-    year = next((n for n in labels if n.lower() == "year" and len(labels[n][0]) > 1), None)
-    times = labels[month][0]
-    if year is not None:
-        times = [f"{y}-{m}" for y in labels[year][0] for m in times]
-    n_area, n_time = len(labels[area][0]), len(times)
-
-    def count(t: Coded) -> np.ndarray:
-        when = t.codes[month].astype(np.int64)
-        if year is not None:
-            when += t.codes[year].astype(np.int64) * len(labels[month][0])
-        flat = np.bincount(t.codes[area].astype(np.int64) * n_time + when, minlength=n_area * n_time)
-        return flat[: n_area * n_time].reshape(n_area, n_time)
-
-    counted = [count(t) for t in tables]
-    real = count(truth) if truth is not None else None
-    lead = real if real is not None else counted[0]
-    used = np.flatnonzero(sum(c.sum(axis=0) for c in [lead, *counted]))
-    if used.size < 2 or used.size > 60:
-        return None
-    order = np.argsort(-lead.sum(axis=1), kind="stable")
-    kept = order[: MAX_PERIOD_ROWS if n_area > MAX_PERIOD_ROWS + 1 else n_area]
-    rest = order[len(kept) :]
-
-    def cut(c: np.ndarray) -> list[list[int]]:
-        return c[kept][:, used].tolist()
-
-    names = [labels[area][0][i] for i in kept.tolist()]
-    return {
-        "area": area,
-        "month": month,
-        "rows": names,
-        "columns": [times[i] for i in used.tolist()],
-        "folded": int(rest.size),
-        "truth": None if real is None else cut(real),
-        "tables": [cut(c) for c in counted],
-        "rest": {
-            "truth": None if real is None else int(real[rest].sum()),
-            "tables": [int(c[rest].sum()) for c in counted],
-        },
-    }
 
 
 def users(
@@ -350,9 +283,11 @@ def users(
     labels: dict[str, tuple[list[str], bool]],
     where: Sequence[str],
     unit: str | None,
+    kept: Sequence[str] | None = None,
 ) -> dict | None:
     """Distributions of rows per user and of users' habits: the share of a user's rows that have the user's
-    most frequent value, and the number of different values. None if a table has no users."""
+    most frequent value, and the number of different values. None if a table has no users. `kept`: the
+    columns whose habits are shown (None: any)."""
     every = [t for t in [truth, *tables] if t is not None]
     owners = [t.user for t in every if t.user is not None]
     if unit is None or len(owners) < len(every) or all(t.rows == 0 for t in every):
@@ -364,7 +299,8 @@ def users(
     out: dict[str, Any] = {"unit": unit, "rows": _split("Rows per user", _bin_names(edges), hists, truth)}
     out["mean"] = [float(c[c > 0].mean()) if c.any() else 0.0 for _, c in per_user]
     out["habits"] = []
-    for name in _habit_columns(labels, where):
+    shown = labels if kept is None else {n: v for n, v in labels.items() if n in kept}
+    for name in _habit_columns(shown, where):
         favourite, variety = [], []
         spread = [e for e in _VARIETY_EDGES if e <= len(labels[name][0])]
         for t, (index, counts) in zip(every, per_user, strict=True):

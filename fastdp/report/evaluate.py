@@ -58,8 +58,9 @@ def evaluate(
         truth for numbers with more than 100 values.
     metrics : str, function, or sequence of these, optional
         Names of `METRICS`, or "pairwise" (tv1, tv2, correlation, association), or "all" (every one that
-        applies), or functions of your own (docs/own-metrics.md). None: kmarginal, and deid2 or sprint1 where
-        their columns are there; with a report also tv1, tv2, coverage, and users where both tables have them.
+        applies), or functions of your own (docs/own-metrics.md). None: original, kmarginal, and deid2 or
+        sprint1 where their columns are there; with a report also tv1, tv2, coverage, and users where both
+        tables have them.
     report : path, optional
         Where the HTML page is written, with `run` (its facts) and `title`.
     user : str, optional
@@ -83,6 +84,9 @@ def evaluate(
         private     False, always
         rows        {"truth": n, "synthetic": m}
         columns     {name: {"codes": n, "encoding": "schema" | "values" | "bins"}}
+        original    worst (kind, what, wrong: the worst of all below), kinds (column, pair, correlation, mean,
+                    gap, identity, dependency: what, wrong, mean, sample, items), columns (total variation);
+                    in the original values, so what the schema lost counts; wrong is 0 to 1
         deid2       k_marginal_score, pickup_dropoff_score, higher_order_conjunction (0..1),
                     overall (0..1000), areas, shifts, by_area, by_shift, grid [area][shift] (k-marginal score
                     of the group, None: no rows)

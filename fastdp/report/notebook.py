@@ -20,6 +20,7 @@ from ..model.marginals import marginals
 from . import runs, sections
 from .blocks import section
 from .charts import heat
+from .quotes import Intervals, facts_of
 
 MOST_COLUMNS = 12
 MOST_CELLS = 200_000
@@ -29,10 +30,11 @@ def run_html(run: Any, rows: int | None) -> str:
     """The HTML of `run` (a result of `synthesize`): its cards and its pairs. `rows`: its number of synthetic
     rows."""
     sizes = dict(run.schema.domain)
+    spans = Intervals(facts_of(run, run.schema))
     data = {
         "with_truth": False,
         "tables": [{"name": "synthetic", "rows": rows or 0, "users": None}],
-        "columns": list(sizes),
+        "columns": [{"tables": [{"span": spans.bars(a, np.arange(n), n)}]} for a, n in sizes.items()],
         "runs": [runs.facts(run, sizes)],
     }
     names, depth = ([], []) if run.model is None else dependence(run.model, list(sizes))

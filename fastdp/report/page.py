@@ -20,14 +20,13 @@ import numpy as np
 from .. import __version__
 from .._util.files import synthetic_path, write_atomic
 from ..errors import UsageError
-from ..schema import Schema
 from ..tables.drafting import draft
 from . import collect as collecting
-from . import placesections, sections, workload
+from . import placesections, quotes, sections, workload
 from . import runs as running
 from .blocks import per_table, section
 from .place_maps import names_places
-from .score_list import by_group, normalise
+from .score_list import normalise
 from .svg import big, text
 
 ReportData = dict[str, Any]
@@ -50,11 +49,11 @@ def collect(
     truth: a table or source handed over as the truth, or None for the page without it. synthetic: one table
     or source, or a mapping from name to table: several are compared on one page. scores: results of
     `fastdp.evaluate`, one dict or one per table. run: one or one per table, each a run or a dict of its facts
-    (`privacy`, `measurements`, `fit`, `stages`, all optional).
+    (`privacy`, `measurements`, `fit`, all optional).
 
-    Keys: `version, title, subtitle, with_truth, truth, tables, scores, groups, columns, pairs, worst, areas,
-    periods, users, runs, workload`. Lists named `tables`, `runs` and `workload` follow the order of the
-    synthetic tables. Without the truth no key holds anything that depends on it; stage times and the fit's
+    Keys: `version, title, with_truth, truth, tables, scores, columns, pairs, worst, areas, users,
+    limits, quotes, original, runs, workload`. Lists named `tables`, `runs` and `workload` follow the
+    order of the synthetic tables. Without the truth no key holds anything that depends on it; the fit's
     seconds are left out too, as they depend on the data.
     """
     named = _named(synthetic)
@@ -67,12 +66,13 @@ def collect(
     if not labels:
         raise UsageError("report: the tables share no column of the schema")
 
-    where = [n for n in labels if _is_place(schema.columns[n])]
+    where = [n for n in labels if schema.columns[n].kind != "numeric" and _is_place(schema.columns[n])]
     runs = _aligned(run, len(tables), "run")
     facts = [running.facts(r, {n: len(names) for n, (names, _) in labels.items()}) for r in runs]
-    released = []
+    known = [None if real is not None else quotes.facts_of(r, schema) for r in runs]
+    spans: list[quotes.Intervals] = []
     if real is None:
-        released = [running.released(r, labels, t.rows) for r, t in zip(runs, tables, strict=True)]
+        spans = [quotes.Intervals(k) for k in known]
         for fact in facts:
             _unclocked(fact)
     pairs, worst = collecting.pairs(real, tables, labels) if real is not None else (None, [])
@@ -83,13 +83,16 @@ def collect(
         "truth": None if real is None else {"rows": real.rows, "users": real.users},
         "tables": [{"name": n, "rows": t.rows, "users": t.users} for n, t in zip(named, tables, strict=True)],
         "scores": normalise(_aligned(scores, len(tables), "scores")) if real is not None else [],
-        "groups": by_group(_aligned(scores, len(tables), "scores")) if real is not None else [],
-        "columns": collecting.columns(real, tables, labels, released),
+        "columns": collecting.columns(real, tables, labels, spans),
         "pairs": pairs,
         "worst": worst,
-        "areas": collecting.areas(real, tables, labels, where),
-        "periods": collecting.periods(real, tables, labels, where),
-        "users": collecting.users(real, tables, labels, where, schema.user),
+        "areas": collecting.areas(real, tables, labels, where, spans),
+        "users": collecting.users(real, tables, labels, where, schema.user, _habits(runs) if spans else None),
+        "limits": [
+            quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known, strict=True)
+        ],
+        "quotes": [quotes.quotes(k, labels) for k in known],
+        "original": [(s or {}).get("original") for s in _aligned(scores, len(tables), "scores")],
         "runs": facts,
     }
     sizes = {n: len(names) for n, (names, _) in labels.items()}
@@ -104,33 +107,33 @@ def render(data: ReportData) -> str:
     """The page as one HTML text."""
     parts = [
         sections.summary(data),
+        quotes.limits_html(data),
+        quotes.quotes_html(data),
+        sections.kinds(data),
         sections.scores(data),
         workload.sets(data),
         sections.columns(data),
         sections.pairs(data),
         sections.worst(data),
-        placesections.groups(data),
         placesections.areas(data),
-        placesections.periods(data),
         sections.users(data),
         _noise(data),
         sections.fit(data),
-        _stages(data),
     ]
     main = "\n".join(p for p in parts if p)
     titles = {
+        "limits": "Limits",
+        "quotes": "Numbers",
+        "kinds": "At worst",
         "scores": "Scores",
         "workload": "Asked for",
         "columns": "Columns",
         "pairs": "Pairs",
         "worst": "Worst cells",
-        "groups": "Where",
         "areas": "Places",
-        "months": "Months",
         "users": "Users",
         "noise": "Noise",
         "fit": "Fit",
-        "stages": "Times",
     }
     nav = "".join(f'<a href="#{k}">{v}</a>' for k, v in titles.items() if f'<section id="{k}"' in main)
     fields = {
@@ -174,11 +177,21 @@ def write_public(
     path: str | os.PathLike[str], folder: str | os.PathLike[str], *, title: str | None = None
 ) -> ReportData:
     """Writes the page that may be published, from a finished run folder alone; the true rows are not read."""
-
     place = Path(folder)
     facts = running.folder(place)
-    schema = Schema.load(place / "schema.json")
-    return write(path, None, synthetic_path(place), schema, None, facts, without_truth=True, title=title)
+    rows = synthetic_path(place)
+    return write(path, None, rows, facts["schema"], None, facts, without_truth=True, title=title)
+
+
+def _habits(runs: Sequence[Any]) -> list[str]:
+    """The columns in which synthetic users of all runs behave as true ones, as far as was released."""
+    mechanisms = [(running.statement_of(r) or {}).get("mechanism") for r in runs]
+    roles = [m.get("users") or {} if isinstance(m, Mapping) else {} for m in mechanisms]
+    return [
+        n
+        for n in (*roles[0].get("constant", ()), *roles[0].get("repeated", ()))
+        if all(n in (*r.get("constant", ()), *r.get("repeated", ())) for r in roles)
+    ]
 
 
 def _named(synthetic: Any) -> dict[str, Any]:
@@ -242,7 +255,6 @@ def _interval(label: str) -> str:
 
 def _unclocked(fact: dict | None) -> None:
     if fact is not None:
-        fact["stages"] = None
         for s in (fact["fit"] or {}).get("trace", []):
             s["seconds"] = None
 
@@ -316,11 +328,3 @@ def _noise(data: ReportData) -> str:
         "drowns and only sums of cells are known."
     )
     return section("noise", "Noise per measurement", lead, per_table(data, draw))
-
-
-def _stages(data: ReportData) -> str:
-    def draw(i: int) -> str:
-        run = data["runs"][i]
-        return running.stages_html(run["stages"]) if run and run["stages"] else ""
-
-    return section("stages", "Where the time went", "Seconds per stage of the run.", per_table(data, draw))

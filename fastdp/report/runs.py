@@ -1,8 +1,7 @@
-"""Facts of a run for the page: the privacy promise, noise of each measurement, trace of the fit, stage times.
+"""Facts of a run for the page: the privacy promise, noise of each measurement, trace of the fit.
 
 A run is an object (`run.privacy`, `run.measurements`, ...) or a dict with those keys; every fact is optional.
-Nothing here reads a table, so all facts may be released like the statement they come from, except stage
-times, which depend on the private rows.
+Nothing here reads a table, so all facts may be released like the statement they come from.
 """
 
 from __future__ import annotations
@@ -15,16 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from .._util.lazy import pl
+from ..answers.measurements_file import StoredMeasurements, released_tables
 from ..errors import RunError
 from ..model import Model
-from ..queries import Identity
-from .charts import amounts, versus
-from .collect import Released
+from ..schema import Schema
+from .charts import versus
 from .svg import big, percent, text
 
 MAX_MEASUREMENTS = 400
-MAX_MODELLED = 5000  # columns with more codes than this are not computed from the model
 MOST_SHOWN = 12  # marginals that are named in a text; of the others only the number is given
 
 
@@ -38,7 +35,7 @@ def get(source: Any, *names: str) -> Any:
 
 
 def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
-    """What the page shows of one run: `{"promise", "noise", "fit", "stages"}`, each None if unknown.
+    """What the page shows of one run: `{"promise", "noise", "fit"}`, each None if unknown.
 
     `sizes` are the numbers of codes of the columns; their products are the numbers of cells.
     """
@@ -49,7 +46,6 @@ def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
         "promise": None if privacy is None else promise(privacy),
         "noise": noise(run, privacy, sizes or {}),
         "fit": fit(run),
-        "stages": stages(run),
     }
 
 
@@ -180,12 +176,6 @@ def _error(measurement: Any) -> float | None:
     return None if sigma is None or np.size(sigma) == 0 else float(np.min(np.asarray(sigma, dtype=float)))
 
 
-def _plain(measurement: Any) -> bool:
-    """Whether each answer is the count of a single cell, all with the same standard error."""
-    query = get(measurement, "query")
-    return (query is None or type(query) is Identity) and np.ndim(get(measurement, "sigma")) == 0
-
-
 def noise_html(entries: Sequence[dict], rows: int | None) -> str:
     """One dot per measured set of columns: sigma of a cell divided by the mean count of a cell. Sets are
     grouped by their number of columns; of a long group, only the first ten are shown until it is opened."""
@@ -280,99 +270,17 @@ def fit(run: Any) -> dict | None:
     return {"trace": steps, "stop": None if stop is None else str(stop), "rows": rows} if steps else None
 
 
-def stages(run: Any) -> dict[str, float] | None:
-    """Seconds of each stage, in the order of the run's stages."""
-    stages = get(run, "stages", "times", "timings")
-    if not isinstance(stages, Mapping) or not stages:
-        return None
-    return {str(k): float(v) for k, v in stages.items() if _number(v) is not None}
-
-
-def stages_html(stages: Mapping[str, float]) -> str:
-    whole = sum(stages.values())
-    rows = [
-        (k, v, f"{v:.2f} s", f"{k}\n{v:.3f} s, {percent(v / whole if whole else 0)}")
-        for k, v in stages.items()
-    ]
-    return f'<div class="card">{amounts(rows)}<p class="note">{whole:.2f} s in all</p></div>'
-
-
-def errors(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) -> dict[str, np.ndarray]:
-    """Standard error of the share of each code of a column, from released measurements alone; columns that no
-    measurement contains are absent.
-
-    A measurement over a set that contains the column gives the count of one code as a sum over the cells of
-    the other columns; its variance is sigma^2 times the number of these cells. Independent measurements are
-    combined by inverse variance. Only plain (identity) measurements are used, so the error of a model that is
-    also fitted to other measurements is overstated.
-    """
-    weight: dict[str, float] = {}
-    for m in get(run, "measurements") or []:
-        clique, sigma = get(m, "clique"), _error(m)
-        if not clique or sigma is None or not _plain(m) or any(c not in labels for c in clique):
-            continue
-        cells = math.prod(len(labels[c][0]) for c in clique)
-        for c in clique:
-            weight[c] = weight.get(c, 0.0) + len(labels[c][0]) / (sigma**2 * cells)
-    return {c: np.full(len(labels[c][0]), 1 / math.sqrt(w) / max(rows, 1)) for c, w in weight.items()}
-
-
-def modelled(run: Any, sizes: Mapping[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """By column: the shares of its codes in the run's model, and their standard errors if the model has them.
-
-    Columns whose codes in the model differ from those of the schema (merged values) are left out.
-    """
-    model = get(run, "model")
-    if model is None or not hasattr(model, "answer") or not model.total > 0:
-        return {}
-    from scipy.sparse import eye_array
-
-    out: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
-    for name, size in sizes.items():
-        if model.domain.get(name) != size or size > MAX_MODELLED:
-            continue
-        values, errors = model.answer(eye_array(size, format="csr"), (name,))
-        finite = np.isfinite(errors).all()
-        out[name] = (values / model.total, errors / model.total if finite else None)
-    return out
-
-
-def released(run: Any, labels: Mapping[str, tuple[list[str], bool]], rows: int) -> Released:
-    """By column, without the truth: the model's shares, and their standard errors due to noise alone."""
-    by_noise = errors(run, labels, rows)
-    by_model = modelled(run, {n: len(names) for n, (names, _) in labels.items()})
-    out: Released = {}
-    for name in labels:
-        share, error = by_model.get(name, (None, None))
-        out[name] = (share, by_noise.get(name) if error is None else error)
-    return out
-
-
 def folder(place: Path) -> dict:
-    """The facts of a finished run folder: its statement, its model, and the noise of its measurements."""
+    """What a finished run folder released: statement, schema, measurements, further tables, model."""
     try:
-        facts: dict[str, Any] = {
-            "privacy": json.loads((place / "privacy.json").read_text("utf-8")),
-            "measurements": None,
-        }
+        statement = json.loads((place / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{place} is no finished run folder: privacy.json is missing or broken") from error
-    if (place / "model.fastdp").exists():
-        facts["model"] = Model.load(place / "model.fastdp")
-    if not (place / "measurements.json").exists():
-        return facts
-
-    errors = pl.read_parquet(place / "measurements.parquet", columns=["measurement", "standard_error"])
-    smallest = dict(errors.group_by("measurement").min().iter_rows())
-    listed = json.loads((place / "measurements.json").read_text("utf-8"))["measurements"]
-    facts["measurements"] = [
-        {
-            "clique": tuple(m["clique"]),
-            "label": m["label"],
-            "count": m["rows"],
-            "sigma": smallest.get(m["measurement"]),
-            "query": None if m["query"] == "each cell" or m["query"].startswith("Identity") else m["query"],
-        }
-        for m in listed
-    ]
-    return facts
+        raise RunError(f"{place} is not a finished run folder: privacy.json is missing or broken") from error
+    kept = place / "model.fastdp"
+    return {
+        "privacy": statement,
+        "schema": Schema.load(place / "schema.json"),
+        "measurements": StoredMeasurements(place),
+        "tables": released_tables(place),
+        "model": Model.load(kept) if kept.exists() else None,
+    }

@@ -129,25 +129,3 @@ def normalise(scores: Sequence[Mapping[str, Any] | None]) -> list[dict]:
     if lead is not None:
         lead["main"] = True
     return out
-
-
-def by_group(scores: Sequence[Mapping[str, Any] | None]) -> list[dict | None]:
-    """For each table, the k-marginal score of each pickup area and of each shift: `{"areas", "by_area",
-    "shifts", "by_shift"}`, or None if the table has no deid2 score."""
-    out: list[dict | None] = []
-    for s in scores:
-        taxi_scores = (s or {}).get("deid2")
-        if not isinstance(taxi_scores, Mapping) or not all(
-            taxi_scores.get(k) for k in ("areas", "by_area", "shifts", "by_shift")
-        ):
-            out.append(None)
-            continue
-        out.append(
-            {
-                "areas": [str(a) for a in taxi_scores["areas"]],
-                "by_area": [_finite(v) for v in taxi_scores["by_area"]],
-                "shifts": [str(a) for a in taxi_scores["shifts"]],
-                "by_shift": [_finite(v) for v in taxi_scores["by_shift"]],
-            }
-        )
-    return out

@@ -3,6 +3,7 @@ is absent."""
 
 from __future__ import annotations
 
+from ..answers.clipping import HISTOGRAM
 from . import words
 from .blocks import KEY, nice, per_table, section
 from .charts import curve, distribution, heat, score_axis
@@ -12,7 +13,7 @@ from .svg import big, percent, points, text
 def summary(data: dict) -> str:
     trust = per_table(data, lambda i: _trust(data, i)) if data["with_truth"] else _facts(data)
     promise = per_table(data, lambda i: _promise(data, i))
-    left = "Can I trust this table?" if data["with_truth"] else "What is in it?"
+    left = "How far off is it?" if data["with_truth"] else "What is in it?"
     return (
         '<section id="summary" class="hero" aria-label="Summary">'
         f'<div class="card"><h2>{left}</h2>{trust}</div>'
@@ -22,26 +23,16 @@ def summary(data: dict) -> str:
 
 def _trust(data: dict, i: int) -> str:
     headline, why = words.verdict(data, i)
-    out = [f'<p class="verdict">{text(headline)}</p>']
-    score = words.main_score(data)
-    if score is not None and score["values"][i] is not None:
-        value, top = score["values"][i], score["top"]
-        shown = f"{value:.0f}" if top >= 100 else f"{value:.3f}"
-        out.append(f'<p class="figure"><b>{shown}</b> of {top:g} · {text(score["name"])}</p>')
-        out.append(
-            score_axis(
-                [value],
-                score["baselines"],
-                top,
-                name=score["name"],
-                tables=[data["tables"][i]["name"]],
-                labelled=True,
-            )
-        )
-    out.append(f"<p>{text(why)}</p>")
-    findings = words.findings(data, i)
-    out.append("<ul>" + "".join(f"<li>{text(f)}</li>" for f in findings) + "</ul>" if findings else "")
-    return "".join(out)
+    found = original(data, i)
+    others = sorted(found["kinds"].items(), key=lambda k: -k[1]["wrong"])[1:4] if found else []
+    items = "".join(f"<li>{text(one['what'])}.</li>" for _, one in others)
+    more = f"<p>After that:</p><ul>{items}</ul>" if items else ""
+    return f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p>{more}'
+
+
+def original(data: dict, i: int) -> dict | None:
+    """The comparison of table i in original values, if there is one."""
+    return (data.get("original") or [None] * (i + 1))[i]
 
 
 def _facts(data: dict) -> str:
@@ -93,6 +84,44 @@ def _promise(data: dict, i: int) -> str:
     return "".join(out)
 
 
+def kinds(data: dict) -> str:
+    """The worst of each kind of thing that was compared in original values."""
+
+    def draw(i: int) -> str:
+        found = original(data, i)
+        if not found:
+            return ""
+        rows = []
+        for kind, one in sorted(found["kinds"].items(), key=lambda k: -k[1]["wrong"]):
+            bar = (
+                f'<svg class="duo" aria-hidden="true"><rect class="n" y="7" height="6" '
+                f'width="{100 * one["wrong"]:.2f}%"/></svg>'
+            )
+            more = "".join(f"<li>{text(item['what'])}</li>" for item in one["items"][1:])
+            more = f"<details><summary>more</summary><ul>{more}</ul></details>" if more else ""
+            sample = "–" if one["sample"] is None else percent(one["sample"])
+            rows.append(
+                f'<tr><th scope="row">{text(words.KINDS[kind])}</th>'
+                f'<td class="says">{text(one["what"])}{more}</td>'
+                f'<td class="duo-cell">{bar}</td><td><b>{percent(one["wrong"])}</b></td>'
+                f"<td>{percent(one['mean'])}</td><td>{sample}</td></tr>"
+            )
+        heads = ("", "at worst", "", "wrong", "mean", "10 % sample")
+        kind_of = ("", ' class="says"', ' class="duo-cell"', "", "", "")
+        head = "".join(f'<th scope="col"{k}>{name}</th>' for k, name in zip(kind_of, heads, strict=True))
+        return (
+            f'<div class="scroll"><table class="worst kinds"><thead><tr>{head}</tr></thead>'
+            f"<tbody>{''.join(rows)}</tbody></table></div>"
+        )
+
+    lead = (
+        "Compared in the original values: what the schema’s lists, bins and bounds lost counts as lost. "
+        "Numbers with many values are cut into 20 bins of equally many true rows; means differ in standard "
+        "deviations. The last column is the worst of a random tenth of the true rows."
+    )
+    return section("kinds", "The worst of each kind", lead, per_table(data, draw))
+
+
 def scores(data: dict) -> str:
     if not data.get("scores"):
         return ""
@@ -128,7 +157,7 @@ def scores(data: dict) -> str:
         "scores",
         "Scores beside samples of the truth",
         "Diamonds show what a random sample of the true rows would score: the yardstick. Discs are the "
-        "synthetic tables.",
+        "synthetic tables. Scores compare the values as the schema recodes them.",
         table,
     )
 
@@ -141,21 +170,28 @@ def _value(value: float | None, top: float) -> str:
 
 def columns(data: dict) -> str:
     def draw(i: int) -> str:
+        lost = (original(data, i) or {}).get("columns", {})
         cards = []
         for c in data["columns"]:
             one = c["tables"][i]
-            off = "" if one["tv"] is None else f"<span>{percent(one['tv'])} off</span>"
+            aside = "" if one["tv"] is None else f"{percent(one['tv'])} off"
+            if one["tv"] is not None and lost.get(c["name"], 0.0) > one["tv"] + 0.0005:
+                aside += f", {percent(lost[c['name']])} in original values"
+            if one["mean"]:
+                mean, low, high = (f"{v:.4g}" for v in one["mean"])
+                aside = f"mean {mean} ({low} to {high})"
             body = distribution(
                 c["labels"],
                 c["truth"],
                 one["share"],
                 name=c["name"],
                 ordered=c["ordered"],
-                error=one["error"],
+                span=one["span"],
                 folded=c["folded"],
             )
             cards.append(
-                f'<figure class="card"><figcaption><b>{nice(c["name"])}</b>{off}</figcaption>{body}</figure>'
+                f'<figure class="card"><figcaption><b>{nice(c["name"])}</b><span>{aside}</span></figcaption>'
+                f"{body}</figure>"
             )
         return f'<div class="multiples">{"".join(cards)}</div>'
 
@@ -165,18 +201,14 @@ def columns(data: dict) -> str:
             "move to another value."
         )
         return section("columns", "Every column", lead, KEY + per_table(data, draw))
-    bars = any(one["error"] for c in data["columns"] for one in c["tables"])
-    by_model = any(one["model"] for c in data["columns"] for one in c["tables"])
-    lead = (
-        "Shares of rows, by the model that the table was drawn from."
-        if by_model
-        else "Shares of rows in the released table."
-    )
-    if bars:
+    lead = "Bars are shares of the released rows."
+    if any(one["span"] for c in data["columns"] for one in c["tables"]):
         lead += (
-            " Thin lines span plus and minus two standard errors of the noise that was added; they do not "
-            "cover the model’s own bias."
+            " Thin lines hold the true share in 95 of 100 cases: noise, clip and merged values are in them. "
+            "Where a bar ends outside its line, believe the line. Means are of the true rows, with intervals."
         )
+    else:
+        lead += " Nothing says how far they are from the true shares."
     return section("columns", "Every column", lead, per_table(data, draw))
 
 
@@ -201,7 +233,8 @@ def pairs(data: dict) -> str:
 
     lead = (
         "Share of rows, in per cent, that sit in a wrong cell when two columns are looked at together. A "
-        "stronger colour is worse; columns carry the numbers of the rows."
+        "stronger colour is worse; columns carry the numbers of the rows. Values are as the schema recodes "
+        "them."
     )
     if pairs_data["left_out"]:
         shown = len(pairs_data["names"])
@@ -266,12 +299,19 @@ def users(data: dict) -> str:
             )
         return f'<div class="multiples">{"".join(cards)}</div>'
 
-    lead = (
-        f"Share of users ({nice(u['unit'])}) by how many rows they have, and by how settled their habits are "
-        "(users with at least five rows)."
-    )
+    lead = f"Share of users ({nice(u['unit'])}) by how many rows they have"
+    lead += ", and by how settled their habits are (users with at least five rows)." if u["habits"] else "."
+    if not data["with_truth"]:
+        noise = [n for run in data["runs"] if run for n in run["noise"] or [] if n["label"] == HISTOGRAM]
+        lead += " These are synthetic users, made from released numbers."
+        lead += (
+            f" A bar is off by about {big(round(noise[0]['sigma'], 1))} users through noise." if noise else ""
+        )
     return section(
-        "users", "Users and their habits", lead, (KEY if data["with_truth"] else "") + per_table(data, draw)
+        "users",
+        "Users and their habits" if u["habits"] else "Users",
+        lead,
+        (KEY if data["with_truth"] else "") + per_table(data, draw),
     )
 
 

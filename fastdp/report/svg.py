@@ -78,12 +78,14 @@ def ticks(heights: Sequence[float], top: float, kind: str, gap: float = 0.02) ->
     return f'<path class="{kind}" d="{"".join(parts)}"/>'
 
 
-def whiskers(heights: Sequence[float], errors: Sequence[float], top: float, kind: str) -> str:
-    """One path of vertical strokes from height - error to height + error, cut at the axis."""
-    parts = []
-    for i, (h, e) in enumerate(zip(heights, errors, strict=True)):
-        low, high = max(0.0, h - e), min(top, h + e)
-        parts.append(f"M{num(i + 0.5)} {num(HEIGHT * (1 - low / top))}V{num(HEIGHT * (1 - high / top))}")
+def whiskers(lows: Sequence[float | None], highs: Sequence[float | None], top: float, kind: str) -> str:
+    """One path of vertical strokes from low to high, cut at the top; None: no stroke."""
+    y = lambda end: num(HEIGHT * (1 - min(top, end) / top))  # noqa: E731
+    parts = [
+        f"M{num(i + 0.5)} {y(low)}V{y(high)}"
+        for i, (low, high) in enumerate(zip(lows, highs, strict=True))
+        if low is not None and high is not None
+    ]
     return f'<path class="{kind}" d="{"".join(parts)}"/>'
 
 

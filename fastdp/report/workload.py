@@ -82,7 +82,8 @@ def sets(data: dict) -> str:
 
     lead = (
         "Share of rows in a wrong cell of each set that the run was asked to get right, measured privately "
-        "on the finished model: the line spans plus and minus two standard errors. Sets of many small cells "
+        "on the finished model: the line spans plus and minus two standard errors. It is the model's, over "
+        "values that were counted together; the released rows are off by more. Sets of many small cells "
         "are off by nature: a model gives each of them a fraction of a row. The grey bar is what the noise "
         "of a measurement that contains the set leads one to expect, where there was one."
     )

@@ -87,7 +87,7 @@ def finalize(
             synthetic_path(place),
             schema=spec.schema,
             report=str(folder.private / name),
-            run=replace(run, timings=spec.timings(i)),
+            run=run,
         )
     _write_timings(spec, folder)
     final = folder.out / spec.label(i) if spec.several else folder.out

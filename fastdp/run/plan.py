@@ -77,7 +77,7 @@ def plan(
     delta: float = 1e-9,
     *,
     rows: int = 10_000_000,
-    public: Table | bool = False,
+    public: Table | bool | None = False,
     threads: int | None = None,
     clip: int | str | None = None,
     max_cells: int | None = None,
@@ -110,6 +110,7 @@ def plan(
         Users expected, a public guess: by it the verdict guesses a clip that the run would choose.
     """
 
+    public = False if public is None else public
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory)
     asked = resolve_schema(schema, recipe)
     (epsilon,) = checked_epsilons([epsilon], delta)

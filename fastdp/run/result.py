@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from .._util.files import as_path, synthetic_path
 from .._util.lazy import pa, pl, pq
+from ..answers.measurements_file import StoredMeasurements, released_tables
 from ..errors import RunError, UsageError, is_whole
 from ..measurement import Measurement
 from ..model import Model
 from ..schema import Schema
 from .folder import whole_file
 from .matching_rows import matching_rows
-from .measurements_file import StoredMeasurements
 from .output import Output
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ class Run:
         *,
         simultaneous: bool = False,
         minus: Mapping[str, Any] | None = None,
+        over: Mapping[str, Any] | None = None,
+        population: bool = False,
     ) -> pa.Table:
         """A number per group of the true table's rows, with an interval; it costs no budget.
 
@@ -114,19 +116,25 @@ class Run:
             All intervals of the answer together hold with this probability (Bonferroni).
         minus : mapping, optional
             One value for each column of `by`: every number is then the difference from that group's.
+        over : mapping, optional
+            The same, for the ratio to that group's number.
+        population : bool
+            Intervals for the population that the users of the table (rows, without a user column) were
+            drawn from: `error` includes `sampling`.
 
         Returns
         -------
         pyarrow.Table
             The columns of `by` (values, not codes), `estimate`, `error` (standard error), `low`, `high`,
             `basis` and the parts of the error: `noise`, `clipping` and `model` are standard errors, `bins` is
-            a bound. The interval is the estimate plus and minus z times `error`, widened by `bins`. `basis`
-            is "measured" (exact), "model" (approximate) or "unknown": then there is no interval, and `note`
-            says why.
+            a bound. The interval is the estimate plus and minus z times `error`, widened by `bins`; of
+            clipping the larger side is given, and the other end is closer. `basis` is "measured" (exact),
+            "model" (approximate) or "unknown": then there is no interval, and `note` says why.
         """
         from ..answers.answer import answer
 
-        return answer(self._facts, of, by, where, level, simultaneous=simultaneous, minus=minus)
+        options: dict[str, Any] = {"minus": minus, "over": over, "population": population}
+        return answer(self._facts, of, by, where, level, simultaneous=simultaneous, **options)
 
     @cached_property
     def _facts(self) -> Facts:
@@ -254,11 +262,5 @@ def load_run(out: str | os.PathLike | Run) -> Run:
         model=model,
         schema=Schema.load(folder / "schema.json"),
         out=folder,
-        tables=_released_tables(folder),
+        tables=released_tables(folder),
     )
-
-
-def _released_tables(folder: Path) -> dict[str, pa.Table]:
-
-    suffix = ".released.parquet"
-    return {p.name.removesuffix(suffix): pq.read_table(p) for p in sorted(folder.glob(f"*{suffix}"))}

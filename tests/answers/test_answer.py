@@ -144,6 +144,68 @@ def test_a_difference_uses_the_covariance_of_its_parts(run):
     assert lines[2]["error"] != pytest.approx(np.hypot(apart[2]["error"], apart[1]["error"]), rel=1e-3)
 
 
+def test_a_ratio_uses_the_covariance_of_its_parts(run):
+    """By the delta method the variance of x / y is that of (x - y) / y where x is near y."""
+    ratio = {r["size"]: r for r in run.answer("count", "size", over={"size": 1}).to_pylist()}
+    apart = {r["size"]: r for r in run.answer("count", "size").to_pylist()}
+    less = {r["size"]: r for r in run.answer("count", "size", minus={"size": 1}).to_pylist()}
+    assert ratio[1]["estimate"] == 1 and ratio[1]["error"] == 0
+    assert ratio[2]["estimate"] == pytest.approx(apart[2]["estimate"] / apart[1]["estimate"])
+    assert ratio[2]["error"] == pytest.approx(less[2]["error"] / apart[1]["estimate"], rel=0.1)
+    ones = [Measurement(("a",), np.array([500.0, 3, 4]), 1.0)]
+    facts = Facts.of({}, fastdp.Schema.from_domain({"a": 3}), ones, {}, None)
+    drowned = answer(facts, "count", "a", over={"a": 1}).to_pylist()
+    assert {r["basis"] for r in drowned} == {"unknown"} and drowned[0]["estimate"] is None
+
+
+def test_population_intervals_add_what_a_sample_of_rows_varies_by(run):
+    """Without users: N p (1 - p) for a count, p (1 - p) / N for a share, s^2 / n for a mean."""
+    n = 40_000
+    (count, share, mean) = (
+        run.answer(of, where=where, population=True).to_pylist()[0]
+        for of, where in (("count", {"size": 1}), ("share", {"size": 1}), ("mean(size)", None))
+    )
+    p = 0.25
+    assert count["sampling"] == pytest.approx(np.sqrt(n * p * (1 - p)), rel=0.03)
+    assert share["sampling"] == pytest.approx(np.sqrt(p * (1 - p) / n), rel=0.03)
+    assert mean["sampling"] == pytest.approx(np.sqrt(1.25 / n), rel=0.03)
+    (plain,) = run.answer("share", where={"size": 1}).to_pylist()
+    assert "sampling" not in plain and share["low"] < plain["low"] and share["high"] > plain["high"]
+    assert share["error"] == pytest.approx(np.hypot(plain["error"], share["sampling"]))
+
+
+def test_population_intervals_of_users_cover_a_population_of_users():
+    """Users of 5 rows that all have the user's value: the variance of a count is 5 times that of rows. Tables
+    are drawn 400 times; intervals without sampling miss most of the time."""
+    bound, edges = 8, size_edges(8)
+    statement = {"unit": {"kind": "user"}, "parts": [{"clip": 8}]}
+    schema = users_schema(bound)
+    rng, inside = np.random.default_rng(4), {True: 0, False: 0}
+    for _ in range(400):
+        counts = 5 * rng.multinomial(500, [0.5, 0.3, 0.2])
+        noisy = [Measurement(("a",), counts + rng.normal(size=3), 1.0)]
+        noisy.append(
+            Measurement(("rows",), np.array([500.0 * (e == 5) for e in edges]), 0.01, label="rows per user")
+        )
+        facts = Facts.of(statement, schema, noisy, {}, None)
+        for population in inside:
+            line = answer(facts, "share", "a", population=population).to_pylist()[0]
+            inside[population] += line["low"] <= 0.5 <= line["high"]
+    assert inside[True] >= 0.95 * 400 - 3.4 * np.sqrt(400 * 0.05 * 0.95) and inside[False] < 200
+
+
+def test_a_count_with_users_is_at_least_the_rows_that_count():
+    """Whatever the histogram says: weighted rows are rows, so the lower end is that of their noise alone."""
+    users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in size_edges(64)]
+    choice = {"users": users, "bound": 64, "sigma": 2.0}
+    statement = {"unit": {"kind": "user"}, "parts": [{"clip": 16, "clip_choice": choice}]}
+    facts = Facts.of(
+        statement, users_schema(64), [Measurement(("a",), np.array([150.0, 100, 10]), 1.0)], {}, None
+    )
+    lows = answer(facts, "count", "a")["low"].to_numpy()
+    assert (lows >= np.array([150, 100, 10]) - 1.97).all()
+
+
 def test_simultaneous_intervals_are_wider_and_levels_order_them(run):
     width = {}
     for key, options in {"95": {}, "99": {"level": 0.99}, "all": {"simultaneous": True}}.items():
@@ -188,11 +250,36 @@ def test_clipping_scales_to_all_rows_and_allows_for_what_was_lost():
     clipping = from_histogram(16, users, bound, 0.01)
     assert clipping.factor == pytest.approx((100 + 640) / (100 + 160), rel=0.02)
     assert clipping.lost == pytest.approx(480 / 740, rel=0.02)
-    half = 1.96 * clipping.allowance(np.array([50.0]), 260.0)[0]
-    assert half >= 0.99 * clipping.factor * 50 * clipping.lost
-    everything = 1.96 * clipping.allowance(np.array([260.0]), 260.0)[0]
+    down, up = (1.96 * side[0] for side in clipping.allowance(np.array([50.0]), 260.0))
+    assert down >= 0.99 * clipping.factor * 50 * clipping.lost, "at most all that was lost"
+    assert up >= down, "a cell may hold the busiest users' rows"
+    down, up = (1.96 * side[0] for side in clipping.allowance(np.array([250.0]), 260.0))
+    assert up <= 1.1 * clipping.factor * 10 + 0.1 * clipping.factor * 250, (
+        "no more than the others can have lost"
+    )
+    everything = max(1.96 * side[0] for side in clipping.allowance(np.array([260.0]), 260.0))
     assert everything < 0.1 * clipping.factor * 260, "all rows together are known from the histogram"
-    assert Clipping().allowance(np.array([50.0]), 260.0)[0] == 0
+    assert max(side[0] for side in Clipping().allowance(np.array([50.0]), 260.0)) == 0
+
+
+def test_counts_of_values_that_busy_users_have_are_covered():
+    """Most users have one row and value 0, some have many rows and value 1 or 2: scaled like all others,
+    their true counts are above what a share of the rows left out allows, but inside the interval."""
+    rows_of = {0: (3000, 1), 1: (300, 20), 2: (100, 16)}
+    true = np.array([n * r for n, r in rows_of.values()], float)
+    clip, bound = 8, 64
+    counted = np.array([n * min(r, clip) for n, r in rows_of.values()], float)
+    edges = size_edges(bound)
+    users = np.zeros(len(edges))
+    for n, r in rows_of.values():
+        users[max(i for i, e in enumerate(edges) if e <= r)] += n
+    choice = {"users": users.tolist(), "bound": bound, "sigma": 0.5}
+    statement = {"unit": {"kind": "user"}, "parts": [{"clip": clip, "clip_choice": choice}]}
+    facts = Facts.of(statement, users_schema(bound), [Measurement(("a",), counted, 1.0)], {}, None)
+    lines = answer(facts, "count", "a").to_pylist()
+    factor, lost = facts.clipping.factor, facts.clipping.lost
+    assert true[1] > factor * counted[1] * (1 + lost), "or this tests nothing"
+    assert all(r["low"] <= t <= r["high"] for r, t in zip(lines, true, strict=True))
 
 
 def test_conditions_and_numbers_of_columns():

@@ -1,14 +1,17 @@
 """Verdicts: what drowns by construction is named, what stands out is not."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 import fastdp
 from fastdp.answers.facts import Facts
+from fastdp.answers.losses import losses
 from fastdp.answers.verdict import expected, found
 from fastdp.cli.app import app
 from fastdp.measurement import Measurement
+from fastdp.privacy.clip import size_edges
 
 
 def test_before_a_run_columns_drown_by_their_size_and_effects_by_their_noise():
@@ -33,7 +36,7 @@ def test_after_a_run_noise_alone_drowns(rows, drowns):
 def test_a_plan_says_what_its_budget_can_show():
     schema = fastdp.Schema.from_domain({"a": 2, "b": 500}, user="id")
     plans = [
-        fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000, users=users).verdict
+        fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000, users=users, public=None).verdict
         for users in (None, 100, 10_000)
     ]
     assert "at clip 1," in plans[0][0] and "at clip 100" in plans[1][0] and "at clip 1," not in plans[1][0]
@@ -53,3 +56,36 @@ def test_synth_ends_with_a_verdict_and_a_warning_where_all_is_noise(tmp_path, mo
     result = CliRunner().invoke(app, ["synth", "t.csv", "-e", "0.1", "-d", "1e-6"])
     assert result.exit_code == 0, result.output
     assert "can show" in result.stdout and "Warning:" in result.stdout
+
+
+def test_what_was_lost_is_named_with_its_share():
+    """A clip of 16 leaves out 480 of 740 rows; 10 % of the rows are `(other)`; two rare values were merged;
+    one of three pairs was measured, one is too large, and the model is off by 20 % of the rows in another."""
+    plain = fastdp.Schema.from_domain({"a": 4, "b": 2, "c": 2}, user="id").to_plain()
+    plain["user"] = {"column": "id", "max_rows": 64}
+    plain["columns"]["a"] = {
+        "kind": "categorical",
+        "dtype": "string",
+        "values": ["x", "y", "z"],
+        "null": "drop",
+    }
+    schema = fastdp.Schema.from_dict(plain)
+    users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in size_edges(64)]
+    choice = {"users": users, "bound": 64, "sigma": 0.01}
+    statement = {
+        "unit": {"kind": "user"},
+        "parts": [{"clip": 16, "clip_choice": choice}],
+        "mechanism": {"name": "cliquetree", "left_out": [["b", "c"]]},
+    }
+    counted = [Measurement(("a",), np.array([800.0, 60, 40, 100]), 1.0)]
+    counted.append(Measurement(("a", "b"), np.array([400.0, 400, 50, 50, 50, 50]), 1.0))
+    tables = {
+        "codes": pa.table({"column": ["a"] * 4, "code": [0, 1, 2, 3], "compressed": [0, 1, 1, 2]}),
+        "distances": pa.table({"columns": [["a", "c"]], "distance": [400.0], "standard_error": [1e-6]}),
+    }
+    found = losses(Facts.of(statement, schema, counted, tables, None), statement)
+    said = {topic: " ".join(text for t, text in found if t == topic) for topic, _ in found}
+    assert "65%" in said["rows"] and "missing value in a" in said["rows"]
+    assert "a (10.0% of the rows)" in said["values"] and "a (2 of 4, 10.0% of the rows)" in said["values"]
+    assert "1 of 3 pairs" in said["pairs"] and "20.0% (a with c)" in said["pairs"]
+    assert "b with c" in said["pairs"] and "random" in said["users"]

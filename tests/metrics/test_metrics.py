@@ -2,12 +2,14 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fastdp
 from fastdp.errors import UsageError
-from fastdp.metrics import coverage, kmarginal, pairwise, utility
+from fastdp.metrics import coverage, kmarginal, original, pairwise, utility
 from fastdp.metrics import total_variation as distance
 from fastdp.metrics.challenges import sprint1
 from fastdp.metrics.inputs import pair_up
@@ -116,3 +118,78 @@ def test_utility_tells_signal_from_noise():
     assert utility.score(pair_up(truth, noise, None), "b")["score"] < 0.4
     with pytest.raises(UsageError, match="target"):
         utility.score(pair_up(truth, good, None), "nope")
+
+
+def trips(rows=6000, seed=0):
+    """Fares that add up, a zone that follows from the area, users who travel every hour or so."""
+    rng = np.random.default_rng(seed)
+    area, kind = rng.integers(0, 12, rows), rng.choice(["cash", "card"], rows)
+    fare = np.round(rng.gamma(3, 4, rows) * (1 + (kind == "card")), 2)
+    tip = np.round(rng.gamma(2, 1, rows), 2)
+    user = np.arange(rows) // 10
+    start = np.datetime64("2024-01-01", "s") + 3600 * np.arange(rows)
+    columns = {"user": user, "start": start, "area": area, "zone": area // 4, "kind": kind}
+    return pa.table(columns | {"fare": fare, "tip": tip, "total": np.round(fare + tip, 2)})
+
+
+def broken(kind, table):
+    """The table with one thing spoilt and everything of fewer columns kept."""
+    rng = np.random.default_rng(9)
+    mixed = {"identity": "total", "dependency": "zone", "mean": "kind", "correlation": "tip", "gap": "user"}
+    if kind == "column":
+        rare = np.array(["p", "q", "r", "s"])[table["zone"].to_numpy()]
+        return table.append_column("code", pa.array(np.where(rare == "p", "(other)", rare)))
+    name = mixed[kind]
+    values = table[name].take(pa.array(rng.permutation(len(table))))
+    if kind == "identity":  # two cents more or less: all but the sum stays
+        values = pa.array(table["total"].to_numpy() + rng.choice([-0.02, 0.02], len(table)))
+    return table.set_column(table.column_names.index(name), name, values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept"),
+    [
+        ("column", ("gap", "identity")),
+        ("dependency", ("column", "gap", "identity")),
+        ("mean", ("column", "gap", "identity", "dependency")),
+        ("identity", ("column", "gap", "dependency", "mean")),
+        ("gap", ("column", "identity", "dependency", "mean")),
+    ],
+)
+def test_what_was_spoilt_is_seen_and_nothing_else(kind, kept):
+    table = truth = trips()
+    if kind == "column":
+        letters = np.array(["p", "q", "r", "s"])[table["zone"].to_numpy()]
+        truth = table.append_column("code", pa.array(letters))
+    same = original.score(truth, truth, "user")
+    assert set(same["kinds"]) == {"column", "pair", "correlation", "mean", "gap", "identity", "dependency"}
+    assert same["worst"]["wrong"] < 1e-9
+    found = original.score(truth, broken(kind, table), "user")
+    assert found["worst"]["wrong"] >= found["kinds"][kind]["wrong"] > 0.3
+    assert {k: found["kinds"][k]["wrong"] for k in kept if found["kinds"][k]["wrong"] > 0.1} == {}
+
+
+def test_large_tables_are_thinned_alike(monkeypatch):
+    """Codes, numbers and times of thinned rows stay in step: a table against itself is still right."""
+    monkeypatch.setattr(original, "MOST_ROWS", 1500)
+    table = trips()
+    assert original.score(table, table, "user")["worst"]["wrong"] < 1e-9
+    spoilt = original.score(table, broken("mean", table), "user")["kinds"]
+    assert spoilt["mean"]["wrong"] > 0.3 and spoilt["identity"]["wrong"] == 0 and spoilt["gap"]["wrong"] == 0
+
+
+def test_a_schema_that_hides_values_does_not_hide_their_loss():
+    """Both tables read alike under a schema that knows one of two towns; in original values they do not."""
+    towns = np.where(np.arange(1000) % 2 == 0, "here", "there")
+    truth = pa.table({"town": towns})
+    made = pa.table({"town": np.where(towns == "there", "(other)", towns)})
+    entry = {"kind": "categorical", "dtype": "string", "values": ["here"], "null": "drop"}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "columns": {"town": entry}})
+    found = fastdp.evaluate(truth, made, schema, metrics=["tv1", "original"], baselines=())
+    assert found["tv1"]["max"] == 0 and found["original"]["columns"]["town"] == pytest.approx(0.5)
+
+
+def test_text_and_numbers_of_one_column_are_brought_together():
+    truth, made = pa.table({"zip": ["01", "02"] * 50}), pa.table({"zip": [1, 2] * 50})
+    assert original.score(truth, made, None)["columns"]["zip"] == 0
+    assert original.score(truth.slice(0, 0), made, None) is None

@@ -41,17 +41,6 @@ def table(rows: int = 4000, seed: int = 0, tilt: float = 1.0, like: Any = None) 
     return SimpleNamespace(codes=codes, user=user, rows=rows, schema=like)
 
 
-def incidents(rows: int = 3000, seed: int = 0) -> Any:
-    columns = [
-        column("neighborhood", [f"Place {i}" for i in range(60)]),
-        column("incident_type", [f"type {i}" for i in range(30)]),
-        column("year", ["2019"]),
-        column("month", [str(i) for i in range(1, 13)]),
-    ]
-    like = SimpleNamespace(columns={c.name: c for c in columns}, user="sim_resident", name="incidents")
-    return table(rows, seed, like=like)
-
-
 def statement(**changes: Any) -> dict:
     """The parts of a privacy.json that the page reads."""
     releases = [
@@ -123,12 +112,6 @@ def scores(overall: float = 720.0) -> dict:
             "overall": value,
         }
 
-    groups = {
-        "areas": [-1, *range(1, 78)],
-        "by_area": [0.5] * 77 + [None],
-        "shifts": list(range(21)),
-        "by_shift": [0.4] * 21,
-    }
     samples = {
         "1 % sample": {"deid2": deid2(560.0), "tv1": {"mean": 0.05}},
         "10 % sample": {"deid2": deid2(810.0), "tv1": {"mean": 0.02}},
@@ -136,7 +119,7 @@ def scores(overall: float = 720.0) -> dict:
     return {
         "private": False,
         "rows": {"truth": 4000, "synthetic": 4000},
-        "deid2": deid2(overall) | groups,
+        "deid2": deid2(overall),
         "tv1": {"mean": 0.031, "max": 0.2},
         "coverage": {"missing": 0.01, "invented": 0.0, "columns": {}},
         "baselines": samples,

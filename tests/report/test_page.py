@@ -9,9 +9,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import fastdp
 from fastdp.errors import RunError
 from fastdp.report import page as report
-from fastdp.report import svg, words
+from fastdp.report import quotes, svg, words
 
 from . import pages
 
@@ -105,23 +106,19 @@ def test_without_truth_holds_nothing_of_it(tmp_path):
     assert len(texts) == 1
     page = Page(texts.pop())
     assert "May be published." in " ".join(page.text) and "Not private" not in " ".join(page.text)
-    assert not {"scores", "pairs", "worst", "stages", "groups"} & set(page.ids)
+    assert not {"scores", "pairs", "worst"} & set(page.ids)
 
 
 def test_without_truth_leaves_out_times(tmp_path):
     facts = report.write(tmp_path / "a.html", None, pages.table(), None, None, pages.run())
-    assert facts["runs"][0]["stages"] is None
     assert all(s["seconds"] is None for s in facts["runs"][0]["fit"]["trace"])
 
 
-def test_without_truth_has_error_bars_from_the_noise():
+def test_without_measurements_the_page_says_that_nothing_is_known():
     facts = report.collect(None, pages.table(), None, None, pages.run())
-    by = {c["name"]: c["tables"][0]["error"] for c in facts["columns"]}
-    assert by["company_id"] is None  # never measured
-    # fare: measured alone, within (shift, fare), and within the triple, each cell with sigma 12.5
-    precision = (1 + 1 / 21 + 1 / (21 * 78)) / 12.5**2
-    assert by["fare"][0] == pytest.approx(2 / math.sqrt(precision) / 4000, rel=1e-4)
-    assert 'class="e"' in report.render(facts)
+    assert all(c["tables"][0]["span"] is None for c in facts["columns"])
+    page = report.render(facts)
+    assert "nothing says how far its numbers are from the truth" in page and 'class="e"' not in page
 
 
 @pytest.fixture
@@ -143,7 +140,7 @@ def run_folder(tmp_path):
     )
     write_measurements(
         place,
-        [Measurement(("a",), np.full(4, 125.0), 10.0), Measurement(("a", "b"), np.full(24, 20.0), 20.0)],
+        [Measurement(("a",), np.full(4, 125.0), 10.0), Measurement(("a", "b"), np.full(24, 20.0), 2.0)],
     )
     (place / "privacy.json").write_text(json.dumps(pages.statement(unit={"kind": "row", "column": None})))
     return place
@@ -152,19 +149,31 @@ def run_folder(tmp_path):
 def test_public_page_from_a_run_folder(run_folder, tmp_path):
     facts = report.write_public(tmp_path / "page.html", run_folder)
     assert facts["with_truth"] is False and facts["tables"][0]["rows"] == 500
-    by = {c["name"]: c["tables"][0]["error"] for c in facts["columns"]}
-    # a: once alone with sigma 10, once as a sum of six cells of sigma 20 each; b: as a sum of four
-    assert by["a"][0] == pytest.approx(2 / math.sqrt(1 / 100 + 1 / (6 * 400)) / 500, rel=1e-4)
-    assert by["b"][0] == pytest.approx(2 * math.sqrt(4 * 400) / 500, rel=1e-4)
+    found = fastdp.load_run(run_folder).answer("share", "a")
+    (low, high) = facts["columns"][0]["tables"][0]["span"]
+    np.testing.assert_allclose([low, high], [found["low"].to_numpy(), found["high"].to_numpy()], rtol=1e-4)
     assert [(n["label"], n["sigma"], n["cells"]) for n in facts["runs"][0]["noise"]] == [
         ("a", 10.0, 4),
-        ("a × b", 20.0, 24),
+        ("a × b", 2.0, 24),
     ]
-    Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    (quoted,) = facts["quotes"][0]["pairs"]
+    assert quoted["columns"] == ["a", "b"] and quoted["of"] == 24 and quoted["clear"] <= 24
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert 'class="e"' in page and "95 % interval" in page
+    Page(page)
+
+
+def test_bars_that_hold_several_values_have_wider_intervals(run_folder):
+    """The sum of two shares is known within the sum of both half-widths, and no better than its noise."""
+    spans = quotes.Intervals(quotes.facts_of(fastdp.load_run(run_folder), None))
+    alone, together = spans.bars("a", np.arange(4), 4), spans.bars("a", np.array([0, 0, 1, 1]), 2)
+    half = lambda s: (np.array(s[1]) - np.array(s[0])) / 2  # noqa: E731
+    assert (half(together) <= half(alone)[::2] + half(alone)[1::2] + 1e-9).all()
+    assert (half(together) > half(alone)[::2]).all()
 
 
 def test_a_folder_without_a_statement_is_refused(tmp_path):
-    with pytest.raises(RunError, match="no finished run folder"):
+    with pytest.raises(RunError, match="not a finished run folder"):
         report.write_public(tmp_path / "page.html", tmp_path)
     assert not (tmp_path / "page.html").exists()
 
@@ -209,16 +218,33 @@ def test_tips_cannot_break_out():
     assert svg.tips(['a"b', "c|d", "<e>"]) == "a&quot;b|c/d|&lt;e&gt;"
 
 
-@pytest.mark.parametrize(
-    ("lost", "column", "says"), [(0.64, "id", "64%"), (None, "id", "nothing says"), (0.0, None, "")]
-)
-def test_advice_names_the_rows_that_a_clip_left_out(lost, column, says):
-    """And noise is that of counts scaled up: 2 * 10 / (1 - 0.64) rows."""
-    run = {
-        "noise": [{"order": 1, "sigma": 10.0, "copies": 1}],
-        "promise": {"lost": lost, "unit": {"kind": "user", "column": column}},
+def verdict(wrong):
+    kinds = {
+        k: {"what": f"{k} thing", "wrong": w, "mean": w / 2, "sample": None, "items": []} for k, w in wrong
     }
-    sentences = words.advice({"runs": [run]})
-    assert any(says in s for s in sentences) and any("run.answer" in s for s in sentences)
-    assert any("56 rows" in s for s in sentences) is (lost == 0.64)
-    assert any("clip" in s and "left out" in s for s in sentences) is (column is not None)
+    worst = max(kinds, key=lambda k: kinds[k]["wrong"])
+    found = {"worst": {"kind": worst, **kinds[worst]}, "kinds": kinds, "columns": {}}
+    data = report.collect(pages.table(200), pages.table(200, 1), None, pages.scores() | {"original": found})
+    return words.verdict(data), report.render(data)
+
+
+def test_the_headline_is_the_worst_and_not_the_best():
+    (headline, why), page = verdict([("column", 0.001), ("pair", 0.01), ("identity", 0.97)])
+    assert headline.startswith("Far off") and "identity thing" in why and "identity thing" in page
+    assert verdict([("column", 0.001), ("pair", 0.01)])[0][0].startswith("Close")
+
+
+def test_habits_of_synthetic_users_are_drawn_only_where_they_are_kept():
+    """Random dealing makes habits that no true user has: the publishable page does not show them."""
+    plain = report.collect(None, pages.table(), None, None, pages.run())
+    assert plain["users"]["habits"] == [] and any("random" in text for _, text in plain["limits"][0])
+    kept = {
+        "constant": ["company_id"],
+        "repeated": ["shift"],
+        "agreement": {"company_id": 1, "shift": 1, "fare": 0},
+    }
+    run = pages.run(privacy=pages.statement(mechanism={"name": "cliquetree", "users": kept}))
+    shown = report.collect(None, pages.table(), None, None, run)
+    assert {h["name"].split()[-1] for h in shown["users"]["habits"]} == {"company_id", "shift"}
+    assert any("company_id" in text for _, text in shown["limits"][0])
+    assert any("do not keep" in text and "fare" in text for _, text in shown["limits"][0])

@@ -1,4 +1,4 @@
-"""The measurements of a run folder, read when they are first used."""
+"""What a run folder holds for answers: measurements, read when they are first used, and further tables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from typing import overload
 
 import numpy as np
 
-from .._util.lazy import pq, sp
+from .._util.lazy import pa, pq, sp
 from ..errors import RunError
 from ..measurement import Measurement
 from ..queries import Binned, Sparse
+
+RELEASED = ".released.parquet"
+
+
+def released_tables(folder: Path) -> dict[str, pa.Table]:
+    """Further tables that a run released, by name."""
+    return {p.name.removesuffix(RELEASED): pq.read_table(p) for p in sorted(folder.glob(f"*{RELEASED}"))}
 
 
 class StoredMeasurements(Sequence[Measurement]):

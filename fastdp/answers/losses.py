@@ -1,0 +1,172 @@
+"""What a run left out, lost or did not measure, in words: from its statement and released numbers alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..schema.columns import Column, Numeric
+from .best_linear import estimate
+from .facts import Facts
+from .verdict import listed
+
+LEAST = 0.001
+"""A loss of a smaller share of the rows is not named."""
+
+Statement = Mapping[str, Any]
+
+
+def losses(facts: Facts, statement: Statement) -> list[tuple[str, str]]:
+    """(topic, sentence) pairs: rows, values, pairs, users."""
+    out = [("rows", text) for text in _rows(facts)]
+    out += [("values", text) for text in _values(facts)]
+    out += [("pairs", text) for text in _pairs(facts, statement)]
+    return out + [("users", text) for text in kept_of_users(facts.schema.user, statement)]
+
+
+def _rows(facts: Facts) -> list[str]:
+    out, clip = [], facts.clipping
+    if clip.text:
+        out.append(f"{clip.text[0].upper()}{clip.text[1:]}.")
+    if clip.known and clip.lost > LEAST:
+        out.append(
+            "These are rows of users with many. Intervals allow for them; the synthetic rows do not show "
+            "what such users do more often than others."
+        )
+    dropped = {
+        what: [n for n, f in facts.schema.fields.items() if getattr(f, which).action == "drop"]
+        for which, what in (("null", "a missing value"), ("overflow", "a value outside the schema"))
+    }
+    for what, names in dropped.items():
+        if names:
+            out.append(
+                f"Rows with {what} in {listed(names)} were dropped and are nowhere counted; nothing says how "
+                "many there were."
+            )
+    return out
+
+
+def _values(facts: Facts) -> list[str]:
+    out, other, merged, alone = [], [], [], []
+    for name in facts.schema.modelled:
+        column, share = facts.schema.columns[name], _shares(facts, name)
+        if share is None:
+            continue
+        code = _other(column)
+        if code is not None and share[code] > LEAST:
+            other.append((float(share[code]), name))
+        codes = facts.codes.get(name)
+        if codes is None:
+            continue
+        together = np.bincount(codes)[codes] > 1
+        if int(codes.max()) == 0 and column.size > 1:
+            alone.append(name)
+        elif together.any():
+            merged.append((float(share[together].sum()), name, int(together.sum()), column.size))
+    if other:
+        names = [f"{name} ({share:.1%} of the rows)" for share, name in sorted(other, reverse=True)]
+        out.append(f"Values that the schema does not list count as one value: {listed(names)} have it.")
+    if merged:
+        names = [
+            f"{n} ({k} of {size}, {s:.1%} of the rows)" for s, n, k, size in sorted(merged, reverse=True)
+        ]
+        out.append(
+            f"Rare values were counted together in pairs: {listed(names)}. How they go with other columns is "
+            "not kept."
+        )
+    if alone:
+        out.append(f"Nothing but noise: {listed(alone)}. These columns are unrelated to all others.")
+    fields = facts.schema.fields
+    clamped = [n for n, f in fields.items() if f.overflow.action == "clamp"]
+    if clamped:
+        out.append(f"Values beyond the bounds count as the nearest one: {listed(clamped)}.")
+    binned = [n for n, f in fields.items() if isinstance(f, Numeric)]
+    if binned:
+        out.append(f"Only bins were counted, and values are spread over them: {listed(binned)}.")
+    return out
+
+
+def _other(column: Column) -> int | None:
+    """The code that stands for values outside the schema."""
+    if column.overflow_code is not None:
+        return column.overflow_code
+    policy = column.overflow
+    return column.code_of(policy.value) if policy.action == "value" and policy.value is not None else None
+
+
+def _shares(facts: Facts, name: str) -> np.ndarray | None:
+    table = facts.table((name,))
+    total = 0.0 if table is None else float(table.x.sum())
+    if table is None or table.known is not None or not total > 0:
+        return None
+    (codes,) = table.maps
+    return np.maximum(table.x, 0.0)[codes] / np.bincount(codes)[codes] / total
+
+
+def _pairs(facts: Facts, statement: Statement) -> list[str]:
+    names = list(facts.schema.modelled)
+    pairs = math.comb(len(names), 2)
+    if not pairs:
+        return []
+    held = [set(m.axes) for m in facts.marginals if len(m.axes) > 1]
+    measured = {frozenset((a, b)) for h in held for a in h for b in h if a < b}
+    out = [f"{len(measured):,} of {pairs:,} pairs of columns were measured."]
+    rest = {s: d for s, d in facts.distances.items() if len(s) == 2 and s not in measured}
+    total = estimate(facts.marginals, ())
+    if len(measured) == pairs:
+        pass
+    elif rest and total is not None and total.x[0] > 0:
+        worst = max(rest, key=lambda s: rest[s])
+        share = {s: min(1.0, d / 2 / float(total.x[0])) for s, d in rest.items()}
+        out.append(
+            f"The others follow from the model, which has about {np.mean(list(share.values())):.1%} of the "
+            f"rows in a wrong cell of them, at worst {share[worst]:.1%} ({' with '.join(sorted(worst))})."
+        )
+    else:
+        out.append("The others follow from the model; nothing says how far they are from the truth.")
+    mechanism = statement.get("mechanism")
+    left = mechanism.get("left_out") if isinstance(mechanism, Mapping) else None
+    if left:
+        sets = [" with ".join(map(str, s)) for s in left if isinstance(s, list)]
+        out.append(f"Too large to be measured: {listed(sets)}.")
+    larger = sum(len(h) > 2 for h in held)
+    out.append(
+        f"{larger:,} sets of three columns or more were measured; what others do together is a guess."
+        if larger
+        else "No set of three columns was measured: what three columns do together is a guess."
+    )
+    return out
+
+
+def kept_of_users(user: str | None, statement: Statement) -> list[str]:
+    """What synthetic users keep of true ones, and what they do not."""
+    mechanism = statement.get("mechanism")
+    config = mechanism.get("config") if isinstance(mechanism, Mapping) else None
+    source = ((config or {}).get("ids") or {}).get("source")
+    if user is None or not isinstance(mechanism, Mapping) or source == "none":
+        return []
+    roles = mechanism.get("users")
+    if isinstance(roles, Mapping):
+        constant, repeated = (_names(roles.get(k)) for k in ("constant", "repeated"))
+        free = [n for n in roles.get("agreement", ()) if n not in (*constant, *repeated)]
+        kept = ["rows per user"]
+        kept += [f"one value per user in {listed(constant)}"] if constant else []
+        kept += [f"how often two rows of a user agree in {listed(repeated)}"] if repeated else []
+        lost = ["how one row follows from the last", "which columns a user repeats together"]
+        lost += [f"what a user does in {listed(free)}"] if free else []
+        return [f"Synthetic users keep {', '.join(kept)}.", f"They do not keep {', '.join(lost)}."]
+    if mechanism.get("name") in ("archetypes", "usercounts"):
+        return []
+    if statement.get("public_data") and source != "private":
+        return ["Synthetic users have the habits of users in the public data, not those of true users."]
+    return [
+        "Synthetic users keep the number of rows per user. Which rows are of one user is random: habits, "
+        "sequences and values per user mean nothing."
+    ]
+
+
+def _names(value: Any) -> Sequence[str]:
+    return [str(v) for v in value] if isinstance(value, list | tuple) else []

@@ -1,0 +1,180 @@
+"""Numbers with intervals for the page that may be published: shares of columns, rows, measured pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..answers.answer import answer
+from ..answers.clipping import Z95
+from ..answers.facts import Facts
+from ..answers.losses import kept_of_users, losses
+from ..errors import UsageError
+from ..measurement import Measurement
+from .blocks import nice, per_table, section
+from .runs import get, statement_of
+from .svg import big, text
+
+MOST_CODES = 5000
+"""Columns with more codes get no intervals."""
+PAIRS, LOOKED_AT, PAIR_CELLS, CELLS = 4, 16, 2000, 6
+"""Measured pairs that are shown, of how many that were measured first; cells that such a pair has at most,
+and cells of it that are shown."""
+ENDS = ("estimate", "low", "high")
+
+
+def facts_of(run: Any, schema: Any) -> Facts | None:
+    """What answers to questions about a run are made from; None where the run does not hold it."""
+    statement, measured = statement_of(run), get(run, "measurements") if run is not None else None
+    if statement is None or not measured or not isinstance(measured[0], Measurement):
+        return None
+    own = get(run, "schema") or schema
+    return Facts.of(statement, own, measured, get(run, "tables") or {}, get(run, "model"))
+
+
+class Intervals:
+    """95 % intervals of the shares of a column's codes, and of the mean of a column of numbers."""
+
+    def __init__(self, facts: Facts | None):
+        self.facts = facts
+
+    def _asked(self, of: str, columns: Sequence[str]) -> dict[str, np.ndarray] | None:
+        facts = self.facts
+        if facts is None or any(facts.schema.modelled.get(c, MOST_CODES) >= MOST_CODES for c in columns):
+            return None
+        try:
+            found = answer(facts, of, tuple(columns))
+        except UsageError:  # more cells than an answer may have
+            return None
+        names = (*ENDS, "noise", "clipping", "model", "bins")
+        return {n: found[n].to_numpy(zero_copy_only=False).astype(float) for n in names}
+
+    def bars(self, column: str, bar: np.ndarray, n: int) -> tuple[list, list] | None:
+        """(low, high) of the share of each of n bars; `bar` takes a code to its bar. Noise of codes in one
+        bar is taken as independent, all else adds up."""
+        found = self._asked("share", (column,))
+        if found is None or len(found["low"]) != len(bar):
+            return None
+        total = lambda v: np.bincount(bar, v, n)  # noqa: E731
+        noise = np.sqrt(total(found["noise"] ** 2 + found["model"] ** 2))
+        half = Z95 * (noise + total(found["clipping"])) + total(found["bins"])
+        alone = np.bincount(bar, minlength=n) == 1
+        middle = total(found["estimate"])
+        low = np.where(alone, total(found["low"]), np.maximum(middle - half, 0.0))
+        high = np.where(alone, total(found["high"]), np.minimum(middle + half, 1.0))
+        return rounded(low), rounded(high)
+
+    def mean(self, column: str) -> list[float | None] | None:
+        """[estimate, low, high] of the mean of a column of numbers; None where bounds cut values."""
+        own = None if self.facts is None else self.facts.schema.columns.get(column)
+        if own is None or own.kind not in ("numeric", "integer") or own.overflow.action == "clamp":
+            return None
+        found = self._asked(f"mean({column})", ())
+        numbers = [] if found is None else rounded(np.array([found[k][0] for k in ENDS]))
+        return numbers if numbers and None not in numbers else None
+
+
+def rounded(values: np.ndarray) -> list[float | None]:
+    return [float(f"{v:.5g}") if np.isfinite(v) else None for v in values]
+
+
+def quotes(facts: Facts | None, labels: Mapping[str, tuple[list[str], bool]]) -> dict | None:
+    """The number of true rows, and the largest cells of the pairs that were measured first."""
+    if facts is None:
+        return None
+    (whole,) = answer(facts, "count").to_pylist()
+    measured = dict.fromkeys(m.axes for m in facts.marginals if len(m.axes) == 2)
+    named = [p for p in measured if all(len(labels.get(a, ((),))[0]) > 1 for a in p)]
+    small = [p for p in named if len(labels[p[0]][0]) * len(labels[p[1]][0]) <= PAIR_CELLS]
+    pairs = [_pair(facts, p, labels) for p in small[:LOOKED_AT]]
+    pairs.sort(key=lambda p: -p["clear"] / p["of"])
+    rows = {k: whole[k] for k in (*ENDS, "note")}
+    return {"rows": rows, "pairs": [p for p in pairs if p["clear"]][:PAIRS]}
+
+
+def _pair(facts: Facts, names: tuple[str, ...], labels: Mapping[str, tuple[list[str], bool]]) -> dict:
+    """The largest cells of one pair, and how many of its cells stand clear of 0."""
+    found = answer(facts, "count", names).to_pylist()
+    shape = [len(labels[a][0]) for a in names]
+    order = sorted(range(len(found)), key=lambda i: -(found[i]["low"] or 0.0))[:CELLS]
+    cells = [
+        [*(labels[a][0][c] for a, c in zip(names, np.unravel_index(i, shape), strict=True))]
+        + [found[i][k] for k in ENDS]
+        for i in order
+    ]
+    return {
+        "columns": list(names),
+        "cells": cells,
+        "clear": sum((r["low"] or 0.0) > 0 for r in found),
+        "of": len(found),
+    }
+
+
+def limits(run: Any, facts: Facts | None, user: str | None) -> list[list[str]]:
+    """[topic, sentence] pairs on what was left out, lost and not measured."""
+    statement = statement_of(run)
+    if statement is None:
+        return []
+    if facts is None:
+        return [["users", text] for text in kept_of_users(user, statement)]
+    return [[topic, text] for topic, text in losses(facts, statement)]
+
+
+def span(low: float | None, high: float | None, shown: Any) -> str:
+    return "no interval" if low is None or high is None else f"{shown(low)} to {shown(high)}"
+
+
+def limits_html(data: dict) -> str:
+    """The section that says what the table keeps and what it does not."""
+
+    def draw(i: int) -> str:
+        topics: dict[str, list[str]] = {}
+        for topic, sentence in data["limits"][i]:
+            topics.setdefault(topic, []).append(sentence)
+        cards = (
+            f'<div class="card"><h3>{text(topic)}</h3><ul>'
+            f"{''.join(f'<li>{text(s)}</li>' for s in said)}</ul></div>"
+            for topic, said in topics.items()
+        )
+        return f'<div class="halves">{"".join(cards)}</div>' if topics else ""
+
+    lead = "What was left out, lost and not measured, by released numbers. The rows do not show it."
+    return section("limits", "What is kept, and what is not", lead, per_table(data, draw))
+
+
+def quotes_html(data: dict) -> str:
+    """The section of numbers that may be quoted."""
+
+    def draw(i: int) -> str:
+        found = data["quotes"][i]
+        if not found:
+            return ""
+        cards = []
+        for pair in found["pairs"]:
+            rows = "".join(
+                f"<tr><td>{text(a)}</td><td>{text(b)}</td><td><b>{big(round(x))}</b></td>"
+                f"<td>{span(low, high, lambda v: big(round(v)))}</td></tr>"
+                for a, b, x, low, high in pair["cells"]
+            )
+            heads = "".join(f'<th scope="col">{nice(n)}</th>' for n in pair["columns"])
+            note = f"{pair['clear']} of {pair['of']} cells stand clear of 0; the largest are shown."
+            cards.append(
+                f'<div class="card"><div class="scroll"><table class="quotes"><thead><tr>{heads}'
+                '<th scope="col">rows</th><th scope="col">95 % interval</th></tr></thead>'
+                f'<tbody>{rows}</tbody></table></div><p class="note">{note}</p></div>'
+            )
+        whole = found["rows"]
+        known = whole["low"] is not None
+        total = f"{big(round(whole['low']))} to {big(round(whole['high']))}" if known else "not known"
+        note = text(f"; {whole['note']}" if whole["note"] else "")
+        head = f'<p class="note">True rows: <b>{total}</b> (95 %){note}.</p>'
+        return head + (f'<div class="halves">{"".join(cards)}</div>' if cards else "")
+
+    lead = (
+        "Rows of the true table with intervals that hold the true number in 95 of 100 cases: they know "
+        "noise, clip and merged values. These pairs were measured first; <code>fastdp answer RUN "
+        "&quot;count by A, B&quot;</code> gives any other number."
+    )
+    return section("quotes", "Numbers to quote", lead, per_table(data, draw))
