@@ -223,6 +223,10 @@ BENCHES = {
         "range queries on columns whose bounds and bins were found privately, beside bins in hindsight",
         (("--tables", "lognormal", "ties", "--rows", "10000", "--seeds", "1", "--no-save"),),
     ),
+    "users": Bench(
+        "synthetic users without public data: agreement of a user's rows, distinct values, gaps, totals",
+        (("--tables", "simulated", "--epsilon", "10", "--seeds", "0", "1", "--no-save"),),
+    ),
     "usercounts": Bench(
         "user counts: sprint 1 scores, and reach beside Polars",
         (

@@ -1,4 +1,4 @@
-/* Nested urns over rows in lexicographic order: rows that agree in the first m features lie together. */
+/* Urns over lists of rows by value; see deal.h. */
 #include "deal.h"
 #include "sample_random.h"
 #include "team.h"
@@ -6,26 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES 8 /* earlier rows that are looked at before a feature less is copied */
+#define CANDIDATES 16 /* rows that are proposed for each place (chosen on flights and Chicago trips) */
 
 typedef struct {
     const fdp_deal_plan *plan;
+    uint32_t *start; /* of each feature in the table of values: size + 1 of them, then the next feature's */
     uint32_t *owner;
     int64_t *equal;
     atomic_llong next;
     atomic_int status;
 } deal_job;
 
-/* One chunk. order: row of each place in lexicographic order; class_of[f * n + place]: the class of places
- * that agree in features 0..f, which begins at class_start[f * (n + 1) + class]; next: the next unused place
- * at or after this one (a forest with path halving), n: none; mine: places of the user at work. */
+/* One chunk of n rows. row[i * features + f]: row i's codes, moved to start[f] + code so that all features share
+ * one table of values. List f holds the rows by their value of f, the last list (f = features) all rows: order[f
+ * * n + place] is a row, place[f * n + row] its place, and next[f * (n + 1) + place] the next unused place at or
+ * after this one (a forest with path halving; n: none). first[v] .. first[v + 1] - 1: places of value v; left[v]:
+ * how many of them are unused; mine_has[v]: how many rows of the user at work have value v. */
 typedef struct {
-    int64_t n;
-    uint32_t *order, *spare, *class_of, *class_start, *next, *mine, *tally;
+    int64_t n, features;
+    uint32_t *row, *order, *place, *next, *mine, *first, *left, *mine_has;
+    uint32_t unused;
     stream random;
 } chunk;
 
-static inline uint32_t unused(uint32_t *next, uint32_t place) {
+static inline uint32_t unused_place(uint32_t *next, uint32_t place) {
     while (next[place] != place) {
         next[place] = next[next[place]];
         place = next[place];
@@ -33,91 +37,116 @@ static inline uint32_t unused(uint32_t *next, uint32_t place) {
     return place;
 }
 
-/* A random unused place of first .. last - 1; n where there is none. */
-static inline uint32_t pick(chunk *c, uint32_t first, uint32_t last) {
-    uint32_t place = unused(c->next, first + (uint32_t)below(next64(&c->random), last - first));
-    if (place >= last) place = unused(c->next, first);
-    return place < last ? place : (uint32_t)c->n;
+/* A random unused row of places first .. last - 1 of a list; n where there is none. */
+static inline uint32_t pick(chunk *c, int64_t list, uint32_t first, uint32_t last) {
+    uint32_t *next = c->next + list * (c->n + 1);
+    uint32_t place = unused_place(next, first + (uint32_t)below(next64(&c->random), last - first));
+    if (place >= last) place = unused_place(next, first);
+    if (place >= last) return (uint32_t)c->n;
+    return list == c->features ? place : c->order[list * c->n + place];
 }
 
-/* Sorts the chunk's rows by their features, the first one first; rows that agree in all stay in order. */
-static void sort_rows(const fdp_deal_plan *plan, int64_t base, chunk *c) {
-    for (int64_t i = 0; i < c->n; i++) c->order[i] = (uint32_t)i;
-    for (int64_t f = plan->features; f-- > 0;) {
+/* Lists of the chunk's rows by value, and nothing used. */
+static void make_lists(const fdp_deal_plan *plan, int64_t base, const uint32_t *start, chunk *c) {
+    const int64_t n = c->n, features = c->features;
+    memset(c->first, 0, sizeof *c->first * ((size_t)start[features] + 1));
+    for (int64_t f = 0; f < features; f++) {
         const uint32_t *code = plan->codes + f * plan->rows + base;
-        memset(c->tally, 0, sizeof *c->tally * ((size_t)plan->size[f] + 1));
-        for (int64_t i = 0; i < c->n; i++) c->tally[code[i] + 1]++;
-        for (uint32_t v = 0; v < plan->size[f]; v++) c->tally[v + 1] += c->tally[v];
-        for (int64_t i = 0; i < c->n; i++) c->spare[c->tally[code[c->order[i]]]++] = c->order[i];
-        uint32_t *swap = c->order;
-        c->order = c->spare;
-        c->spare = swap;
-    }
-}
-
-static void find_classes(const fdp_deal_plan *plan, int64_t base, chunk *c) {
-    memset(c->spare, 0, sizeof *c->spare * (size_t)c->n); /* 1: differs from the place before */
-    for (int64_t f = 0; f < plan->features; f++) {
-        const uint32_t *code = plan->codes + f * plan->rows + base;
-        uint32_t *class_of = c->class_of + f * c->n, *class_start = c->class_start + f * (c->n + 1);
-        uint32_t class = 0;
-        for (int64_t i = 0; i < c->n; i++) {
-            if (i > 0 && code[c->order[i]] != code[c->order[i - 1]]) c->spare[i] = 1;
-            if (i == 0 || c->spare[i]) class_start[class++] = (uint32_t)i;
-            class_of[i] = class - 1;
+        uint32_t *count = c->first + start[f], sum = 0;
+        for (int64_t i = 0; i < n; i++) count[code[i]]++;
+        for (uint32_t v = 0; v < plan->size[f]; v++) {
+            const uint32_t here = count[v];
+            c->left[start[f] + v] = here;
+            count[v] = sum;
+            sum += here;
         }
-        class_start[class] = (uint32_t)c->n;
-    }
-}
-
-static uint32_t next_place(const fdp_deal_plan *plan, chunk *c, uint32_t k, const double *alpha) {
-    int64_t m = 0;
-    if (k > 0) {
-        const double u = unit(next64(&c->random));
-        while (m < plan->features && u * (k + alpha[m]) < k) m++;
-    }
-    for (; m > 0; m--)
-        for (int tries = 0; tries < TRIES; tries++) {
-            const uint32_t parent = c->mine[below(next64(&c->random), k)];
-            const uint32_t class = c->class_of[(m - 1) * c->n + parent];
-            const uint32_t *start = c->class_start + (m - 1) * (c->n + 1) + class;
-            const uint32_t place = pick(c, start[0], start[1]);
-            if (place < c->n) return place;
+        for (int64_t i = 0; i < n; i++) {
+            const uint32_t at = count[code[i]]++; /* ends at the first place of the next value */
+            c->order[f * n + at] = (uint32_t)i;
+            c->place[f * n + i] = at;
+            c->row[i * features + f] = start[f] + code[i];
         }
-    return pick(c, 0, (uint32_t)c->n);
+        for (uint32_t v = 0; v < plan->size[f]; v++) count[v] -= c->left[start[f] + v];
+        count[plan->size[f]] = (uint32_t)n;
+    }
+    for (int64_t f = 0; f <= features; f++)
+        for (int64_t i = 0; i <= n; i++) c->next[f * (n + 1) + i] = (uint32_t)i;
+    memset(c->mine_has, 0, sizeof *c->mine_has * ((size_t)start[features] + 1));
+    c->unused = (uint32_t)n;
 }
 
-static void count_equal(const fdp_deal_plan *plan, int64_t base, chunk *c, uint32_t k, int64_t *equal) {
-    for (int64_t f = 0; f < plan->features; f++) {
-        const uint32_t *code = plan->codes + f * plan->rows + base;
+/* How much better the urns like a row than the proposals do; k: rows of the user so far. */
+static double liking(const chunk *c, uint32_t row, uint32_t k, const double *alpha) {
+    const uint32_t *value = c->row + (int64_t)row * c->features;
+    double urns = 1.0, proposed = k;
+    for (int64_t f = 0; f < c->features; f++) {
+        const double t = (double)c->mine_has[value[f]] * c->unused / c->left[value[f]];
+        urns *= (t + alpha[f]) / (k + alpha[f]);
+        proposed += t;
+    }
+    return urns / proposed;
+}
+
+static uint32_t next_row(chunk *c, uint32_t k, const double *alpha) {
+    uint32_t chosen = pick(c, c->features, 0, (uint32_t)c->n);
+    if (k == 0 || c->features == 0) return chosen;
+    double sum = liking(c, chosen, k, alpha);
+    for (int i = 1; i < CANDIDATES; i++) {
+        const int64_t f = (int64_t)below(next64(&c->random), (uint64_t)c->features + 1);
+        uint32_t first = 0, last = (uint32_t)c->n;
+        if (f < c->features) {
+            const uint32_t like = c->mine[below(next64(&c->random), k)];
+            const uint32_t value = c->row[(int64_t)like * c->features + f];
+            if (c->left[value] == 0) continue;
+            first = c->first[value];
+            last = c->first[value + 1];
+        }
+        const uint32_t row = pick(c, f, first, last);
+        const double weight = liking(c, row, k, alpha);
+        sum += weight;
+        if (unit(next64(&c->random)) * sum < weight) chosen = row;
+    }
+    return chosen;
+}
+
+static void take(chunk *c, uint32_t row, uint32_t k) {
+    for (int64_t f = 0; f < c->features; f++) {
+        const uint32_t value = c->row[(int64_t)row * c->features + f], at = c->place[f * c->n + row];
+        c->next[f * (c->n + 1) + at] = at + 1;
+        c->left[value]--;
+        c->mine_has[value]++;
+    }
+    c->next[c->features * (c->n + 1) + row] = row + 1;
+    c->unused--;
+    c->mine[k] = row;
+}
+
+/* Adds the agreement of the user's k rows to `equal`, and forgets the user. */
+static void leave(chunk *c, uint32_t k, int64_t *equal) {
+    for (int64_t f = 0; f < c->features; f++) {
         uint64_t pairs = 0;
-        for (uint32_t i = 0; i < k; i++) pairs += c->tally[code[c->order[c->mine[i]]]]++;
-        for (uint32_t i = 0; i < k; i++) c->tally[code[c->order[c->mine[i]]]] = 0;
-        const int64_t share = (int64_t)(((u128)pairs << 21) / ((uint64_t)k * (k - 1)));
-        __atomic_fetch_add(equal + f, share, __ATOMIC_RELAXED);
+        for (uint32_t i = 0; i < k; i++) pairs += c->mine_has[c->row[(int64_t)c->mine[i] * c->features + f]] - 1;
+        if (equal != NULL && k > 1) {
+            const int64_t share = (int64_t)(((u128)pairs << 20) / ((uint64_t)k * (k - 1)));
+            __atomic_fetch_add(equal + f, share, __ATOMIC_RELAXED);
+        }
+        for (uint32_t i = 0; i < k; i++) c->mine_has[c->row[(int64_t)c->mine[i] * c->features + f]] = 0;
     }
 }
 
-static void deal_chunk(deal_job *job, int64_t number, chunk *c) {
+static void deal_chunk(deal_job *job, int64_t number, const uint32_t *start, chunk *c) {
     const fdp_deal_plan *plan = job->plan;
     const int64_t base = plan->row_start[number];
-    uint32_t most = 0;
     c->random.state = stream_key(plan->seed, (uint64_t)number, 0, ORDER);
-    sort_rows(plan, base, c);
-    find_classes(plan, base, c);
-    for (int64_t f = 0; f < plan->features; f++) most = FDP_MAX(most, plan->size[f]);
-    memset(c->tally, 0, sizeof *c->tally * ((size_t)most + 1));
-    for (int64_t i = 0; i <= c->n; i++) c->next[i] = (uint32_t)i;
+    make_lists(plan, base, start, c);
     for (int64_t u = plan->user_start[number]; u < plan->user_start[number + 1]; u++) {
-        const int64_t group = plan->group[u];
+        const int64_t of_group = plan->group[u] * plan->features;
         for (uint32_t k = 0; k < plan->wanted[u]; k++) {
-            const uint32_t place = next_place(plan, c, k, plan->alpha + group * plan->features);
-            c->next[place] = place + 1;
-            c->mine[k] = place;
-            job->owner[base + c->order[place]] = (uint32_t)u;
+            const uint32_t row = next_row(c, k, plan->alpha + of_group);
+            take(c, row, k);
+            job->owner[base + row] = (uint32_t)u;
         }
-        if (job->equal != NULL && plan->wanted[u] > 1)
-            count_equal(plan, base, c, plan->wanted[u], job->equal + group * plan->features);
+        leave(c, plan->wanted[u], job->equal == NULL ? NULL : job->equal + of_group);
     }
 }
 
@@ -134,34 +163,39 @@ static int fits(const fdp_deal_plan *plan, int64_t number) {
 static void deal_work(fdp_team *team, int member, void *ctx) {
     deal_job *job = ctx;
     const fdp_deal_plan *plan = job->plan;
-    size_t values = 1;
+    const size_t features = (size_t)plan->features;
     (void)team, (void)member;
-    for (int64_t f = 0; f < plan->features; f++) values = FDP_MAX(values, (size_t)plan->size[f]);
     for (int64_t number; (number = fdp_team_next(&job->next)) < plan->chunks;) {
-        const int64_t n = plan->row_start[number + 1] - plan->row_start[number];
+        const size_t n = (size_t)(plan->row_start[number + 1] - plan->row_start[number]);
         if (!fits(plan, number)) {
             atomic_store(&job->status, FDP_ERR_ARGUMENT);
             continue;
         }
-        const size_t rows = (size_t)n, levels = (size_t)plan->features;
-        uint32_t *room = malloc(sizeof *room * (4 * rows + 1 + levels * (2 * rows + 1) + values + 1));
+        const size_t values = job->start[features] + 1;
+        uint32_t *room = malloc(sizeof *room * (3 * features * n + (features + 1) * (n + 1) + n + 3 * values));
         if (room == NULL) {
             atomic_store(&job->status, FDP_ERR_MEMORY);
             continue;
         }
-        chunk c = {.n = n, .order = room, .spare = room + rows, .mine = room + 2 * rows};
-        c.next = room + 3 * rows;
-        c.class_of = c.next + rows + 1;
-        c.class_start = c.class_of + levels * rows;
-        c.tally = c.class_start + levels * (rows + 1);
-        deal_chunk(job, number, &c);
+        chunk c = {.n = (int64_t)n, .features = plan->features, .row = room, .order = room + features * n};
+        c.place = c.order + features * n;
+        c.next = c.place + features * n;
+        c.mine = c.next + (features + 1) * (n + 1);
+        c.first = c.mine + n;
+        c.left = c.first + values;
+        c.mine_has = c.left + values;
+        deal_chunk(job, number, job->start, &c);
         free(room);
     }
 }
 
 int fdp_deal(const fdp_deal_plan *plan, int threads, uint32_t *owner, int64_t *equal) {
     if (threads < 1 || plan->chunks < 0 || plan->features < 0) return FDP_ERR_ARGUMENT;
-    deal_job job = {.plan = plan, .owner = owner, .equal = equal};
+    uint32_t *start = calloc((size_t)plan->features + 1, sizeof *start);
+    if (start == NULL) return FDP_ERR_MEMORY;
+    for (int64_t f = 0; f < plan->features; f++) start[f + 1] = start[f] + plan->size[f] + 1;
+    deal_job job = {.plan = plan, .start = start, .owner = owner, .equal = equal};
     fdp_team_run(threads, deal_work, &job);
+    free(start);
     return atomic_load(&job.status);
 }

@@ -1,4 +1,4 @@
-/* Dealing rows to users so that rows of one user agree as often as they should: nested Polya urns. */
+/* Dealing rows to users so that rows of one user agree as often as they should: a product of Polya urns. */
 #ifndef FDP_DEAL_H
 #define FDP_DEAL_H
 
@@ -6,7 +6,7 @@
 
 /* Chunk c deals the rows row_start[c] .. row_start[c + 1) - 1 to the users user_start[c] .. user_start[c + 1)
  * - 1, whose `wanted` rows add up to as many. codes[f * rows + i] < size[f]: the value of feature f in row i.
- * alpha[group * features + f] >= 0, not falling along f: how seldom users of a group repeat a feature. */
+ * alpha[group * features + f] > 0: how seldom users of a group repeat a feature. */
 typedef struct {
     int64_t chunks, rows, users;
     const int64_t *row_start, *user_start;
@@ -17,15 +17,19 @@ typedef struct {
     uint64_t seed;
 } fdp_deal_plan;
 
-/* owner[i] = user of row i. The (k + 1)-th row of a user copies the first m features of one of its k earlier
- * rows, m the largest with U < k / (k + alpha_f) for all f < m (one uniform U per row): it is an unused row of
- * the chunk with these values. Where TRIES earlier rows have none left, one feature less is copied; without
- * features any unused row will do. So every row has one owner, and every user as many rows as it wants.
+/* owner[i] = user of row i. Every row has one owner, and every user as many rows as it wants.
+ *
+ * The first row of a user is any unused row. For each further row, CANDIDATES unused rows are proposed: the
+ * first is any row; the others share the value of a random feature (or of none) with a random earlier row of
+ * the user. Let c_f be how many of the user's k rows have the candidate's value of f, s_f the share of unused
+ * rows that have it, and t_f = c_f / s_f. Urns that are independent between features draw the candidate with
+ * a density of product (t_f + alpha_f) / (k + alpha_f) over the unused rows, proposals have the density
+ * (1 + sum t_f / k) / (features + 1). One candidate is taken, with probability in proportion to the ratio.
  *
  * equal[group * features + f] is the sum over the group's users with n >= 2 rows of floor(2^20 S / (n (n -
  * 1))), S the number of ordered pairs of their rows that agree in f; NULL: not counted.
  *
- * A chunk depends on (seed, number of the chunk) and its own rows alone. A thread needs about 8 (features + 2)
+ * A chunk depends on (seed, number of the chunk) and its own rows alone. A thread needs about 16 features + 8
  * bytes for each row of its chunk. FDP_ERR_ARGUMENT where the rows of a chunk are not those wanted. */
 int fdp_deal(const fdp_deal_plan *plan, int threads, uint32_t *owner, int64_t *equal);
 

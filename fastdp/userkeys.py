@@ -2,8 +2,9 @@
 
 A key maps one user's rows to keys of a public set, for histograms of users; a view maps the private table to
 another table in which one user's rows depend on that user's rows alone. They say what is counted; `engines`
-does it. Each user adds at most 1 to each of at most `cap` keys, whatever the rows, and anything random is a
-hash of the user's id value and the content of that user's rows. Keys and views hold public facts only.
+does it. Each user adds at most 1 (`Agreement`: between -1 and 1) to each of at most `cap` keys, whatever the
+rows, and anything random is a hash of the user's id value and the content of that user's rows. Keys and views
+hold public facts only.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import numpy as np
 from .domain import Domain
 from .errors import SchemaError, UsageError, is_whole
 
-AGREEMENT_UNITS = 1 << 20
-"""Agreement is counted in whole units of 2^-20, rounded down for each user."""
+UNITS = 1 << 20
+"""Shares are counted in whole units of 2^-20, rounded down for each user."""
+MOST_ROWS = 1 << 40
+"""The largest bound of `RowsUpTo`: 2^20 times as much fits in 64 bits."""
 
 
 def _whole(name: str, value) -> int:
@@ -95,6 +98,21 @@ class RowsPerUser(UserKey):
     @property
     def size(self) -> int:
         return len(self.edges)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsUpTo(UserKey):
+    """One key: the number of rows, of each user at most `most`. A user with R rows adds
+    floor(2^20 min(R, most) / most) units, so at most 1; the sum times `most` is a number of rows."""
+
+    most: int
+
+    units: ClassVar[int] = UNITS
+    size: ClassVar[int] = 1
+
+    def __post_init__(self):
+        if _whole("most", self.most) > MOST_ROWS:
+            raise UsageError(f"most must be at most {MOST_ROWS}, got {self.most}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,14 +209,16 @@ class Agreement(UserKey):
 
     A feature is a tuple of columns; two rows agree in it if they agree in all its columns. A user with R
     rows, edges[g] <= R < edges[g + 1] (the last group is open; R < edges[0] is not counted), adds to group g:
-    for each feature floor(2^20 a), where a is the share of agreeing pairs among the R (R - 1) / 2 pairs of
-    its rows, and 2^20 for itself. Keys are numbered g * (features + 1) + feature, the user's own 1 last.
+    for each feature 2 floor(2^20 a) - 2^20, where a is the share of agreeing pairs among the R (R - 1) / 2
+    pairs of its rows, and 2^20 for itself. So all its numbers lie between -1 and 1, and their noise is half
+    of what numbers between 0 and 1 would need for the same shares. Keys are numbered g * (features + 1) +
+    feature, the user's own 1 last.
     """
 
     features: tuple[tuple[str, ...], ...]
     edges: tuple[int, ...] = (2,)
 
-    units: ClassVar[int] = AGREEMENT_UNITS
+    units: ClassVar[int] = UNITS
 
     def __post_init__(self):
         object.__setattr__(self, "features", tuple(tuple(f) for f in self.features))
@@ -216,7 +236,7 @@ class Agreement(UserKey):
 
     @property
     def numbers(self) -> int:
-        """To how many keys one user adds at most 1 each."""
+        """To how many keys one user adds a number between -1 and 1."""
         return len(self.features) + 1
 
     def bind(self, domain: Domain) -> Agreement:

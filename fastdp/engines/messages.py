@@ -19,7 +19,13 @@ from .partitioned import Answer, MarginalRequest, Request, UserRequest
 
 _ARRAY, _KIND = 1, 8
 """The extension type of an array, and the bytes in which it says its dtype."""
-_KEYS = (userkeys.RowsPerUser, userkeys.MostCommon, userkeys.Groups, userkeys.Agreement)
+_KEYS = (
+    userkeys.RowsPerUser,
+    userkeys.RowsUpTo,
+    userkeys.MostCommon,
+    userkeys.Groups,
+    userkeys.Agreement,
+)
 _VIEWS = (userkeys.UserTable, userkeys.RowGroups)
 
 

@@ -9,7 +9,7 @@ from .._core import bound, count
 from ..domain import Domain
 from ..errors import DataError, UsageError, is_whole
 from ..tables.table import Table, as_schema, code_dtype
-from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, UserKey, UserTable, View
+from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, RowsUpTo, UserKey, UserTable, View
 
 DENSE_HISTOGRAM = 1 << 31
 """The most keys of a histogram, which is returned as one dense array."""
@@ -27,6 +27,9 @@ def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:
             raise DataError(f"column {name!r} was not read")
     if isinstance(key, RowsPerUser):
         return _rows_per_user(table, key)
+    if isinstance(key, RowsUpTo):
+        rows = np.minimum(table.rows_per_user().astype(np.int64), key.most)
+        return np.array([(rows * key.units // key.most).sum()], np.int64)
     if isinstance(key, MostCommon):
         return _most_common(table, key, threads)
     if isinstance(key, Groups):
@@ -65,7 +68,8 @@ def _agreement(table: Table, key: Agreement, threads: int) -> np.ndarray:
     for i, feature in enumerate(key.features):
         start, values, _ = _grouped(table, _cells(table, feature, threads))
         cells = table.domain.cells(feature)
-        out[:, i] = bound.agreement(start, values, group_of, cells, len(key.edges), threads)
+        agreeing = bound.agreement(start, values, group_of, cells, len(key.edges), threads)
+        out[:, i] = 2 * agreeing - out[:, -1]
     return out.reshape(-1)
 
 

@@ -40,22 +40,19 @@ Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
 class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How synthetic rows get their user ids.
 
-    `source`: "auto" takes public data where given, else a private histogram of rows per user; "public" and
-    "private" insist on one; "users" releases how users behave and deals rows accordingly, without public
-    data (docs/users.md); "none" leaves the id column out. `columns` are a user's habits, least important
+    `source`: "auto" takes public data where given, else "users" (`cliquetree`) or "private" (all others);
+    "public" insists on public data; "private" deals ids at random by a private histogram of rows per user;
+    "users" releases how users behave and deals rows accordingly, without public data (docs/users.md); "none"
+    leaves the id column out. `columns` are a user's habits, least important
     first: rows are dealt so that each user's counts over them follow a public user's (default: the attributes
-    all outer marginals share). `share` of mu^2 pays for the private histogram. `constant`, with "users":
-    columns that are known to have one value per user; others are found from released numbers.
+    all outer marginals share). `share` of mu^2 pays for the private histogram.
     """
 
     source: Literal["auto", "public", "private", "users", "none"] = "auto"
     columns: tuple[str, ...] | None = None
     share: float = 0.02
-    constant: tuple[str, ...] = ()
 
     def __post_init__(self):
-        if self.constant and self.source != "users":
-            raise ValueError('constant columns need source = "users"')
         if not 0 < self.share < 1:
             raise ValueError("share must lie strictly between 0 and 1")
 
@@ -76,6 +73,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_cells_steps: ClassVar[tuple[str, ...] | None] = ()
     """Labels of the steps whose questions depend on `max_cells`; None: any step's may."""
     deals_ids: ClassVar[bool] = True  # rows are made first and user ids dealt to them afterwards
+    users_by_default: ClassVar[bool] = False  # `ids.source = "auto"` is "users" without public data
     may_choose_clip: ClassVar[bool] = False
     ones_first: ClassVar[bool] = False  # 1-ways are measured first, and `Job.after_ones` is called with them
     corrects_clipped_total: ClassVar[bool] = (
@@ -265,10 +263,27 @@ def no_progress(stage: str, done: float, total: float | None, text: str = "") ->
 
 
 @dataclass(frozen=True)
+class Users:
+    """The noisy histogram of rows per user, None where nothing needs one; the share of mu^2 that it cost; and
+    the factor from rows that count at the chosen clip to all rows, estimated from it (1 where the clip was
+    fixed by an argument)."""
+
+    histogram: Measurement | None = None
+    share: float = 0.0
+    clip_correction: float = 1.0
+
+    @property
+    def released(self) -> list[Measurement]:
+        return [] if self.histogram is None else [self.histogram]
+
+
+@dataclass(frozen=True)
 class Job:
     """What a mechanism is given besides the session. `after_ones`: the mechanism calls it with the noisy
     1-ways right after the step that measured them, before any further step; it raises `StoppedEarly` where
-    the run should end there (`parts.emptiness`)."""
+    the run should end there (`early_stop`), and returns the share of the session's mu^2 that it leaves
+    over, for the mechanism to spend (None: nothing). `users`: the histogram of rows per user, where it was
+    measured before the mechanism runs."""
 
     schema: Schema
     epsilon: float
@@ -279,8 +294,9 @@ class Job:
     threads: int | None = None
     progress: Callable[..., None] = no_progress
     check: Callable[[], None] = lambda: None
-    after_ones: Callable[[Sequence[Measurement]], None] = ignore_empty_columns
+    after_ones: Callable[[Sequence[Measurement]], float | None] = ignore_empty_columns
     zeros: StructuralZeros = field(default_factory=StructuralZeros)
+    users: Users | None = None
 
 
 class Rows(Protocol):

@@ -1,46 +1,72 @@
 """A mechanism's run, and beside it what is released about users, so that rows can be dealt to synthetic users
-that behave like users (`ids.source = "users"`; docs/users.md)."""
+that behave like users (docs/users.md)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._util.threads import resolve
 from ..errors import UsageError
 from ..measurement import Measurement
-from ..privacy.clip import choice_bound
+from ..privacy.clip import choice_bound, size_edges
 from ..schema import Schema
 from ..schema.constraints import columns_of
-from ..userkeys import Agreement, UserTable
+from ..userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable
 from ..users.dealing import TRIAL_ROWS, dealer
-from ..users.people import People, last_bin, size_bins, total_rows
-from ..users.rates import GROUPS, Rates, Roles, chance, rates_of, roles
+from ..users.people import (
+    Histogram,
+    People,
+    RowCount,
+    Sizes,
+    row_groups,
+    rows_limit,
+    size_bins,
+    sizes_of,
+)
+from ..users.rates import GROUPS, Rates, Roles, chance, chance_of, pairs_to_ask, rates_of, roles
 from .base import Config, Job, Outcome, Outline, ignore_empty_columns
 from .cliquetree.clique_tree import CliqueTree
-from .shared.model_rows import ModelRows
+from .shared.model_rows import GroupedRows, ModelRows
+from .shared.one_ways import part_mu
 from .shared.structural_zeros import StructuralZeros
+from .shared.user_histogram import LABEL, measure_users, users_share
 
 if TYPE_CHECKING:
     from ..release.gateway import Session
 
-RATES_SHARE, TABLE_SHARE = 0.05, 0.07
-"""Shares of mu^2 of the agreement rates and of the table of users (chosen on flights and Chicago trips, where
-shares twice as large differ little). The second is not spent where users repeat nothing."""
-MOST_ERROR = 0.1
-"""The number of rows is that of the table of users, which does not clip, where its standard error is below
-this part of it; else the mechanism's own."""
-OVERALL = 2 / 3
-"""Part of RATES_SHARE that goes to the rates over all users; the rest to those by group."""
-LABELS = ("agreement of users' rows", "agreement by rows per user")
+SHARES = {"agreement rates": 0.02, "number of rows": 0.025, "table of users": 0.03}
+"""Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). Only the first is spent where users
+repeat nothing."""
+PARTS = (0.5, 0.25, 0.25)
+"""Parts of the share of agreement rates: rates over all users, by group, and of pairs of columns."""
+SIZES_PART = 0.5
+"""Part of the share of the table of users that goes to the histogram of rows per user; all of it where the
+table has no columns."""
+LEAST_USERS = 10.0
+"""Users of a group in the table of users, in standard errors of an answer that costs all of its share."""
+MOST_ERROR = 0.3
+"""The number of rows is the one that was counted for users, where its standard error is below this part of
+it; else the mechanism's own."""
+LABELS = ("agreement of users' rows", "agreement by rows per user", "agreement in pairs of columns")
+GROUP_ROWS = 400.0
+"""Rows that count in a group of users, in standard errors of an answer that costs all of mu, from which on
+the group is a code of its own in the model of rows (chosen on flights, Chicago trips and simulated trips)."""
+GROUP = "rows of the user"
+ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 
 
-def users_cost(config: Config, schema: Schema) -> float:
-    """The share of mu^2 that a run spends on users, beside the mechanism's own."""
-    return RATES_SHARE + TABLE_SHARE if config.ids.source == "users" and schema.user is not None else 0.0
+def users_cost(config: Config, schema: Schema, public: bool) -> float:
+    """The share of mu^2 that a run may spend on users, beside the mechanism's own."""
+    wanted = config.ids.source == "users" or (
+        config.ids.source == "auto" and config.users_by_default and not public
+    )
+    repeats = schema.user is not None and schema.max_rows_per_user != 1
+    return math.fsum(SHARES.values()) if wanted and repeats else 0.0
 
 
 def check_users(config: Config, schema: Schema) -> None:
@@ -50,14 +76,13 @@ def check_users(config: Config, schema: Schema) -> None:
             'ids.source = "users" needs a mechanism that makes rows first, with Gaussian noise and unit '
             f'"user"; {config.name} as configured is not one: use "auto"'
         )
-    if config.ids.constant:
-        likely = schema.stand_in()
-        for name in likely.modelled.check(config.ids.constant):
-            if name in _constrained(likely):
-                raise UsageError(
-                    f"ids.constant: column {name!r} takes part in a constraint, so its values cannot be "
-                    "exchanged one by one; leave it out"
-                )
+    likely = schema.stand_in()
+    constant = {name for name, role in likely.of_users().items() if role == "constant"}
+    for name in sorted(constant & _constrained(likely)):
+        raise UsageError(
+            f'column {name!r}: user = "constant" is declared, but the column takes part in a constraint, so '
+            "its values cannot be exchanged one by one; remove the declaration"
+        )
 
 
 def _constrained(schema: Schema) -> set[str]:
@@ -68,94 +93,180 @@ def _constrained(schema: Schema) -> set[str]:
 def plan_charges(outline: Outline, cost: float) -> tuple[tuple[str, float], ...]:
     """The charges of a mechanism's plan within what users leave it, and those of users."""
     own = tuple((what, share * (1 - cost)) for what, share in outline.charges)
-    of_users = (("agreement rates", RATES_SHARE), ("table of users", TABLE_SHARE))
-    return own + of_users if cost else own
+    return own + tuple(SHARES.items()) if cost else own
 
 
 def run_with_users(config: Config, session: Session, job: Job) -> Outcome:
     """The mechanism's outcome; where users are asked for, with the dealer of its rows."""
-    cost = users_cost(config, job.schema)
+    cost = users_cost(config, job.schema, job.public is not None)
     if not cost:
         return config.run(session, job)
-    outcome = config.run(session.part(1 - cost), job)
+    users = _Users(config, session, job, cost)
+    rows, of_rows = users.rows()
+    outcome = config.run(rows, replace(of_rows, after_ones=users.after_ones))
     if not isinstance(outcome.rows, ModelRows):
         raise UsageError(f'ids.source = "users": {config.name} makes its rows once; use "auto"')
-    columns = tuple(session.domain)
-    released = _agreement(session, columns)
-    rates = rates_of(columns, *released)
-    some = outcome.rows.again(min(outcome.rows.total, TRIAL_ROWS), job.seed).shard(0)
-    by_chance = chance(some, columns)
-    decided = roles(rates, by_chance, tuple(_constrained(job.schema)), config.ids.constant)
-    described = _described(rates, by_chance, decided)
-    made = None
-    if decided.constant or decided.repeated or outcome.users is None:
-        people, counts = _people(session, job, decided)
-        total, error = total_rows(counts, people.edges, people.bound)
-        described |= {"rows": round(total), "rows_standard_error": error}
-        if job.rows is None and error < MOST_ERROR * total:
-            outcome = replace(outcome, rows=outcome.rows.again(round(total), job.seed))
-        made = dealer(people, rates, decided, some, job.seed, resolve(job.threads))
-        described["most_rows"] = people.most_rows
-    return replace(
-        outcome,
-        measurements=(*outcome.measurements, *released),
-        dealer=made,
-        details={**outcome.details, "users": described},
-    )
+    if users.decided is None:
+        some = outcome.rows.some(min(outcome.rows.total, TRIAL_ROWS), job.seed)
+        users.ask(dict(zip(session.domain, chance(some, tuple(session.domain)))))
+    return users.dealt(outcome)
 
 
-def _agreement(session: Session, columns: tuple[str, ...]) -> list[Measurement]:
-    features = tuple((name,) for name in columns)
-    mu = session.part(RATES_SHARE).mu or 0.0
-    keys = (Agreement(features), Agreement(features, GROUPS))
-    parts = (OVERALL, 1 - OVERALL)
-    return [
-        session.user_histogram(key, mu=mu * math.sqrt(part), label=label)
-        for key, part, label in zip(keys, parts, LABELS)
-    ]
+class _Users:
+    """What is released about users in the course of a mechanism's run, and what is decided by it."""
+
+    def __init__(self, config: Config, session: Session, job: Job, cost: float):
+        self.config, self.session, self.job, self.cost = config, session, job, cost
+        self.released: list[Measurement] = []
+        self.decided: Roles | None = None
+        self.people: People | None = None
+        self.groups: RowGroups | None = None
+        self.coarse: Histogram | None = None
+
+    def rows(self) -> tuple[Session, Job]:
+        """Session and job of the mechanism. Where noise allows, its rows have the group of their user's
+        number of rows as a further column: within a group all rows weigh nearly the same, so that the model
+        of rows, with as many rows of each group as there are, has hardly any bias from clipping."""
+        rows, job = self.session.part(1 - self.cost), self.job
+        if not self.config.may_choose_clip:
+            return rows, job
+        counted = measure_users(self.config, rows, job, lambda: self.config.clip_criteria(rows.domain))
+        if counted.histogram is not None:
+            bound, values = most_rows(job.schema), counted.histogram.values
+            self.coarse = Histogram(size_edges(bound), values, float(np.max(counted.histogram.sigma)))
+            least = GROUP_ROWS * rows.clip / part_mu(rows, 1.0)
+            edges = row_groups(self.coarse, bound, rows.clip, least)
+            if len(edges) > 1 and self.config.users_by_default:
+                self.groups = RowGroups(edges, group_column(job.schema, of_users=False))
+                rows = self.session.part(1 - self.cost, self.groups)
+                job = replace(job, schema=rows.schema)
+        return rows, replace(job, users=counted)
+
+    def after_ones(self, ones: Sequence[Measurement]) -> float:
+        """Asks about users once the 1-ways are known; the share of the mechanism's mu^2 that is left over."""
+        ones = [m for m in ones if set(m.clique) <= set(self.session.domain)]
+        self.job.after_ones(ones)
+        by_chance = chance_of(ones)
+        if self.decided is not None or not set(self.session.domain) <= set(by_chance):
+            return 0.0
+        return self.ask(by_chance) / (1 - self.cost)
+
+    def ask(self, by_chance: Mapping[str, float]) -> float:
+        """Releases agreement rates, and, unless users repeat nothing, rows per user and the table of users;
+        the share of mu^2 that is left over."""
+        declared = self.job.schema.of_users()
+        columns = tuple(n for n in self.session.domain if declared.get(n) not in ("constant", "free"))
+        self.by_chance = np.array([by_chance[name] for name in columns])
+        self.rates = self._agreement(columns)
+        constrained = tuple(_constrained(self.job.schema))
+        self.decided = roles(self.rates, self.by_chance, constrained, declared)
+        pairs = pairs_to_ask(self.decided, columns)
+        if pairs:
+            self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2))
+        left = 0.0 if pairs else SHARES["agreement rates"] * PARTS[2]
+        counted = users_share(self.config, public=self.job.public is not None, user=True) > 0
+        if counted and not (self.decided.constant or self.decided.repeated):
+            return left + SHARES["number of rows"] + SHARES["table of users"]
+        self._ask_for_people(self.decided)
+        return left
+
+    def dealt(self, outcome: Outcome) -> Outcome:
+        """The outcome with the dealer of its rows and the number of rows that was counted for users."""
+        described, made, rows, groups = self._described(), None, outcome.rows, None
+        assert isinstance(rows, ModelRows)
+        if self.groups is not None:
+            groups = self.groups.name, self.groups.edges
+            of_groups = None if self.people is None else self.people.sizes.rows_from(self.groups.edges)
+            rows = GroupedRows(rows, self.groups.name, of_groups)
+            described["row_groups"] = list(self.groups.edges)
+        if self.people is not None and self.decided is not None:
+            sizes = self.people.sizes
+            described |= {"rows": round(sizes.rows), "rows_interval": list(sizes.interval)}
+            described["most_rows"] = sizes.most_rows
+            if self.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
+                rows = rows.again(round(sizes.rows), self.job.seed)
+            some = rows.some(min(rows.total, TRIAL_ROWS), self.job.seed)
+            threads = resolve(self.job.threads)
+            made = dealer(self.people, self.rates, self.decided, some, self.job.seed, threads, groups)
+            described["together"] = [list(pair) for pair in made.joint]
+        return replace(
+            outcome,
+            rows=rows,
+            measurements=(*outcome.measurements, *self.released),
+            dealer=made,
+            details={**outcome.details, "users": described},
+        )
+
+    def _agreement(self, columns: tuple[str, ...]) -> Rates:
+        if not columns:
+            return Rates((), np.empty(0), 0.0, np.empty((len(GROUPS), 0)))
+        features = tuple((name,) for name in columns)
+        return rates_of(columns, self._ask(Agreement(features), 0), self._ask(Agreement(features, GROUPS), 1))
+
+    def _ask(self, key: Agreement, which: int) -> Measurement:
+        mu = part_mu(self.session, SHARES["agreement rates"] * PARTS[which])
+        self.released.append(self.session.user_histogram(key, mu=mu, label=LABELS[which]))
+        return self.released[-1]
+
+    def _ask_for_people(self, decided: Roles) -> None:
+        sizes = self._sizes(1.0 if not decided.constant else SIZES_PART)
+        if not decided.constant:
+            self.people = People(sizes)
+            return
+        share = SHARES["table of users"] * (1 - SIZES_PART)
+        groups = sizes.groups(LEAST_USERS / part_mu(self.session, share))
+        view = UserTable(groups, group_column(self.job.schema, of_users=True), decided.constant)
+        of_users = self.session.part(share, view)
+        task = replace(
+            self.job,
+            schema=of_users.schema,
+            rows=None,
+            public=None,
+            zeros=StructuralZeros(),
+            after_ones=ignore_empty_columns,
+        )
+        rows = CliqueTree().run(of_users, task).rows
+        self.people = People.of(sizes, rows, view.name, view.edges, decided.constant, self.job.seed)
+
+    def _sizes(self, part: float) -> Sizes:
+        """Rows per user: a histogram in fine bins, the number of rows, and the histogram that the clip was
+        chosen from."""
+        session, bound, coarse = self.session, most_rows(self.job.schema), self.coarse
+        mu = part_mu(session, SHARES["number of rows"])
+        most = bound if coarse is None else rows_limit(coarse, bound, 1 / mu)
+        count = session.user_histogram(RowsUpTo(most), mu=mu, label=ROWS_LABEL)
+        edges = size_bins(bound)
+        mu = part_mu(session, SHARES["table of users"] * part)
+        fine = session.user_histogram(RowsPerUser(edges), mu=mu, label=SIZES_LABEL)
+        self.released += [count, fine]
+        counted = RowCount(most, float(count.values[0]), float(np.max(count.sigma)))
+        return sizes_of(Histogram(edges, fine.values, float(np.max(fine.sigma))), coarse, counted, bound)
+
+    def _described(self) -> dict:
+        """What was decided, for the statement: released numbers only."""
+        assert self.decided is not None
+        columns, pairs = self.rates.columns, [list(pair) for pair in self.rates.pairs]
+        return {
+            "pairs": [[*p, r] for p, r in zip(pairs, np.round(self.rates.together, 6).tolist())],
+            "constant": list(self.decided.constant),
+            "repeated": list(self.decided.repeated),
+            "agreement": dict(zip(columns, np.round(self.rates.overall, 6).tolist())),
+            "by_chance": dict(zip(columns, np.round(self.by_chance, 6).tolist())),
+            "standard_error": self.rates.error,
+        }
 
 
-def table_of_users(schema: Schema, constant: tuple[str, ...]) -> UserTable:
-    """One row per user: bins of rows per user, from public facts, and these columns."""
-    name = "rows per user"
+def _free_name(schema: Schema, name: str) -> str:
     while name in schema.domain:
         name += "_"
-    return UserTable(size_bins(_most_rows(schema)), name, columns=constant)
+    return name
 
 
-def _most_rows(schema: Schema) -> int:
+def group_column(schema: Schema, of_users: bool) -> str:
+    """The column of groups of users that a view has beside those of the schema."""
+    return _free_name(schema, LABEL if of_users else GROUP)
+
+
+def most_rows(schema: Schema) -> int:
+    """The most rows of a user that count: the schema's bound or the largest clip."""
     return schema.max_rows_per_user or choice_bound(schema)
-
-
-def _people(session: Session, job: Job, decided: Roles) -> tuple[People, Measurement]:
-    """(users by the cliquetree model of the table of users, the noisy histogram of their rows)."""
-    view = table_of_users(job.schema, decided.constant)
-    of_users = session.part(TABLE_SHARE, view)
-    task = replace(
-        job,
-        schema=of_users.schema,
-        rows=None,
-        public=None,
-        zeros=StructuralZeros(),
-        after_ones=ignore_empty_columns,
-    )
-    made = CliqueTree().run(of_users, task)
-    size = (len(view.edges),)
-    fine = [m for m in made.measurements if m.clique == (view.name,) and m.values.shape == size]
-    weights = np.array([float(np.max(m.sigma)) ** -2 for m in fine])
-    values = np.average([m.values for m in fine], axis=0, weights=weights)
-    counts = Measurement((view.name,), values, float(weights.sum() ** -0.5))
-    bound = _most_rows(job.schema)
-    rows: Any = made.rows
-    return People(rows, view.name, view.edges, last_bin(counts), bound, decided.constant), counts
-
-
-def _described(rates: Rates, by_chance: np.ndarray, decided: Roles) -> dict:
-    """What was decided, for the statement: released numbers only."""
-    return {
-        "constant": list(decided.constant),
-        "repeated": list(decided.repeated),
-        "agreement": dict(zip(rates.columns, np.round(rates.overall, 6).tolist())),
-        "by_chance": dict(zip(rates.columns, np.round(by_chance, 6).tolist())),
-        "standard_error": rates.error,
-    }

@@ -21,14 +21,14 @@ from ..privacy import scale
 from ..privacy.accountant import Event, Gaussian, Pure
 from ..privacy.budget import to_dict
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
-from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, UserKey
+from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, RowsUpTo, UserKey
 
 # A query's `product` runs inside the session, on private counts: only these classes are accepted, and no
 # subclasses of them.
 SESSION_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
 
 # The only classes of keys, likewise, by which a session counts users.
-SESSION_KEYS = (RowsPerUser, MostCommon, Groups, Agreement)
+SESSION_KEYS = (RowsPerUser, RowsUpTo, MostCommon, Groups, Agreement)
 
 SCORE_LIMIT = 1 << 61
 """Largest L1 distance in units of 1/SCALE rows: two of them can be added in 64 bits."""
@@ -115,8 +115,8 @@ def plan_marginal(
 @dataclass(frozen=True, eq=False)
 class HistogramPlan:
     """A histogram of users with its noise worked out: each adds at most 1 to each of at most `cap` keys.
-    `bound`: keys whose counts one unit of privacy can change, by one each; `width` of the noise in grid units
-    (`grid` of them are one user); `sigma`: its standard deviation in users."""
+    `bound`: keys whose counts one unit of privacy can change, by at most one each; `width` of the noise in
+    grid units (`grid` of them are one user); `sigma`: its standard deviation in users."""
 
     key: UserKey
     size: int
@@ -165,8 +165,8 @@ def plan_histogram(
         raise PrivacyError(f"{label!r}: the session takes the user keys of fastdp.userkeys only")
     key = key.bind(domain)
     size = int(key.size)
-    if isinstance(key, Agreement) and mu is None:
-        raise UsageError(f"{label!r}: agreement is released with Gaussian noise; give mu")
+    if isinstance(key, Agreement | RowsUpTo) and mu is None:
+        raise UsageError(f"{label!r}: {type(key).__name__} is released with Gaussian noise; give mu")
     if unit == "event":
         if not isinstance(key, Groups):
             raise UsageError(f"{label!r}: {type(key).__name__} has no meaning per event; use unit 'user'")
@@ -177,7 +177,7 @@ def plan_histogram(
 
 
 def _most_keys(key: UserKey, cap: int) -> int:
-    """To how many keys one user adds, at most 1 each."""
+    """To how many keys one user adds, between -1 and 1 each."""
     if isinstance(key, Agreement):
         return key.numbers
     return min(cap, key.size) if isinstance(key, Groups) else 1

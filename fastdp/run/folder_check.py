@@ -135,7 +135,8 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
         return [], ["measurements.json does not number its measurements 0, 1, ..."]
     candidates: dict[tuple, list[int]] = {}
     for i, release in enumerate(releases):
-        candidates.setdefault(release_key(release), []).append(i)
+        if release.get("of") != "users":  # answers of the table of users are not kept
+            candidates.setdefault(release_key(release), []).append(i)
     texts = []
     for m in entries:
         same = candidates.get((m.label, m.clique, m.rows))

@@ -239,8 +239,7 @@ class Output:
         total, seed = sum(lengths), self._seeds[1] + start
         if self.source.dealer is not None:
             joined = {c: np.concatenate([codes[c] for codes in block]) for c in block[0]}
-            spare = self._spare(total, seed) if self.source.dealer.wants_spare else None
-            dealt, owner = self.source.dealer.deal(joined, seed, self._threads, spare)
+            dealt, owner = self.source.dealer.deal(joined, seed, self._threads)
             for k, end in enumerate(np.cumsum(lengths).tolist()):
                 block[k] = {c: column[end - lengths[k] : end] for c, column in dealt.items()}
         elif self.source.habits is not None:
@@ -257,12 +256,6 @@ class Output:
         else:
             owner, _ = ids.deal_by_size(total, self.source.sizes, self.source.users, seed=seed)
         return np.split(owner, np.cumsum(lengths)[:-1])
-
-    def _spare(self, rows: int, seed: int) -> dict[str, np.ndarray]:
-        """The codes of as many other rows of the same model."""
-        other = self.again(rows, seed)
-        shards = [other._shard(i) for i in range(other.shards)]
-        return {name: np.concatenate([codes[name] for codes in shards]) for name in shards[0]}
 
     def _finish(self, codes: dict[str, np.ndarray] | Future, owner, block_start: int, i: int, last):
         """last(table, i) of shard i, from its codes or from the future of their values."""

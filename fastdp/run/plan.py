@@ -125,7 +125,7 @@ def plan(
                   "laplace" if pure else config.calibration)  # fmt: skip
     whole_mu = whole * math.sqrt(1 - costs.share)
     outline = config.outline(schema.modelled, public=public is not False, user=schema.user is not None)
-    of_users = users_cost(config, schema)
+    of_users = users_cost(config, schema, public is not False)
     mu, charges = whole_mu * math.sqrt(1 - of_users), plan_charges(outline, of_users)
     lines = []
     for p in outline.measurements:

@@ -202,6 +202,7 @@ def _texts(value: Any) -> bool:
 
 def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
     """Problems where a release has another number of answers than `schema.json` gives it."""
+    from ..mechanisms.with_users import group_column
     from ..release.keyselect import MOST_KEYS
     from ..release.private_domain import schema_bytes
 
@@ -211,7 +212,11 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
     if kind == "keys":
         if release.get("draws") != MOST_KEYS:
             yield f"a selection of keys draws up to {MOST_KEYS} numbers, stated are {release.get('draws')!r}"
-    sizes = {**schema.modelled, **(_of_users(schema) if release.get("of") == "users" else {})}
+    sizes = dict(schema.modelled)
+    group = group_column(schema, release.get("of") == "users")
+    if group in about:  # as many groups as the run chose
+        known = sizes | release.get("recoded", {})
+        sizes[group] = count // max(1, math.prod(known.get(n, 1) for n in about if n != group))
     if kind == "marginal" and not set(about) <= set(sizes):
         yield "it names columns that schema.json does not have"
     elif kind == "marginal" and "query" not in release:
@@ -219,14 +224,6 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
         cells = math.prod(sizes[name] for name in about)
         if count != cells:
             yield f"it has {count} answers, but its columns {cells} cells"
-
-
-def _of_users(schema: Schema) -> dict[str, int]:
-    """The column that a table of users has beside those of the schema, and its number of bins."""
-    from ..mechanisms.with_users import table_of_users
-
-    view = table_of_users(schema, ())
-    return {view.name: len(view.edges)}
 
 
 def _key_counts(schema: Schema, name: str) -> Sequence[int]:

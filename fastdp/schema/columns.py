@@ -23,6 +23,8 @@ from . import dtypes, epoch
 from .inside import Grid, Rank, check_inside, fail, plain_inside, with_atoms
 
 MAX_CODES = 1 << 31
+OF_USERS = ("constant", "repeated", "free")
+"""What a schema may say of a column's values in the rows of one user (docs/users.md)."""
 Scalar = int | float | str | bool
 
 
@@ -78,6 +80,7 @@ class Column:
     overflow: Policy = OWN_CODE
     nan: str = "null"
     role: str | None = None
+    user: str | None = None
     note: str | None = None
 
     @property
@@ -163,8 +166,8 @@ def plain_field(field: Any) -> dict[str, Any]:
 
 
 def plain_notes(field: Any) -> dict[str, Any]:
-    """The last keys of every field's TOML table: role and note, if it has them."""
-    return {key: value for key in ("role", "note") if (value := getattr(field, key)) is not None}
+    """The last keys of every field's TOML table: role, user and note, if it has them."""
+    return {key: value for key in ("role", "user", "note") if (value := getattr(field, key)) is not None}
 
 
 def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:

@@ -40,6 +40,7 @@ class Derived:
     null: Policy = OWN_CODE
     overflow: Policy = OWN_CODE
     role: str | None = None
+    user: str | None = None
     note: str | None = None
     parts: tuple[Part, ...] = field(default=(), compare=False)
 
@@ -56,6 +57,7 @@ class Derived:
             null=self.null,
             overflow=self.overflow,
             role=self.role,
+            user=self.user,
             of=self.name,
             part=part,
             count=count,

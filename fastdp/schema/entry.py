@@ -14,7 +14,7 @@ from .columns import Policy, Tail, fail
 from .decimal_places import Places
 from .pending import ASKED, KEPT, PRIVATE
 
-_COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "note")
+_COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "user", "note")
 OPTIONS = {
     "categorical": ("values", "names", "other", "nan"),
     "string": ("values", "names", "other", "nan"),

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 from . import dtypes, epoch
-from .columns import MAX_CODES, Categorical, Column, Integer, Numeric, fail
+from .columns import MAX_CODES, OF_USERS, Categorical, Column, Integer, Numeric, fail
 from .decimal_places import Places
 from .derived import Derived, Timestamp, Transform
 from .entry import NUMBER, Entry, shown
@@ -171,6 +171,7 @@ def parse_field(name: str, plain: Any) -> Field:
         "null": entry.policy("null"),
         "overflow": entry.policy("overflow"),
         "role": entry.text("role"),
+        "user": None if entry.text("user") is None else entry.choice("user", "", OF_USERS),
         "note": entry.text("note"),
     }
     item: Field

@@ -44,7 +44,7 @@ ASKED = {
     "numeric": ("min", "max", "bins"),
     "timestamp": (),
 }
-COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "note")
+COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "user", "note")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -168,6 +168,10 @@ class Schema:
         """The same schema with another dialect of text files; None leaves the dialect unchanged."""
         return self if dialect is None else replace(self, dialect=Dialect.from_plain(dialect))
 
+    def of_users(self) -> dict[str, str]:
+        """What is declared of columns' values in the rows of one user: constant, repeated or free."""
+        return {name: column.user for name, column in self.columns.items() if column.user is not None}
+
     def areas(self) -> list[str]:
         """Names of the columns whose role is `area`, for maps."""
         return [name for name, column in self.columns.items() if column.role == "area"]

@@ -1,8 +1,8 @@
-"""Deals synthetic rows to synthetic users: constant columns decide which rows a user may get, nested urns
-which of these it gets.
+"""Deals synthetic rows to synthetic users: constant columns decide which rows a user may get, urns which
+of these it gets.
 
-Within the rows of one segment (users with the same constants) every row is used once, so all marginals of the
-segment stay those of the row model.
+Every row is used once, by users who have its constants but for a few rows at the end of each segment (users
+with the same constants), so all marginals stay those of the row model.
 """
 
 from __future__ import annotations
@@ -16,71 +16,124 @@ from ..errors import UsageError
 from .people import People
 from .rates import GROUPS, Rates, Roles, chance, urn
 
-CHUNK_ROWS = 1 << 18
+CHUNK_ROWS = 1 << 16
 """Rows that are dealt together. Chunks are independent of each other: threads share them, and memory is about
-8 (features + 2) bytes for each row of a chunk and thread."""
+16 (features + 1) bytes for each row of a chunk and thread."""
 TRIAL_ROWS = 1 << 17
 """Rows of the trial dealings that set the urns' parameters."""
 TRIALS = 4
+MOST_JOINT, LEAST_EXCESS = 3, 0.25
+"""Pairs of columns that get urns of their own: how many at most, and by which part users repeat them more
+often than urns of single columns bring about (chosen on flights and Chicago trips)."""
+FREE = 1e9
+"""The parameter of an urn that likes all values the same."""
+DENSE = 1 << 20
+"""Combinations of codes are numbered without gaps from this number on."""
+TURNS = 3
+"""Draws from the table of users, until the rows of all segments have users."""
 STEP = 0.8
 """How far a trial moves the logarithm of a parameter per unit of the rate's log-odds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dealer:
-    """`alpha` [groups of users, repeated columns]: the urns' parameters, not falling along the columns."""
+    """`alpha` [groups of users, features]: the parameters of the urns, one for each repeated column and for
+    each pair of columns in `joint`, which users repeat together. `groups`: the rows' column of groups of
+    users by their number of rows, which decides as constants do which rows a user may get, and the groups'
+    lower edges."""
 
     people: People
     roles: Roles
     alpha: np.ndarray
-
-    @property
-    def wants_spare(self) -> bool:
-        """Whether rows beyond those asked for help: users with the same constants need rows of their own."""
-        return bool(self.roles.constant)
+    groups: tuple[str, tuple[int, ...]] | None = None
+    joint: tuple[tuple[str, str], ...] = ()
 
     def deal(
-        self,
-        codes: Mapping[str, np.ndarray],
-        seed: int,
-        threads: int,
-        spare: Mapping[str, np.ndarray] | None = None,
+        self, codes: Mapping[str, np.ndarray], seed: int, threads: int
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """(codes, uint32 user number of each row): as many rows as `codes` has, each of them a row of `codes`
-        or `spare` but for its constant columns, which are its user's. Depends on rows and seed alone."""
-        dealt, owner, _ = self._dealt(codes, seed, threads, spare)
+        """(codes, uint32 user number of each row): the rows of `codes`, where a few have their user's
+        constants in place of their own. Depends on rows and seed alone."""
+        dealt, owner, _ = self._dealt(codes, seed, threads)
         return dealt, owner
 
-    def _dealt(self, codes, seed: int, threads: int, spare=None):
-        rows = len(next(iter(codes.values())))
-        if spare is not None:
-            codes = {name: np.concatenate([column, spare[name]]) for name, column in codes.items()}
-        pool = len(next(iter(codes.values())))
-        wanted, fixed = self.people.draw(rows, seed)
-        segment_of_user, segment_of_row, segments = _segments(codes, fixed, len(wanted), pool)
-        need = np.bincount(segment_of_user, wanted, segments).astype(np.int64)
-        order = np.argsort(segment_of_user, kind="stable")
-        wanted, fixed = wanted[order], {name: column[order] for name, column in fixed.items()}
-        take, at = _chosen(segment_of_row, need, rows)
-        ends = np.cumsum(np.bincount(segment_of_user, minlength=segments))
+    def _dealt(self, codes, seed: int, threads: int):
+        names = (*self.roles.constant, *(() if self.groups is None else self.groups[:1]))
+        segments = _Segments.of({name: codes[name] for name in names}, codes)
+        wanted, of_user = self._users(segments, seed)
+        order = np.argsort(of_user, kind="stable")
+        wanted, of_user = wanted[order], of_user[order]
+        count = len(segments.rows)
+        take = _chosen(segments.of_row, np.bincount(of_user, wanted, count).astype(np.int64))
+        ends = np.cumsum(np.bincount(of_user, minlength=count))
         owner, equal = self._urns(codes, take, wanted, ends, seed, threads)
-        out = {name: np.empty(rows, column.dtype) for name, column in codes.items()}
-        for name, column in codes.items():
-            out[name][at] = fixed[name][owner] if name in fixed else column[take]
-        owners = np.empty(rows, np.uint32)
-        names = np.random.Generator(np.random.Philox(key=[seed, 2])).permutation(len(wanted))
-        owners[at] = names[owner]  # so that numbers of users do not follow their constants
+        moved = np.flatnonzero(segments.of_row[take] != of_user[owner])
+        out = {name: codes[name] for name in codes if name in self.roles.constant or name not in names}
+        for name in self.roles.constant if len(moved) else ():
+            out[name] = codes[name].copy()
+            out[name][take[moved]] = segments.value(name, codes)[of_user[owner[moved]]]
+        owners = np.empty(len(take), np.uint32)
+        numbers = np.random.Generator(np.random.Philox(key=[seed, 2])).permutation(len(wanted))
+        owners[take] = numbers[owner]  # so that numbers of users do not follow their constants
         return out, owners, (wanted, equal)
+
+    def _users(self, segments: _Segments, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """(rows of each user, its segment): users of each segment have as many rows as the segment, but for
+        the last user of each."""
+        total = int(segments.rows.sum())
+        if len(segments.rows) <= 1:
+            wanted = self.people.draw(total, seed)[0]
+            return wanted, np.zeros(len(wanted), np.int64)
+        generator = np.random.Generator(np.random.Philox(key=[seed, 3]))
+        left, sizes, found = segments.rows.astype(float), [], []
+        for turn in range(TURNS + 1):
+            wanted, fixed = self.people.draw(int(np.maximum(left, 0).sum()) + 1, seed + turn)
+            if self.groups is not None:
+                name, edges = self.groups
+                fixed = fixed | {name: np.searchsorted(edges, wanted, "right") - 1}
+            if turn < TURNS:
+                segment = segments.of_users(fixed, len(wanted))
+            else:  # constants that the table of users does not have: users of the same group
+                segment = self._any_constants(segments, left, wanted, fixed)
+            order = np.argsort(segment, kind="stable")
+            before = np.cumsum(wanted[order])
+            first = np.searchsorted(segment[order], segment[order])
+            before -= wanted[order] + np.where(first > 0, before[first - 1], 0)
+            fits = before + generator.random(len(order)) * wanted[order] < left[segment[order]]
+            taken = np.sort(order[fits & (segment[order] >= 0)])
+            sizes.append(wanted[taken])
+            found.append(segment[taken])
+            left -= np.bincount(found[-1], sizes[-1], len(left))
+        wanted, of_user = np.concatenate(sizes), np.concatenate(found)
+        if (missing := total - int(wanted.sum())) > 0:
+            more = self.people.draw(missing, seed + TURNS + 1)[0]
+            wanted, of_user = np.append(wanted, more), np.append(of_user, np.argmax(left) + 0 * more)
+        keep = np.cumsum(wanted) - wanted < total
+        wanted, of_user = wanted[keep], of_user[keep]
+        wanted[-1] -= int(wanted.sum()) - total
+        return wanted, of_user
+
+    def _any_constants(self, segments: _Segments, left, wanted, fixed) -> np.ndarray:
+        """A segment with rows left over for each user, of its own group where there are groups; -1: none."""
+        of_segment, of_user = np.zeros(len(left), np.int64), np.zeros(len(wanted), np.int64)
+        if self.groups is not None:
+            of_segment, of_user = segments.group.astype(np.int64), fixed[self.groups[0]]
+        out = np.full(len(wanted), -1, np.int64)
+        for group in np.unique(of_user):
+            here, mine = np.flatnonzero(of_segment == group), of_user == group
+            ends = np.cumsum(np.maximum(left[here], 0))
+            at = np.searchsorted(ends, np.cumsum(wanted[mine]) - wanted[mine] / 2)
+            out[mine] = np.append(here, -1)[np.minimum(at, len(here))]
+        return out
 
     def _urns(self, codes, take, wanted, ends, seed, threads):
         from .._core import deal as core
 
         user_start, row_start = _chunks(wanted, ends)
-        names = self.roles.repeated
+        names = (*((n,) for n in self.roles.repeated), *self.joint)
         values = np.empty((max(len(names), 1), len(take)), np.uint32)
         values[0] = 0  # without repeated columns: any row
-        for i, name in enumerate(names):
-            values[i] = codes[name][take]
+        for i, feature in enumerate(names):
+            values[i] = _joined([codes[name] for name in feature])[take]
         size = values.max(axis=1, initial=0).astype(np.uint32) + np.uint32(1)
         group = np.maximum(np.searchsorted(GROUPS, wanted, "right") - 1, 0).astype(np.uint32)
         alpha = self.alpha if len(names) else np.full((len(GROUPS), 1), 1e4)
@@ -89,75 +142,133 @@ class Dealer:
 
 
 def dealer(
-    people: People, rates: Rates, roles: Roles, codes: Mapping[str, np.ndarray], seed: int, threads: int
+    people: People,
+    rates: Rates,
+    roles: Roles,
+    codes: Mapping[str, np.ndarray],
+    seed: int,
+    threads: int,
+    groups: tuple[str, tuple[int, ...]] | None = None,
 ) -> Dealer:
     """The dealer whose users agree as the rates say: parameters by the urn's formula, then corrected by trial
     dealings of the rows `codes` (more of them than TRIAL_ROWS are not used)."""
     place = [rates.columns.index(name) for name in roles.repeated]
     goal = np.clip(rates.by_group[:, place], 1e-3, 1 - 1e-3)
     some = {name: column[:TRIAL_ROWS] for name, column in codes.items()}
-    first = np.log(urn(goal, chance(some, roles.repeated)))
-    made = Dealer(people, roles, np.maximum.accumulate(np.exp(first), axis=1))
+    alpha = urn(goal, chance(some, roles.repeated))
+    made = Dealer(people, roles, alpha, groups)
     if not place or not len(next(iter(some.values()))):
         return made
-    log_alpha = first
+    made = _tuned(made, goal, some, seed, threads)
+    joint, aims = _together(made, rates, some, seed, threads)
+    if not joint:
+        return made
+    more = np.append(made.alpha, np.full(aims.shape, 100.0), axis=1)
+    return _tuned(
+        replace(made, joint=joint, alpha=more), np.append(goal, aims, axis=1), some, seed + TRIALS, threads
+    )
+
+
+def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> Dealer:
+    """The dealer with the parameters by which trial dealings come nearest to the goal."""
+    log_alpha = np.log(made.alpha)
     for trial in range(TRIALS):
-        _, _, (wanted, equal) = made._dealt(some, seed + trial, threads)
-        group = np.searchsorted(GROUPS, wanted, "right") - 1
-        users = np.bincount(group[wanted > 1], minlength=len(GROUPS))[:, None]
-        now = np.clip(equal / np.maximum(users, 1) / (1 << 20), 1e-3, 1 - 1e-3)
+        now, users = _agreement(made, some, seed + trial, threads)
         moved = log_alpha + STEP * (_log_odds(now) - _log_odds(goal))
         log_alpha = np.where(users > 0, np.clip(moved, -6, 9), log_alpha)
-        made = replace(made, alpha=np.maximum.accumulate(np.exp(log_alpha), axis=1))
+        made = replace(made, alpha=np.exp(log_alpha))
     return made
+
+
+def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """(agreement [groups, features], users [groups, 1] with two rows or more) of a trial dealing."""
+    _, _, (wanted, equal) = made._dealt(some, seed, threads)
+    group = np.searchsorted(GROUPS, wanted, "right") - 1
+    users = np.bincount(group[wanted > 1], minlength=len(GROUPS))[:, None]
+    return np.clip(equal / np.maximum(users, 1) / (1 << 20), 1e-3, 1 - 1e-3), users
+
+
+def _together(made: Dealer, rates: Rates, some, seed: int, threads: int):
+    """(pairs of columns, goals [groups, pairs]): those that users repeat together more often than urns of
+    single columns bring about, by more than noise; at most MOST_JOINT."""
+    if not rates.pairs:
+        return (), np.empty((len(GROUPS), 0))
+    free = np.full((len(GROUPS), len(rates.pairs)), FREE)
+    watched = replace(made, joint=rates.pairs, alpha=np.append(made.alpha, free, axis=1))
+    now, users = _agreement(watched, some, seed, threads)
+    now = now[:, made.alpha.shape[1] :]
+    mean = (now * users).sum(axis=0) / max(users.sum(), 1)
+    excess = rates.together - mean
+    likely = np.flatnonzero(excess > np.maximum(2 * rates.pairs_error, LEAST_EXCESS * mean))
+    chosen = likely[np.argsort(-excess[likely], kind="stable")][:MOST_JOINT]
+    wanted = np.clip(rates.together[chosen], 1e-3, 1 - 1e-3)
+    odds = _log_odds(now[:, chosen]) + _log_odds(wanted) - _log_odds(np.clip(mean[chosen], 1e-3, 1 - 1e-3))
+    return tuple(rates.pairs[i] for i in chosen), np.clip(1 / (1 + np.exp(-odds)), 1e-3, 1 - 1e-3)
 
 
 def _log_odds(p: np.ndarray) -> np.ndarray:
     return np.log(p / (1 - p))
 
 
-def _segments(codes, fixed: Mapping[str, np.ndarray], users: int, rows: int):
-    """(segment of each user, segment of each row or -1, number of segments) by the constant columns."""
-    if not fixed:
-        return np.zeros(users, np.int64), np.zeros(rows, np.int64), 1
-    of_user, of_row = np.zeros(users, np.int64), np.zeros(rows, np.int64)
-    for name, column in fixed.items():
-        size = int(max(column.max(initial=0), codes[name].max(initial=0))) + 1
-        both = np.concatenate([of_user * size + column, of_row * size + codes[name]])
-        both = np.unique(both, return_inverse=True)[1]  # small numbers again, whatever the columns' sizes
-        of_user, of_row = both[:users], both[users:]
-    there, of_user = np.unique(of_user, return_inverse=True)
-    at = np.minimum(np.searchsorted(there, of_row), len(there) - 1)
-    return of_user, np.where(there[at] == of_row, at, -1), len(there)
+@dataclass(frozen=True, eq=False)
+class _Segments:
+    """Rows by their constants. `of_row`: the segment of each row; `rows`: how many rows each has; `levels`:
+    column by column, its number of codes and the combinations there are with the columns before."""
+
+    of_row: np.ndarray
+    rows: np.ndarray
+    levels: tuple[tuple[str, int, np.ndarray], ...]
+
+    @classmethod
+    def of(cls, fixed: Mapping[str, np.ndarray], codes: Mapping[str, np.ndarray]) -> _Segments:
+        at, levels = np.zeros(len(next(iter(codes.values()))), np.int64), []
+        for name, column in fixed.items():
+            size = int(column.max(initial=0)) + 1
+            there, at = np.unique(at * size + column, return_inverse=True)
+            levels.append((name, size, there))
+        return cls(at, np.bincount(at, minlength=1), tuple(levels))
+
+    def of_users(self, fixed: Mapping[str, np.ndarray], users: int) -> np.ndarray:
+        """The segment of each user, -1 where no row has its constants."""
+        at, known = np.zeros(users, np.int64), np.ones(users, bool)
+        for name, size, there in self.levels:
+            key = at * size + fixed[name]
+            at = np.minimum(np.searchsorted(there, key), len(there) - 1)
+            known &= (fixed[name] < size) & (there[at] == key)
+        return np.where(known, at, -1)
+
+    @property
+    def group(self) -> np.ndarray:
+        """The code of the last column in each segment."""
+        _, size, there = self.levels[-1]
+        return there % size
+
+    def value(self, name: str, codes: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The code of a constant column in each segment."""
+        out = np.zeros(len(self.rows), codes[name].dtype)
+        out[self.of_row] = codes[name]
+        return out
 
 
-def _chosen(segment: np.ndarray, need: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """(row taken for each place, place in the output), segment after segment: the rows of a segment as often
-    as its users need them. A segment that has no rows takes those that others leave."""
+def _joined(columns: list[np.ndarray]) -> np.ndarray:
+    """One code for the combination of each row's codes."""
+    if len(columns) == 1:
+        return columns[0]
+    size = int(columns[1].max(initial=0)) + 1
+    both = columns[0].astype(np.int64) * size + columns[1]
+    return both if both.max(initial=0) < DENSE else np.unique(both, return_inverse=True)[1]
+
+
+def _chosen(segment: np.ndarray, need: np.ndarray) -> np.ndarray:
+    """The rows, segment after segment as many as its users need: its own, then those that others leave."""
     order = np.argsort(segment, kind="stable")
-    start = np.searchsorted(segment[order], np.arange(len(need) + 1))
-    have = np.diff(start)
-    of_place = np.repeat(np.arange(len(need)), need)
-    within = np.arange(rows) - np.repeat(np.cumsum(need) - need, need)
-    own = have[of_place] > 0
-    take = np.empty(rows, np.int64)
-    take[own] = order[start[:-1][of_place[own]] + within[own] % have[of_place[own]]]
-    used = np.zeros(len(segment), bool)
-    used[take[own]] = True
-    left = np.flatnonzero(~used)
-    others = np.flatnonzero(~own)
-    if len(others):
-        spare = left if len(left) else np.arange(len(segment))
-        take[others] = spare[np.arange(len(others)) % len(spare)]
-    # A row keeps its place; rows beyond those asked for, and what is taken again, fill the places left.
-    at = np.full(rows, -1, np.int64)
-    first = np.unique(take, return_index=True)[1]
-    first = first[take[first] < rows]
-    at[first] = take[first]
-    free = np.ones(rows, bool)
-    free[take[first]] = False
-    at[at < 0] = np.flatnonzero(free)
-    return take, at
+    of = segment[order]
+    rank = np.arange(len(order)) - np.searchsorted(of, of)
+    own = rank < need[of]
+    take = np.full(len(order), -1, np.int64)
+    take[(np.cumsum(need) - need)[of[own]] + rank[own]] = order[own]
+    take[take < 0] = order[~own]
+    return take
 
 
 def _chunks(wanted: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,82 +1,248 @@
-"""Synthetic users drawn from the model of a released table of users: rows per user and constant columns."""
+"""Synthetic users: how many rows they have, by released histograms, and which constants, by the model of a
+released table of users."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ..measurement import Measurement
-
-BINS_PER_OCTAVE = 3
-PRESENT = 3.0
-"""The last bin of rows per user is the last whose noisy number of users exceeds this many standard errors:
-the noise of empty bins beyond it makes no users."""
+OCTAVE = (1.0, 1.25, 1.5, 1.75)
+"""Bins of rows per user start at these multiples of powers of 2; they divide the bins of the histogram by
+which clips are chosen (`privacy.clip.size_edges`)."""
+SURE = 6.0
+"""Standard errors by which a bin stands out whatever the bins before it hold."""
+MOST_GROUPS = 8
+"""Groups of rows per user in the table of users."""
+MODEL_SAMPLE = 1 << 17
+"""Users drawn to find how often the model of the table of users has each group."""
+MOST_WEIGHT = 8.0
+"""The most by which a group's share in the model is raised to that of the histogram."""
 
 
 class Source(Protocol):
     """Rows of the table of users, drawn from its model."""
 
-    def again(self, total: int, seed: int) -> Self: ...
-    def shard(self, i: int) -> Mapping[str, np.ndarray]: ...
+    def some(self, count: int, seed: int) -> Mapping[str, np.ndarray]: ...
 
 
 def size_bins(bound: int) -> tuple[int, ...]:
-    """Lower edges of bins of rows per user, three to the octave, up to the public bound."""
-    octaves = max(1, int(bound).bit_length())
-    edges = np.unique(
-        np.round(2 ** (np.arange(BINS_PER_OCTAVE * octaves) / BINS_PER_OCTAVE)).astype(np.int64)
+    """Lower edges of bins of rows per user up to the public bound."""
+    powers = [1 << k for k in range(max(1, int(bound).bit_length()))]
+    return tuple(
+        sorted({int(p * m) for p in powers for m in OCTAVE if (p * m).is_integer() and p * m <= bound})
     )
-    return tuple(int(e) for e in edges if e <= max(bound, 1))
-
-
-def last_bin(counts: Measurement) -> int:
-    """The last bin that has users for sure, by the noisy histogram of the bins; 0 where none has. Large users
-    are spread thinly over bins, so a bin with some users also counts where up to two bins below it belong to
-    one sum that is large enough."""
-    values, sigma, last = counts.values, float(np.max(counts.sigma)), 0
-    for width in (1, 2, 3):
-        sums = np.convolve(values, np.ones(width))[: len(values)]  # of a bin and the width - 1 below it
-        present = np.flatnonzero((sums > PRESENT * sigma * width**0.5) & (values > sigma))
-        last = max(last, int(present[-1]) if len(present) else 0)
-    return last
-
-
-def total_rows(counts: Measurement, edges: tuple[int, ...], bound: int) -> tuple[float, float]:
-    """(number of rows, its standard error) by the noisy histogram of bins, up to the last bin with users: an
-    unbiased sum, which negative counts enter as they are."""
-    upper = np.append(np.array(edges[1:], np.int64), bound + 1)
-    means = np.array([_mean_rows(low, high) for low, high in zip(edges, upper.tolist())])
-    means[last_bin(counts) + 1 :] = 0.0
-    return float(counts.values @ means), float(np.max(counts.sigma) * np.sqrt(means @ means))
-
-
-def _mean_rows(low: int, high: int) -> float:
-    """The mean of whole numbers low..high - 1, drawn evenly in the logarithm."""
-    rows = np.arange(low, max(high, low + 1), dtype=np.float64)
-    weight = np.log1p(1 / rows)
-    return float(rows @ weight / weight.sum())
 
 
 @dataclass(frozen=True, eq=False)
-class People:
-    """`source`: rows of the table of users; `name`: its column of bins, with the lower `edges`; `last`: the
-    last bin that is used; `bound`: the most rows of a user; `constant`: its other columns."""
+class Histogram:
+    """Noisy numbers of users in bins of rows per user (lower `edges`), each with standard error `sigma`."""
 
-    source: Source
-    name: str
     edges: tuple[int, ...]
-    last: int
+    values: np.ndarray
+    sigma: float
+
+
+@dataclass(frozen=True, eq=False)
+class RowCount:
+    """A noisy number of rows, of each user at most `most`, in units of `most` rows."""
+
+    most: int
+    value: float
+    sigma: float
+
+
+def rows_limit(coarse: Histogram, bound: int, sigma: float) -> int:
+    """The `most` of a `RowCount` with standard error `sigma`: the one with the least expected error of all
+    rows, if rows beyond it are found from a histogram with the same error per bin."""
+    bins, means = len(coarse.edges), _mean_rows(coarse.edges, bound)
+    last = last_bin(coarse.values, np.full(bins, coarse.sigma))
+    upper = np.append(coarse.edges[1:], bound + 1) - 1
+    users = np.where(np.arange(bins) <= last, np.maximum(coarse.values, 0.0), 0.0)
+    next_octave = means[min(last + 2, bins - 1)]
+    costs = []
+    for most in upper[: last + 4]:
+        beyond = np.where(np.arange(bins) <= last, np.maximum(means - most, 0.0), 0.0)
+        noise = sigma * float(np.sqrt(float(most) ** 2 + beyond @ beyond))
+        unseen = coarse.sigma * max(next_octave - most, 0.0)
+        costs.append(_hypot(noise, _inside(coarse.edges, bound, users, most), unseen))
+    return max(1, int(upper[np.argmin(costs)]))
+
+
+def _hypot(*parts: float) -> float:
+    return float(np.sqrt(np.square(parts).sum()))
+
+
+def _inside(edges: tuple[int, ...], bound: int, users: np.ndarray, most: int) -> float:
+    """Standard error of the rows beyond `most` that comes from not knowing where in its bin a user lies."""
+    low, high = np.maximum(edges, most), np.append(edges[1:], bound + 1) - 1
+    return float(users @ np.maximum(high - low, 0)) / np.sqrt(12)
+
+
+def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[int, ...]:
+    """Lower edges of groups of users by rows, by which the rows' model may tell rows apart: near the clip
+    times powers of 2, and the clip over 4 and 16. Each has `least` rows or more, of a user at most the
+    clip."""
+    last = last_bin(coarse.values, np.full(len(coarse.values), coarse.sigma))
+    weight = np.minimum(_mean_rows(coarse.edges, bound), clip) * np.maximum(coarse.values, 0.0)
+    starts = [clip / 16, clip / 4, *(clip * 2.0**k for k in range(40) if clip * 2.0**k < bound)]
+    allowed = {next((e for e in coarse.edges if e > start), 0) for start in starts}
+    cuts, above = [], 0.0
+    for b in range(last, 0, -1):
+        above += float(weight[b])
+        if coarse.edges[b] in allowed and above >= least <= weight[:b].sum():
+            cuts.append(coarse.edges[b])
+            above = 0.0
+    return (1, *reversed(cuts))
+
+
+def last_bin(values: np.ndarray, errors: np.ndarray) -> int:
+    """The last bin that has users for sure; 0 where none has: one that stands out of the noise of all bins
+    and follows on bins with users, or stands out by far (SURE). Large users are spread thinly, so up to
+    four bins after it also count as far as their sum stands out."""
+    bar = _bar(len(values))
+    window = np.append(0.0, np.ones(len(OCTAVE)))  # the bins just before each
+    sums, variances = (np.convolve(x, window)[: len(values)] for x in (values, errors**2))
+    follows = (sums > np.sqrt(variances)) | (values > SURE * errors)
+    alone = np.flatnonzero((values > bar * errors) & follows)
+    last = int(alone[-1]) if len(alone) else 0
+    tail, noise = (x[last + 1 : last + 1 + len(OCTAVE)] for x in (values, errors))
+    thin = np.flatnonzero((np.cumsum(tail) > bar * np.sqrt(np.cumsum(noise**2))) & (tail > noise))
+    return last + (int(thin[-1]) + 1 if len(thin) else 0)
+
+
+def _bar(bins: int) -> float:
+    """Standard errors above which noise lifts one of so many empty bins in about 5 % of all histograms."""
+    return float(np.sqrt(2 * np.log(20.0 * max(bins, 2))))
+
+
+def _mean_rows(edges: tuple[int, ...], bound: int) -> np.ndarray:
+    """Of each bin, the mean of whole numbers drawn evenly in the logarithm."""
+    out = []
+    for low, high in zip(edges, [*edges[1:], bound + 1]):
+        rows = np.arange(low, max(high, low + 1), dtype=np.float64)
+        weight = np.log1p(1 / rows)
+        out.append(float(rows @ weight / weight.sum()))
+    return np.array(out)
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """`users`: how many users each bin has (>= 0), 0 beyond the last bin in which users stand out of noise;
+    `rows`, `error`: the number of rows and its standard error; `unseen`: rows that users may have whose bins
+    do not stand out of noise."""
+
+    edges: tuple[int, ...]
     bound: int
-    constant: tuple[str, ...]
+    users: np.ndarray
+    rows: float
+    error: float
+    unseen: float = 0.0
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """Where the number of rows lies with probability 0.95."""
+        half = 1.96 * self.error
+        return max(0, int(self.rows - half)), int(np.ceil(self.rows + _hypot(half, self.unseen)))
+
+    def rows_from(self, edges: tuple[int, ...]) -> np.ndarray:
+        """Rows of all users whose numbers of rows start at these edges of bins."""
+        return np.add.reduceat(
+            self.users * _mean_rows(self.edges, self.bound), np.searchsorted(self.edges, edges)
+        )
+
+    def groups(self, least: float) -> tuple[int, ...]:
+        """Lower edges of groups of about as many users each, at least `least`; at most MOST_GROUPS."""
+        count = int(np.clip(self.users.sum() / max(least, 1e-9), 1, MOST_GROUPS))
+        parts = np.arange(1, count) / count * self.users.sum()
+        cuts = np.searchsorted(np.cumsum(self.users), parts) + 1
+        return (1, *(self.edges[i] for i in np.unique(cuts) if i < len(self.edges)))
 
     @property
     def most_rows(self) -> int:
         """The most rows that a user can have."""
-        return [*self.edges, self.bound + 1][self.last + 1] - 1
+        last = int(np.flatnonzero(self.users > 0).max(initial=0))
+        return [*self.edges, self.bound + 1][last + 1] - 1
+
+    def draw(self, low: np.ndarray, high: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """A number of rows for each user: of the bins low..high - 1, evenly in the logarithm inside a bin."""
+        ends = np.append(0.0, np.cumsum(self.users + 1e-12))
+        at = ends[low] + generator.random(len(low)) * (ends[high] - ends[low])
+        bins = np.clip(np.searchsorted(ends, at, "right") - 1, low, high - 1)
+        edges = np.append(np.array(self.edges, np.int64), self.bound + 1)
+        first, last = edges[bins], np.maximum(edges[bins + 1], edges[bins] + 1)
+        rows = first * (last / first) ** generator.random(len(bins))
+        return np.minimum(rows, last - 1).astype(np.int64)
+
+
+def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: int) -> Sizes:
+    """Rows per user by all that was released about them, combined by least squares. The number of rows is the
+    count, and beyond its limit the histograms'."""
+    from scipy.optimize import nnls
+
+    bins, means = len(fine.edges), _mean_rows(fine.edges, bound)
+    inverse, right = np.eye(bins) / fine.sigma**2, fine.values / fine.sigma**2
+    if coarse is not None:
+        sums = np.zeros((len(coarse.edges), bins))
+        sums[np.searchsorted(coarse.edges, fine.edges, "right") - 1, np.arange(bins)] = 1.0
+        inverse += sums.T @ sums / coarse.sigma**2
+        right = right + sums.T @ coarse.values / coarse.sigma**2
+    spread = np.linalg.inv(inverse)
+    values = spread @ right
+    there = last_bin(values, np.sqrt(np.diag(spread))) + 1
+    beyond = np.maximum(means - count.most, 0.0)
+    beyond[there:] = 0.0
+    rows = count.most * count.value + float(beyond @ values)
+    # Users after the last bin do not stand out of noise: there may be as many as can hide in the next octave,
+    # and half as many in each one after it.
+    octave, unseen = len(OCTAVE), 0.0
+    users = _bar(bins) * np.sqrt(spread[there : there + octave, there : there + octave].sum())
+    for k, start in enumerate(range(there, bins, octave)):
+        unseen += users * 0.5**k * max(float(means[start : start + octave].mean()) - count.most, 0.0)
+    inside = _inside(fine.edges, bound, np.maximum(np.where(beyond > 0, values, 0.0), 0.0), count.most)
+    error = _hypot(count.most * count.sigma, np.sqrt(beyond @ spread @ beyond), inside)
+    # Bins that differ by no more than noise does are smoothed; the count of rows is kept. Users of the octave
+    # after the last bin, too few to stand out one bin at a time, are drawn as far as the sums allow.
+    there = min(there + octave - 1, bins)
+    inverse, right = inverse[:there, :there], right[:there]
+    upto = np.minimum(means, count.most)[:there] / (count.most * count.sigma)
+    steps = np.diff(np.eye(there), axis=0)
+    noise = np.diag(steps @ spread[:there, :there] @ steps.T)
+    change = float(np.sum((steps @ values[:there]) ** 2 - noise)) / max(len(noise), 1)
+    inverse = inverse + np.outer(upto, upto) + steps.T @ steps / max(change, fine.sigma**2 / 16)
+    right = right + upto * count.value / count.sigma
+    half = np.linalg.cholesky(inverse).T
+    found = np.zeros(bins)
+    found[:there] = nnls(half, np.linalg.solve(half.T, right))[0]
+    if not found.any():
+        found[0] = 1.0
+    return Sizes(fine.edges, bound, found, rows, error, unseen)
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """`source`: rows of the table of users, None where it has no columns; `name`: its column of groups, with
+    the lower edges `groups`; `constant`: its other columns; `weight`: how much more often a group is drawn
+    than the model has it."""
+
+    sizes: Sizes
+    source: Source | None = None
+    name: str = ""
+    groups: tuple[int, ...] = (1,)
+    constant: tuple[str, ...] = ()
+    weight: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, sizes: Sizes, source: Any, name: str, groups: tuple[int, ...], constant, seed: int) -> People:
+        """Users of this model with the histogram's rows per user."""
+        drawn = source.some(MODEL_SAMPLE, seed)[name]
+        of_model = np.bincount(drawn, minlength=len(groups)) / MODEL_SAMPLE
+        ends = np.append(np.searchsorted(sizes.edges, groups), len(sizes.edges))
+        wanted = np.add.reduceat(sizes.users, ends[:-1])
+        weight = np.minimum(wanted / wanted.sum() / np.maximum(of_model, 1e-9), MOST_WEIGHT)
+        return cls(sizes, source, name, groups, tuple(constant), np.maximum(weight / weight.max(), 1e-3))
 
     def draw(self, rows: int, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """(rows of each user, the codes of its constant columns), users whose rows add up to `rows`; the last
@@ -86,10 +252,7 @@ class People:
         have, batch = 0, max(256, rows // 16)
         generator = np.random.Generator(np.random.Philox(key=[seed, 1]))
         while have < rows:
-            drawn = self.source.again(batch, int(generator.integers(1 << 62))).shard(0)
-            there = drawn[self.name] <= self.last
-            drawn = {name: column[there] for name, column in drawn.items()}
-            size = self._rows(drawn[self.name], generator)
+            size, drawn = self._batch(batch, generator)
             keep = int(np.searchsorted(np.cumsum(size), rows - have)) + 1
             sizes.append(size[:keep])
             codes.append({name: drawn[name][:keep] for name in self.constant})
@@ -103,8 +266,14 @@ class People:
             n: np.concatenate([np.empty(0, np.uint32), *(c[n] for c in codes)]) for n in self.constant
         }
 
-    def _rows(self, bins: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """A number of rows in each bin, evenly in the logarithm."""
-        edges = np.append(np.array(self.edges, np.int64), self.bound + 1)
-        low, high = edges[bins], np.maximum(edges[bins + 1], edges[bins] + 1)
-        return np.minimum(low * (high / low) ** generator.random(len(bins)), high - 1).astype(np.int64)
+    def _batch(self, count: int, generator: np.random.Generator):
+        """(rows of each user, its row of the table of users), about `count` users or fewer."""
+        if self.source is None or self.weight is None:
+            low = np.zeros(count, np.int64)
+            return self.sizes.draw(low, low + len(self.sizes.edges), generator), {}
+        drawn = self.source.some(count, int(generator.integers(1 << 62)))
+        there = generator.random(count) < self.weight[drawn[self.name]]
+        drawn = {name: column[there] for name, column in drawn.items()}
+        ends = np.append(np.searchsorted(self.sizes.edges, self.groups), len(self.sizes.edges))
+        group = drawn[self.name]
+        return self.sizes.draw(ends[group], ends[group.astype(np.int64) + 1], generator), drawn

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import product
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +23,8 @@ standard error."""
 CONSTANT, LEAST_CONSTANT, CONSTANT_LIFT = 0.985, 0.85, 0.8
 """A column is constant if its agreement is above CONSTANT less two standard errors and above LEAST_CONSTANT,
 and its lift above CONSTANT_LIFT by two standard errors."""
+MOST_PAIRS = 24
+"""Pairs of columns whose agreement is asked for."""
 SPREAD = 0.1
 """Standard deviation that is expected between the rates of groups: rates of groups are drawn towards the
 overall rate, the more the noisier they are."""
@@ -29,12 +33,24 @@ overall rate, the more the noisier they are."""
 @dataclass(frozen=True, eq=False)
 class Rates:
     """`overall`: the agreement of each column, the mean over users with two rows or more, with its standard
-    `error`; `by_group` [groups, columns]: the same by `GROUPS`, drawn towards the overall rates."""
+    `error`; `by_group` [groups, columns]: the same by `GROUPS`, drawn towards the overall rates. `together`:
+    how often two rows agree in both columns of each of `pairs`, with the standard error `pairs_error`."""
 
     columns: tuple[str, ...]
     overall: np.ndarray
     error: float
     by_group: np.ndarray
+    pairs: tuple[tuple[str, str], ...] = ()
+    together: np.ndarray = field(default_factory=lambda: np.empty(0))
+    pairs_error: float = 0.0
+
+    def with_pairs(self, pairs: Sequence[tuple[str, str]], overall: Measurement) -> Rates:
+        """These rates, and those of pairs of columns from their release."""
+        users = max(float(overall.values[-1]), 1.0)
+        mean = np.clip((1 + overall.values[:-1] / users) / 2, 0.0, 1.0)
+        return replace(
+            self, pairs=tuple(pairs), together=mean, pairs_error=float(np.max(overall.sigma)) / users / 2
+        )
 
 
 def rates_of(columns: Sequence[str], overall: Measurement, by_group: Measurement) -> Rates:
@@ -42,12 +58,12 @@ def rates_of(columns: Sequence[str], overall: Measurement, by_group: Measurement
     count = len(columns)
     sums, sigma = overall.values, float(np.max(overall.sigma))
     users = max(float(sums[count]), 1.0)
-    mean = np.clip(sums[:count] / users, 0.0, 1.0)
+    mean = np.clip((1 + sums[:count] / users) / 2, 0.0, 1.0)  # a user adds 2 a - 1
     grouped, noise = by_group.values.reshape(len(GROUPS), count + 1), float(np.max(by_group.sigma))
     there = np.maximum(grouped[:, count:], 1.0)
-    weight = 1 / (1 + (noise / there / SPREAD) ** 2)
-    own = np.clip(grouped[:, :count] / there, 0.0, 1.0)
-    return Rates(tuple(columns), mean, sigma / users, weight * own + (1 - weight) * mean)
+    weight = 1 / (1 + (noise / there / 2 / SPREAD) ** 2)
+    own = np.clip((1 + grouped[:, :count] / there) / 2, 0.0, 1.0)
+    return Rates(tuple(columns), mean, sigma / users / 2, weight * own + (1 - weight) * mean)
 
 
 @dataclass(frozen=True)
@@ -68,22 +84,43 @@ def chance(codes: Mapping[str, np.ndarray], columns: Sequence[str]) -> np.ndarra
     return np.array(out)
 
 
+def chance_of(ones: Sequence[Measurement]) -> dict[str, float]:
+    """The same from noisy 1-ways: squares of the counts less what noise adds to them on average."""
+    ones = [m for m in ones if len(m.clique) == 1]
+    total = float(np.median([m.values.sum() for m in ones])) if ones else 0.0
+    found = {m.clique[0]: float(np.square(m.values).sum() - m.variances.sum()) for m in ones}
+    return {name: float(np.clip(x / max(total, 1.0) ** 2, 0.0, 1.0)) for name, x in found.items()}
+
+
 def roles(
-    rates: Rates, by_chance: np.ndarray, never_constant: Sequence[str] = (), declared: Sequence[str] = ()
+    rates: Rates,
+    by_chance: np.ndarray,
+    never_constant: Sequence[str] = (),
+    declared: Mapping[str, str] = MappingProxyType({}),
 ) -> Roles:
     """Roles from released rates. `never_constant`: columns that take part in constraints, whose values cannot
-    be exchanged one by one. `declared`: columns that are constant whatever the rates say."""
+    be exchanged one by one. `declared`: column to what the schema says of it ("constant", "repeated" or
+    "free"), whatever the rates say."""
     room = np.maximum(1 - by_chance, 1e-9)
     lift, doubt = (rates.overall - by_chance) / room, 2 * rates.error / room
     fixed = rates.overall > max(LEAST_CONSTANT, CONSTANT - 2 * rates.error)
     fixed &= lift - doubt > CONSTANT_LIFT
-    constant = tuple(
-        n for n, yes in zip(rates.columns, fixed) if n in declared or (yes and n not in never_constant)
-    )
+    found = [n for n, yes in zip(rates.columns, fixed) if yes and n not in (*never_constant, *declared)]
+    constant = (*(n for n, role in declared.items() if role == "constant"), *found)
     again = lift > np.maximum(LEAST_LIFT, doubt)
+    again |= np.array([declared.get(n) == "repeated" for n in rates.columns], bool)
     order = np.argsort(urn(rates.overall, by_chance), kind="stable")
     repeated = [rates.columns[i] for i in order if again[i] and rates.columns[i] not in constant]
     return Roles(constant, tuple(repeated))
+
+
+def pairs_to_ask(roles: Roles, columns: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of columns that users may repeat together, such as date and hour: the two columns that recur
+    most, each with all others that are not constant, at most MOST_PAIRS."""
+    first = roles.repeated[:2]
+    others = [*roles.repeated, *(n for n in columns if n not in (*roles.repeated, *roles.constant))]
+    found = {tuple(sorted((a, b))): (a, b) for b, a in product(others, first) if a != b}
+    return tuple(found.values())[:MOST_PAIRS]
 
 
 def urn(rate: np.ndarray | float, by_chance: np.ndarray | float) -> np.ndarray:

@@ -14,7 +14,7 @@ from fastdp.privacy import statement
 from fastdp.privacy.ledger import Ledger
 from fastdp.release import noiseplan, views
 from fastdp.release.gateway import Request
-from fastdp.userkeys import Agreement, RowGroups, RowsPerUser, UserTable
+from fastdp.userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable
 
 from . import checks
 from .world import CLIP, DELTA, EPSILON, Swap, open_door, table
@@ -33,6 +33,12 @@ def agree(door):
     ]
 
 
+def row_numbers(door):
+    """All mu on the number of rows, of each user at most some."""
+    mu = door.mu * math.sqrt(0.5)
+    return [door.user_histogram(RowsUpTo(most), mu=mu, label=f"rows up to {most}") for most in (CLIP, 3)]
+
+
 def tables(door):
     """All mu on marginals of the table of users."""
     of_users = door.part(1.0, TABLE)
@@ -48,9 +54,9 @@ def groups(door):
 
 def everything(door):
     """A run of all three, by shares: what they cost adds up."""
-    quarter = door.part(0.25)
     return [
-        *agree(quarter),
+        *agree(door.part(0.15)),
+        *row_numbers(door.part(0.1)),
         *tables(door.part(0.25)),
         *groups(door.part(0.5)),
     ]
@@ -66,7 +72,7 @@ def fails(check, *arguments, **options):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("ask", [agree, tables, groups, everything])
+@pytest.mark.parametrize("ask", [agree, row_numbers, tables, groups, everything])
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with patch.object(checks, "ask_everything", ask):
         checks.neighbours(60, seed=2)
@@ -104,6 +110,18 @@ def test_a_user_counts_pairs_instead_of_their_share():
         return sums
 
     with patch.object(kernels, "agreement", planted), patch.object(checks, "ask_everything", agree):
+        assert "more than the noise covers" in fails(checks.neighbours, 30, seed=1)
+
+
+def test_rows_of_a_user_beyond_the_most_are_counted():
+    real = user_engine.histogram
+
+    def planted(content, key, cap, threads):
+        made = real(content, key, cap, threads)
+        sizes = content.rows_per_user().astype(np.int64)
+        return (sizes * key.units // key.most).sum(keepdims=True) if isinstance(key, RowsUpTo) else made
+
+    with patch.object(user_engine, "histogram", planted), patch.object(checks, "ask_everything", row_numbers):
         assert "more than the noise covers" in fails(checks.neighbours, 30, seed=1)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from fastdp.engines import Counter
 from fastdp.schema import Schema
 from fastdp.tables.userids import UserIndex
-from fastdp.userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, UserTable
+from fastdp.userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, RowsUpTo, UserTable
 
 from ..reference import counting as slow
 
@@ -125,6 +125,9 @@ def check_users(one: Case, engine: Counter) -> None:
     edges = (1, 2, 4, 50)
     want = np.array([sum(e <= n < f for n in sizes) for e, f in zip(edges, (*edges[1:], 1 << 62))], np.int64)
     same(f"{one.name}: rows per user", engine.user_histogram(RowsPerUser(edges), 1), want)
+    for most in (1, 3, 7):
+        want = np.array([sum((min(n, most) << 20) // most for n in sizes)], np.int64)
+        same(f"{one.name}: rows up to {most}", engine.user_histogram(RowsUpTo(most), 1), want)
     want = slow.most_common(owners, cells, hashes, 10)
     same(f"{one.name}: most common", engine.user_histogram(MostCommon(("a", "c")), 1), want)
     for cap in (1, 3):

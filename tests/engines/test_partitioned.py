@@ -23,7 +23,7 @@ from fastdp.engines.partitioned import Answer, MarginalRequest, PartitionedCount
 from fastdp.errors import BudgetError, DataError, SchemaError, UsageError
 from fastdp.tables import ingest, split, spool
 from fastdp.tables.table import Table
-from fastdp.userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, UserTable
+from fastdp.userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, RowsUpTo, UserTable
 
 from .conformance import CLIQUES, cases, check, schema_with
 
@@ -189,6 +189,7 @@ def test_messages_give_back_what_was_sent():
         engine.UserRequest(key, 2),
         engine.UserRequest(labels, 1),
         engine.UserRequest(RowsPerUser((1, 5)), 1),
+        engine.UserRequest(RowsUpTo(5), 1),
         engine.UserRequest(Agreement((("a",), ("a", "c")), (2, 9)), 1),
         MarginalRequest((("a",),), 1, {}, UserTable((1, 3), columns=("a",))),
         MarginalRequest((("a",),), 4, recode, RowGroups((1, 3), name="g")),

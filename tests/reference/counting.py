@@ -86,7 +86,7 @@ def agreement(ids, features, edges) -> np.ndarray:
         pairs = len(rows) * (len(rows) - 1)
         for i, cells in enumerate(features):
             equal = sum(cells[r] == cells[s] for r in rows for s in rows if r != s)
-            out[group, i] += (1 << 20) * equal // pairs
+            out[group, i] += 2 * ((1 << 20) * equal // pairs) - (1 << 20)
         out[group, -1] += 1 << 20
     return out.reshape(-1)
 

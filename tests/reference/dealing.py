@@ -4,7 +4,7 @@ from __future__ import annotations
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
-TRIES = 8
+CANDIDATES = 16
 
 
 def mix(z: int) -> int:
@@ -32,38 +32,48 @@ class Stream:
 def deal_chunk(number: int, rows: list[tuple], wanted: list[int], alphas: list[list[float]], seed: int):
     """The user (0, 1, ... of the chunk) of each row. rows: their features; alphas: one list per user."""
     stream, features = Stream(seed, number), len(rows[0])
-    order = sorted(range(len(rows)), key=lambda r: rows[r])
-    free, owner = [True] * len(rows), [-1] * len(rows)
+    owner = [-1] * len(rows)
 
-    def pick(first: int, last: int) -> int | None:
-        """From a random place on, the next free one; none: the first free one of all."""
-        start = first + stream.below(last - first)
-        return next((p for p in (*range(start, last), *range(first, start)) if free[p]), None)
+    def pick(among: list[int]) -> int:
+        """From a random place on, the next unused row; none: the first unused one of all."""
+        start = stream.below(len(among))
+        return next(r for r in (*among[start:], *among[:start]) if owner[r] < 0)
 
-    def place_of(mine: list[int], alpha: list[float]) -> int:
-        k, copied = len(mine), 0
-        if k:
-            u = stream.unit()
-            while copied < features and u * (k + alpha[copied]) < k:
-                copied += 1
-        for m in range(copied, 0, -1):
-            for _ in range(TRIES):
-                like = rows[order[mine[stream.below(k)]]][:m]
-                alike = [p for p in range(len(rows)) if rows[order[p]][:m] == like]
-                found = pick(alike[0], alike[-1] + 1)
-                if found is not None:
-                    return found
-        found = pick(0, len(rows))
-        assert found is not None
-        return found
+    def liking(row: int, mine: list[int], alpha: list[float]) -> float:
+        unused = [r for r in range(len(rows)) if owner[r] < 0]
+        urns, proposed, k = 1.0, float(len(mine)), len(mine)
+        for f in range(features):
+            has = sum(rows[r][f] == rows[row][f] for r in mine)
+            t = float(has) * len(unused) / sum(rows[r][f] == rows[row][f] for r in unused)
+            urns *= (t + alpha[f]) / (k + alpha[f])
+            proposed += t
+        return urns / proposed
+
+    def next_row(mine: list[int], alpha: list[float]) -> int:
+        chosen = pick(list(range(len(rows))))
+        if not mine:
+            return chosen
+        total = liking(chosen, mine, alpha)
+        for _ in range(1, CANDIDATES):
+            f = stream.below(features + 1)
+            alike = list(range(len(rows)))
+            if f < features:
+                value = rows[mine[stream.below(len(mine))]][f]
+                alike = [r for r in alike if rows[r][f] == value]
+                if all(owner[r] >= 0 for r in alike):
+                    continue
+            row = pick(alike)
+            weight = liking(row, mine, alpha)
+            total += weight
+            if stream.unit() * total < weight:
+                chosen = row
+        return chosen
 
     for user, (many, alpha) in enumerate(zip(wanted, alphas, strict=True)):
         mine: list[int] = []
         for _ in range(many):
-            place = place_of(mine, alpha)
-            free[place] = False
-            mine.append(place)
-            owner[order[place]] = user
+            mine.append(next_row(mine, alpha))
+            owner[mine[-1]] = user
     return owner
 
 

@@ -85,8 +85,8 @@ def test_the_sum_of_what_was_drawn_is_what_was_charged(table):
         if release["kind"] == "distances":  # each distance may change by the clip
             drawn += float(np.sum((part["clip"] * grid / sigma) ** 2))
         else:
-            reach = 1 if release["kind"] == "user_histogram" else part["clip"]
-            drawn += float((reach * grid / sigma[0]) ** 2)
+            reach2 = 1 if release.get("of") == "users" else release.get("cap", part["clip"] ** 2)
+            drawn += reach2 * float((grid / sigma[0]) ** 2)
     assert drawn <= charged * (1 + 1e-9) and math.isclose(drawn, charged, rel_tol=1e-6)
 
 

