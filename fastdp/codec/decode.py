@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core import codes as core
-from .._util.arrow import of_numpy
+from .._util.arrow import of_numpy, of_texts
 from .._util.threads import resolve
 from ..errors import UsageError
 from ..schema import dtypes
@@ -339,7 +339,8 @@ def _texts(values: list[str], dtype: str) -> pa.Array:
 
     kind = dtypes.arrow(dtype)
     plain = pa.types.is_dictionary(kind) or pa.types.is_string_view(kind)
-    return pa.array(values, pa.string() if plain else kind)
+    made = of_texts(values)
+    return made if plain else made.cast(kind)
 
 
 def _machine(values: list[Any], dtype: str) -> np.ndarray:
