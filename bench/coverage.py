@@ -141,15 +141,15 @@ def ends(found):
 
 
 def logistic(columns, sizes):
-    """(coefficients, standard errors) of one column's code 0 on the codes of four others, by Newton's
+    """(coefficients, standard errors) of one column's code 0 on the codes of up to four others, by Newton's
     method."""
     target = min(sizes, key=lambda a: sizes[a])
     names = [a for a in sizes if a != target][:4]
     x = np.stack([np.ones(len(columns[target])), *(columns[a] / sizes[a] for a in names)], 1)
-    y, beta = (columns[target] == 0).astype(float), np.zeros(5)
+    y, beta = (columns[target] == 0).astype(float), np.zeros(x.shape[1])
     for _ in range(12):
         p = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
-        information = (x * (p * (1 - p))[:, None]).T @ x + 1e-6 * np.eye(5)
+        information = (x * (p * (1 - p))[:, None]).T @ x + 1e-6 * np.eye(len(beta))
         beta = beta + np.linalg.solve(information, x.T @ (y - p))
     return beta, np.sqrt(np.diag(np.linalg.inv(information)))
 
