@@ -428,3 +428,18 @@ def test_times_beyond_the_calendar_are_outside_the_domain_on_every_clock(own, zo
     assert codes == alone
     column = schema.columns["x"]
     assert codes[2] == codes[3] == codes[6] == column.overflow_code and codes[4] == column.null_code
+
+
+def test_decimals_are_compared_exactly():
+    column = {"kind": "numeric", "edges": [0, 0.1, 0.3, 1], "dtype": "decimal128(10, 2)"}
+    values = [Decimal(v) for v in ("0.09", "0.10", "0.29", "0.30", "0.99", "1.00", "-0.01")]
+    codes, _ = encode_batch(one(column), pa.table({"x": pa.array(values, pa.decimal128(10, 2))}))
+    assert codes["x"].tolist() == [0, 1, 1, 2, 2, 3, 3]
+    huge = pa.array([Decimal(10) ** 30, -(Decimal(10) ** 30), None], pa.decimal128(38, 2))
+    codes, _ = encode_batch(one(column), pa.table({"x": huge}))
+    assert codes["x"].tolist() == [3, 3, 4]
+    listed = {"kind": "categorical", "values": ["1.50", 2], "dtype": "decimal128(5, 2)"}
+    codes, _ = encode_batch(
+        one(listed), pa.table({"x": pa.array([Decimal("1.5"), Decimal("2.0")], pa.decimal128(9, 1))})
+    )
+    assert codes["x"].tolist() == [0, 1]

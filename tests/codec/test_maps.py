@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastdp
-from fastdp.codec.encode import encode_batch
+from fastdp.codec.encode import check_types, encode_batch
 from fastdp.codec.maps import Source
+from fastdp.errors import DataError
 from fastdp.schema import Schema
 from fastdp.schema.decimal_places import Places
 
@@ -174,3 +175,18 @@ def test_a_decimal_is_split_as_the_whole_number_it_is(places):
         part = pa.array([Decimal(n) + Decimal(1).scaleb(-places) for n in (9, 93, 4999)], array.type)
         got, _ = encode_batch(schema, pa.table({"x": part}))
         assert got["q"].tolist() == other["q"].tolist() * 3
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.duration("s")], ids=str)
+def test_sources_of_other_types_are_refused_before_any_row_is_read(kind):
+    schema = schema_of(kind="integer", min=0, max=3)
+    for source in (kind, pa.dictionary(pa.int8(), kind)):
+        with pytest.raises(DataError, match="x"):
+            check_types(schema, pa.schema([("x", source)]))
+
+
+def test_a_null_has_no_digits_whatever_lies_under_it():
+    valid = pa.py_buffer(bytes([0b101]))
+    array = pa.Array.from_buffers(pa.float64(), 3, [valid, pa.py_buffer(np.array([1.5, 2.5, 3.25]))])
+    assert array.null_count == 1
+    assert encoded(schema_of(kind="places"), array) == [1, Places.null_places, 2]
