@@ -65,6 +65,10 @@ BENCHES = {
         "cliquetree beside mst and the independent model, seed by seed, on tables of different kinds",
         (("--tables", "two", "binary", "--epsilon", "1", "--seeds", "2", "--no-save"),),
     ),
+    "small": Bench(
+        "300 rows and 4 columns: cliquetree against the best of mst, independent columns and uniform rows",
+        (("--epsilon", "1", "--seeds", "2"),),
+    ),
     "workload": Bench(
         "cliquetree with the challenge's sets as workload, beside AdaGrid, on the coded Chicago table",
         (("--epsilon", "1", "--seeds", "1", "--no-save"),),

@@ -3,11 +3,13 @@
 `python -m bench.tables` runs adult and the Massachusetts table of the shared data where they are, and two
 generated tables on which nothing was chosen, at epsilon 0.1, 1 and 10 and delta 1e-9, with fresh seeds; it
 prints means, keeps them in bench/results/tables.json and draws bench/results/tables.svg. Errors are mean
-total variations of all pairs and of 50 triples. `--peers LIBRARY=PYTHON ...` names interpreters that have
-mbi, dpmm, smartnoise (smartnoise-synth) or opendp; each run of a peer is a process of its own that may use
-`--limit` seconds of the processor, whatever else the machine does. What bench/results/tables.json holds of
-other tables, epsilons and mechanisms stays, so that peers can be run by themselves (`--ours` with nothing
-after it).
+total variations of all pairs and of 50 triples, and those of the worst pair and triple; of adult also the
+AUC, on the real rows, of a model trained on the synthetic ones (scikit-learn, where it is installed).
+`--jobs N` runs N seeds at once, each in a process of its own. `--peers LIBRARY=PYTHON ...` names
+interpreters that have mbi, dpmm, smartnoise (smartnoise-synth) or opendp; each run of a peer is a process of
+its own that may use `--limit` seconds of the processor, whatever else the machine does. What
+bench/results/tables.json holds of other tables, epsilons and mechanisms stays, so that peers can be run by
+themselves (`--ours` with nothing after it).
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import combinations
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from itertools import combinations, product
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -108,22 +113,23 @@ def massachusetts(most=100, bins=64):
 TABLES = {"adult": adult, "ma2019": massachusetts, "functional": functional, "factors": factors}
 UNSEEN = ("functional", "factors")
 NEEDS = {"adult": "adult", "ma2019": "acs-ma"}
+TARGETS = {"adult": "income>50K"}
+FIGURES = ("two", "worst_pair", "three", "worst_triple", "auc", "seconds", "processor")
 
 
 class Scorer:
-    """Mean total variation of all pairs and of 50 triples from one truth."""
+    """Mean and largest total variation of all pairs and of 50 triples from one truth, and the AUC."""
 
-    def __init__(self, columns):
+    def __init__(self, columns, target=None):
         self.domain = {name: n for name, (n, _) in columns.items()}
-        self.table = fastdp.Table.from_codes(
-            self.domain, {a: c for a, (_, c) in columns.items()}, public=True
-        )
+        self.codes, self.target = {a: c for a, (_, c) in columns.items()}, target
+        self.table = fastdp.Table.from_codes(self.domain, self.codes, public=True)
         triples = list(combinations(self.domain, 3))
         chosen = np.random.default_rng(0).choice(len(triples), min(50, len(triples)), replace=False)
         self.groups = [list(combinations(self.domain, 2)), [triples[i] for i in chosen]]
         self.truth = [fastdp.marginals(self.table, g) for g in self.groups]
 
-    def __call__(self, codes) -> tuple[float, float]:
+    def __call__(self, codes) -> tuple[float, ...]:
         made = fastdp.Table.from_codes(self.domain, codes, public=True)
         out = []
         for cliques, truth in zip(self.groups, self.truth):
@@ -131,8 +137,25 @@ class Scorer:
             gaps = [
                 np.abs(truth[c] / self.table.rows - counts[c] / max(1, made.rows)).sum() / 2 for c in cliques
             ]
-            out.append(float(np.mean(gaps)) if gaps else 0.0)
-        return out[0], out[1]
+            out += [float(np.mean(gaps)), float(np.max(gaps))] if gaps else [0.0, 0.0]
+        return (*out, self.auc(codes))
+
+    def auc(self, codes) -> float:
+        """The AUC on the real rows of a model trained on these; nan without a target or scikit-learn."""
+        try:
+            from sklearn.linear_model import LogisticRegression
+            from sklearn.metrics import roc_auc_score
+            from sklearn.preprocessing import OneHotEncoder
+        except ImportError:
+            return math.nan
+        if self.target is None or len(np.unique(codes[self.target])) < 2:
+            return math.nan
+        names = [a for a in self.domain if a != self.target]
+        real, made = (np.stack([rows[a] for a in names], 1) for rows in (self.codes, codes))
+        spread = OneHotEncoder(categories=[np.arange(self.domain[a]) for a in names])
+        model = LogisticRegression(max_iter=200).fit(spread.fit_transform(made), codes[self.target] > 0)
+        score = model.predict_proba(spread.transform(real))[:, 1]
+        return float(roc_auc_score(self.codes[self.target] > 0, score))
 
 
 def ours(mechanism, columns, epsilon, seed):
@@ -172,41 +195,46 @@ def peer(name, columns, epsilon, seed, python, limit):
             return codes, float(arrays["seconds"]), float(arrays["used"])
 
 
+@cache
+def scorer(name):
+    """(columns, scorer) of a table; once in every process."""
+    columns = TABLES[name]()
+    return columns, Scorer(columns, TARGETS.get(name))
+
+
+def one_run(name, who, epsilon, seed, python, limit):
+    """(figures, None) of one run, or (None, why there are none)."""
+    columns, score = scorer(name)
+    if who in OURS:
+        codes, seconds, used = ours(who, columns, epsilon, seed)
+    else:
+        codes, seconds, used = peer(who, columns, epsilon, seed, python, limit)
+    return (None, seconds) if codes is None else ((*score(codes), seconds, used), None)
+
+
 def measure(options) -> list[dict]:
     lines = []
     names = [t for t in options.tables if t not in NEEDS or (SHARED / NEEDS[t]).exists()]
-    for name in names:
-        columns = TABLES[name]()
-        score = Scorer(columns)
-        for epsilon in options.epsilon:
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for name, epsilon in product(names, options.epsilon):
             peers = options.who if epsilon in options.peer_epsilon else ()
             peers = [who for who in peers if who.split()[0] in options.pythons]
             for who in (*options.ours, *peers):
-                runs, why = [], None
-                if len(columns) > MOST_COLUMNS.get(who, len(columns)):
+                if len(TABLES[name]()) > MOST_COLUMNS.get(who, math.inf):
                     continue
-                seeds = options.seeds if who in OURS else min(options.seeds, options.peer_seeds)
-                for k in range(seeds):
-                    seed = options.first_seed + k
-                    used = math.nan
-                    if who in OURS:
-                        codes, seconds, used = ours(who, columns, epsilon, seed)
-                    else:
-                        python = options.pythons[who.split()[0]]
-                        codes, seconds, used = peer(who, columns, epsilon, seed, python, options.limit)
-                    if codes is None:
-                        why = seconds
-                        break
-                    runs.append((*score(codes), seconds, used))
-                line = {"table": name, "epsilon": epsilon, "who": who, "runs": runs, "failed": why}
-                lines.append(
-                    line
-                    | (
-                        {}
-                        if not runs
-                        else dict(zip(("two", "three", "seconds", "processor"), np.mean(runs, 0)))
-                    )
+                count = options.seeds if who in OURS else min(options.seeds, options.peer_seeds)
+                python = options.pythons.get(who.split()[0])
+                asked = [
+                    (name, who, epsilon, options.first_seed + k, python, options.limit) for k in range(count)
+                ]
+                done = (
+                    [one_run(*a) for a in asked]
+                    if options.jobs == 1
+                    else list(pool.map(one_run, *zip(*asked)))
                 )
+                runs, why = [r for r, _ in done if r], next((w for _, w in done if w), None)
+                line = {"table": name, "epsilon": epsilon, "who": who, "runs": runs, "failed": why}
+                lines.append(line | (dict(zip(FIGURES, np.mean(runs, 0))) if runs else {}))
                 show(lines[-1])
     return lines
 
@@ -218,7 +246,8 @@ def show(line) -> None:
         return
     spread = np.std([r[0] for r in line["runs"]]) / max(1, len(line["runs"]) - 1) ** 0.5
     print(
-        f"{head} {line['two']:.4f} +- {spread:.4f}  {line['three']:.4f}  {line['seconds']:7.2f} s "
+        f"{head} {line['two']:.4f} +- {spread:.4f} (worst {line['worst_pair']:.3f})  {line['three']:.4f} "
+        f"(worst {line['worst_triple']:.3f})  AUC {line['auc']:.3f}  {line['seconds']:7.2f} s "
         f"({line['processor']:.2f} s of the processor)",
         flush=True,
     )
@@ -282,6 +311,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--epsilon", nargs="+", type=float, default=[0.1, 1.0, 10.0])
     parser.add_argument("--ours", nargs="*", choices=OURS, default=OURS)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1, help="seeds that run at once, in processes")
     parser.add_argument("--first-seed", type=int, default=1000, help="seeds nothing was chosen by")
     parser.add_argument("--peers", nargs="+", default=[], help="LIBRARY=PYTHON, for each library to run")
     parser.add_argument("--who", nargs="*", default=PEERS, help="which peers")

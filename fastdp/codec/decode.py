@@ -130,6 +130,9 @@ def _decode_rows(
     for group in known(schema).orders if schema.constraints else ():
         if all(c in codes for item in group.items for c in item.columns):
             settled |= _settled(schema, group, codes, seed, row)
+    for follows in known(schema).follows if schema.constraints else ():
+        if follows.numbers is not None and all(s in codes for s in follows.sources):
+            settled[follows.column] = follows.written(codes)  # type: ignore[assignment]  # it has numbers
     for item in schema.fields.values():
         if not isinstance(item, Derived):
             if item.name in codes:

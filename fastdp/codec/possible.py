@@ -15,7 +15,7 @@ import numpy as np
 from ..domain import Clique
 from ..errors import SchemaError
 from ..schema import Schema
-from ..schema.columns import Column
+from ..schema.columns import Column, Numeric
 from ..schema.constraints import Constraint, code_of, columns_of, in_turn, sources_of
 from ..schema.derived import Derived, Timestamp, Transform
 from ..schema.expression import Expression, column_values
@@ -27,14 +27,20 @@ MAX_MASK = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class Follows:
-    """`table[codes of sources]` is the code of `column`."""
+    """`table[codes of sources]` is the code of `column`; `numbers`, of a column of bins, the number in its
+    bin (nan where nothing follows)."""
 
     column: str
     sources: Clique
     table: np.ndarray
+    numbers: np.ndarray | None = None
 
     def codes(self, codes: Mapping[str, np.ndarray]) -> np.ndarray:
         return self.table[tuple(codes[s] for s in self.sources)]
+
+    def written(self, codes: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """The numbers to write where they are not those of a code; None of columns without bins."""
+        return None if self.numbers is None else self.numbers[tuple(codes[s] for s in self.sources)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,17 +207,24 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
     target = schema.columns[constraint.column or ""]
     columns = [schema.columns[s] for s in sources]
     table = np.full(schema.domain.shape(sources), -1, np.int64)
+    numbers = np.full(table.shape, np.nan)
     if constraint.follows is not None:
         values = Expression(schema, constraint.follows).values()
         distinct, at = np.unique(values, return_inverse=True)
         codes = np.array([_code(target, v) for v in distinct], np.int64)
-        table[tuple(slice(c.base) for c in columns)] = codes[at].reshape(values.shape)
+        own = tuple(slice(c.base) for c in columns)
+        table[own] = codes[at].reshape(values.shape)
+        if isinstance(target, Numeric):
+            numbers[own] = values
     else:
         for row in constraint.table or ():
             place = tuple(code_of(c, v) for c, v in zip(columns, row))
             table[place] = code_of(target, row[-1])
+            if isinstance(target, Numeric):
+                numbers[place] = _number(target, row[-1])
     missing = target.null_code
-    if missing is None and target.overflow_code is not None and has_stand_in(target):
+    stands_in = not isinstance(target, Numeric) and has_stand_in(target)
+    if missing is None and target.overflow_code is not None and stands_in:
         missing = target.overflow_code
     if missing is None and (table < 0).any():
         one = np.argwhere(table < 0)[0]
@@ -221,8 +234,15 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
             "null = 'code', or the columns it follows from null = 'drop' and overflow = 'drop'"
         )
     table[table < 0] = -1 if missing is None else missing
-    table = table[np.ix_(*(read_back(c) for c in columns))]
-    return Follows(target.name, sources, table.astype(target.code_dtype))
+    back = np.ix_(*(read_back(c) for c in columns))
+    exact = numbers[back] if isinstance(target, Numeric) else None
+    return Follows(target.name, sources, table[back].astype(target.code_dtype), exact)
+
+
+def _number(target: Numeric, value: object) -> float:
+    if target.timely or isinstance(value, str | bool):
+        raise SchemaError(f"column {target.name!r}: a number follows, not {value!r}")
+    return float(value)  # type: ignore[arg-type]
 
 
 def _code(target: Column, value: np.generic) -> int:

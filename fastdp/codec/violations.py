@@ -38,6 +38,8 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
     wanted = [c.name for c in schema.columns.values() if c.source in have]
     if not schema.constraints or not wanted:
         return {}
+    import pyarrow.compute as pc
+
     codes, keep = encode_batch(schema, batch, wanted)
     broken = _breaking(schema, codes)
     for group in known(schema).orders:
@@ -53,6 +55,14 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
                     if a in group.before[b]:
                         strict = schema.constraints[number].strict
                         rows |= values[a] >= values[b] if strict else values[a] > values[b]
+    for number, constraint in enumerate(schema.constraints):
+        item = next((f for f in known(schema).follows if f.column == constraint.column), None)
+        if item is None or item.numbers is None or not all(c in codes for c in (*item.sources, item.column)):
+            continue
+        field = schema.fields[item.column]
+        values = pc.cast(batch.column(field.source), "float64", safe=False).to_numpy(zero_copy_only=False)
+        differs = np.abs(item.written(codes) - values) > 1e-6 * np.abs(values)  # nan: nothing follows
+        broken[number] = broken.get(number, np.zeros(batch.num_rows, bool)) | differs
     if keep is not None:
         broken = {n: rows & keep for n, rows in broken.items()}
     return {n: int(np.count_nonzero(rows)) for n, rows in sorted(broken.items())}

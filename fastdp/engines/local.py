@@ -54,6 +54,8 @@ class SparseMarginal:
 class LocalCounter:
     """`Counter` over a `Table`. Holds no copy of the data, but for the last view that was asked for."""
 
+    counts_sparsely = True  # `marginals` takes `sparse`
+
     def __init__(self, table: Table, threads: int | None = None):
         self.table = table
         self.schema: Schema = table.schema

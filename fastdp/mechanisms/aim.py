@@ -36,12 +36,16 @@ from .shared.workload_weights import Workload, WorkloadItem
 if TYPE_CHECKING:
     from ..release.gateway import Session
 
+MOST_COLUMNS = 24
+"""Tables with more columns than this have pairs as their default workload: every round looks at all sets, and
+with triples a run on 35 columns and 170,000 rows took more than five minutes."""
 MOST_ROUNDS = 1 << 14
 """Twice what 500 columns get by default; with many more the noise of one leaves the sampler's range."""
 
 
 class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`workload`: the marginals that matter (default: all of `degree` columns). `rounds`: the most rounds;
+    """`workload`: the marginals that matter (default: all of `degree` columns; None: 3, or 2 for tables of
+    more than `MOST_COLUMNS` columns). `rounds`: the most rounds;
     the first rounds get the budget of one of so many (default: 16 per column). `selection`: share of a
     round's budget that pays for the choice. `max_cells`: the most cells of the junction tree."""
 
@@ -51,7 +55,7 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
     default_cells: ClassVar[int] = 1 << 20  # smaller than elsewhere, since AIM fits a model in every round
 
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
-    degree: int = 3
+    degree: int | None = None
     rounds: int | None = None
     selection: float = 0.1
     rare: float = 3.0
@@ -62,7 +66,9 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         super().__post_init__()
         if not 0 < self.selection < 1 or not self.rare >= 0:
             raise ValueError("selection must lie strictly between 0 and 1, rare must be >= 0")
-        if self.degree < 1 or (self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS):
+        if (self.degree is not None and self.degree < 1) or (
+            self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS
+        ):
             raise ValueError(f"degree must be at least 1, rounds must lie in 1..{MOST_ROUNDS}")
 
     def check(self, schema: Schema) -> None:
@@ -73,8 +79,7 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         common."""
         items = Workload(domain, self.workload).items
         if not items:
-            degree = min(self.degree, len(domain))
-            items = dict.fromkeys(combinations(domain, degree), 1.0)
+            items = dict.fromkeys(combinations(domain, self.width(domain)), 1.0)
         sets = {
             domain.canonical(subset)
             for item in items
@@ -87,6 +92,10 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         )  # sum over items of weight * |c and item|, column by column
         place = {a: i for i, a in enumerate(domain)}
         return {c: float(sum(column[place[a]] for a in c)) for c in sorted(sets, key=lambda c: (len(c), c))}
+
+    def width(self, domain: Domain) -> int:
+        """Columns of each set of the default workload."""
+        return min(self.degree or (3 if len(domain) <= MOST_COLUMNS else 2), len(domain))
 
     def spent_first(self, columns: int) -> tuple[int, float]:
         """(number of rounds planned, share of mu^2 for the 1-ways)."""
@@ -137,7 +146,14 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         cells = min(math.prod(sorted(domain.values())[-2:]), MAX_PAIR_CELLS)
         share = left * (1 - self.selection) / count
         lines.append(Planned(("any", "set"), share, cells, count, "rounds", averaged=False))
-        return Outline(tuple(lines), tuple(charges), (), ("the number of rounds is found in the run",))
+        notes = ["the number of rounds is found in the run"]
+        if not self.workload:
+            sets, rounds = len(self.closure(domain)), self.spent_first(len(domain))[0]
+            notes.append(
+                f"each of up to {rounds:,} rounds compares {sets:,} sets of at most {self.width(domain)} "
+                f"columns with the model and fits up to {self.limit:,} cells; cliquetree needs 3 rounds"
+            )
+        return Outline(tuple(lines), tuple(charges), (), tuple(notes))
 
 
 class _Rounds:

@@ -46,6 +46,8 @@ LAWS: dict[tuple[str, str], type] = {
     ("user_histogram", "discrete-laplace"): Pure,
     ("select", "exponential"): BoundedRange,
     ("distances", "gaussian"): Gaussian,
+    ("guesses", "gaussian"): Gaussian,
+    ("filtered", "gaussian"): Gaussian,
     ("grid", "gaussian"): Gaussian,
     ("keys", "threshold"): Threshold,
     ("schema", "none"): Gaussian,
@@ -382,7 +384,7 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
     if kind != "select" and not 0 < release["sigma"] <= release.get("sigma_max", release["sigma"]) < math.inf:
         yield "its noise must be positive and finite, the largest not below the smallest"
         return
-    if kind == "marginal" and release["sensitivity"] != clip:
+    if kind in ("marginal", "filtered") and release["sensitivity"] != clip:
         yield "a marginal's sensitivity must be the clip"
     if kind == "grid" and not (_whole(release["clip"]) and release["sensitivity"] == release["clip"]):
         yield "the sensitivity of a domain's cells must be their clip"
@@ -395,7 +397,7 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
             yield "its sensitivity is not that of its cap"
             return
     norm2 = Fraction(1)
-    if kind == "distances":
+    if kind in ("distances", "guesses"):
         norm2 = Fraction(release["count"])
         if "weights" in release:
             weights = release["weights"]
@@ -404,7 +406,7 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
                 return
             norm2 = Fraction(sum(w * w for w in weights), max(weights) ** 2)
         if not _close(release["sensitivity"], clip * math.sqrt(norm2)):
-            yield "the sensitivity of distances is the clip times the norm of their weights"
+            yield f"the sensitivity of {kind} is the clip times the norm of their weights"
             return
     if not release["sensitivity"] > 0:
         yield "its sensitivity must be positive"
@@ -412,7 +414,7 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
     # the type that LAWS asks for says the law of the noise
     if isinstance(event, Gaussian | Threshold):
         squared = release["cap"] if kind == "user_histogram" else release["sensitivity"] ** 2
-        if kind == "distances":
+        if kind in ("distances", "guesses"):
             squared = norm2 * clip**2
         # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least this
         if Fraction(release["sigma"]) ** 2 * Fraction(event.mu) ** 2 < squared:

@@ -1,5 +1,5 @@
-"""The public side of a release of distances: weights, estimates on the grid, noise. Law and proof:
-docs/privacy-distances.md."""
+"""The public side of vectors of which one user changes every entry by at most the clip: distances of
+marginals from a model (docs/privacy-distances.md) and rows that can be guessed (docs/privacy-wide.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_WEIGHT = 1 << 8
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """Noisy L1 distances in rows, float64, and the standard error of each."""
+    """Noisy distances (or numbers of rows), float64, in rows, and the standard error of each."""
 
     cliques: tuple[Clique, ...]
     values: np.ndarray
@@ -43,9 +43,10 @@ class DistancePlan:
     coef2: scale.Coef2
     sigma: np.ndarray
     question: dict
+    kind: str = "distances"
 
     def check(self) -> None:
-        """PrivacyError unless the noise about to be drawn covers one user, distance by distance."""
+        """PrivacyError unless the noise about to be drawn covers one user, entry by entry."""
         scale.check_gaussian(self.sigma, self.coef2, self.sensitivity2, self.mu)
 
     def describe(self, label: str) -> dict:
@@ -55,7 +56,7 @@ class DistancePlan:
         sensitivity = self.clip * float(norm2) ** 0.5
         rows = self.sigma / SCALE
         line = release_of(
-            label, "distances", [], "gaussian", Gaussian(self.mu), sensitivity, rows, len(self.cliques)
+            label, self.kind, [], "gaussian", Gaussian(self.mu), sensitivity, rows, len(self.cliques)
         )
         return line | ({"weights": self.weights} if len(set(self.weights)) > 1 else {})
 
@@ -79,19 +80,44 @@ def plan_distances(
         raise UsageError(f"{label!r}: no candidate to compare with the model")
     whole = whole_weights(weights, len(cliques), label)
     grids = [score_grid(domain, c, estimates, label) for c in cliques]
+    return _planned("distances", clip, cliques, whole, mu, grids)
+
+
+def plan_guesses(
+    domain: Domain, clip: int, pairs: Sequence[Clique], skip: Mapping[str, int], mu: float, label: str
+) -> DistancePlan:
+    """Noise of a vector of numbers of rows whose B can be guessed from A, of ordered pairs (A, B). `skip`: a
+    code of each of these columns whose cells are left out.
+
+    One user adds u(a, b) >= 0 to the weighted counts n(a, b), whole numbers, at most D = clip * SCALE in all.
+    The sum over a of the largest n(a, b) then grows by at most the sum over a of the largest u(a, b), so by 0
+    to D; the same holds for any part of the cells. The user may move all K sums at once: L2 sensitivity
+    D sqrt(K), sigma = D sqrt(K) / mu, rounded up.
+    """
+    pairs = tuple(domain.check(p) for p in pairs)
+    if not pairs or any(len(p) != 2 for p in pairs):
+        raise UsageError(f"{label!r}: needs pairs of columns (A, B)")
+    plan = _planned("guesses", clip, pairs, [1] * len(pairs), mu, [])
+    plan.question["skip"] = {name: int(code) for name, code in sorted(skip.items())}
+    return plan
+
+
+def _planned(
+    kind: str, clip: int, cliques: tuple[Clique, ...], whole: list[int], mu: float, grids: list[np.ndarray]
+) -> DistancePlan:
     cost, sensitivity2 = positive(mu, "mu"), (clip * SCALE) ** 2
     coef2 = squared_shares(whole)
     sigma = scale.row_sigmas(scale.gaussian_sigma(sensitivity2, cost), coef2)
     sigma = np.broadcast_to(np.asarray(sigma, np.float64), (len(cliques),))
     question = {
-        "kind": "distances",
+        "kind": kind,
         "clip": clip,
         "mu": cost,
         "cliques": [list(c) for c in cliques],
         "estimates": [array_digest(g) for g in grids],
         "weights": whole,
     }
-    plan = DistancePlan(cliques, grids, whole, cost, clip, sensitivity2, coef2, sigma, question)
+    plan = DistancePlan(cliques, grids, whole, cost, clip, sensitivity2, coef2, sigma, question, kind)
     plan.check()
     return plan
 

@@ -13,13 +13,14 @@ answers and reads no data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..domain import Clique, Domain, batches
-from ..errors import PrivacyError, UsageError, redact_errors
+from ..domain import Clique, Domain
+from ..errors import PrivacyError, UsageError
 from ..measurement import SCALE, Measurement, Request
 from ..privacy import clip as clip_rules
 from ..privacy import noise, scale, select
@@ -27,11 +28,13 @@ from ..privacy.accountant import Event, Gaussian
 from ..privacy.budget import to_dict
 from ..privacy.ledger import Reservation
 from ..userkeys import Groups, RowsPerUser, UserKey, View
-from .distances import Distances, plan_distances
-from .noiseplan import l1_distance, plan_histogram, plan_marginal, recoded, require_int64
+from . import counts
+from .distances import Distances, plan_distances, plan_guesses
+from .noiseplan import plan_histogram, plan_marginal, recoded, require_int64
 from .selection import EstimateGrids, plan_selection
 from .steps import Steps
 from .views import viewed
+from .wide import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
 
 if TYPE_CHECKING:
     from ..engines import Counter
@@ -64,23 +67,9 @@ class Session:
         False if a seed fixed the noise.
     """
 
-    __slots__ = (
-        "__about",
-        "__engine",
-        "__grids",
-        "__scores",
-        "__steps",
-        "__view",
-        "asked",
-        "cap",
-        "delta",
-        "domain",
-        "epsilon",
-        "mu",
-        "private",
-        "pure",
-        "schema",
-        "unit",
+    __slots__ = tuple(
+        "__about __engine __grids __scores __steps __view "
+        "asked cap delta domain epsilon mu private pure schema unit".split()
     )
 
     def __init__(
@@ -221,9 +210,10 @@ class Session:
         events = [Gaussian(p.mu) for p in plans]
 
         def draw() -> list[np.ndarray]:
-            counts = self.__count(list(dict.fromkeys(p.clique for p in plans)), codes)
+            asked_for = list(dict.fromkeys(p.clique for p in plans))
+            exact = counts.marginals(self.__engine, asked_for, domain, self.__counted_clip, codes)
             self.__steps.trace("counted")
-            return [self.__noisy(p, counts[p.clique], i) for i, p in enumerate(plans)]
+            return [self.__noisy(p, exact[p.clique], i) for i, p in enumerate(plans)]
 
         arrays = self.__answer(label, question, events, draw, sum(p.rows for p in plans))
         merged = {name: domain[name] for name in codes}
@@ -256,12 +246,12 @@ class Session:
             self.__one_unit(frozenset(plan.key.columns))
 
         def draw() -> list[np.ndarray]:
-            counts = self.__private(lambda: self.__engine.user_histogram(plan.key, plan.cap))
-            counts = require_int64(counts, (plan.size,))
+            exact = counts.private(lambda: self.__engine.user_histogram(plan.key, plan.cap))
+            exact = require_int64(exact, (plan.size,))
             self.__steps.trace("counted")
             draws = noise.gaussian if plan.gaussian else noise.laplace
             return [
-                counts * (plan.grid // plan.key.units)
+                exact * (plan.grid // plan.key.units)
                 + draws(plan.width, plan.size, seed=self.__steps.draw_seed(0))
             ]
 
@@ -325,7 +315,9 @@ class Session:
 
         def draw() -> list[np.ndarray]:
             if self.__scores is None or self.__scores[0] != asked:
-                gaps = self.__gaps(plan.cliques, plan.grids, codes)
+                gaps = counts.gaps(
+                    self.__engine, plan.cliques, plan.grids, domain, self.__counted_clip, codes
+                )
                 self.__scores = (asked, plan.scores(gaps))
             self.__steps.trace("counted")
             scores = self.__scores[1][plan.allowed]
@@ -361,7 +353,7 @@ class Session:
         plan = plan_distances(domain, self.clip, cliques, estimates, mu, weights, label)
 
         def draw() -> list[np.ndarray]:
-            gaps = self.__gaps(plan.cliques, plan.grids, codes)
+            gaps = counts.gaps(self.__engine, plan.cliques, plan.grids, domain, self.__counted_clip, codes)
             self.__steps.trace("counted")
             plan.check()
             return [gaps + noise.gaussian(plan.sigma, gaps.size, seed=self.__steps.draw_seed(0))]
@@ -371,34 +363,68 @@ class Session:
         self.__released(plan.describe(label))
         return Distances(plan.cliques, array.astype(np.float64) / SCALE, plan.sigma / SCALE)
 
-    def __gaps(
-        self, cliques: Sequence[Clique], grids: Sequence[np.ndarray], codes: dict[str, np.ndarray]
-    ) -> np.ndarray:
-        """PRIVATE int64 L1 distances, in units of 1/SCALE rows, between the private marginals and the grids,
-        cut off at SCORE_LIMIT (which cannot raise how much one user changes them)."""
-        out = np.empty(len(cliques), np.int64)
-        for start, stop in batches([g.size for g in grids]):
-            counts = self.__count(list(dict.fromkeys(cliques[start:stop])), codes)
-            for i in range(start, stop):
-                out[i] = l1_distance(counts[cliques[i]], grids[i])
-        return out
+    def guesses(
+        self,
+        pairs: Sequence[Clique],
+        *,
+        mu: float,
+        label: str,
+        recode: Mapping[str, np.ndarray] | None = None,
+        skip: Mapping[str, int] | None = None,
+    ) -> Distances:
+        """For ordered pairs (A, B), noisy numbers of rows that have the most frequent B among rows of their
+        A: one Gaussian vector, one step of the ledger, mu-GDP. `skip` (public): a code of some columns whose
+        rows are left out. Law and proof: `plan_guesses`."""
+        codes, domain, recoding = recoded(self.domain, recode)
+        self.__one_unit(frozenset())
+        plan = plan_guesses(domain, self.clip, pairs, skip or {}, mu, label)
 
-    def __noisy(self, plan, counts: np.ndarray, position: int) -> np.ndarray:
+        def draw() -> list[np.ndarray]:
+            clip = self.__counted_clip
+            cells_of = partial(counts.cells, self.__engine, domain=domain, clip=clip, codes=codes)
+            rows = counts.guessed(domain, plan.cliques, skip or {}, cells_of)
+            self.__steps.trace("counted")
+            plan.check()
+            return [rows + noise.gaussian(plan.sigma, rows.size, seed=self.__steps.draw_seed(0))]
+
+        (array,) = self.__answer(label, plan.question | recoding, [Gaussian(plan.mu)], draw, len(pairs))
+        self.__released(plan.describe(label))
+        return Distances(plan.cliques, array / SCALE, plan.sigma / SCALE)
+
+    @property
+    def most_filtered(self) -> int:
+        """Cells of the largest marginal that `filtered` takes."""
+        return MOST_CELLS if counts.counts_sparsely(self.__engine) else DENSE_CELLS
+
+    def filtered(self, clique: Clique, *, mu: float, lifted: float, label: str) -> Filtered:
+        """The cells of a marginal whose noisy counts are above a threshold; noise of clip / mu rows on each.
+        One step of the ledger, mu-GDP. About `lifted` empty cells pass. Work grows with the cells that are
+        not empty. Law and proof: docs/privacy-wide.md."""
+        self.__one_unit(frozenset())
+        plan = plan_filtered(self.domain, self.clip, clique, mu, lifted, self.most_filtered, label)
+
+        def draw() -> list[np.ndarray]:
+            cells = counts.cells(self.__engine, plan.clique, self.domain, self.__counted_clip, {})
+            self.__steps.trace("counted")
+            return plan.noisy(*cells, self.__steps.draw_seed)
+
+        cells, array = self.__answer(label, plan.question, [Gaussian(plan.mu)], draw, plan.size)
+        self.__released(plan.describe(label))
+        shape, sigma = self.domain.shape(plan.clique), plan.sigma / SCALE
+        return Filtered(plan.clique, shape, cells, array / SCALE, sigma, plan.threshold / SCALE)
+
+    def __noisy(self, plan, table: np.ndarray, position: int) -> np.ndarray:
         """The integer answers of one request plus integer noise, on the grid of 1/SCALE rows."""
-        exact = counts.reshape(-1)
+        exact = table.reshape(-1)
         if plan.query is not None:
-            exact = require_int64(self.__private(lambda: plan.query.product(exact)), (plan.rows,))
+            exact = require_int64(counts.private(lambda: plan.query.product(exact)), (plan.rows,))
         scale.check_gaussian(plan.sigma, plan.coef2, plan.sensitivity2, plan.mu)
         return exact + noise.gaussian(plan.sigma, plan.rows, seed=self.__steps.draw_seed(position))
 
-    def __count(self, cliques: list[Clique], codes: dict[str, np.ndarray]) -> dict[Clique, np.ndarray]:
-        """int64 marginals in units of 1/SCALE rows; per event every row counts fully."""
-        clip = self.clip if self.unit == "user" else None
-        domain = self.domain.recoded(codes) if codes else self.domain
-        more: dict[str, Any] = {"recode": codes} if codes else {}
-        counts = self.__private(lambda: self.__engine.marginals(cliques, clip, **more))
-        out = {c: require_int64(counts[c], domain.shape(c)) for c in cliques}
-        return out if clip is not None else {c: a * SCALE for c, a in out.items()}
+    @property
+    def __counted_clip(self) -> int | None:
+        """The clip; None per event, where every row counts fully."""
+        return self.clip if self.unit == "user" else None
 
     def __answer(
         self,
@@ -418,14 +444,3 @@ class Session:
     def __one_unit(self, groups: frozenset[str]) -> None:
         if self.unit == "event" and self.schema.user is not None:
             self.__steps.one_unit(groups)
-
-    def __private(self, call: Callable[[], Any]) -> Any:
-        """Runs code that sees private data; its errors are replaced by texts without private content."""
-        return redact_errors(
-            call,
-            "not enough memory to count; the step stays charged and can be resumed",
-            lambda failed: PrivacyError(
-                f"counting failed inside the session ({failed}); nothing was released. The step stays "
-                "charged and can be resumed"
-            ),
-        )

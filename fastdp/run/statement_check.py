@@ -164,7 +164,7 @@ def _fact_problems(statement: Mapping) -> Iterator[str]:
         for release in part["releases"]:
             if not _texts(release["attributes"]) or not isinstance(release["label"], str):
                 yield f"part {i}: a release has a label and a list of attributes, all texts"
-            if release["kind"] in ("select", "distances") and release["attributes"]:
+            if release["kind"] in ("select", "distances", "guesses") and release["attributes"]:
                 yield f"{release['label']!r}: a release of its kind has no attributes"
             if release["kind"] == "schema" and release["sensitivity"] != 0:
                 yield f"{release['label']!r}: what is made of other releases has sensitivity 0"

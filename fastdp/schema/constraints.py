@@ -40,8 +40,10 @@ class Constraint(
     - `require`: an expression that is true of every row;
     - `order`: columns whose values never decrease from one to the next (`strict`: always increase);
     - `column`, whose value follows from other columns: by the expression `follows`, or by `table`, whose rows
-      list values of the columns `from` and then the value of `column`. `model`: whether `column` is part of
-      the model nevertheless (None: if that is cheap and it is coarser than the columns it follows from).
+      list values of the columns `from` and then the value of `column` (or a public table with these columns:
+      a frame, or the path of a CSV or Parquet file). A column of bins gets the number itself. `model`:
+      whether `column` is part of the model nevertheless (None: if that is cheap and it is coarser than the
+      columns it follows from).
 
     Nulls and overflow codes can occur together with every value; a column that follows from a null is null.
     """
@@ -118,10 +120,31 @@ def parse(plain: Any) -> tuple[Constraint, ...]:
             out.append(item)
             continue
         try:
-            out.append(msgspec.convert(_plain(item), Constraint))
+            out.append(msgspec.convert(_with_rows(_plain(item)), Constraint))
         except (msgspec.ValidationError, TypeError) as error:
             raise SchemaError(f"constraint {number}: {error}") from None
     return tuple(out)
+
+
+def _with_rows(item: Any) -> Any:
+    """The constraint with the rows of a public table in place of its path or frame."""
+    if not isinstance(item, Mapping) or isinstance(table := item.get("table"), list | None):
+        return item
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    if isinstance(table, str):
+        try:
+            table = pq.read_table(table) if table.endswith(".parquet") else csv.read_csv(table)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise TypeError(f"table: cannot read the public table {item['table']!r} ({error})") from None
+    names = [*item.get("from", ()), item.get("column")]
+    table = pa.table(table)
+    if missing := [n for n in names if n not in table.column_names]:
+        raise TypeError(f"table: the public table has no column {missing[0]!r}; it needs {', '.join(names)}")
+    rows = dict.fromkeys(zip(*(table[n].to_pylist() for n in names)))
+    return {**item, "table": [list(row) for row in rows if None not in row]}
 
 
 def _plain(item: Any) -> Any:
@@ -190,9 +213,9 @@ def check(schema: Described) -> None:
             if constraint.column is not None:
                 if constraint.column in following:
                     raise SchemaError(f"column {constraint.column!r} follows twice")
-                if schema.columns[constraint.column].kind not in ("categorical", "integer"):
+                if schema.columns[constraint.column].kind not in ("categorical", "integer", "numeric"):
                     raise SchemaError(
-                        f"column {constraint.column!r}: only listed values and integers can follow"
+                        f"column {constraint.column!r}: only listed values, integers and numbers can follow"
                     )
                 following[constraint.column] = names[:-1]
         except SchemaError as error:

@@ -234,7 +234,8 @@ def test_rows_are_counted_as_the_twin_counts_them():
         ([{"require": "1 > 0"}], "names no column"),
         ([{"column": "a", "follows": "b"}, {"column": "b", "follows": "a"}], "in a circle"),
         ([{"column": "a", "follows": "b"}, {"column": "a", "follows": "s == 'x'"}], "follows twice"),
-        ([{"column": "x", "follows": "a"}], "only listed values and integers"),
+        ([{"column": "x", "follows": "a"}], "nothing follows"),
+        ([{"column": "d", "follows": "a"}], "only listed values, integers and numbers"),
         ([{"column": "n", "follows": "a"}], "nothing follows"),
         ([{"column": "a", "from": ["s"], "table": [["x"]]}], "each row has a value of every column"),
         ([{"columns": ["a"], "divide": 2}], "divide"),
@@ -289,6 +290,44 @@ def test_a_column_follows_by_a_table_and_is_empty_where_the_table_says_nothing(m
         (a, b): expected.get((a, b)) for a in (2, 3, 4) for b in (2, 3, 4)
     }
     assert len(rows) == 9
+
+
+ROUTES = {"route": ["a", "b", "c"], "miles": [12.5, 337.0, 9.25]}
+
+
+@pytest.mark.parametrize("model", [True, False])
+@pytest.mark.parametrize("source", ["rows", "frame", "file"])
+def test_a_number_of_a_bin_follows_exactly_from_a_public_table(tmp_path, source, model):
+    """Every row of a route has its very number, whatever is drawn in other columns; a row with another number
+    of the same bin breaks the constraint. The routes need not all be listed."""
+    path = tmp_path / "routes.csv"
+    path.write_text("miles,route\n12.5,a\n337,b\n9.25,c\n337,b\n")
+    rows = [list(row) for row in zip(*ROUTES.values())]
+    table = {"rows": rows, "frame": pa.table(ROUTES), "file": str(path)}[source]
+    text = {"kind": "string", "values": ["a", "b", "c", "d"], "null": "drop", "overflow": "drop"}
+    number = {"kind": "numeric", "edges": [0, 10, 100, 1000], "null": "code", "overflow": "drop"}
+    rule = {"column": "miles", "from": ["route"], "table": table, "model": model}
+    schema = schema_of({"route": text, "miles": number}, rule)
+    codes = known(schema).complete({"route": np.array([0, 1, 2, 3, 1])})
+    if model:
+        codes = {"route": np.array([0, 1, 2, 3, 1]), "miles": np.array([1, 2, 0, 3, 2])}
+        assert known(schema).masks
+    made = decode(schema, codes, 7)
+    assert made["miles"].to_pylist() == [12.5, 337.0, 9.25, None, 337.0]
+    assert count_violations(schema, made) == {0: 0}
+    off = made.set_column(1, "miles", pa.array([12.5, 337.0, 9.5, None, 400.0]))
+    assert count_violations(schema, off) == {0: 2}
+    again = Schema.from_dict(schema.to_dict())
+    assert again.digest() == schema.digest() and again.constraints[0].table == tuple(map(tuple, rows))
+
+
+def test_a_public_table_without_the_columns_is_refused(tmp_path):
+    for table, text in (
+        (pa.table({"route": ["a"]}), "no column 's'"),
+        (str(tmp_path / "x.csv"), "cannot read"),
+    ):
+        with pytest.raises(SchemaError, match=text):
+            schema_of({"route": WHOLE, "s": WHOLE}, {"column": "s", "from": ["route"], "table": table})
 
 
 OPEN = {"kind": "numeric", "edges": ["-inf", 5, 10, "inf"]}

@@ -5,9 +5,11 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
+from scipy.stats import norm
 
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
+from fastdp.release.wide import Filtered
 from fastdp.schema import Schema
 
 
@@ -59,6 +61,31 @@ class RowsSession:
         return SimpleNamespace(
             values=exact + self.noise * sigma * self.rng.standard_normal(len(exact)), sigma=sigma
         )
+
+    most_filtered = 1 << 40
+
+    def guesses(self, pairs, *, mu, label, recode=None, skip=None):
+        self.steps.append(label)
+        self.spent += mu**2
+        sigma = self.clip * math.sqrt(len(pairs)) / mu
+        shape = self.domain.recoded(recode or {}).shape
+        exact = []
+        for a, b in pairs:
+            table = self.marginal((a, b), recode).reshape(shape((a, b)))
+            for axis, name in enumerate((a, b)):
+                table = np.delete(table, skip[name], axis) if name in (skip or {}) else table
+            exact.append(table.max(axis=1).sum())
+        values = np.array(exact) + self.noise * sigma * self.rng.standard_normal(len(pairs))
+        return SimpleNamespace(values=values, sigma=np.full(len(pairs), sigma))
+
+    def filtered(self, clique, *, mu, lifted, label):
+        self.steps.append(label)
+        self.spent += mu**2
+        exact, sigma = self.marginal(clique), self.clip / mu
+        noisy = exact + self.noise * sigma * self.rng.standard_normal(exact.size)
+        bar = sigma * norm.isf(lifted / exact.size)
+        cells = np.flatnonzero(noisy > bar)
+        return Filtered(clique, self.domain.shape(clique), cells, noisy[cells], sigma, bar)
 
     def select_l1(
         self,

@@ -334,3 +334,18 @@ def test_sets_of_a_workload_are_measured_with_rare_values_grouped():
     assert queries and all(q is not None and 6 <= len(set(q.maps[0])) < 30 for q in queries)
     run(session := RowsSession({"a": 46, "b": 5}, rows, mu=0.1), rare=0.0)
     assert all(r.query is None for r in session.asked)
+
+
+def test_a_target_that_two_columns_decide_only_together_is_learnt():
+    """The exclusive or of two of ten binary columns shows in no pair. With the target given, the set of three
+    is screened; the planted bug, a run without a target, does not see it."""
+    rng = np.random.default_rng(8)
+    rows = {f"x{i}": rng.integers(0, 2, 20_000) for i in range(10)}
+    rows["y"] = rows["x3"] ^ rows["x7"]
+    domain = dict.fromkeys(rows, 2)
+    right = {}
+    for fields in ({"target": "y"}, {}):
+        outcome, _ = run(RowsSession(domain, rows, mu=0.2, seed=1), **fields)
+        made = outcome.rows.shard(0)
+        right[bool(fields)] = np.mean((made["x3"] ^ made["x7"]) == made["y"])
+    assert right[True] > 0.95 and right[False] < 0.6

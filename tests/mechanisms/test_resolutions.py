@@ -1,4 +1,4 @@
-"""Marginals over groups of neighbouring codes, wide pairs, small tables."""
+"""Marginals over groups of neighbouring codes, wide pairs, columns that follow, small tables."""
 
 import math
 from itertools import combinations
@@ -12,10 +12,12 @@ from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import whole_total
 from fastdp.mechanisms.cliquetree import resolutions, tree_state
+from fastdp.mechanisms.shared import dependencies
 from fastdp.mechanisms.shared.merged_codes import merge, shrunk_to_uniform
 from fastdp.mechanisms.shared.one_ways import NOISE, effective_cells
 from fastdp.mechanisms.shared.screening import Candidate, candidates, least_cells
 from fastdp.queries import Binned
+from fastdp.release.wide import Filtered
 
 from .growing import RowsSession
 from .test_cliquetree import run
@@ -190,3 +192,86 @@ def test_totals_stay_when_counts_are_drawn_to_uniform():
 @pytest.mark.parametrize(("total", "rows"), [(-40.0, 1), (0.2, 1), (0.0, 1), (7.6, 8)])
 def test_a_table_is_never_empty_by_noise(total, rows):
     assert whole_total(total, None) == rows and whole_total(total, 0) == 0
+
+
+# Columns that follow from another one with many codes
+
+
+def following(rows=40_000, values=600, kept=1.0, seed=1):
+    """A code, a column that follows from it in this part of the rows, and one of five values that depends on
+    it."""
+    rng = np.random.default_rng(seed)
+    a, f = rng.integers(0, values, rows), rng.permutation(values)
+    b = np.where(rng.random(rows) < kept, f[a], rng.integers(0, values, rows))
+    c = np.where(rng.random(rows) < 0.6, a % 5, rng.integers(0, 5, rows))
+    return {"a": values, "b": values, "c": 5}, {"a": a, "b": b, "c": c}, f
+
+
+def test_a_column_that_follows_is_drawn_given_the_other():
+    """About 67 rows a value and noise of about 8 rows: nearly every value's largest cell is the right one.
+    The relation to a third column comes with the column that it is drawn from."""
+    domain, rows, f = following()
+    session = RowsSession(domain, rows, mu=0.2, seed=1)
+    outcome, _ = run(session)
+    (column, source), *more = outcome.details["drawn_given"].items()
+    assert not more and {column, source} == {"a", "b"}
+    made = outcome.rows.shard(0)
+    assert np.mean(f[made["a"]] == made["b"]) > 0.9
+    assert math.isclose(session.spent, 0.04, rel_tol=1e-9)
+    assert f"{column} follows from {source}" in outcome.notes[0]
+    other = np.argsort(f)[made["b"]]
+    assert np.mean(other % 5 == made["c"]) > 0.5  # 0.68 in the table, 0.2 if they were unrelated
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.4])
+def test_columns_that_do_not_follow_stay_in_the_model(kept):
+    domain, rows, _ = following(kept=kept)
+    session = RowsSession(domain, rows, mu=0.2, seed=1)
+    outcome, _ = run(session)
+    assert "drawn_given" not in outcome.details and "dependencies" in session.steps
+    assert math.isclose(session.spent, 0.04, rel_tol=1e-9)
+
+
+def test_values_with_a_few_rows_each_determine_nothing():
+    """Every row has a value of its own, so the most frequent b of its a is its own by chance."""
+    rng = np.random.default_rng(3)
+    rows = {"a": rng.permutation(20_000), "b": rng.integers(0, 400, 20_000)}
+    outcome, _ = run(RowsSession({"a": 20_000, "b": 400}, rows, mu=0.3, seed=1))
+    assert "drawn_given" not in outcome.details
+
+
+def test_a_column_with_one_frequent_value_does_not_follow():
+    rng = np.random.default_rng(3)
+    b = np.where(rng.random(40_000) < 0.95, 0, rng.integers(0, 600, 40_000))
+    rows = {"a": rng.integers(0, 600, 40_000), "b": b}
+    outcome, _ = run(RowsSession({"a": 600, "b": 600}, rows, mu=1.0, seed=1))
+    assert "drawn_given" not in outcome.details
+
+
+def test_dependencies_are_in_an_order_without_circles():
+    """Of columns that all follow from each other one stays in the model; others come after their source."""
+    _, rows, f = following()
+    rows = {"a": rows["a"], "b": rows["b"], "d": f[rows["b"]]}
+    ones = [
+        Measurement((a,), np.bincount(rows[a], minlength=600).astype(float), 5.0) for a in ("a", "b", "d")
+    ]
+    session = RowsSession(dict.fromkeys("abd", 600), rows, mu=0.5)
+    found = dependencies.find(session, ones, 0.1, set(), 1 << 22)
+    assert len(found) == 2 and len({d.column for d in found}) == 2
+    known = {"a", "b", "d"} - {d.column for d in found}
+    for d in found:
+        assert d.source in known
+        known.add(d.column)
+
+
+def test_drawing_follows_the_table_and_what_it_leaves():
+    """Value 0 has two sure cells of 30 and 10 rows, value 1 one cell below the sure threshold, value 2 none:
+    its rows get what the cells leave of the column's 1-way."""
+    table = Filtered(("a", "b"), (3, 4), np.array([0, 1, 6]), np.array([30.0, 10.0, 3.0]), 1.0, 2.0)
+    shape = {"b": np.array([30.0, 10.0, 3.0, 17.0])}
+    drawn = dependencies.Conditional.of(dependencies.Dependency("b", "a", 1.0), table, shape)
+    rng = np.random.default_rng(1)
+    first = drawn.draw(np.zeros(4000, np.uint8), rng)
+    assert set(first.tolist()) == {0, 1} and abs(np.mean(first == 0) - 0.75) < 5 * math.sqrt(0.1875 / 4000)
+    assert (drawn.draw(np.ones(50, np.int64), rng) == 2).all()
+    assert (drawn.draw(np.full(50, 2), rng) == 3).all()

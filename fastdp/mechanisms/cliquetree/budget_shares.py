@@ -66,17 +66,23 @@ class Shares:
 
 
 def shares(
-    columns: int, rest: float, noise_ratio: float = 0.0, rounds: int | None = None, workload: bool = False
+    columns: int,
+    rest: float,
+    noise_ratio: float = 0.0,
+    rounds: int | None = None,
+    workload: bool = False,
+    spent: float | None = None,
 ) -> Shares:
     """How `rest` of mu^2 is divided. `noise_ratio` is available only after the first 1-ways, which do not
-    depend on it. `rounds`: the number of screening rounds, if it is fixed."""
+    depend on it; `spent` is then what they took. `rounds`: the number of screening rounds, if it is fixed."""
     report = rest * REPORT_SHARE if workload else 0.0
     final = rest * FINAL_SHARE if columns > 1 else 0.0
     rest -= report + final
     first = min(MOST_FIRST, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns))
     if columns == 1:
         return Shares(rest, 0.0, 0.0, (), report)
-    ones = min(MOST_ONES, max(first, 0.2 + 0.19 * math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO)))
+    first = first if spent is None else spent / rest
+    ones = max(first, min(MOST_ONES, 0.2 + 0.19 * math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO)))
     count = rounds or (2 if noise_ratio >= FEW_ROUNDS else 3)
     even = (0.3, *((0.7 / (count - 1),) * (count - 1))) if count > 1 else (1.0,)
     split = (WORKLOAD_BATCHES if workload else BATCHES).get(count, even)

@@ -18,7 +18,7 @@ import numpy as np
 from ..._util.arrow import of_numpy, of_texts
 from ...domain import Clique, Domain
 from ..base import Job, Outcome, Outline, Planned, whole_total
-from ..shared import size_limits
+from ..shared import dependencies, size_limits
 from ..shared.bounded_model import BoundedModelConfig
 from ..shared.merged_codes import PAIR_CELLS, Merged, left_out_notes, merge
 from ..shared.one_ways import averaged, estimate_total, measure_ones, noise_ratio, ones_shares
@@ -30,13 +30,16 @@ from .budget_shares import shares
 from .tree_state import CliqueTreeState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import pyarrow as pa
 
     from ...measurement import Measurement
     from ...release.gateway import Session
     from ...schema import Schema
+
+DRAWN_WEIGHT = 0.03
+"""Weight of the 1-way of a column that the model leaves out, where 1-ways are measured again."""
 
 
 class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,20 +82,29 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         )
         columns, rest = len(session.domain), 1 - users.share
         workload = bool(self.reported_items(session.domain))
-        weight = self.wanted(session.domain).weight
+        wanted = self.wanted(session.domain)
         plan = shares(columns, rest, rounds=self.screening_rounds, workload=workload)
         public = PublicMarginals.of(job.public)
-        ones = measure_ones(session, plan.ones, weight=weight)
+        ones = measure_ones(session, plan.ones, weight=wanted.weight)
         rest += job.after_ones(ones) or 0.0
         released = list(ones)
+        named = {a for clique in [*wanted.named, *job.zeros.impossible] for a in clique}
+        beside = dependencies.measured(session, ones, rest, plan.ones, named, self.limit)
+        ones = beside.better(ones)
+        rest -= beside.share
+
+        def weight(clique: Clique) -> float:
+            """Columns that the model leaves out need no better 1-way."""
+            return wanted.weight(clique) * (DRAWN_WEIGHT if beside.columns & set(clique) else 1.0)
+
         best = ones if public is None else public.ones(ones)
         ratio = noise_ratio(best, estimate_total(ones), math.sqrt(plan.ones / rest))
-        plan = shares(columns, rest, ratio, self.screening_rounds, workload).after_ones(plan.ones)
+        plan = shares(columns, rest, ratio, self.screening_rounds, workload, plan.ones).after_ones(plan.ones)
         if plan.again > 0:
             again = measure_ones(session, plan.again, "1-ways again", weight)
             released += again
             ones = averaged(ones, again)
-        merged = self.merged(session, job, ones, public)
+        merged = self.merged(session, job, ones, public, beside.columns)
         state = CliqueTreeState(self, session, job, merged, plan, public)
         if plan.open > 0:
             first = state.screen(0) if state.pairs else None
@@ -100,7 +112,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             if plan.open > 0:
                 again = measure_ones(session, plan.open, "1-ways once more", weight)
                 released += again
-                merged = self.merged(session, job, averaged(ones, again), public)
+                merged = self.merged(session, job, averaged(ones, again), public, beside.columns)
             state = CliqueTreeState(self, session, job, merged, plan, public, first)
         for number in range(len(plan.batches)):
             state.round(number)
@@ -117,16 +129,21 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 job.seed,
                 state.workload.spread(),
                 state.workload.halving(session.domain),
+                beside.conditionals(merged.shape),
             ),
             measurements=(*users.released, *released, *state.measured),
             model=model,
             users=users.histogram,
             id_columns=self.ids.columns or (),
             tables=released_tables(merged, distances),
-            notes=merged.notes + left_out_notes(left_out, self.limit) + (prior_notes(used) if used else ()),
+            notes=merged.notes
+            + beside.notes
+            + left_out_notes(left_out, self.limit)
+            + (prior_notes(used) if used else ()),
             details={
                 "batches": state.batches,
                 "noise_ratio": ratio,
+                **beside.details,
                 **({"left_out": [list(p) for p in left_out]} if left_out else {}),
                 **({"over_groups": state.measured_over_groups} if state.measured_over_groups else {}),
                 **({"workload": errors} if errors else {}),
@@ -136,12 +153,26 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         )
 
     def merged(
-        self, session: Session, job: Job, ones: Sequence[Measurement], public: PublicMarginals | None
+        self,
+        session: Session,
+        job: Job,
+        ones: Sequence[Measurement],
+        public: PublicMarginals | None,
+        beside: Collection[str] = (),
     ) -> Merged:
-        """What is rare, merged by these 1-ways and by what public data says of them."""
+        """What is rare, merged by these 1-ways and by what public data says of them. `beside`: columns that
+        the model leaves out."""
         best = ones if public is None else public.ones(ones)
         most = size_limits.pair_cells(self.memory, PAIR_CELLS, public is not None)
-        merged = merge(session.domain, best, self.rare, most, job.zeros.impossible, towards_uniform=True)
+        merged = merge(
+            session.domain,
+            best,
+            self.rare,
+            most,
+            job.zeros.impossible,
+            towards_uniform=True,
+            beside=beside,
+        )
         job.check()
         return merged
 
@@ -152,10 +183,16 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)
-        plan = shares(
-            len(domain), 1 - taken, rounds=self.screening_rounds, workload=bool(self.reported_items(domain))
-        )
         charges = [("rows per user", taken)] if taken else []
+        rest = 1 - taken
+        if wide := dependencies.wide_pairs(
+            domain, {a for c in self.wanted(domain).named for a in c}, self.limit
+        ):
+            charges.append(("columns that follow from others", rest * dependencies.GUESS_SHARE))
+            rest -= charges[-1][1]
+        plan = shares(
+            len(domain), rest, rounds=self.screening_rounds, workload=bool(self.reported_items(domain))
+        )
         if plan.final:
             charges.append(("distances of the finished model", plan.final))
         if plan.report:
@@ -174,6 +211,10 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             f"pairs and triples are chosen privately; the model has at most about {self.limit:,} cells",
             "the 1-ways may be measured again, out of the batches' share, where noise would spoil them",
         ]
+        if wide:
+            notes.append(
+                "columns that are found to follow from others are left out of the model and drawn given these"
+            )
         if public and plan.batches:
             most = plan.screening * len(plan.batches)
             notes.append(

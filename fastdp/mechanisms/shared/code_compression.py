@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -26,6 +27,19 @@ from ...queries import Binned
 GOLDEN = (math.sqrt(5) - 1) / 2
 MAX_TUPLES = 1 << 21
 """The most combinations of merged values tried for one combination of codes; of more, a random part is."""
+
+BESIDE = 1 << 30
+"""The first stream of randomness of columns that are drawn given others."""
+
+
+class Conditional(Protocol):
+    """How a column is drawn given another."""
+
+    @property
+    def column(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    def draw(self, given: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
 
 
 def merge_rare(measured: Measurement, rare: float) -> np.ndarray:
@@ -114,6 +128,7 @@ class Expansion:
     important first. Rows sorted by these columns get their values from a sequence of low discrepancy instead
     of independent draws, so that among the rows of each of their values every merged value has its share up
     to about one row.
+    beside: columns that are then drawn given others, in this order.
     """
 
     def __init__(
@@ -123,8 +138,10 @@ class Expansion:
         impossible: Mapping[Clique, np.ndarray] | None = None,
         seed: int = 0,
         spread: Mapping[str, Sequence[str]] | None = None,
+        beside: Sequence[Conditional] = (),
     ):
         self._compression, self._seed, self._spread = compression, seed, spread or {}
+        self._beside = beside
         full = compression.full
         self._allowed = {
             full.check(c): ~np.asarray(m, bool).reshape(full.shape(c)) for c, m in (impossible or {}).items()
@@ -147,6 +164,9 @@ class Expansion:
             table = self._together(group, rows, self._rng(shard, len(full) + i))
             for name, codes in zip(group, table.T):
                 out[name] = codes.astype(np.min_scalar_type(full[name] - 1))
+        for i, given in enumerate(self._beside):
+            drawn = given.draw(out[given.source], self._rng(shard, BESIDE + i))
+            out[given.column] = drawn.astype(out[given.column].dtype)
         return out
 
     def reseeded(self, seed: int) -> Expansion:

@@ -8,7 +8,7 @@ functions of released answers, hence public.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -20,7 +20,7 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model import Model
 from ...model.adjust import onto_simplex
-from .code_compression import Compression, Expansion, alike, merge_outside
+from .code_compression import Compression, Conditional, Expansion, alike, merge_outside
 from .halving import LEVELS, Halving
 from .model_rows import ModelRows
 from .one_ways import estimate_total, noise_tv
@@ -106,9 +106,10 @@ class Merged:
         seed: int,
         spread: Mapping[str, Sequence[str]] | None = None,
         halving: Halving | None = None,
+        beside: Sequence[Conditional] = (),
     ) -> ExpandedRows:
-        """`spread`: see `Expansion`. `halving`: see `BalancedRows`."""
-        expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread)
+        """`spread`, `beside`: see `Expansion`. `halving`: see `BalancedRows`."""
+        expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread, beside=beside)
         if halving is None:
             return ExpandedRows(model, total, seed, expansion)
         return BalancedRows(model, total, seed, expansion, halving)
@@ -158,9 +159,11 @@ def merge(
     most: int = PAIR_CELLS,
     impossible: Mapping[Clique, np.ndarray] | None = None,
     towards_uniform: bool = False,
+    beside: Collection[str] = (),
 ) -> Merged:
     """Merges what is rare in the 1-ways (one measurement per column, over all its codes). `impossible`:
-    public constraints over the codes. `towards_uniform`: weak 1-ways are shrunk, see `shrunk_to_uniform`."""
+    public constraints over the codes. `towards_uniform`: weak 1-ways are shrunk, see `shrunk_to_uniform`.
+    `beside`: columns that the model leaves out: all their values are merged."""
     impossible = impossible or {}
     classes = {a: alike(impossible, a) for a in domain}
     total = estimate_total(ones)
@@ -168,6 +171,8 @@ def merge(
     if towards_uniform:
         ones = [shrunk_to_uniform(m) for m in ones]
     shape = {m.clique[0]: shape_of(m, ~keep[m.clique[0]], total) for m in ones}
+    for a in beside:
+        keep[a][:] = False
     others = {a: 1 if c is None else int(c.max()) + 1 for a, c in classes.items()}
     limit = largest_within({a: int(k.sum()) + others[a] for a, k in keep.items()}, most)
     merged_for_size = {}

@@ -5,7 +5,9 @@ The workload sets the weight of a candidate's distance from the model. Candidate
     BASE + (1 - BASE) * (sum of the weights of the items that contain c) / (sum of all items' weights),
 
 since measuring c removes its distance from every item that contains it; without a workload every candidate
-has weight 1. Subsets of the items with three columns or more become candidates too.
+has weight 1. Subsets of the items with three columns or more become candidates too. So do, with a target, the
+sets of it and two other columns, which weigh as much as its pairs: what decides a target together may show in
+neither pair (exclusive or).
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class WorkloadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Workload:
-    """`items`: cliques, or `WorkloadItem`s. `target`: the pairs of this column with every other one."""
+    """`items`: cliques, or `WorkloadItem`s. `target`: the pairs of this column with every other one. `named`:
+    sets of columns that are to be modelled well."""
 
     def __init__(
         self, domain: Domain, items: Sequence[Sequence[str] | WorkloadItem] = (), target: str | None = None
@@ -54,6 +57,8 @@ class Workload:
         for item in items:
             columns, weight = (item.columns, item.weight) if isinstance(item, WorkloadItem) else (item, 1.0)
             self._add(domain, tuple(columns), weight, "workload")
+        self.named: list[Clique] = [*self.items, *([(target,)] if target is not None else [])]
+        self._target = target
         if target is not None:
             for other in domain:
                 if other != target:
@@ -76,6 +81,7 @@ class Workload:
         names = frozenset(clique)
         if names not in self._weights:
             inside = math.fsum(w for s, w in self._sets if names <= s)
+            inside += 1.0 if len(names) == 3 and self._target in names else 0.0
             self._weights[names] = BASE + (1 - BASE) * inside / self._total
         return self._weights[names]
 
@@ -133,11 +139,15 @@ class Workload:
         return out
 
     def larger(self, domain: Domain) -> list[Clique]:
-        """Subsets of the items with three columns and more, heaviest first, at most `MAX_LARGER`."""
+        """Subsets of the items with three columns and more, and the target with two others; heaviest first,
+        at most `MAX_LARGER`."""
         cliques = {
             domain.canonical(subset)
             for item in self.items
             for k in range(3, min(len(item), 6) + 1)
             for subset in combinations(item, k)
         }
+        if self._target is not None:
+            others = [a for a in domain if a != self._target]
+            cliques |= {domain.canonical((self._target, *two)) for two in combinations(others, 2)}
         return sorted(cliques, key=lambda c: (-self.weight(c), len(c), c))[:MAX_LARGER]

@@ -1,0 +1,245 @@
+"""Columns that follow from another column, where both have many codes (zip and town, a code and its copy).
+
+A model would need a table of all combinations. Instead one release says, for every such pair, how many rows
+have the B that is most frequent among rows of their A. Where that is nearly all of them, one column leaves
+the model: its values are drawn from a noisy table of the pair, of which only the large cells are released
+(docs/privacy-wide.md), given the value of the other column. Its relations to all other columns are those of
+the column that it is drawn from. Everything here is a function of released numbers and public facts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...domain import Clique, Domain
+from ...measurement import Measurement
+from ...schema.constraints import FOLLOW_CELLS
+from .budget_split import portion
+from .code_compression import merge_rare
+from .one_ways import averaged, effective_cells, estimate_total, part_mu
+
+if TYPE_CHECKING:
+    from ...release.gateway import Session
+    from ...release.wide import Filtered
+
+# Constants, chosen on generated tables of 100,000 rows (1,500 zips and 900 towns; a copy of 2,000 codes).
+GUESS_SHARE = 0.005
+"""Share of mu^2 that pays for the release that finds dependencies."""
+FOLLOWS, LIFT = 0.75, 0.5
+"""B follows from A if this part of all rows has the most frequent B of its A, and if of the rows that do not
+have the most frequent B of all, this part does."""
+RARE = 1.0
+"""Values with noisy counts below this many standard errors are left out while dependencies are looked for: a
+value with few rows has a most frequent B by chance."""
+MOST_PAIRS = 1 << 10
+LIFTED = 1 << 12
+"""The most empty cells that noise is expected to lift above the threshold."""
+STRICT = 0.005
+"""Empty cells that noise is expected to lift, per value of the known column, above the threshold of cells
+that are taken as they are. Below it only the largest cell of a value is."""
+PAIR_CELLS = 8
+"""Effective cells of the pair that joins a column to the model, per effective code of the column, when the
+budget is divided between the model and the tables beside it."""
+
+MOST_PART = 0.9
+"""The most of the batches' budget that such tables get: what the columns are drawn from needs some too."""
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """`column` is drawn given `source`. `part`: of the rows that the release says can be guessed."""
+
+    column: str
+    source: str
+    part: float
+
+
+def wide_pairs(domain: Domain, excluded: Collection[str], limit: int) -> list[Clique]:
+    """Ordered pairs (A, B) for which it is worth asking whether B follows from A: (A, B) has more cells than
+    a column that follows by a constraint may have in the model. Either B has more than half as many codes as
+    A, or the pair has more cells than the model may have. Columns to be drawn are none of the `excluded`."""
+    pairs: list[Clique] = []
+    for a, b in permutations(domain, 2):
+        cells, fine = domain[a] * domain[b], 2 * domain[b] > domain[a]
+        if cells > FOLLOW_CELLS and (fine or cells > limit) and (b if fine else a) not in excluded:
+            pairs.append((a, b))
+    return sorted(pairs, key=lambda p: -domain[p[0]] * domain[p[1]])[:MOST_PAIRS]
+
+
+def find(
+    session: Session, ones: Sequence[Measurement], share: float, excluded: Collection[str], limit: int
+) -> list[Dependency] | None:
+    """The dependencies that a release for `share` of mu^2 finds, each after those that its source needs;
+    None where there is no pair to ask about, and nothing was released."""
+    codes = {m.clique[0]: merge_rare(m, RARE) for m in ones}
+    domain = session.domain.recoded(codes)
+    pairs = wide_pairs(domain, excluded, limit)
+    pairs = [p for p in pairs if session.domain.cells(p) <= session.most_filtered]
+    total = estimate_total(ones)
+    if not pairs or not total > 0:
+        return None
+    rare = {a: n - 1 for a, n in domain.items() if n < session.domain[a]}
+    mu = part_mu(session, share)
+    released = session.guesses(pairs, mu=mu, label="dependencies", recode=codes, skip=rare)
+    largest = {m.clique[0]: min(1.0, max(0.0, float(np.max(m.values)) / total)) for m in ones}
+    found: dict[str, Dependency] = {}
+    for i in np.argsort(-released.values, kind="stable"):
+        (a, b), rows = pairs[i], float(released.values[i])
+        part = min(1.0, (rows - 2 * float(released.sigma[i])) / total)
+        if part < FOLLOWS or part - largest[b] < LIFT * (1 - largest[b]):
+            continue
+        column, source = (b, a) if 2 * domain[b] > domain[a] else (a, b)
+        if column not in found and column not in sources(found, source):
+            found[column] = Dependency(column, source, part)
+    return sorted(found.values(), key=lambda d: len(sources(found, d.source)))
+
+
+def sources(found: Mapping[str, Dependency], column: str) -> list[str]:
+    """The column, what it is drawn from, and so on."""
+    out = [column]
+    while out[-1] in found:
+        out.append(found[out[-1]].source)
+    return out
+
+
+def tables_part(found: Sequence[Dependency], ones: Sequence[Measurement], sigma: float) -> float:
+    """The part of what is left of the budget that pays for the tables of the dependencies: portions by
+    effective cells, as for marginals of the model (see `budget_split`)."""
+    codes = {m.clique[0]: max(1.0, effective_cells(np.maximum(m.values, 0), sigma)) for m in ones}
+    drawn = {d.column for d in found}
+    inner = sorted(n for a, n in codes.items() if a not in drawn)[:-1]
+    beside = math.fsum(portion(codes[d.source]) for d in found)
+    return min(MOST_PART, beside / (beside + math.fsum(portion(PAIR_CELLS * n) for n in inner)))
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Columns that are drawn given others instead of being modelled, each after what it is drawn from, with
+    the released tables. `share` of mu^2 that all this took."""
+
+    found: Sequence[Dependency] = ()
+    tables: Sequence[Filtered] = ()
+    share: float = 0.0
+
+    @property
+    def columns(self) -> set[str]:
+        return {d.column for d in self.found}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(
+            f"{d.column} follows from {d.source} in about {d.part:.0%} of the rows and is drawn given it; it "
+            "is related to other columns only through that one"
+            for d in self.found
+        )
+
+    @property
+    def details(self) -> dict[str, dict[str, str]]:
+        return {"drawn_given": {d.column: d.source for d in self.found}} if self.found else {}
+
+    def conditionals(self, shape: Mapping[str, np.ndarray]) -> list[Conditional]:
+        """How the columns are drawn; `shape`: rows of every column's values."""
+        return [Conditional.of(d, t, shape) for d, t in zip(self.found, self.tables)]
+
+    def better(self, ones: Sequence[Measurement]) -> list[Measurement]:
+        """The 1-ways, averaged with what the tables say about the columns that others are drawn from. Where a
+        value has cells far above the noise, they hold its rows up to the part that cannot be guessed; other
+        values share the rows that these leave, those without any cell half as many each."""
+        out, total = {m.clique[0]: m for m in ones}, estimate_total(ones)
+        for d, table in zip(self.found, self.tables):
+            one = out[d.source]
+            given, _, rows = cells_of(table)
+            sure, size = rows > sure_rows(table), one.values.size
+            sums, cells = (np.bincount(given[sure], w, size) for w in (rows[sure], None))
+            share = np.where(cells > 0, 0.0, np.where(np.bincount(given, minlength=size) > 0, 1.0, 0.5))
+            few = share * max(0.0, total - float(sums.sum())) / max(1e-9, float(share.sum()))
+            variance = table.sigma**2 * cells + np.square((1 - d.part) * sums)
+            known = np.sqrt(np.where(cells > 0, variance, (table.threshold / 2) ** 2))
+            out[d.source] = averaged([one], [Measurement(one.clique, sums + few, known)])[0]
+        return list(out.values())
+
+
+def measured(
+    session: Session,
+    ones: Sequence[Measurement],
+    rest: float,
+    spent: float,
+    excluded: Collection[str],
+    limit: int,
+) -> Beside:
+    """Finds dependencies and measures their tables, within `rest` of mu^2, of which the 1-ways `spent` some.
+    `excluded`: columns that are not to be drawn given others; `limit`: cells that the model may have."""
+    asked = rest * GUESS_SHARE
+    found = find(session, ones, asked, excluded, limit)
+    if not found:
+        return Beside(share=0.0 if found is None else asked)
+    left = rest - spent - asked
+    sigma = session.clip / part_mu(session, left / len(ones))
+    share = left * tables_part(found, ones, sigma)
+    tables = [
+        session.filtered(
+            (d.source, d.column),
+            mu=part_mu(session, share / len(found)),
+            lifted=min(LIFTED, 2 * session.domain[d.source]),
+            label=f"{d.column} given {d.source}",
+        )
+        for d in found
+    ]
+    return Beside(found, tables, asked + share)
+
+
+def cells_of(table: Filtered) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(value of the source, value of the column, rows) of the released cells: by source, largest first."""
+    given, code = np.divmod(table.cells, table.shape[1])
+    order = np.lexsort((-table.values, given))
+    return given[order], code[order], table.values[order]
+
+
+def sure_rows(table: Filtered) -> float:
+    """Rows above which a cell is taken as it is."""
+    from scipy.special import ndtri
+
+    return table.sigma * -float(ndtri(min(0.5, STRICT / table.shape[1])))
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """How a column is drawn given another: values `codes[start[a]:start[a + 1]]` by the differences of
+    `ends`; where there are none, by the differences of `rest`."""
+
+    column: str
+    source: str
+    codes: np.ndarray
+    start: np.ndarray
+    ends: np.ndarray
+    rest: np.ndarray
+
+    @classmethod
+    def of(cls, found: Dependency, table: Filtered, shape: Mapping[str, np.ndarray]) -> Conditional:
+        """From the released cells: of every value of the source the largest, and all that are sure. Values of
+        the source without cells get what these leave of the column's 1-way."""
+        given, code, rows = cells_of(table)
+        keep = (np.diff(given, prepend=-1) > 0) | (rows > sure_rows(table))
+        given, code, rows = given[keep], code[keep], rows[keep]
+        start = np.searchsorted(given, np.arange(table.shape[0] + 1))
+        whole = np.maximum(shape[found.column], 1e-9)
+        left = np.maximum(whole - np.bincount(code, rows, whole.size), 0)
+        rest = np.cumsum(left if left.any() else whole)
+        return cls(found.column, found.source, code, start, np.cumsum(rows), rest)
+
+    def draw(self, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A value for each value of the source."""
+        given = np.asarray(given, np.int64)
+        uniform = rng.random(len(given))
+        out = np.minimum(np.searchsorted(self.rest, uniform * self.rest[-1], "right"), len(self.rest) - 1)
+        known = np.flatnonzero(self.start[given] < self.start[given + 1])
+        first, last = self.start[given[known]], self.start[given[known] + 1]
+        ends = np.concatenate([[0.0], self.ends])
+        at = ends[first] + uniform[known] * (ends[last] - ends[first])
+        out[known] = self.codes[np.clip(np.searchsorted(self.ends, at, "right"), first, last - 1)]
+        return out

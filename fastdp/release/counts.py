@@ -1,0 +1,104 @@
+"""PRIVATE: exact counts as a session's steps take them from an engine, after the charge. Nothing here is
+released or drawn. Errors of code that sees private data are replaced by texts without private content.
+
+`clip`: rows per user that count fully; None: every row counts fully, per event. Counts are int64 in units of
+1/SCALE rows. `domain`: of the recoded columns; `codes`: code -> new code of each recoded column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..domain import Clique, Domain, batches
+from ..errors import PrivacyError, redact_errors
+from ..measurement import SCALE
+from .noiseplan import l1_distance, require_int64
+
+if TYPE_CHECKING:
+    from ..engines import Counter
+
+Codes = dict[str, np.ndarray]
+
+
+def private(call: Callable[[], Any]) -> Any:
+    """Runs code that sees private data."""
+    return redact_errors(
+        call,
+        "not enough memory to count; the step stays charged and can be resumed",
+        lambda failed: PrivacyError(
+            f"counting failed inside the session ({failed}); nothing was released. The step stays "
+            "charged and can be resumed"
+        ),
+    )
+
+
+def marginals(
+    engine: Counter, cliques: list[Clique], domain: Domain, clip: int | None, codes: Codes
+) -> dict[Clique, np.ndarray]:
+    """The marginals of these cliques."""
+    more: dict[str, Any] = {"recode": codes} if codes else {}
+    counts = private(lambda: engine.marginals(cliques, clip, **more))
+    out = {c: require_int64(counts[c], domain.shape(c)) for c in cliques}
+    return out if clip is not None else {c: a * SCALE for c, a in out.items()}
+
+
+def gaps(
+    engine: Counter,
+    cliques: Sequence[Clique],
+    grids: Sequence[np.ndarray],
+    domain: Domain,
+    clip: int | None,
+    codes: Codes,
+) -> np.ndarray:
+    """L1 distances between the marginals and the grids, cut off at SCORE_LIMIT (which cannot raise how much
+    one user changes them)."""
+    out = np.empty(len(cliques), np.int64)
+    for start, stop in batches([g.size for g in grids]):
+        counts = marginals(engine, list(dict.fromkeys(cliques[start:stop])), domain, clip, codes)
+        for i in range(start, stop):
+            out[i] = l1_distance(counts[cliques[i]], grids[i])
+    return out
+
+
+def counts_sparsely(engine: Counter) -> bool:
+    """Whether the engine counts a marginal by its cells that are not empty."""
+    return getattr(engine, "counts_sparsely", False)
+
+
+def cells(
+    engine: Any, clique: Clique, domain: Domain, clip: int | None, codes: Codes
+) -> tuple[np.ndarray, np.ndarray]:
+    """(cells, sums) of a marginal: the numbers of its cells that are not empty, ascending, and their
+    counts."""
+    if not counts_sparsely(engine):
+        table = marginals(engine, [clique], domain, clip, codes)[clique].reshape(-1)
+        filled = np.flatnonzero(table)
+        return filled, table[filled]
+    found = private(lambda: engine.marginals([clique], clip, sparse=True, recode=codes or None))[clique]
+    filled, sums = found.keys.astype(np.int64), require_int64(found.sums, (len(found.keys),))
+    if (np.diff(filled) <= 0).any() or (len(filled) and filled[-1] >= domain.cells(clique)):
+        raise PrivacyError("the engine named a cell twice, or one that there is not; nothing was released")
+    return filled, sums if clip is not None else sums * SCALE
+
+
+def guessed(
+    domain: Domain,
+    pairs: Sequence[Clique],
+    skip: Mapping[str, int],
+    cells_of: Callable[[Clique], tuple[np.ndarray, np.ndarray]],
+) -> np.ndarray:
+    """For ordered pairs (A, B), the sum over the values of A of the largest count among their cells, without
+    cells that have a code to `skip`. `cells_of`: (cells, counts) of a pair in the domain's order."""
+    out: dict[Clique, int] = {}
+    for a, b in dict.fromkeys(domain.canonical(p) for p in pairs):
+        filled, sums = cells_of((a, b))
+        codes = np.divmod(filled, domain[b])
+        there = (codes[0] != skip.get(a, -1)) & (codes[1] != skip.get(b, -1))
+        for pair, known in (((a, b), codes[0]), ((b, a), codes[1])):
+            largest = np.zeros(domain[pair[0]], np.int64)
+            np.maximum.at(largest, known[there], sums[there])
+            out[pair] = int(largest.sum())
+    return np.array([out[p] for p in pairs], np.int64)

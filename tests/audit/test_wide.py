@@ -1,0 +1,246 @@
+"""Two releases about wide pairs: one user moves the numbers of guessed rows by no more than the noise covers;
+a filtered marginal has the distribution of dense noise and a threshold. Planted bugs are caught."""
+
+import math
+from functools import partial
+from itertools import permutations
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, norm
+
+from fastdp.engines.local import local
+from fastdp.errors import FastdpError, PrivacyError, UsageError
+from fastdp.measurement import SCALE
+from fastdp.privacy import statement, tail
+from fastdp.privacy.ledger import Ledger
+from fastdp.release import counts, distances, gateway
+from fastdp.release.wide import FilterPlan
+from fastdp.tables import bound
+
+from . import checks
+from .test_distances import fails, small
+from .world import CLIP, DELTA, EPSILON, SCHEMA, SIZES, Swap, open_door
+
+PAIRS = list(permutations(SIZES, 2))
+
+
+def guess(door):
+    """A run that spends all its mu on one release of guesses."""
+    return [door.guesses(PAIRS, mu=door.mu, label="guesses")]
+
+
+def test_one_user_is_covered_and_the_bound_is_met():
+    with patch.object(checks, "ask_everything", guess):
+        checks.neighbours(200, seed=2)
+        checks.residuals(seed=4)
+
+
+@pytest.mark.slow
+def test_the_audit_finds_what_is_claimed_and_no_more():
+    """The user of the audit has all rows in one cell, where some pairs already have a larger one: a little
+    less than the bound can be shown."""
+    with patch.object(checks, "ask_everything", guess):
+        checks.audit(1500, seed=5, tightness=0.8)
+
+
+def guesses_of(table, skip):
+    """The slow twin: for every pair, the sum over a of the largest count among its cells."""
+    out = []
+    for a, b in PAIRS:
+        marginal = local(table, 1).marginals([(a, b)], CLIP)[a, b].tolist()
+        rows = [r for i, r in enumerate(marginal) if i != skip.get(a)]
+        out.append(sum(max(x for j, x in enumerate(r) if j != skip.get(b)) for r in rows))
+    return out
+
+
+@pytest.mark.parametrize("skip", [{}, {"b": 1, "c": 0}])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_exact_numbers_are_those_of_the_twin(sparse, skip):
+    content = small(300)
+    engine = local(content, 1) if sparse else Swap(content)
+    domain = SCHEMA.modelled
+    rows = counts.guessed(domain, PAIRS, skip, lambda c: counts.cells(engine, c, domain, CLIP, {}))
+    assert rows.tolist() == guesses_of(content, skip)
+
+
+def test_the_square_root_of_k_is_missing():
+    def planted(weights):
+        return np.ones(len(weights), np.int64), np.ones(len(weights), np.int64)
+
+    with patch.object(distances, "squared_shares", planted), patch.object(checks, "ask_everything", guess):
+        assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
+
+
+def test_noise_made_smaller_after_the_check_is_refused_at_the_draw():
+    real = distances.plan_guesses
+
+    def planted(*arguments):
+        plan = real(*arguments)
+        object.__setattr__(plan, "sigma", plan.sigma / 2)
+        return plan
+
+    with patch.object(gateway, "plan_guesses", planted), pytest.raises(PrivacyError, match="cover"):
+        guess(open_door(Swap(small())))
+
+
+def test_clipping_off():
+    with (
+        patch.object(bound, "user_weights", lambda table, clip: None),
+        patch.object(checks, "ask_everything", guess),
+    ):
+        assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
+
+
+def test_counting_every_cell_above_the_mean_instead_of_the_largest():
+    """A statistic that looks alike but whose cells are chosen by the data: a user moves the mean, and with it
+    which cells count."""
+
+    def planted(domain, pairs, skip, cells_of):
+        out = []
+        for pair in pairs:
+            cells, sums = cells_of(domain.canonical(pair))
+            out.append(int(sums[sums > sums.mean()].sum()) if len(cells) else 0)
+        return np.array(out, np.int64)
+
+    with patch.object(counts, "guessed", planted), patch.object(checks, "ask_everything", guess):
+        assert "more than the noise covers" in fails(checks.neighbours, 200, seed=1)
+
+
+# Filtered marginals: the distribution of dense noise and a threshold
+
+SIZE, FILLED, SIGMA, BAR, RUNS = 120, 40, 1.5, 2.0, 500
+
+
+def plan():
+    sigma, bar = SIGMA * SCALE, round(BAR * SCALE)
+    return FilterPlan(("a", "b"), SIZE, 1.0001 / SIGMA, 1, SCALE**2, sigma, bar)
+
+
+def same_distribution(runs=RUNS, alarm=1e-6):
+    """Chi-square tests (each with a false-alarm rate of 1e-6) against what dense noise and a threshold give:
+    how often each cell passes, how the number of empty cells that pass varies, and the values of all that
+    pass, as numbers that are uniform under the dense law."""
+    cells = np.arange(0, 3 * FILLED, 3)
+    rows = np.linspace(0.5, 5, FILLED)
+    exact = np.zeros(SIZE)
+    exact[cells] = np.round(rows * SCALE) / SCALE
+    passed, empty, uniform = np.zeros(SIZE), [], []
+    for k in range(runs):
+        where, values = plan().noisy(
+            cells, np.round(rows * SCALE).astype(np.int64), partial(int.__add__, 9 * k)
+        )
+        assert (np.diff(where) > 0).all(), "a cell twice"
+        passed[where] += 1
+        empty.append(len(where) - np.isin(where, cells).sum())
+        above = norm.sf((values / SCALE - exact[where]) / SIGMA)
+        uniform.append(above / norm.sf((BAR - exact[where]) / SIGMA))
+    p = norm.sf((BAR - exact) / SIGMA)
+    fit = np.sum((passed - runs * p) ** 2 / (runs * p * (1 - p)))
+    assert fit < chi2.isf(alarm, SIZE), "cells pass more or less often than under dense noise"
+    count, q = SIZE - FILLED, norm.sf(BAR / SIGMA)
+    low, high = chi2.ppf([alarm / 2, 1 - alarm / 2], runs)
+    spread = np.sum((np.array(empty) - count * q) ** 2) / (count * q * (1 - q))
+    assert low < spread < high * 1.1, "the number of empty cells that pass does not vary as under dense noise"
+    seen = np.bincount(np.minimum((np.concatenate(uniform) * 20).astype(int), 19), minlength=20)
+    assert np.sum((seen - seen.mean()) ** 2) / seen.mean() < chi2.isf(alarm, 19), "values of another law"
+
+
+def test_a_filtered_marginal_is_a_dense_one_and_a_threshold():
+    same_distribution()
+
+
+REAL = tail.exceeding, tail.places
+PLANTED = {
+    "all cells get a chance, also those that are not empty": (
+        "exceeding",
+        lambda sigma, bar, cells, seed: REAL[0](sigma, bar, cells + FILLED, seed=seed),
+        "more or less often",
+    ),
+    "always the expected number": (
+        "exceeding",
+        lambda sigma, bar, cells, seed: np.full(round(cells * norm.sf(bar / sigma)), bar + 1),
+        "does not vary",
+    ),
+    "all at the threshold": (
+        "exceeding",
+        lambda sigma, bar, cells, seed: np.full(len(REAL[0](sigma, bar, cells, seed=seed)), bar + 1),
+        "another law",
+    ),
+    "places among all cells": (
+        "places",
+        lambda cells, taken, count, seed: REAL[1](cells, taken[:0], count, seed=seed),
+        "",
+    ),
+    "places that are not uniform": (
+        "places",
+        lambda cells, taken, count, seed: np.setdiff1d(np.arange(cells), taken)[:count],
+        "more or less often",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted(bug):
+    name, broken, text = PLANTED[bug]
+    with patch.object(tail, name, broken):
+        assert text in fails(same_distribution, 150)
+
+
+@pytest.mark.parametrize(("sigma", "bar", "cells"), [(1.3, 2, 6), (40.0, 100, 60)])
+def test_the_tail_is_exact_on_the_grid(sigma, bar, cells):
+    """Numbers and values against the law of rounded noise, where both have few values."""
+    drawn = [tail.exceeding(sigma, bar, cells, seed=k) for k in range(1000)]
+    p = norm.sf((bar + 0.5) / sigma)
+    mean, error = np.mean([len(d) for d in drawn]), math.sqrt(cells * p * (1 - p) / len(drawn))
+    assert abs(mean - cells * p) < 5 * error  # two-sided false-alarm rate below 6e-7
+    values = np.concatenate(drawn)
+    assert values.min() > bar
+    for k in (bar + 1, bar + 2):
+        share = (norm.sf((k - 0.5) / sigma) - norm.sf((k + 0.5) / sigma)) / p
+        assert abs(np.mean(values == k) - share) < 5 * math.sqrt(share / len(values))
+
+
+def test_the_shortcut_in_floating_point_decides_as_high_precision_does():
+    """A margin as wide as the line sends every number the long way: the same seeds give the same numbers."""
+    quick = [tail.exceeding(9e6, int(2.7e7), 20_000, seed=k) for k in range(4)]
+    with patch.object(tail, "MARGIN", 1.0):
+        assert all((tail.exceeding(9e6, int(2.7e7), 20_000, seed=k) == quick[k]).all() for k in range(4))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_session_filters_and_charges_once(tmp_path, sparse):
+    ledger = Ledger(tmp_path / "b.db")
+    ledger.open("d", epsilon=EPSILON, delta=DELTA)
+    options = {"ledger": ledger, "dataset": "d", "run": "r"}
+    content = small(4000)
+
+    def ask(engine):
+        door = open_door(engine, **options)
+        return door, door.filtered(("b", "a"), mu=door.mu, lifted=1, label="b and a")
+
+    door, first = ask(local(content, 1) if sparse else Swap(content))
+    _, again = ask(Swap(None))  # reads no data
+    assert (first.cells == again.cells).all() and (first.values == again.values).all()
+    assert (first.values > first.threshold).all() and first.shape == (4, 3)
+    exact = local(content, 1).marginals([("b", "a")], CLIP)["b", "a"].reshape(-1) / SCALE
+    assert (np.abs(first.values - exact[first.cells]) < 6 * first.sigma).all()  # 12 cells: 2e-8
+    (line,) = door.releases
+    assert list(statement._release_problems(line, CLIP)) == []
+    assert list(statement._release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
+    with pytest.raises(FastdpError, match="does not cover"):
+        door.filtered(("a", "b"), mu=door.mu, lifted=1, label="more")
+
+
+def test_statement_and_refusals():
+    door = open_door(Swap(small()))
+    guess(door)
+    (line,) = door.releases
+    assert list(statement._release_problems(line, CLIP)) == []
+    assert list(statement._release_problems(line | {"sensitivity": float(CLIP)}, CLIP))
+    for pairs in ([], [("a",)], [("a", "b", "c")]):
+        with pytest.raises(UsageError, match="pairs"):
+            door.guesses(pairs, mu=0.1, label="x")
+    with patch.object(gateway, "DENSE_CELLS", 5), pytest.raises(UsageError, match="at most 5"):
+        door.filtered(("a", "b"), mu=0.1, lifted=1, label="x")
