@@ -25,7 +25,7 @@ WORK = """
 import json, fastdp
 schema = fastdp.Schema.load("taxi-deid2")
 truth, other = fastdp.simulate.taxi(1500, seed=1), fastdp.simulate.taxi(1500, seed=2)
-plan = fastdp.plan(schema, "taxi-adagrid", epsilon=1.0, delta=1e-6)
+plan = fastdp.plan(schema, "taxi-adagrid", epsilon=1.0, delta=1e-6, rows=10_000_000)
 run = fastdp.synthesize(truth, "taxi-adagrid", epsilon=1.0, delta=1e-6, schema=schema, out=sys.argv[1])
 fastdp.verify(sys.argv[1])  # raises where something is wrong
 accountant = json.load(open(sys.argv[1] + "/privacy.json"))["accountant"]["second"]

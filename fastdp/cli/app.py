@@ -247,7 +247,9 @@ def plan(
     delta: Delta = 1e-9,
     mechanism: Mechanism = "auto",
     schema: SchemaOption = None,
-    rows: Annotated[int, typer.Option(help="Rows expected, for memory, time and verdict.")] = 10_000_000,
+    rows: Annotated[
+        int | None, typer.Option(help="Rows expected (needed): for memory, time and verdict.")
+    ] = None,
     users: Annotated[int | None, typer.Option(help="Users expected, for the verdict.")] = None,
     public: Annotated[
         str | None, typer.Option(help="Public data the run would be given; tells the clip's bias.")

@@ -14,6 +14,7 @@ from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
 from ..schema.derived import Derived
 from ..schema.epoch import EPOCH, since_1970
+from ..schema.kind_of_text import DATE, KINDS, NUMBER, TEXT, TIME, WHOLE, TextKind
 from .policy import ends, nan_code, null_code, other_code
 
 
@@ -70,9 +71,26 @@ def text_codes(column: Column, texts: Sequence[bytes | None]) -> np.ndarray:
     return np.array(codes, dtype=np.uint32)
 
 
+def text_kind(text: bytes) -> str:
+    """The kind of a text that is not blank. Whole numbers with leading zeros are text: they are ids or postal
+    codes more often than amounts."""
+    text = text.strip()
+    number = _number(text)
+    if number is not None and math.isfinite(number):
+        digits = text.lstrip(b"+-")
+        if isinstance(number, int):
+            return TEXT if digits[:1] == b"0" and len(digits) > 1 else WHOLE
+        return NUMBER
+    if _moment(text) is None:
+        return TEXT
+    return DATE if len(text) <= 10 else TIME
+
+
 def _text_rule(column: Column) -> Callable[[bytes], int]:
     kind = dtypes.family(column.dtype)
     other, null = other_code(column), null_code(column)
+    if isinstance(column, TextKind):
+        return lambda text: KINDS.index(text_kind(text)) if text.strip() else null
     if isinstance(column, Categorical) and kind == "string":
         code_of = {str(v).encode(): code for code, v in enumerate(column.values)}
         return lambda text: code_of.get(text, other)

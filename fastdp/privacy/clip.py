@@ -10,8 +10,9 @@ x is the expected total variation distance that the noise causes, relative to th
 error is an average: with weight 1 / (1 + x) a model follows the marginal, whose error is then d lost; with
 the remaining weight x / (1 + x) it has no information, an error of 1. `d` is the total variation distance
 per share of rows lost: 1 where lost rows are missing from the output; `SHIFTED` where the total is corrected.
-The clip of least mean error over all planned marginals is chosen; marginals that are noise at any clip have
-an error near 1 at all of them, and so do not decide.
+The clip of least mean error over all planned marginals is chosen, without those that are noise at any clip: x
+is least at clip 1, where S is the number of users, and above 1 even there. A mechanism merges or omits them,
+so no clip can save them; their part of the error would decide for clip 1 (purchases with daily dates).
 
 Nothing here sees private data: sizes are public or were released with noise. All sums are exactly rounded, so
 that `fastdp verify` finds the same clip on any machine.
@@ -144,7 +145,8 @@ def choose(
     if not clips or min(*clips, *also, 1) < 1:
         raise UsageError("clips to choose from must be whole numbers of rows >= 1")
     rows = math.fsum(r * u for r, u in zip(sizes, users))
-    lines = {c: _line(sizes, users, rows, noise, c, displaced) for c in sorted({*clips, *also})}
+    useful = [n for n in noise if n <= math.fsum(users)] or noise  # at clip 1, S is the number of users
+    lines = {c: _line(sizes, users, rows, useful, c, displaced) for c in sorted({*clips, *also})}
     best = min((lines[c] for c in clips), key=lambda line: line.error)
     return ClipChoice(best.clip, tuple(lines.values()), rows)
 

@@ -41,6 +41,15 @@ MARGIN = 2
 TRIM, TAIL = 0.1, 1.0
 """Cells at an end are cut off while their joint count is at most TRIM * (all rows / number of bins) plus TAIL
 standard errors of that joint count."""
+CALENDAR = ((0, 6), (1, 7), (1, 12), (0, 23), (1, 31), (0, 59))
+"""Ranges that whole numbers often fill: days of the week, months, hours, days of the month, minutes. They are
+public. A column that lies in one of them has all of its numbers as codes, so none is clamped."""
+CALENDAR_CELLS = np.array([-math.inf, 0, 1, 2, 5, 7, 8, 10, 13, 20, 24, 32, 50, 60, 100, math.inf])
+"""The partition by which these ranges are told apart: the first partition, and where each of them ends."""
+MOST_CALENDAR = max(high - low + 1 for low, high in CALENDAR)
+UPPER = 0.2
+"""A column fills such a range if at least this share of its rows lies in the upper half of the range. Numbers
+that become rarer as they grow (children, purchases) do not."""
 COARSEST = 64
 """Number of cells of equal width in the first partition between public bounds."""
 Span = tuple[float, float]
@@ -207,6 +216,15 @@ class Line:
         atoms = self._atoms(cells, mass, sigma, bins)
         return self._tidy(self._cut(cells, mass, atoms, bins), edges, {float(cells[i]) for i in atoms})
 
+    def may_be_calendar(self, edges: np.ndarray, counts: np.ndarray, sigma: float) -> bool:
+        """Whether, by the counts of a first partition, these are whole numbers from 0 to 99, so that it is
+        worth counting CALENDAR_CELLS. Not where the schema has public bounds."""
+        if self.unit != 1 or self.family not in ("int", "float") or (self.low, self.high) != (None, None):
+            return False
+        alive = extents(counts, sigma)
+        within = (edges[:-1] >= CALENDAR_CELLS[1]) & (edges[1:] <= CALENDAR_CELLS[-2])
+        return bool(alive.any() and not alive[~within].any())
+
     def _tidy(self, cuts: Sequence[float], edges: np.ndarray, atoms: set[float]) -> list[float]:
         """The cuts, where a cut directly above a value (float lines only) is moved down onto that value,
         unless the value is a bin of its own."""
@@ -273,6 +291,26 @@ class Line:
         ends = sorted({low, high, *inside})
         at = bisect.bisect(ends, low + share * (high - low))
         return min(ends[max(0, at - 1) : at + 1], key=lambda v: abs(v - low - share * (high - low)))
+
+
+def calendar(counts: np.ndarray, sigma: float, most: int) -> list[float] | None:
+    """Edges of all numbers of the narrowest range of CALENDAR, of at most `most` numbers, that a column fills
+    by the counts of CALENDAR_CELLS; None if it fills none."""
+    edges, alive = CALENDAR_CELLS, extents(counts, sigma)
+    filled: list[tuple[tuple[int, int], np.ndarray]] = []
+    for low, high in CALENDAR:  # the narrowest first
+        cells = (edges[:-1] >= low) & (edges[1:] <= high + 1)
+        upper = cells & (edges[:-1] >= (low + high) / 2)
+        held = float(counts[cells].sum())
+        if high - low >= most or not alive.any() or alive[~cells].any():
+            continue
+        if held > outstanding(len(counts)) * sigma and counts[upper].sum() >= UPPER * held:
+            filled.append(((low, high), cells))
+    for (low, high), cells in filled:
+        rivals = [(counts[c].sum() - counts[cells].sum(), (c != cells).sum()) for _, c in filled]
+        if all(more <= 2 * sigma * math.sqrt(differ) for more, differ in rivals):
+            return [float(v) for v in range(low, high + 2)]
+    return None
 
 
 def digits_of(counts: np.ndarray, sigma: float) -> int | None:

@@ -13,6 +13,10 @@ import numpy as np
 from ..errors import UsageError
 from ..privacy import clip as clip_rules
 from ..schema import Schema, dtypes
+from ..schema.kind_of_text import KINDS as KIND_NAMES
+from ..schema.kind_of_text import TEXT
+from ..schema.pending import ANY
+from .cells import SURE
 
 if TYPE_CHECKING:
     from ..schema.pending import Pending
@@ -44,6 +48,12 @@ VALUES, FIRST, MISSING = 2.0, 1.0, 0.1
 """What a column of values costs, in units of a column's share of mu^2. VALUES is what the shares are computed
 by; the first round takes FIRST, the count of rows whose value it did not find MISSING, the second round what
 is left. Chosen on the same columns: a second round of two to eight times the first one's share is best."""
+CALENDARS = 0.2
+"""What telling ranges of the calendar apart costs (hours, months), as a part of a column's share of mu^2; it
+is counted where whole numbers lie in 0..99 by the first partition."""
+KINDS, ODD = 0.1, 0.05
+"""What counting the kinds of a column's texts costs, as a part of a column's share of mu^2, and the share of
+the texts that may be of another kind than the column is read as: they lie outside its domain."""
 GAIN, WORTH = 4.0, 1.5
 """The second round spends all that is left where the column that misses most misses 1 / GAIN of its rows, and
 proportionally less otherwise. A column takes part where its share is at least WORTH times that of the first
@@ -84,9 +94,11 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
 
 def columns_paid(schema: Schema) -> float:
     """The cost of all domain steps, in units of a column's share of mu^2: VALUES; or 1 for three partitions,
-    EXTRA for a fourth and PLACES for the digits of floats where needed. And ROWS for rows per user."""
-    columns = sum(
-        VALUES if c.keyed else 1 + EXTRA + PLACES * counts_places(c) for c in schema.pending.values()
+    EXTRA for a fourth and PLACES for the digits of floats where needed; KINDS where the texts' kind is to be
+    found. And ROWS for rows per user."""
+    columns = KINDS * sum(c.wanted == ANY for c in schema.pending.values()) + sum(
+        VALUES if c.keyed else 1 + EXTRA + (CALENDARS if c.countable else 0) + PLACES * counts_places(c)
+        for c in schema.pending.values()
     )
     return columns + (ROWS if schema.user is not None else 0.0)
 
@@ -129,7 +141,8 @@ def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:
     values take part alike and no column needs a fourth partition, else of the first round."""
     unit = min(PER_COLUMN, MOST_SHARE / columns_paid(schema))
     keyed = sum(c.keyed for c in schema.pending.values())
-    bounds = sum(1 + PLACES * counts_places(c) for c in schema.pending.values() if not c.keyed)
+    kinds = KINDS * sum(c.wanted == ANY for c in schema.pending.values())
+    bounds = kinds + sum(1 + PLACES * counts_places(c) for c in schema.pending.values() if not c.keyed)
     rows = ROWS if schema.user is not None else 0.0
     left = costs.share - unit * (keyed * (FIRST + MISSING) + bounds + rows)
     second = left / keyed
@@ -141,6 +154,20 @@ def keys_cap(schema: Schema, column: Pending) -> int:
     if schema.user is None or schema.max_rows_per_user == 1:
         return 1
     return column.keys_per_user or KEYS_PER_USER
+
+
+def kind_of(counts: np.ndarray, sigma: float, typed: bool) -> str:
+    """What a column's texts are read as, by noisy numbers of rows of `kind_of_text.KINDS`: the first that
+    all rows are of but a share ODD, or no more than the noise. Whole numbers are numbers, dates are times.
+    `typed`: the source says that these are texts; only dates and times are looked for."""
+    total = float(counts.sum())
+    tried: list[list[int]] = [*([] if typed else [[0], [0, 1]]), [2], [2, 3]]
+    for chosen in tried:
+        rest = total - float(counts[chosen].sum())
+        noise = SURE * sigma * math.sqrt(len(counts) - len(chosen))
+        if noise < 0.2 * total and rest < max(noise, ODD * total):
+            return KIND_NAMES[chosen[-1]]
+    return TEXT
 
 
 def clip_of(clip: int | str | None, schema: Schema) -> int | None:

@@ -40,6 +40,13 @@ class Grid:
             self.counts = agree(b.edges, b.counts, b.sigma, self.edges, self.counts, sigma)
             self.before = None
 
+    def outside(self, bins: Sequence[float]) -> tuple[float, float]:
+        """(share of the rows outside the bins, its standard error), by the counts of the last partition."""
+        out = (self.edges[1:] <= bins[0]) | (self.edges[:-1] >= bins[-1])
+        total = max(float(self.counts.sum()), self.sigma)
+        share = min(1.0, max(0.0, float(self.counts[out].sum()) / total))
+        return share, self.sigma * math.sqrt(max(1, int(out.sum()))) / total
+
     def on_grain(self, line: Line) -> Line:
         """The line of the numbers with `self.digits` digits after the point; moves the partition onto it. The
         same line where the digits were not counted."""
@@ -47,6 +54,9 @@ class Grid:
             return line
         line, self.edges, self.counts = line.grained(self.edges, self.counts, self.digits)
         return line
+
+    def may_be_calendar(self, line: Line) -> bool:
+        return line.may_be_calendar(self.edges, self.counts, self.sigma)
 
     def crowded(self, line: Line) -> bool:
         """Whether a cell of more than one value holds more than a share CROWDED of the rows, so that one more
@@ -73,17 +83,20 @@ def digits_name(column: str) -> str:
 
 
 def provisional(
-    asked: Schema, partitions: Mapping[str, np.ndarray], digits: Mapping[str, str] | None = None
+    asked: Schema,
+    columns: Mapping[str, Pending],
+    partitions: Mapping[str, np.ndarray],
+    digits: Mapping[str, str] | None = None,
 ) -> Schema:
     """The schema by which the partitions are counted. Codes of a column: the cells of its partition, values
     outside, nulls. `digits`: the columns that also get a code column of their digits after the point. Rows
     are dropped by the user column's policy alone."""
     fields: dict[str, Column] = {}
     for name, of in (digits or {}).items():
-        column = asked.pending[of]
+        column = columns[of]
         fields[name] = Places(name=name, source=column.source, dtype=column.dtype)
     for name, edges in partitions.items():
-        column = asked.pending[name]
+        column = columns[name]
         fields[name] = Numeric(
             name=name,
             source=column.source,

@@ -8,6 +8,8 @@ of the run's one reservation and is entered in the ledger before anything is cou
   over a provisional schema: a user's rows weigh at most `clip` in all, so the L2 sensitivity is the clip, and
   the answers are mu-GDP at Gaussian noise of clip / mu. The next partition, bounds and edges are
   post-processing.
+* For every column of texts of unknown kind: noisy numbers of rows by kind of text (number, date, time, text;
+  `Session.measure` at clip 1). What the column is read as is post-processing.
 * For every column whose values are to be found: the values that enough users have, in up to two rounds
   (`keyselect.release_keys`). Each is mu-GDP except with probability delta_T: `Threshold(mu, delta_T)`.
 * Between the rounds, for each of these columns, noisy numbers of rows whose value was found, was not, or is
@@ -29,19 +31,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..measurement import Request
+from ..measurement import Measurement, Request
 from ..privacy import clip as clip_rules
 from ..privacy.accountant import Gaussian, Threshold, event_from_dict
 from ..privacy.budget import mu2, root_down, to_dict
 from ..privacy.chain import digest
-from ..schema import Schema
+from ..schema import Schema, kind_of_text
+from ..schema.columns import Column
 from ..schema.decimal_places import MOST_PLACES
+from ..schema.kind_of_text import TextKind
+from ..schema.pending import ANY
 from ..userkeys import RowsPerUser
-from .cells import SURE, digits_of
+from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, digits_of
 from .domaincosts import (
+    CALENDARS,
     EXTRA,
     FINER,
     FIRST,
+    KINDS,
     MISSING,
     PLACES,
     ROUNDS,
@@ -51,6 +58,7 @@ from .domaincosts import (
     counts_places,
     keys_cap,
     keys_delta,
+    kind_of,
     rows_bound,
     second_round,
 )
@@ -69,7 +77,8 @@ FINISHED = "finished schema"
 @dataclass
 class Learning:
     """The steps that find the domain within one part of a reservation, in order. `mu`: the whole budget of
-    that part; `releases`: what was released so far, for the statement; `steps`: how many steps were entered.
+    that part; `releases`: what was released so far, for the statement; `steps`: how many steps were entered;
+    `missing`: (share of rows outside the domain found, standard error) by column, from released counts.
     """
 
     asked: Schema
@@ -86,9 +95,17 @@ class Learning:
     releases: list[dict] = field(default_factory=list)
     steps: int = 0
     max_rows: int | None = None
+    columns: dict[str, Pending] = field(default_factory=dict)
+    missing: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.columns = dict(self.asked.pending)
 
     def finish(self, source: Any, open_engine: Opener, check: Callable[[], None] = lambda: None) -> Schema:
         """Finds all private columns and returns the finished schema. Stored answers are not drawn again."""
+        if any(column.wanted == ANY for column in self.columns.values()):
+            check()
+            self._kinds(open_engine)
         by_user = self.asked.user is not None and self.unit == "user"
         if by_user and (self.clip is None or self.asked.max_rows_per_user is None):
             check()
@@ -97,15 +114,55 @@ class Learning:
         entries |= self._values(source, open_engine, check)
         names = ", ".join(map(repr, self.asked.pending))
         provenance = f"domain of {names} found privately in the run"
+        read = [
+            f"{name!r} as {column.dtype}"
+            for name, column in self.columns.items()
+            if self.asked.pending[name].wanted == ANY and not column.keyed
+        ]
+        if read:
+            provenance += f"; texts read: {', '.join(read)}"
         if self.max_rows is not None:
             provenance += f", and that users have at most {self.max_rows} rows"
         return self._store(self.asked.finished(entries, provenance, self.max_rows))
+
+    def _kinds(self, open_engine: Opener) -> None:
+        """Finds what the texts of columns of kind ANY are: noisy numbers of rows by kind of text, where each
+        user's rows weigh 1 together. A column is read as the first kind that all but a few texts are of."""
+        texts = {name: column for name, column in self.columns.items() if column.wanted == ANY}
+        fields = {n: TextKind(name=n, source=c.source, dtype=c.dtype) for n, c in texts.items()}
+        mu = column_mu(self.asked, self.mu) * math.sqrt(KINDS)
+        about = {"kind": "grid", "clip": 1, "of": "kinds of text"}
+        answers = self._counted(fields, mu, "domain of kinds of text", about, open_engine)
+        for name, answer in answers.items():
+            typed = "dtype" in self.columns[name].stated
+            kind = kind_of(answer.values[: len(kind_of_text.KINDS)], float(np.max(answer.sigma)), typed)
+            self.columns[name] = self.columns[name].of_kind(kind)
+
+    def _counted(
+        self,
+        fields: Mapping[str, Column],
+        mu: float,
+        label: str,
+        about: dict[str, Any],
+        open_engine: Opener,
+        recode: Mapping[str, np.ndarray] | None = None,
+    ) -> dict[str, Measurement]:
+        """One step: the 1-way of every field at clip 1."""
+        engine = LaterEngine(with_fields(self.asked, fields), open_engine)
+        try:
+            session = self._session(engine, 1)
+            answers = session.measure([Request((name,), mu) for name in fields], label, recode=recode)
+        finally:
+            engine.close()
+        self.releases += [{k: r[k] for k in r if k != "recoded"} | about for r in session.releases]
+        self.steps += 1
+        return dict(zip(fields, answers, strict=True))
 
     def _values(self, source: Any, open_engine: Opener, check: Callable[[], None]) -> dict[str, dict]:
         """Finds values in two rounds; returns the schema entries of the columns whose values are to be found.
         The second round looks for values that the first one did not find. It has all that the domain's share
         has left, where enough rows are missing (`domaincosts.second_round`)."""
-        columns = {name: c for name, c in self.asked.pending.items() if c.keyed}
+        columns = {name: c for name, c in self.columns.items() if c.keyed}
         if not columns:
             return {}
         first = column_mu(self.asked, self.mu) ** 2 * FIRST / self.mu**2
@@ -113,7 +170,8 @@ class Learning:
         for name, column in columns.items():
             check()
             found[name] = self._keys(source, column, first, len(columns))
-        missing = self._missing(columns, found, open_engine)
+        self.missing |= self._missing(columns, found, open_engine)
+        missing = {name: self.missing[name] for name in columns}
         for name, share in second_round(self.share_left, first, missing).items():
             check()
             more = self._keys(source, columns[name], share, len(columns), found[name])
@@ -145,19 +203,11 @@ class Learning:
         fields = {name: listed(columns[name], values) for name, values in found.items() if values}
         if not fields:
             return missing
-        engine = LaterEngine(with_fields(self.asked, fields), open_engine)
         mu = column_mu(self.asked, self.mu) * math.sqrt(MISSING)
-        try:
-            session = self._session(engine, 1)
-            recode = {name: np.array([*[0] * field.base, 1, 2]) for name, field in fields.items()}
-            requests = [Request((name,), mu) for name in fields]
-            answers = session.measure(requests, "domain of values not found", recode=recode)
-        finally:
-            engine.close()
+        recode = {name: np.array([*[0] * field.base, 1, 2]) for name, field in fields.items()}
         about = {"kind": "grid", "clip": 1, "of": "values not found"}
-        self.releases += [{k: r[k] for k in r if k != "recoded"} | about for r in session.releases]
-        self.steps += 1
-        for name, answer in zip(fields, answers, strict=True):
+        label = "domain of values not found"
+        for name, answer in self._counted(fields, mu, label, about, open_engine, recode).items():
             sigma = float(np.max(answer.sigma))
             total = max(float(answer.values[:2].sum()), sigma)
             missing[name] = (min(1.0, float(answer.values[1]) / total), sigma / total)
@@ -169,8 +219,9 @@ class Learning:
         per user where the schema has none."""
         bound = clip_rules.choice_bound(self.asked)
         mu = column_mu(self.asked, self.mu)
-        first = {n: line_of(c).first() for n, c in self.asked.pending.items() if not c.keyed}
-        engine = LaterEngine(provisional(self.asked, first) if first else self._keyed_schema(), open_engine)
+        first = {n: line_of(c).first() for n, c in self.columns.items() if not c.keyed}
+        schema = provisional(self.asked, self.columns, first) if first else self._keyed_schema()
+        engine = LaterEngine(schema, open_engine)
         try:
             session = self._session(engine, 1)
             key = RowsPerUser(clip_rules.size_edges(bound))
@@ -184,9 +235,7 @@ class Learning:
         if self.asked.max_rows_per_user is None:
             self.max_rows = rows_bound(counts, float(np.max(answer.sigma)), bound)
         if self.clip is None:
-            bins = [(FINER * c.bins, ROUNDS[-1]) for c in self.asked.pending.values() if not c.keyed] or [
-                (2, 1.0)
-            ]
+            bins = [(FINER * c.bins, ROUNDS[-1]) for c in self.columns.values() if not c.keyed] or [(2, 1.0)]
             most = self.max_rows or bound
             sizes, users = clip_rules.from_histogram(counts, bound, float(np.max(answer.sigma)))
             kept = [(s, u) for s, u in zip(sizes, users) if s <= most]
@@ -201,7 +250,7 @@ class Learning:
 
     def _keyed_schema(self) -> Schema:
         """A schema to read rows by where no column's bounds are to be found: all values have one code."""
-        column = next(iter(self.asked.pending.values()))
+        column = next(iter(self.columns.values()))
         return with_fields(self.asked, {column.name: listed(column)})
 
     def _session(self, engine: LaterEngine, clip: int) -> Session:
@@ -222,30 +271,56 @@ class Learning:
 
     def _edges(self, open_engine: Opener, check: Callable[[], None]) -> dict[str, dict]:
         """Finds bounds and bins; returns the schema entries of the columns whose bounds are to be found."""
-        columns = {name: c for name, c in self.asked.pending.items() if not c.keyed}
+        columns = {name: c for name, c in self.columns.items() if not c.keyed}
         if not columns:
             return {}
         lines = {name: line_of(c) for name, c in columns.items()}
         grids = {name: Grid(line.first()) for name, line in lines.items()}
-        for number, share in enumerate(ROUNDS):
+        self._measure(columns, grids, ROUNDS[0], "domain 1", open_engine, places=True)
+        lines = {name: grids[name].on_grain(line) for name, line in lines.items()}
+        out = self._calendars(columns, lines, grids, open_engine, check)
+        columns = {name: column for name, column in columns.items() if name not in out}
+        for number, share in enumerate(ROUNDS[1:] if columns else (), 2):
             check()
-            if number:
-                for name, column in columns.items():
-                    grids[name] = grids[name].refined(lines[name], column.bins, share / ROUNDS[number - 1])
-            self._measure(columns, grids, share, f"domain {number + 1}", open_engine, places=not number)
-            for name, line in lines.items() if not number else ():
-                lines[name] = grids[name].on_grain(line)
+            for name, column in columns.items():
+                grids[name] = grids[name].refined(lines[name], column.bins, share / ROUNDS[number - 2])
+            self._measure(columns, grids, share, f"domain {number}", open_engine)
         crowded = {n: c for n, c in columns.items() if grids[n].crowded(lines[n])}
         if crowded:
             check()
             again = {n: grids[n].refined(lines[n], c.bins, EXTRA / ROUNDS[-1]) for n, c in crowded.items()}
             grids |= again
             self._measure(crowded, again, EXTRA, f"domain {len(ROUNDS) + 1}", open_engine)
-        out = {}
         for name, column in columns.items():
             grid, line = grids[name], lines[name]
             bins = line.bins(grid.edges, grid.counts, grid.sigma, column.bins, grid.span)
             out[name] = column.with_edges(bins, grid.nulls > SURE * grid.sigma, line.digits)
+            self.missing[name] = grid.outside(bins)
+        return out
+
+    def _calendars(
+        self,
+        columns: Mapping[str, Pending],
+        lines: Mapping[str, Line],
+        grids: Mapping[str, Grid],
+        open_engine: Opener,
+        check: Callable[[], None],
+    ) -> dict[str, dict]:
+        """The schema entries of columns that fill a range of the calendar: of the columns that may do so by
+        the first partition, a second one is counted that tells these ranges apart."""
+        some = {n: c for n, c in columns.items() if grids[n].may_be_calendar(lines[n])}
+        out: dict[str, dict] = {}
+        if not some:
+            return out
+        check()
+        counted = {name: Grid(CALENDAR_CELLS) for name in some}
+        self._measure(some, counted, CALENDARS, "domain of calendars", open_engine)
+        for name, column in some.items():
+            grid = counted[name]
+            most = column.bins if "bins" in column.stated else max(column.bins, MOST_CALENDAR)
+            if (known := calendar(grid.counts, grid.sigma, most)) is not None:
+                out[name] = column.with_edges(known, grid.nulls > SURE * grid.sigma, lines[name].digits)
+                self.missing[name] = grid.outside(known)
         return out
 
     def _measure(
@@ -259,7 +334,7 @@ class Learning:
     ) -> None:
         """Counts one partition of every column as one step; with `places` also the digits of floats."""
         digits = {digits_name(n): n for n, c in columns.items() if places and counts_places(c)}
-        schema = provisional(self.asked, {n: grids[n].edges for n in columns}, digits)
+        schema = provisional(self.asked, columns, {n: grids[n].edges for n in columns}, digits)
         engine = LaterEngine(schema, open_engine)
         try:
             clip = self.clip or 1
@@ -321,6 +396,7 @@ class Learning:
             "part": self.part,
             "share": self.costs.share,
             "columns": list(self.asked.pending),
+            "missing": {name: list(pair) for name, pair in self.missing.items()},
             **({} if self.max_rows is None else {"max_rows": self.max_rows}),
         }
 

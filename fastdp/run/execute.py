@@ -11,6 +11,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from ..answers.evidence import code_maps
 from ..errors import StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
+from ..mechanisms.shared.model_rows import ModelRows
 from ..mechanisms.shared.structural_zeros import StructuralZeros
 from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
@@ -31,6 +33,7 @@ from .finalize import finalize, write_diagnosis, write_json
 from .fit_cache import fit_once
 from .folder import RunFolder
 from .id_source import id_source
+from .missing import NO_ROWS, estimated_total
 from .output import Output
 from .preload import preload
 from .prepare import check_ahead, check_limits, prepare
@@ -186,6 +189,10 @@ def _measure(
             with spec.reporter.stage("measure", "measuring"):
                 job = _job(spec, i, seed, public, folder, store)
                 outcome = run_with_users(config, session, job)
+            if spec.options.rows is None and isinstance(outcome.rows, ModelRows):
+                total, error = estimated_total(spec.schema, outcome.measurements) or (1.0, 0.0)
+                if total < NO_ROWS * error:
+                    outcome = replace(outcome, rows=outcome.rows.again(0, seed))
             if outcome.model is not None:
                 outcome.model.private = session.private
                 outcome.model.merged = code_maps(outcome.tables.get("codes"))

@@ -19,6 +19,7 @@ from ..privacy.statement import write as write_statement
 from ..schema import Schema
 from ..tables.table import Table
 from .folder import RunFolder
+from .missing import missing_notes, missing_rows
 from .output import Output, stamped, write_measurements
 from .public_data import public_entry
 from .result import Run
@@ -26,6 +27,13 @@ from .spec import RunSpec
 
 if TYPE_CHECKING:
     from ..release.reserve import Reserved
+
+
+NULL_IDS = {
+    "drop": "rows without an id in the user column {user!r} are left out of everything",
+    "own": "each row without an id in the user column {user!r} counts as a user of its own",
+}
+"""The note on rows without a user id, by the schema's policy for them."""
 
 
 def finalize(
@@ -51,10 +59,17 @@ def finalize(
     }
     if derived := [name for name in spec.schema.domain if name not in spec.schema.modelled]:
         mechanism["derived"] = derived
+    notes = list(outcome.notes)
+    if reserved.learnt is not None:
+        found = reserved.learnt.missing
+        found |= missing_rows(spec.schema, list(found), outcome.measurements)
+        notes += missing_notes(found)
+    if spec.schema.user is not None and spec.configs[i].unit == "user":
+        notes.append(NULL_IDS[spec.schema.null_user].format(user=spec.schema.user))
     statement = reserved.statement(
         mechanism=mechanism,
         public_data=[] if public is None else [public_entry(public, spec.relabel)],
-        notes=outcome.notes,
+        notes=notes,
         only=i if spec.several else None,
     )
     run = Run(

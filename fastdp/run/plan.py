@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._util.threads import resolve
-from ..errors import ModelTooLargeError
+from ..errors import ModelTooLargeError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Outline
 from ..mechanisms.shared.model_size import LargestModel, check_size, tree_size
@@ -76,7 +76,7 @@ def plan(
     epsilon: float | None = None,
     delta: float = 1e-9,
     *,
-    rows: int = 10_000_000,
+    rows: int | None = None,
     public: Table | bool | None = False,
     threads: int | None = None,
     clip: int | str | None = None,
@@ -95,7 +95,7 @@ def plan(
     epsilon, delta : float
         The budget of one run.
     rows : int
-        Rows expected, a public guess: for memory, time, and whether the noise drowns them.
+        Rows expected, a public guess: for memory, time, and whether the noise drowns them. Required.
     public : bool or fastdp.Table read with public=True
         Whether public data would be given, or the table itself, from which the clip's bias is computed.
     threads : int, optional
@@ -124,6 +124,11 @@ def plan(
     whole = mu_of(epsilon, less(delta, costs.keys_delta) if costs.keys_delta else delta,
                   "laplace" if pure else config.calibration)  # fmt: skip
     whole_mu = whole * math.sqrt(1 - costs.share)
+    if rows is None:
+        raise UsageError(
+            "plan needs a public guess of the number of rows, for example rows=100_000 (--rows 100000): "
+            "memory, time and what the noise leaves depend on it"
+        )
     outline = config.outline(schema.modelled, public=public is not False, user=schema.user is not None)
     of_users = users_cost(config, schema, public is not False)
     mu, charges = whole_mu * math.sqrt(1 - of_users), plan_charges(outline, of_users)

@@ -12,7 +12,8 @@ from ..errors import SchemaError
 from . import dtypes, inside
 from .columns import Policy, Tail, fail
 from .decimal_places import Places
-from .pending import ASKED, KEPT, PRIVATE
+from .kind_of_text import TextKind
+from .pending import ANY, ASKED, KEPT, PRIVATE
 
 _COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "user", "note")
 OPTIONS = {
@@ -39,7 +40,9 @@ class Entry:
         kind = self.text("kind")
         if kind is None:
             raise fail(name, "kind", f"missing; one of {', '.join(OPTIONS)}")
-        if kind not in OPTIONS and kind != Places.kind:
+        if kind == ANY and self.text("domain") is None:
+            raise fail(name, "domain", f'missing; kind {ANY!r} needs domain = "private"')
+        if kind not in (*OPTIONS, ANY, Places.kind, TextKind.kind):
             raise fail(name, "kind", f"{kind!r} is none of {', '.join(OPTIONS)}")
         self.kind = kind
         self.private = self.text("domain") is not None

@@ -13,6 +13,7 @@ from .decimal_places import Places
 from .derived import Derived, Timestamp, Transform
 from .entry import NUMBER, Entry, shown
 from .inside import parse_inside
+from .kind_of_text import TextKind
 from .pending import BINS, Pending
 
 Field = Column | Derived
@@ -177,8 +178,9 @@ def parse_field(name: str, plain: Any) -> Field:
     item: Field
     if entry.private:
         return _pending(entry, common)
-    if entry.kind == Places.kind:  # not for users: a run sends its schema to other processes in this form
-        return Places(**common, dtype=entry.dtype("float64"))
+    for counted in (Places, TextKind):  # not for users: a run sends its schema to other processes so
+        if entry.kind == counted.kind:
+            return counted(**common, dtype=entry.dtype("float64"))
     if entry.kind == "timestamp":
         item = _timestamp(entry, common)
     elif entry.kind == "derived":

@@ -8,14 +8,17 @@ the column is an ordinary one (docs/domains.md).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ..errors import SchemaError
-from . import dtypes, epoch
+from . import dtypes, epoch, kind_of_text
 from .columns import Column, fail
 
 PRIVATE = "private"
+ANY = "any"
+"""The kind of a column of texts whose kind is to be found, too: numbers, dates and times, or a list of texts.
+Where the column's dtype is stated, only dates and times are looked for."""
 BINS = 32
 """Number of bins of a numeric column whose document has no `bins`."""
 MOST_BINS = 1024
@@ -34,6 +37,7 @@ KEPT = {
     "integer": ("nan",),
     "numeric": ("whole", "digits", "nan"),
     "timestamp": ("parts", "step", "week_start", "output"),
+    ANY: (),
 }
 """By kind: options of the finished column that the document of a private column may set, besides those of
 every column."""
@@ -43,6 +47,7 @@ ASKED = {
     "integer": ("min", "max", "bins"),
     "numeric": ("min", "max", "bins"),
     "timestamp": (),
+    ANY: ("keys_per_user", "bins"),
 }
 COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "user", "note")
 
@@ -90,7 +95,19 @@ class Pending(Column):
     @property
     def keyed(self) -> bool:
         """Whether the run has to find a list of values; otherwise it finds bounds and edges."""
-        return self.wanted in ("categorical", "string")
+        return self.wanted in ("categorical", "string", ANY)
+
+    def of_kind(self, kind: str) -> Pending:
+        """This column of kind ANY as what most of its texts are (`kind_of_text`)."""
+        wanted, dtype = _READ_AS.get(kind, ("string", self.dtype))
+        stated = {k: v for k, v in self.stated.items() if k in COMMON and k not in ("kind", "dtype")}
+        return replace(self, wanted=wanted, dtype=dtype, stated=stated)
+
+    @property
+    def countable(self) -> bool:
+        """Whether the column may hold whole numbers without public bounds."""
+        numbers = dtypes.family(self.dtype) in ("int", "float") and not self.keyed
+        return numbers and self.low is None and self.high is None
 
     @property
     def day(self) -> int:
@@ -110,7 +127,8 @@ class Pending(Column):
         )
 
     def to_plain(self) -> dict[str, Any]:
-        return {**self.stated, "dtype": self.dtype, "domain": PRIVATE}
+        known = {} if self.wanted == ANY else {"dtype": self.dtype}
+        return {**self.stated, **known, "domain": PRIVATE}
 
     def _finished(self, kind: str, null: Any, overflow: Any, **domain: Any) -> dict[str, Any]:
         common = {k: v for k, v in self.stated.items() if k in COMMON and k not in ("kind", "dtype")}
@@ -172,6 +190,14 @@ class Pending(Column):
         if self.wanted == "timestamp":
             return self._with_span([18_262 * self.day, 18_628 * self.day], "drop")  # the year 2020
         return self.with_edges([float(i * 10) for i in range(self.bins + 1)], False)
+
+
+_READ_AS = {
+    kind_of_text.WHOLE: ("numeric", "int64"),
+    kind_of_text.NUMBER: ("numeric", "float64"),
+    kind_of_text.DATE: ("timestamp", "date32"),
+    kind_of_text.TIME: ("timestamp", "timestamp[us]"),
+}
 
 
 def _number(edge: float) -> int | float:

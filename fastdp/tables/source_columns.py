@@ -8,15 +8,16 @@ from typing import Any
 
 from .._util.lazy import pa
 from ..errors import UsageError
-from ..schema import Schema, dtypes, toml_write
+from ..schema import Schema, dtypes
 from ..schema.dialect import Dialect
 from . import sources
 
 
 def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> Schema:
     """The schema in which every column of the source has `domain = "private"` and the kind that its type
-    suggests; a boolean column is complete, since its values are public. UsageError names a column whose type
-    suggests no kind."""
+    suggests; a boolean column is complete, since its values are public. What the texts of a column are, is
+    found in the run; in text files, which have no types, of every column. UsageError names a column whose
+    type suggests no kind."""
     parts = sources.open_parts(source, dialect)
     first = parts[0]
     columns: dict[str, Any] = {}
@@ -24,14 +25,7 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
     for field in first.schema:
         if field.name == user:
             continue
-        if first.is_text(field.name) and field.name not in untyped:
-            entry = f"[columns.{toml_write.toml_key(field.name)}]"
-            raise UsageError(
-                f"{first.where}: text has no types, and guessing them would look at private rows; give a "
-                f"schema with a kind and dtype for each column, such as {entry} kind = "
-                '"numeric", domain = "private" (docs/domains.md), or convert the file to Parquet'
-            )
-        columns[field.name] = _entry(first.where, field, field.name in untyped)
+        columns[field.name] = _entry(first.where, field, first.is_text(field.name) or field.name in untyped)
     if first.any_name:
         raise UsageError(
             f"{first.where}: JSON lines name no columns beforehand; give a schema (docs/domains.md)"
@@ -49,7 +43,7 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
 def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
 
     if untyped:
-        return {"kind": "categorical", "dtype": "string", "domain": "private"}
+        return {"kind": "any", "domain": "private"}
     kind = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
     if pa.types.is_dictionary(kind) and dtypes.name_of(kind) is None:
         kind = kind.value_type
@@ -62,7 +56,7 @@ def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
     if family == "bool":
         entry = {"kind": "categorical", "overflow": "drop"}
     elif family == "string":
-        entry = {"kind": "categorical"}
+        entry = {"kind": "any"}
     elif family == "timestamp":
         entry = {"kind": "timestamp"}
     else:

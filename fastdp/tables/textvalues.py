@@ -115,6 +115,8 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
         yes, no = low.is_in(_TRUE), low.is_in(_FALSE)
         return pl.select(pl.when(yes).then(True).when(no).then(False).otherwise(None)).to_series()
     zone = "tz=" in dtype
+    if not zone:  # the clock as written, as for texts of other sources
+        text = text.str.replace(r"(:\d{2}(?:\.\d+)?)\s*(?:Z|[+-]\d{2}:?\d{2})$", "${1}")
     times = text.str.strptime(pl.Date, "%Y-%m-%d", strict=False, exact=True).cast(pl.Datetime("us"))
     for form in _TIMES:
         if not (times.is_null() & text.is_not_null()).any():

@@ -33,7 +33,9 @@ def planned(name, fields, epsilon, public=None, delta=1e-6):
     schema = fastdp.Schema.from_dict({"columns": columns, "user": {"column": "who", "max_rows": 6}})
     fixed = {} if name == "usercounts" else {"clip": CLIP}
     public = name == "archetypes" if public is None else public
-    return fastdp.plan(schema, {"mechanism": name, **fixed, **fields}, epsilon, delta, public=public)
+    return fastdp.plan(
+        schema, {"mechanism": name, **fixed, **fields}, epsilon, delta, public=public, rows=10_000_000
+    )
 
 
 @pytest.mark.parametrize("name, fields", CASES)

@@ -18,6 +18,7 @@ def slow_error(sizes, users, noise, clip, displaced):
     rows = sum(r * u for r, u in zip(sizes, users, strict=True))
     kept = sum(min(r, clip) * u for r, u in zip(sizes, users, strict=True))
     lost = 1 - kept / rows
+    noise = [n for n in noise if n <= sum(users)] or noise
     return np.mean([(displaced * lost + n * clip / kept) / (1 + n * clip / kept) for n in noise])
 
 
@@ -52,6 +53,17 @@ def test_marginals_that_are_noise_at_any_clip_do_not_decide():
     clips = clip_rules.candidates(200)
     alone = clip_rules.choose(sizes, users, [20.0], clips).clip
     assert clip_rules.choose(sizes, users, [20.0, 1e12, 1e12], clips).clip == alone
+    assert clip_rules.choose(sizes, users, [20.0, *[1e3] * 50], clips).clip == alone
+
+
+def test_daily_dates_do_not_force_a_clip_of_one():
+    """3,000 users of 6 purchases on average, a geometric number. Single columns of 12 to 32 cells are far
+    above the noise even with many rows a user; pairs with the 365 days are noise at clip 1 already."""
+    sizes = list(range(1, 60))
+    users = [3000 / 6 * (5 / 6) ** (r - 1) for r in sizes]
+    noise = [0.12 * 3000, 0.2 * 3000, 0.15 * 3000, *[3000 * x for x in (1.1, 2, 4, 8, 20, 40)]]
+    chosen = clip_rules.choose(sizes, users, noise, clip_rules.candidates(64), displaced=clip_rules.SHIFTED)
+    assert 3 <= chosen.clip <= 8
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 7, 200, 1000, 1 << 40])

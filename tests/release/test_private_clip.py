@@ -133,7 +133,7 @@ def test_ids_and_clip_share_one_histogram_and_the_larger_share_pays(table, ids, 
     part = part_of(fastdp.synthesize(table, mechanism, 5.0, DELTA))
     assert [r["kind"] for r in part["releases"]].count("user_histogram") == 1
     assert part["releases"][0]["event"]["mu"] == pytest.approx(part["event"]["mu"] * math.sqrt(expected))
-    charges = dict(fastdp.plan("taxi-deid2", mechanism, 5.0, DELTA).charges)
+    charges = dict(fastdp.plan("taxi-deid2", mechanism, 5.0, DELTA, rows=10_000_000).charges)
     assert charges["rows per user"] == expected
 
 

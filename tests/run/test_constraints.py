@@ -164,18 +164,18 @@ def test_rows_given_some_values_obey_too():
 
 
 def test_a_plan_shows_and_refuses_what_constraints_bring_together():
-    made = fastdp.plan(schema_of(), "mst", 1.0, 1e-6)
+    made = fastdp.plan(schema_of(), "mst", 1.0, 1e-6, rows=10_000_000)
     assert any("date x month" in note and "cells" in note for note in made.notes)
     assert any("decade: derived when rows are written" in note for note in made.notes)
-    without = fastdp.plan(schema_of([]), "mst", 1.0, 1e-6)
+    without = fastdp.plan(schema_of([]), "mst", 1.0, 1e-6, rows=10_000_000)
     assert made.model_cells != without.model_cells
     wide = {n: {"kind": "integer", "max": 2500} for n in ("first", "second", "third")}
     schema = fastdp.Schema.from_dict({"columns": wide, "constraints": [{"order": ["first", "second"]}]})
-    made = fastdp.plan(schema, "cliquetree", 1.0, 1e-6)
+    made = fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000_000)
     assert "('first', 'second')" in made.too_large and "nothing was charged" in made.too_large
     with pytest.raises(ModelTooLargeError, match="first"):
         fastdp.synthesize(pa.table({n: [1, 2] for n in wide}), "cliquetree", 1.0, 1e-6, schema=schema)
-    assert not fastdp.plan(schema, "cliquetree", 1.0, 1e-6, max_cells=9_000_000).too_large
+    assert not fastdp.plan(schema, "cliquetree", 1.0, 1e-6, max_cells=9_000_000, rows=10_000_000).too_large
 
 
 def test_a_contradiction_is_refused_before_anything_is_charged(tmp_path):
@@ -185,7 +185,7 @@ def test_a_contradiction_is_refused_before_anything_is_charged(tmp_path):
         fastdp.synthesize(rows(50), "mst", 1.0, 1e-6, schema=schema_of(rules), ledger=ledger, dataset="d")
     assert ledger.entries() == []
     with pytest.raises(SchemaError, match="no row is possible"):
-        fastdp.plan(schema_of(rules), "mst", 1.0, 1e-6)
+        fastdp.plan(schema_of(rules), "mst", 1.0, 1e-6, rows=10_000_000)
 
 
 @pytest.mark.parametrize(
@@ -196,12 +196,14 @@ def test_mechanisms_that_cannot_keep_them_say_so(mechanism):
     with pytest.raises(
         UsageError, match=r"cannot keep the schema's constraints \(1 \(month = month\(time\)\)"
     ):
-        fastdp.plan(schema_of(user="id"), mechanism, 1.0, 1e-6)
+        fastdp.plan(schema_of(user="id"), mechanism, 1.0, 1e-6, rows=10_000_000)
 
 
 def test_naming_a_derived_column_says_how_to_have_it_modelled():
     with pytest.raises(UsageError, match=r"'decade' follows from age.*model = true"):
-        fastdp.plan(schema_of(), {"mechanism": "adagrid", "outer": [["decade", "state"]]}, 1.0, 1e-6)
+        fastdp.plan(
+            schema_of(), {"mechanism": "adagrid", "outer": [["decade", "state"]]}, 1.0, 1e-6, rows=10_000_000
+        )
 
 
 def test_verify_counts_rows_that_break_a_constraint(tmp_path):

@@ -54,7 +54,7 @@ def test_without_a_bound_the_clip_is_chosen_up_to_a_stated_constant():
     run = go(flights(8000), schema=schema(None), mechanism="mst", epsilon=4.0, seed=5)
     assert run.privacy["parts"][0]["clip_choice"]["bound"] == MAX_CHOSEN
     assert "u" in run.data.column_names
-    made = fastdp.plan(schema(None), "mst", 4.0, 1e-6)
+    made = fastdp.plan(schema(None), "mst", 4.0, 1e-6, rows=10_000_000)
     assert made.clip == MAX_CHOSEN and made.clip_options
 
 

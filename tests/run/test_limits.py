@@ -40,7 +40,7 @@ def test_an_outer_marginal_of_7e9_cells_is_refused_before_anything_is_built(ledg
     recipe = {"mechanism": "adagrid", "outer": [list(WIDE)]}
     text = refused(ledger, tmp_path, ModelTooLargeError, schema=schema, mechanism=recipe)
     assert f"{math.prod(WIDE.values()):,} cells" in text
-    made = fastdp.plan(schema, recipe, 1.0, 1e-9)
+    made = fastdp.plan(schema, recipe, 1.0, 1e-9, rows=10_000_000)
     assert made.too_large == text
     assert made.model_cells == math.prod(WIDE.values())
     assert made.memory_bytes > 8 * made.model_cells and made.seconds > 60
@@ -58,7 +58,7 @@ def test_an_outer_marginal_of_7e9_cells_is_refused_before_anything_is_built(ledg
 def test_the_largest_model_that_may_be_chosen_is_bounded_beforehand(ledger, tmp_path, mechanism):
     text = refused(ledger, tmp_path, ModelTooLargeError, schema=small_schema(), mechanism=mechanism)
     assert "max_cells" in text
-    assert fastdp.plan(small_schema(), mechanism, 5.0, 1e-6).too_large == text
+    assert fastdp.plan(small_schema(), mechanism, 5.0, 1e-6, rows=10_000_000).too_large == text
     more = mechanism | {"max_cells": mechanism["max_cells"] + 7}
     assert go(small_data(), schema=small_schema(), mechanism=more).data.num_rows >= 0
 
@@ -157,7 +157,7 @@ def test_memory_limits_every_mechanism_beforehand(ledger, tmp_path):
     recipe = {"mechanism": "adagrid", "outer": [["a", "b"]]}
     text = refused(ledger, tmp_path, ModelTooLargeError, schema=schema, mechanism=recipe, memory=1 << 26)
     assert "--memory" in text
-    assert fastdp.plan(schema, recipe, 1.0, 1e-6, memory=1 << 26).too_large == text
-    assert not fastdp.plan(schema, recipe, 1.0, 1e-6, memory=1 << 28).too_large
+    assert fastdp.plan(schema, recipe, 1.0, 1e-6, memory=1 << 26, rows=10_000_000).too_large == text
+    assert not fastdp.plan(schema, recipe, 1.0, 1e-6, memory=1 << 28, rows=10_000_000).too_large
     with pytest.raises(UsageError, match="16 MiB"):
-        fastdp.plan(schema, recipe, 1.0, 1e-6, memory=5)
+        fastdp.plan(schema, recipe, 1.0, 1e-6, memory=5, rows=10_000_000)

@@ -10,7 +10,7 @@ from tests.run.test_synthesize import RECIPE, go, small_data, small_schema
 
 
 def test_the_taxi_plan_has_the_published_figures():
-    made = fastdp.plan(None, "taxi-adagrid", 1.0, 2.5e-5, public=True)
+    made = fastdp.plan(None, "taxi-adagrid", 1.0, 2.5e-5, public=True, rows=10_000_000)
     assert made.measurements == 66
     assert made.clip == 150
     assert made.model_cells == 2_453_724
@@ -19,7 +19,7 @@ def test_the_taxi_plan_has_the_published_figures():
     assert abs(single.detectable - 3 * single.sigma) < 1e-9
     pair = next(line for line in made.lines if line.times == 8)
     assert math.isclose(pair.sigma, single.sigma / math.sqrt(8))
-    high = fastdp.plan(None, "taxi-adagrid", 10.0, 2.5e-5, public=True)
+    high = fastdp.plan(None, "taxi-adagrid", 10.0, 2.5e-5, public=True, rows=10_000_000)
     assert abs(next(line for line in high.lines if line.times == 1).sigma - 784.1204) < 1e-3
 
 
@@ -50,7 +50,7 @@ def test_pairs_of_a_tree_are_different_ones_and_their_noise_is_not_averaged():
 def test_a_model_that_is_too_large_is_said_beforehand():
     schema = fastdp.Schema.from_domain({f"c{i}": 60 for i in range(6)})
     names = list(schema.domain)
-    made = fastdp.plan(schema, {"mechanism": "adagrid", "outer": [names]}, 1.0, 1e-9)
+    made = fastdp.plan(schema, {"mechanism": "adagrid", "outer": [names]}, 1.0, 1e-9, rows=10_000_000)
     assert "cells" in made.too_large
 
 

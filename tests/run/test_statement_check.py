@@ -20,6 +20,7 @@ WORD = {
     "ledger.id", "ledger.dataset", "ledger.run", "ledger.seq", "ledger.hash",
     "versions.fastdp", "versions.build", "versions.python", "versions.numpy", "versions.machine",
     "notes", "notes.#", "public_data", "schema.found.asked",
+    *(f"schema.found.missing.{name}.#" for name in ("a", "b", "c", "k")), "schema.found.missing",
 }  # fmt: skip
 """The statement's own word: needs the ledger, the program or the asked schema. `mechanism` is too."""
 ELSEWHERE = {"parts.#.releases.#.label", "parts.#.releases.#.attributes.#", "parts.#.clip_choice.users.#"}

@@ -192,7 +192,7 @@ REFUSALS: dict[str, Callable[[Place], Any]] = {
     "schema-built-in-misspelt": lambda _: fastdp.Schema.load("taxi-deid"),
     "schema-constraint-impossible": lambda _: fastdp.plan(
         fastdp.Schema.from_dict({"columns": {n: {"kind": "integer", "max": 3} for n in "ab"},
-        "constraints": [{"order": ["a", "b"], "strict": True}, {"require": "a > b"}]}), "mst", 1.0, 1e-6),
+        "constraints": [{"order": ["a", "b"], "strict": True}, {"require": "a > b"}]}), "mst", 1.0, rows=99),
     "schema-edges": of({"kind": "numeric", "edges": [0, 5, 5]}),
     "schema-field-misspelt": of({"kind": "integer", "maxx": 9}),
     "schema-kind": of({"kind": "cat"}),
@@ -210,7 +210,9 @@ CASES: dict[str, Callable[[Place], str]] = {
     "cli-check": command("check", "club.parquet"),
     "cli-ledger-show": command("ledger", "show", "budget.db"),
     "cli-ledger-verify": command("ledger", "verify", "budget.db"),
-    "cli-plan": command("plan", "-s", "club.toml", "-m", "mst", "-e", "1", "-d", "1e-6", "--clip", "3"),
+    "cli-plan": command(
+        "plan", "-s", "club.toml", "-m", "mst", "-e", "1", "-d", "1e-6", "--clip", "3", "--rows", "10000"
+    ),
     "cli-schema-check": command("schema", "check", "club.toml"),
     "cli-schema-draft": command("schema", "draft", "club.parquet", "--user", "member", "-o", "draft.toml"),
     "cli-schema-show": command("schema", "show", "club.toml"),
@@ -219,7 +221,7 @@ CASES: dict[str, Callable[[Place], str]] = {
     "statement": statement,
     **{f"statement-as-{form}": command("statement", "run", "--as", form) for form in ("text", "registry")},
     "statement-as-sp800-226": lambda place: json.dumps(as_form(place.run.privacy, "sp800-226"), indent=1),
-    "python-plan": lambda place: str(fastdp.plan(place.schema, "mst", 1.0, 1e-6)),
+    "python-plan": lambda place: str(fastdp.plan(place.schema, "mst", 1.0, 1e-6, rows=10_000_000)),
     "python-schema": lambda place: place.schema.describe(),
 }
 

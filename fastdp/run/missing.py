@@ -1,0 +1,72 @@
+"""What the answers of a run say about rows that its schema does not hold. Post-processing of released numbers
+only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..estimate.total import average
+
+if TYPE_CHECKING:
+    from ..measurement import Measurement
+    from ..schema import Schema
+
+NOTED = 0.02
+"""A note names the columns that are expected to miss at least this share of the rows."""
+NO_ROWS = 2.0
+"""A total of fewer than this many standard errors is noise: the table may be empty."""
+
+
+def estimated_total(schema: Schema, answers: Iterable[Measurement]) -> tuple[float, float] | None:
+    """(rows that count, standard error) by all marginals of the schema's columns; None without any."""
+    sums = [
+        (float(np.sum(m.values)), float(np.sum(m.variances)))
+        for m in answers
+        if m.query is None and set(m.clique) <= set(schema.columns)
+    ]
+    if not sums:
+        return None
+    total, variance = average(sums)
+    return total, math.sqrt(variance)
+
+
+def missing_rows(
+    schema: Schema, found: Iterable[str], answers: Sequence[Measurement]
+) -> dict[str, tuple[float, float]]:
+    """(share of the rows whose value is outside the list that the run found, standard error) of each of these
+    columns that has a code for such values and was measured by itself."""
+    total = estimated_total(schema, answers)
+    out: dict[str, tuple[float, float]] = {}
+    if total is None or total[0] <= total[1]:
+        return out
+    for name in found:
+        column = schema.columns.get(name)
+        code = None if column is None else column.overflow_target
+        ones = [
+            m
+            for m in answers
+            if column is not None and m.clique == (name,) and m.query is None and m.values.size == column.size
+        ]
+        if code is None or not ones:
+            continue
+        rows, variance = average([(float(m.values[code]), float(m.variances[code])) for m in ones])
+        share = min(1.0, max(0.0, rows / total[0]))
+        out[name] = (share, math.hypot(math.sqrt(variance), share * total[1]) / total[0])
+    return out
+
+
+def missing_notes(missing: Mapping[str, tuple[float, float]]) -> list[str]:
+    """A note on the columns whose domain misses rows that matter."""
+    listed = [
+        f"{name} {share:.1%} (standard error {error:.1%})"
+        for name, (share, error) in missing.items()
+        if share >= max(NOTED, error)
+    ]
+    if not listed:
+        return []
+    text = ", ".join(listed)
+    return [f"share of rows whose value lies outside the domain that the run found, by noisy counts: {text}"]
