@@ -37,6 +37,10 @@ BENCHES = {
         "time per exact noise sample, beside numpy's inexact ones and OpenDP",
         (("--samples", "100000", "--no-save"),),
     ),
+    "values": Bench(
+        "share of the rows whose value a private domain finds, against its part of the budget",
+        (("--zipf", "--seeds", "1"),),
+    ),
     "counting": Bench(
         "AdaGrid's marginals against numpy, mbi, Polars, DuckDB and pandas",
         (("--rows", "300000", "--repeat", "2", "--no-save"),),

@@ -102,7 +102,7 @@ def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
 
 def test_a_plan_that_is_too_large_exits_8_and_charges_nothing(place):  # noqa: F811
     asked = ("-m", "recipe.toml", "-e", "5", "-d", "1e-6", "--max-cells", "5")
-    done = fastdp_cli("plan", *asked, cwd=place, check=False)
+    done = fastdp_cli("plan", *asked, "--rows", "1000", cwd=place, check=False)
     assert done.returncode == fastdp.errors.ModelTooLargeError.exit_code == 8
     assert "the limit is 5" in done.stderr
     done = fastdp_cli("synth", "data.parquet", *asked, "--out", "large", cwd=place, check=False)

@@ -105,7 +105,7 @@ def test_the_command_line_from_plan_to_report(tmp_path):
     schema(user=False).save(tmp_path / "data.toml")
     shape = ["--schema", str(tmp_path / "data.toml"), "-m", "cliquetree", "-e", "0.3", "-d", "1e-6"]
     cli = CliRunner()
-    planned = cli.invoke(app, ["plan", *shape, "--public", str(public)])
+    planned = cli.invoke(app, ["plan", *shape, "--rows", "5000", "--public", str(public)])
     assert planned.exit_code == 0 and "what it explains is not measured" in " ".join(planned.output.split())
     out = tmp_path / "run"
     done = cli.invoke(

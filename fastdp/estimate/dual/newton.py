@@ -1,11 +1,11 @@
 """Tables of all regions that agree with each other and fit their answers: Newton's method on the
 multipliers.
 
-Every region's table is known in closed form once the multipliers of the constraints (`regions.py`) are;
-csrc/dual.h has the law, docs/explain/estimator.md the theorem. What "fits" means is one pair of numbers per region,
-its *strength*: the time `tau` of the mirror flow that takes a table from its centre towards the answers
-(infinite: least squares), and a factor `kappa` of the centre (below 1: most cells are expected to be
-empty). Tables are in rows; multipliers in 1 / rows.
+Every region's table is known in closed form once the multipliers of the constraints (`region_graph.py`)
+are; csrc/dual.h has the formula, docs/explain/estimator.md the theorem. What "fits" means is one pair of
+numbers per region, its *strength*: the time `tau` of the mirror flow that takes a table from its centre
+towards the answers (infinite: least squares), and a factor `kappa` of the centre (below 1: most cells are
+expected to be empty). Tables are in rows; multipliers in 1 / rows.
 """
 
 from __future__ import annotations
