@@ -6,12 +6,14 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shlex
 import shutil
 from collections.abc import Iterator
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import DataError, UsageError
 
 
 def as_path(value: Any, what: str) -> Path:
@@ -22,6 +24,21 @@ def as_path(value: Any, what: str) -> Path:
     if "\0" in text:
         raise UsageError(f"{what} is named by its path, and {text[:60]!r} holds a null character")
     return Path(text)
+
+
+def check_source_path(path: str) -> None:
+    """DataError where a path, glob or folder of data cannot be read: it does not exist, is a URL, or is a
+    workbook. Needs no heavy import, so that the command line can ask first."""
+    if "://" in path:
+        raise DataError(
+            f"{path!r} is a URL, and fastdp reads local files; download it first: curl -O {shlex.quote(path)}"
+        )
+    if path.lower().endswith((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")):
+        raise DataError(
+            f"{path!r} is a workbook; save its sheet as CSV, or pass polars.read_excel(...) in Python"
+        )
+    if not has_magic(path) and not os.path.exists(path):
+        raise DataError(f"no file {path!r}")
 
 
 @contextlib.contextmanager

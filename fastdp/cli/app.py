@@ -31,8 +31,10 @@ from .common import (
     SchemaOption,
     Threads,
     Yes,
+    as_options,
     ask_first,
     beside,
+    check_paths,
     dialect_of,
     emit,
     refusals,
@@ -172,6 +174,7 @@ def synth(
     model.fastdp, measurements.parquet with standard errors, schema.json. Timings, the report and the state to
     resume from are beside it in DIR.private.
     """
+    check_paths(*(() if engine == "spark" else data or ()), public, schema=schema)
     from ..mechanisms.recipe import load
     from ..mechanisms.shared.size_limits import parse_bytes
     from ..run.spec import Options
@@ -265,6 +268,7 @@ def plan(
 
     Exit code 8 where the largest model that may come out is over the limit: such a run would be refused.
     """
+    check_paths(public, schema=schema)
     from ..mechanisms.shared.size_limits import parse_bytes
     from ..run.plan import plan as make
     from ..run.plan import public_table
@@ -292,9 +296,9 @@ def plan(
         emit([p.to_dict() for p in plans])
     else:
         for p in plans:
-            typer.echo(str(p))
+            typer.echo(as_options(str(p)))
     if refused := [p.too_large for p in plans if p.too_large]:
-        typer.echo(f"fastdp: {refused[0]}", err=True)
+        typer.echo(f"fastdp: {as_options(refused[0])}", err=True)
         raise typer.Exit(ModelTooLargeError.exit_code)
 
 
@@ -386,7 +390,7 @@ def verify_run(
     if not verdict.private:
         typer.echo("NOT PRIVATE: the noise was drawn from a known seed")
     for note in verdict.notes:
-        typer.echo(f"Note: {note}.")
+        typer.echo(f"Note: {as_options(note)}.")
 
 
 def clip_of(text: str | None) -> int | str | None:
@@ -423,8 +427,9 @@ def main(arguments: list[str] | None = None) -> None:
     except FastdpError as error:
         interruption.end()
         if "--json" in arguments:
-            emit({"error": {"kind": type(error).__name__, "text": str(error), "exit_code": error.exit_code}})
-        typer.echo(f"fastdp: {error}", err=True)
+            kind, text = type(error).__name__, as_options(str(error))
+            emit({"error": {"kind": kind, "text": text, "exit_code": error.exit_code}})
+        typer.echo(f"fastdp: {as_options(str(error))}", err=True)
         sys.exit(error.exit_code)
     except MemoryError:
         interruption.end()

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import UsageError
+from .._util.files import check_source_path
+from ..errors import SchemaError, UsageError
 
 if TYPE_CHECKING:
     from ..schema.dialect import Dialect
@@ -61,6 +64,34 @@ MaxCells = Annotated[
     ),
 ]
 Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores this process may use).")]
+
+
+_PARAMETER = re.compile(
+    r"(?<![\w/'\"])(?:(resume|ignore_empty_columns)=True|(archetypes|clip|dataset|domain|drop|engine|form|ledger|"
+    r"max_cells|memory|out|partitions|public|report|rows|schema|seed|user)=(?:['\"](\w+)['\"])?)(?![\w'\"])"
+)
+_DIALECT = re.compile(r'\bdialect=\{"(\w+)": ("[^"]*")\}')
+
+
+def as_options(text: str) -> str:
+    """A text of the library, which names parameters of Python (`resume=True`, `domain='private'`), with the
+    command line's options in their place."""
+    text = _DIALECT.sub(lambda m: "--dialect " + shlex.quote(f"{m[1]} = {m[2]}"), text)
+
+    def option(m: re.Match[str]) -> str:
+        name = "as" if m[2] == "form" else (m[1] or m[2]).replace("_", "-")
+        return f"--{name} {m[3]}" if m[3] else f"--{name}"
+
+    return _PARAMETER.sub(option, text)
+
+
+def check_paths(*data: str | None, schema: str | None = None) -> None:
+    """DataError or SchemaError where a path does not exist, before anything heavy is imported."""
+    for path in data:
+        if path is not None and not path.startswith("table:"):
+            check_source_path(path)
+    if schema is not None and Path(schema).suffix and not Path(schema).exists():
+        raise SchemaError(f"no schema file {schema!r}")
 
 
 def emit(value: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..errors import UsageError
-from .common import DialectOption, Json, dialect_of, emit
+from .common import DialectOption, Json, check_paths, dialect_of, emit
 
 schema_app = typer.Typer(help="Schemas: show, import, check, draft.", no_args_is_help=True)
 
@@ -71,7 +72,8 @@ def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], a
         emit({"name": schema.name, "columns": len(schema.columns), "sha256": schema.digest()})
     else:
         typer.echo(f"{schema!r} is well-formed, sha256 {schema.digest()}")
-        typer.echo(f"Whether data fits it is for its owner to see: fastdp check DATA --schema {source}")
+        command = f"fastdp check DATA --schema {shlex.quote(source)}"
+        typer.echo(f"Whether data fits it is for its owner to see: {command}")
 
 
 @schema_app.command(
@@ -92,6 +94,7 @@ def schema_draft(
 
     A schema is public. Draft from public data, or replace every LEARNT line by public knowledge.
     """
+    check_paths(source)
     from ..tables.drafting import draft
 
     drafted = draft(source, user=user, bins=bins, drop=drop or (), dialect=dialect_of(dialect))

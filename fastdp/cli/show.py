@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -127,7 +128,7 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
     for run in runs:
         for line in _verdict(run, len(runs) > 1):
             console.print(line)
-    console.print(f"Check it with: fastdp verify {out}")
+    console.print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:
         name = "report.html" if len(runs) == 1 else "report-eps-*.html"
         console.print(f"Look at {out}.private/{name} (it sees the truth: not for release).")

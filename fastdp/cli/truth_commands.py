@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
-from .common import DialectOption, Json, SchemaOption, Threads, dialect_of, emit, schema_beside
+from .common import DialectOption, Json, SchemaOption, Threads, check_paths, dialect_of, emit, schema_beside
 
 truth_app = typer.Typer()
 
@@ -49,6 +49,7 @@ def evaluate(
         return
     if synthetic is None:
         raise UsageError("evaluate needs the true data and the synthetic data")
+    check_paths(truth, synthetic, schema=schema)
     from ..report.evaluate import evaluate as score
     from .show import scores_table
 
@@ -79,6 +80,7 @@ def check(
     For the data's owner: it sees the true rows, is charged to no budget, and nothing of it is for release.
     Writes nothing but what --out names.
     """
+    check_paths(*data, schema=schema)
     from ..metrics.check import check as look
     from ..run.folder import whole_file
 

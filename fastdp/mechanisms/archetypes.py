@@ -40,7 +40,7 @@ SLACK = 2.0
 """The fit stops where the misfit exceeds what noise alone explains by at most this many standard deviations,
 so that a public distribution that already explains the answers is left unchanged."""
 
-NEEDS_PUBLIC = "archetypes need public data: give public= (--public)"
+NEEDS_PUBLIC = "archetypes need public data: give public="
 
 
 class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -60,7 +60,7 @@ def resolve(clip: int | str | None, schema: Schema) -> int:
         return rows
     raise UsageError(
         f"how many rows of one user (column {schema.user!r}) may count? Give the recipe a `clip` "
-        "(--clip), or the schema's user a `max_rows`"
+        "(clip=), or the schema's user a `max_rows`"
     )
 
 

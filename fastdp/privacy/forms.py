@@ -29,7 +29,7 @@ _MECHANISMS = {
 def as_form(statement: Mapping[str, Any], form: str) -> dict[str, Any] | str:
     """The statement as `text` (a string), `registry` or `sp800-226` (plain data)."""
     if form not in FORMS:
-        raise UsageError(f"--as must be one of {', '.join(FORMS)}, got {form!r}")
+        raise UsageError(f"form= must be one of {', '.join(FORMS)}, got {form!r}")
     return FORMS[form](statement)
 
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from ..release.reserve import Reserved
 
 ADVICE = (
-    "Look at the data with `fastdp check DATA --schema SCHEMA` and correct the schema, or continue with "
-    "--ignore-empty-columns (ignore_empty_columns=True)"
+    "Look at the data with `fastdp check` and correct the schema, or continue with ignore_empty_columns=True"
 )
 
 
@@ -26,7 +25,7 @@ def plan_note(config: Config) -> str:
     if config.ones_first:
         return (
             "the run stops after its first 1-ways, charged for what was drawn by then, where a column turns "
-            "out almost all null or outside its domain; --ignore-empty-columns continues"
+            "out almost all null or outside its domain; ignore_empty_columns=True continues"
         )
     return (
         f"{config.name} does not measure columns one by one first and does not stop early where the schema "

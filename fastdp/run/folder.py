@@ -60,15 +60,15 @@ class RunFolder:
         """Takes the run folder for this run: locks it, checks that it can be written and that no other run
         uses it. RunError says what to do."""
         if _there(self.out) and not (self.resume and self.finished):
-            raise RunError(f"{self.out} exists already; remove it or choose another --out")
+            raise RunError(f"{self.out} exists already; remove it or choose another out=")
         state = self.private / "state.json"
         if state.exists() and not self.resume:
             raise RunError(
-                f"{self.private} holds a run that did not finish; continue it with --resume, or remove that "
-                "folder"
+                f"{self.private} holds a run that did not finish; continue it with resume=True, or remove "
+                "that folder"
             )
         if self.resume and not state.exists():
-            raise RunError(f"nothing to resume: {state} is missing; start the run without --resume")
+            raise RunError(f"nothing to resume: {state} is missing; start the run without resume=True")
         self._made = [p for p in self.out.parents if not p.exists()]
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
@@ -126,8 +126,8 @@ class RunFolder:
             for key in sorted({*before, *arguments}):
                 if before.get(key) != arguments.get(key):
                     raise RunError(
-                        f"--resume: {key} differs from the run in {self.private}; a run continues with the "
-                        "arguments it started with"
+                        f"resume=True: {key} differs from the run in {self.private}; a run continues with "
+                        "the arguments it started with"
                     )
             return self.state["fresh"]
         self.state = {
@@ -195,7 +195,7 @@ class RunFolder:
         self.close()
 
     def abandon(self, *, keep: bool) -> None:
-        """Removes what is half-written. `keep`: noise was drawn, so the state is kept for --resume."""
+        """Removes what is half-written. `keep`: noise was drawn, so the state is kept to resume from."""
         if self._staging is not None:
             shutil.rmtree(self._staging, ignore_errors=True)
             self._staging = None

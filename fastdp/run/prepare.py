@@ -79,7 +79,7 @@ def check_limits(spec: RunSpec, folder: RunFolder) -> None:
         changed = [name for name in limits if limits[name] != used.get(name)]
         if changed and fixed:
             raise RunError(
-                f"--resume: {', '.join(changed)} differs from the run in {folder.private}, whose step "
+                f"resume=True: {', '.join(changed)} differs from the run in {folder.private}, whose step "
                 f"{fixed[0]!r} is charged and may have been chosen by it; that run used {used}"
             )
     folder.keep_limits(spec.limits())

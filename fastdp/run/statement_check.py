@@ -28,7 +28,7 @@ UNPROVED = (
     "nothing in the folder proves which program and second accountant ran, the mechanism's settings and its "
     "own notes, which public data was used, that more noise was added than the charges need, and that the "
     "ledger's "
-    "budget counts all other runs; with the run's ledger (--ledger) these are at least what the run published"
+    "budget counts all other runs; with the run's ledger (ledger=) these are at least what the run published"
 )
 OTHER_BUILD = (
     "the statement names another build of fastdp than this one, so its fixed texts were not compared; its "

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias, Unpack, overload
 
-from ..errors import Cancelled
+from ..errors import Cancelled, RunError
 from ..mechanisms.base import Config
 from .execute import execute, load_finished
 from .folder import RunFolder
@@ -158,7 +159,10 @@ def watched(
     except BaseException as error:
         if folder is not None:
             folder.abandon(keep=status.entered)
+        charged = partial(status.text, "the same call", "the same call and resume=True")
         if isinstance(error, Cancelled):
-            text = status.text("the same call", "the same call and resume=True")
-            raise Cancelled(f"cancelled by the caller; {text}") from None
+            raise Cancelled(f"cancelled by the caller; {charged()}") from None
+        if status.entered and isinstance(error, RunError | OSError):
+            why = getattr(error, "strerror", None) or str(error)
+            raise RunError(f"{why}; {charged()}") from None
         raise

@@ -105,11 +105,10 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
         schema = recipe.schema
     if schema is None:
         raise UsageError(
-            f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (--schema, or a file "
-            "of the data's name ending in .toml beside the data). Write it from public knowledge, or begin "
-            "with `fastdp schema draft DATA --out NAME.toml`, and replace every line that it marks LEARNT "
-            "unless the data is public. Or let the run find values, bounds and bins within its budget: "
-            "--domain private (domain='private'), with the user column as --user"
+            f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (schema=). Write it "
+            "from public knowledge, or begin with a draft (fastdp.draft, `fastdp schema draft`) and replace "
+            "every line that it marks LEARNT unless the data is public. Or let the run find values, bounds "
+            "and bins within its budget: domain='private', with the user column as user="
         )
     return Schema.of(schema)
 

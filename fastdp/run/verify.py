@@ -40,7 +40,7 @@ from .statement_check import OTHER_BUILD, UNPROVED, recomputed_problems, same_bu
 WITHOUT_LEDGER = (
     "no ledger was given: a folder that was forged consistently (true counts in place of noisy ones, "
     "private rows in place of synthetic ones, hashes made anew) cannot be told from a true one; give the "
-    "run's ledger (--ledger)"
+    "run's ledger, ledger="
 )
 UNSEEN = (
     "the ledger holds no hash of this folder's statement; its noisy answers were compared, its other files "

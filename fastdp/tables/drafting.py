@@ -133,7 +133,7 @@ def draft(
     names = table.column_names
     for name in (*drop, *(() if user is None else (user,))):
         if name not in names:
-            what = "user column" if name == user else "--drop:"
+            what = "user column" if name == user else "drop=:"
             raise SchemaError(f"{what} {name!r} is not in the data{did_you_mean(name, names)}")
     columns, left_out, problems, users = {}, {}, [], []
     for name in names:

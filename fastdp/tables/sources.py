@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .._util.files import check_source_path
 from .._util.lazy import pa, pq
 from ..errors import DataError, UsageError
 from ..schema.dialect import Dialect
@@ -33,12 +34,18 @@ def open_parts(source: Any, dialect: Dialect | None = None) -> list[Part]:
     if isinstance(source, list | tuple):
         if not source:
             raise UsageError("the list of sources is empty")
+        if isinstance(source[0], Mapping):
+            raise UsageError(
+                "a list of dicts has no types but those of its values, which are private; make a frame of it "
+                "with types that you state: polars.DataFrame(rows, schema=...) or pyarrow.Table.from_pylist"
+            )
         return [part for item in source for part in open_parts(item, dialect)]
     return [objects.open_object(source)]
 
 
 def files(path: str) -> list[tuple[str, dict[str, str]]]:
     """Files of a path, glob or folder, each with the partition values of its Hive folders."""
+    check_source_path(path)
     if os.path.isdir(path):
         paths = sorted(
             file
@@ -50,12 +57,9 @@ def files(path: str) -> list[tuple[str, dict[str, str]]]:
         return [(str(file), _hive(file.relative_to(path).parts[:-1])) for file in paths]
     if os.path.exists(path):
         return [(path, {})]
-    if glob.has_magic(path):
-        matches = sorted(glob.glob(path, recursive=True))
-        if matches:
-            return [entry for name in matches for entry in files(name)]
-        raise DataError(f"no file matches {path!r}")
-    raise DataError(f"no file {path!r}")
+    if matches := sorted(glob.glob(path, recursive=True)):
+        return [entry for name in matches for entry in files(name)]
+    raise DataError(f"no file matches {path!r}")
 
 
 def _hive(folders: Sequence[str]) -> dict[str, str]:

@@ -95,8 +95,8 @@ def _other_delimiter(names: Sequence[str], delimiter: str) -> str:
         return ""
     written = "\\t" if best == "\t" else best
     return (
-        f"; its first line looks delimited by {best!r}: say --dialect 'delimiter = \"{written}\"', or put "
-        "that into the schema's [dialect]"
+        f"; its first line looks delimited by {best!r}: give dialect={{\"delimiter\": \"{written}\"}}, or "
+        "put it into the schema's [dialect]"
     )
 
 

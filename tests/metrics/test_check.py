@@ -111,7 +111,7 @@ def test_names_and_delimiters_are_guessed(place):
     wrong = schema(columns={"Age ": COLUMNS["age"], "color": COLUMNS["colour"]})
     with pytest.raises(DataError, match=r"'Age ' is missing \(did you mean 'age'\?\).*'color'.*'colour'"):
         fastdp.check(place / "people.csv", wrong)
-    with pytest.raises(DataError, match=r"looks delimited by ';': say --dialect"):
+    with pytest.raises(DataError, match=r"looks delimited by ';': give dialect="):
         fastdp.read(place / "people.csv", schema(dialect={}))
     with pytest.raises(fastdp.errors.SchemaError, match="did you mean 'colour'"):
         schema().select(["color"])

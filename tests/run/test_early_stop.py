@@ -90,7 +90,7 @@ def test_what_was_drawn_is_charged_and_the_rest_goes_back(tmp_path, draws, name)
             ledger=ledger,
             dataset="people",
         )
-    assert "--ignore-empty-columns" in str(stop.value) and "fastdp check" in str(stop.value)
+    assert "ignore_empty_columns=True" in str(stop.value) and "fastdp check" in str(stop.value)
     (entry,) = ledger.entries("people")
     assert entry["finished"] and all(step["answered"] for step in entry["steps"])
     assert len(entry["steps"]) <= 2  # rows per user, then the 1-ways

@@ -156,7 +156,7 @@ def test_memory_limits_every_mechanism_beforehand(ledger, tmp_path):
     schema = fastdp.Schema.from_domain({"a": 900, "b": 900, "c": 2})
     recipe = {"mechanism": "adagrid", "outer": [["a", "b"]]}
     text = refused(ledger, tmp_path, ModelTooLargeError, schema=schema, mechanism=recipe, memory=1 << 26)
-    assert "--memory" in text
+    assert "memory=" in text
     assert fastdp.plan(schema, recipe, 1.0, 1e-6, memory=1 << 26, rows=10_000_000).too_large == text
     assert not fastdp.plan(schema, recipe, 1.0, 1e-6, memory=1 << 28, rows=10_000_000).too_large
     with pytest.raises(UsageError, match="16 MiB"):

@@ -89,12 +89,12 @@ def check_size(largest: LargestModel, domain: Domain, max_cells: int | None) -> 
             )  # names the cliques that brought the largest together
         except ModelTooLargeError as error:
             raise ModelTooLargeError(
-                f"{error} (--max-cells), or memory (--memory) where that is the limit; nothing was charged"
+                f"{error} (max_cells=), or memory= where that is the limit; nothing was charged"
             ) from None
     worst = max(largest.cliques, key=domain.cells, default=())
     of = f" (largest part: {' x '.join(worst)}, {domain.cells(worst):,} cells)" if worst else ""
     would = "would have" if largest.exact else "is chosen in the run and could have up to"
     raise ModelTooLargeError(
         f"the model {would} {largest.cells:,} cells{of}, the limit is {limit:,}; nothing was charged. Leave "
-        "a column out, coarsen one, or raise max_cells (--max-cells) or memory (--memory)"
+        "a column out, coarsen one, or raise max_cells= or memory="
     )

@@ -1,0 +1,91 @@
+"""What a new user runs into: each mistake is answered at once, in the words of who asked (parameters in
+Python, options on the command line), with what to do."""
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+import fastdp
+from fastdp.cli import common
+from fastdp.errors import FastdpError, RunError
+from tests.cli.test_app import fastdp_cli
+
+SCHEMA = fastdp.Schema.from_domain({"a": 3, "b": 2})
+ROWS = pa.table({"a": [0, 1, 2] * 40, "b": [0, 1, 1] * 40})
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("none.csv", "no file 'none.csv'"),
+        ("https://example.org/a.csv", "download it first"),
+        ("book.xlsx", "save its sheet as CSV"),
+        ([{"a": 0, "b": 1}], "list of dicts.*make a frame"),
+    ],
+)
+def test_sources_that_cannot_be_read_come_with_advice(source, says):
+    for call in (fastdp.draft, lambda s: fastdp.check(s, SCHEMA), lambda s: fastdp.read(s, SCHEMA)):
+        with pytest.raises(FastdpError, match=says):
+            call(source)
+    with pytest.raises(FastdpError, match=says):
+        fastdp.synthesize(source, "mst", 1.0, 1e-6, schema=SCHEMA)
+
+
+LIGHT = """
+import sys
+from fastdp.cli.app import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    print([m for m in ("numpy", "scipy", "pyarrow", "polars") if m in sys.modules])
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["synth none.csv -e 1", "check none.csv -s s.toml", "schema draft none.csv -o x.toml"]
+)
+def test_paths_are_checked_before_anything_heavy_is_imported(command, tmp_path):
+    done = subprocess.run([sys.executable, "-c", LIGHT, *command.split()], capture_output=True, text=True)
+    assert "no file 'none.csv'" in done.stderr and done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("python", "command"),
+    [
+        ("give one (schema=).", "give one (--schema)."),
+        ("go on with: the same call and resume=True", "go on with: the same call and --resume"),
+        ("domain='private', with user=", "--domain private, with --user"),
+        ('give dialect={"delimiter": ";"}, or', "give --dialect 'delimiter = \";\"', or"),
+        ("raise max_cells= or memory=", "raise --max-cells or --memory"),
+        ("public data must be read with public=True", "public data must be read with public=True"),
+        ("no file 'data/user=5/a.csv'", "no file 'data/user=5/a.csv'"),
+    ],
+)
+def test_the_command_line_names_options_where_the_library_names_parameters(python, command):
+    assert common.as_options(python) == command
+
+
+def test_an_error_of_the_library_names_no_option(tmp_path):
+    with pytest.raises(FastdpError, match=r"schema=.*domain='private'.*user=") as caught:
+        fastdp.synthesize(ROWS, "mst", 1.0, 1e-6)
+    assert "--" not in str(caught.value)
+    ROWS.to_pandas().to_csv(tmp_path / "a.csv", index=False)
+    done = fastdp_cli("synth", "a.csv", "-e", "1", cwd=tmp_path, check=False)
+    assert "--schema" in done.stderr and "--domain private" in done.stderr and "schema=" not in done.stderr
+
+
+def test_a_full_disk_tells_what_is_charged_and_how_to_go_on(tmp_path, monkeypatch):
+    import pyarrow.parquet as pq
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    call = {"schema": SCHEMA, "out": tmp_path / "run"}
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "ParquetWriter", full)
+        with pytest.raises(RunError, match=r"No space left.*charged: \d steps.*resume=True"):
+            fastdp.synthesize(ROWS, "mst", 1.0, 1e-6, **call)
+    fastdp.synthesize(ROWS, "mst", 1.0, 1e-6, resume=True, **call)
+    assert fastdp.verify(tmp_path / "run").ok
