@@ -61,13 +61,15 @@ def schema_import(
 
 @schema_app.command("check", epilog="Example:\n\n\b\n  fastdp schema check trips.toml")
 def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], as_json: Json = False) -> None:
-    """Check whether a schema is well-formed; the error names column and field.
+    """Check whether a schema is well-formed and its constraints can hold; the error names column and field.
 
     Reads the schema only. To check whether data fits it, use fastdp check.
     """
+    from ..mechanisms.shared.structural_zeros import check_possible
     from ..schema import Schema
 
     schema = Schema.load(source)
+    check_possible(schema.stand_in())
     if as_json:
         emit({"name": schema.name, "columns": len(schema.columns), "sha256": schema.digest()})
     else:
@@ -88,6 +90,12 @@ def schema_draft(
     bins: Annotated[int, typer.Option(help="Bins of numeric columns.")] = 20,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
     dialect: DialectOption = None,
+    public: Annotated[
+        bool,
+        typer.Option(
+            "--public", help="Everyone may look at the data: bins of equal counts, no LEARNT marks."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Draft a first schema, to be edited by hand. Lines marked LEARNT were taken from the data.
@@ -97,7 +105,7 @@ def schema_draft(
     check_paths(source)
     from ..tables.drafting import draft
 
-    drafted = draft(source, user=user, bins=bins, drop=drop or (), dialect=dialect_of(dialect))
+    drafted = draft(source, user=user, bins=bins, drop=drop or (), dialect=dialect_of(dialect), public=public)
     drafted.save(out)
     if as_json:
         facts = {"left_out": dict(drafted.left_out), "users": [u.name for u in drafted.users]}
@@ -106,6 +114,5 @@ def schema_draft(
     typer.echo(f"{out}: {len(drafted.schema.fields)} columns")
     for note in drafted.notes:
         typer.echo(note)
-    typer.echo(
-        "Lines marked LEARNT were taken from the data: replace them by public knowledge, unless it is public."
-    )
+    if not public:
+        typer.echo("Lines marked LEARNT were taken from the data: replace them by public knowledge.")

@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
-from .common import DialectOption, Json, SchemaOption, Threads, check_paths, dialect_of, emit, schema_beside
+from .common import (
+    DialectOption,
+    Json,
+    SchemaOption,
+    Threads,
+    as_options,
+    check_paths,
+    dialect_of,
+    emit,
+    schema_beside,
+)
 
 truth_app = typer.Typer()
 
@@ -93,4 +103,4 @@ def check(
         with whole_file(out) as part:
             part.write_text(json.dumps(report.to_dict(), indent=1) + "\n", "utf-8")
             part.chmod(0o600)
-    emit(report.to_dict()) if as_json else typer.echo(str(report))
+    emit(report.to_dict()) if as_json else typer.echo(as_options(str(report)))

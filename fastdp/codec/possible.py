@@ -222,6 +222,9 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
             table[place] = code_of(target, row[-1])
             if isinstance(target, Numeric):
                 numbers[place] = _number(target, row[-1])
+    for axis, column in enumerate(columns):  # a code that no row is written with needs no result
+        if (never := drawn_overflow(column)) is not None:
+            np.moveaxis(table, axis, 0)[never] = 0
     missing = target.null_code
     stands_in = not isinstance(target, Numeric) and has_stand_in(target)
     if missing is None and target.overflow_code is not None and stands_in:

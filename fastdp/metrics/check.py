@@ -20,6 +20,7 @@ from .._util.lazy import pa
 from .._util.texttable import table as text_table
 from ..codec import encode
 from ..errors import UsageError
+from ..mechanisms.shared.structural_zeros import check_possible
 from ..schema import Schema, dtypes
 from ..schema.columns import OWN_CODE, Categorical, Column
 from ..schema.derived import Derived
@@ -29,6 +30,7 @@ from ..tables.parts import Part
 from ..tables.table import Table
 from ..tables.textlines import damaged_lines
 from ..tables.userids import UserIndex
+from ..tables.whole import other_encoding
 
 LINES_NAMED = 20
 WORDS_KEPT = 1000
@@ -90,6 +92,8 @@ class Check:
     lines: tuple[tuple[str, int], ...]
     columns: tuple[ColumnCheck, ...]
     users: UserCheck | None
+    encoding: str | None = None
+    """The encoding that the files seem to have, where it is not the declared UTF-8."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"private": False, **asdict(self)}
@@ -100,6 +104,9 @@ class Check:
             named = ", ".join(f"{number:,}" for _, number in self.lines)
             more = " and more" if self.malformed > len(self.lines) else ""
             out.append(f"{self.malformed:,} damaged lines{f': lines {named}{more}' if named else ''}")
+        if self.encoding is not None:
+            declared = f'dialect={{"encoding": "{self.encoding}"}}'
+            out.append(f"The files are not UTF-8: declare {declared}, or encoding under [dialect]")
         heads = ("column", "null", "outside", "wrong kind", "")
         rows = [(c.name, _share(c.null), _share(c.outside), _share(c.wrong), c.note) for c in self.columns]
         out += text_table([heads, *rows])
@@ -160,6 +167,7 @@ def check(
     if isinstance(source, Table):
         raise UsageError("check reads values, and a fastdp.Table holds codes: give what it was read from")
     schema = Schema.of(schema).with_dialect(dialect)
+    check_possible(schema.stand_in())  # refuses what a run refuses
     parts = sources.open_parts(source, schema.dialect)
     wanted = ingest.checked_columns(parts, schema)
     counts = _Counts(schema)
@@ -171,7 +179,9 @@ def check(
         if part.tally.lines
         for number in damaged_lines(part.where, schema.dialect, wanted, LINES_NAMED)
     ]
-    return counts.result(sum(part.tally.lines for part in parts), lines[:LINES_NAMED])
+    malformed = sum(part.tally.lines for part in parts)
+    encoding = other_encoding(source) if malformed and schema.dialect.encoding == "utf-8" else None
+    return replace(counts.result(malformed, lines[:LINES_NAMED]), encoding=encoding)
 
 
 @dataclass

@@ -67,6 +67,7 @@ WRITER_NOTE = (
 )
 """What a statement says where `schema.dialect.trusts_writer`."""
 
+LEARNT_NOTE = "lines of the schema are marked LEARNT, drafted from data"
 SCHEMA_PUBLIC = "the schema, its code lists, bin edges and bounds, which must come from public sources"
 SCHEMA_FOUND = (
     "of the schema, all but the values, edges and bounds of the columns under schema.found, which were found "
@@ -151,6 +152,7 @@ def build(
             "name": schema.name,
             "sha256": schema.digest(),
             "provenance": schema.provenance or "not stated",
+            **({"learnt": list(schema.learnt)} if schema.learnt else {}),
             **({} if found is None else {"found": dict(found)}),
         },
         "mechanism": dict(mechanism or {}),
@@ -175,6 +177,12 @@ def _remarks(epsilon: float, delta: float, reference: Mapping, schema: Schema, s
         yield (
             "values of the schema were selected from private data, which cost an epsilon and delta of its "
             "own: see its provenance"
+        )
+    if schema.learnt:
+        more = ", ..." if len(schema.learnt) > 3 else ""
+        yield (
+            f"{LEARNT_NOTE} ({', '.join(schema.learnt[:3])}{more}): unless that data is public, "
+            "the guarantee does not hold for what they say"
         )
     if schema.dialect.trusts_writer:
         yield WRITER_NOTE

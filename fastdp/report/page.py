@@ -216,7 +216,7 @@ def _schema(schema: Any, *sources: Any) -> Any:
 
     first = as_arrow(next(s for s in sources if s is not None), "report")
     user = next((name for name in KNOWN_USERS if name in first.column_names), None)
-    return draft(first, user=user).schema
+    return draft(first, user=user).schema.with_constraints(())
 
 
 def _aligned(value: Any, n: int, what: str) -> list[Any]:

@@ -25,7 +25,7 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = 86_400
 SHIFTS_PER_DAY = 3
 _SHIFT_HOURS = 24 // SHIFTS_PER_DAY
-PARTS = ("shift", "hour", "day_of_week", "month", "year", "date")
+PARTS = ("shift", "hour", "day_of_week", "day", "month", "year", "date")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +132,12 @@ class Timestamp(Derived):
         if spanned and not first <= self.span[0] <= self.span[1] <= last:
             days = f"{epoch.text_of(first, 'date32')} to {epoch.text_of(last, 'date32')}"
             raise fail(self.name, "min", f"{self.dtype} holds the days from {days}; narrow min and max")
-        if self.step < 1 or 3600 % self.step:
-            raise fail(self.name, "step", "the grid in seconds must divide an hour")
+        if self.step != _DAY and (self.step < 1 or 3600 % self.step):
+            raise fail(self.name, "step", "the grid in seconds must divide an hour, or be 86400: midnight")
+        if self.step == _DAY and {"hour", "shift"} & set(self.names):
+            raise fail(self.name, "step", "times at midnight (86400) have no part 'hour' or 'shift'")
+        if "day" in self.names and not {"year", "month"} <= set(self.names):
+            raise fail(self.name, "parts", "'day', the day of the month, needs 'year' and 'month'")
         object.__setattr__(self, "parts", tuple(self._make(p, n) for p, n in self.names.items()))
 
     @property
@@ -156,8 +160,8 @@ class Timestamp(Derived):
             return self._part(name, part, 24)
         if part == "day_of_week":
             return self._part(name, part, 7, texts=tuple(days))
-        if part == "month":
-            return self._part(name, part, 12, first=1)
+        if part in ("month", "day"):
+            return self._part(name, part, 12 if part == "month" else 31, first=1)
         if part == "year":
             return self._part(name, part, self.years[1] - self.years[0] + 1, first=self.years[0])
         first, last = self.span
@@ -185,16 +189,22 @@ class Timestamp(Derived):
             elif part == "date":
                 out.append(day - self.span[0])
             else:
-                month = day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-                out.append(month % 12 if part == "month" else month // 12 + 1970 - self.years[0])
+                first = day.astype("datetime64[D]").astype("datetime64[M]")
+                month = first.astype(np.int64)
+                if part == "day":
+                    out.append(day - first.astype("datetime64[D]").astype(np.int64))
+                else:
+                    out.append(month % 12 if part == "month" else month // 12 + 1970 - self.years[0])
         return out, good
 
-    def _days(self, year: Any, month: Any) -> tuple[np.ndarray, np.ndarray]:
-        """First and last day of a year, or of a month of it (0..11; None: the whole year), within the span.
-        The last is before the first where they do not meet."""
+    def _days(self, year: Any, month: Any, whole: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """First and last day of a year, or of a month of it (0..11; None: the whole year), within the span
+        unless `whole`. The last is before the first where they do not meet."""
         first = (year + (self.years[0] - 1970)) * 12 + (0 if month is None else month)
         ends = np.asarray([first, first + (12 if month is None else 1)]).astype("datetime64[M]")
         start, end = ends.astype("datetime64[D]").astype(np.int64)
+        if whole:
+            return start, end - 1
         return np.maximum(start, self.span[0]), np.minimum(end - 1, self.span[1])
 
     def _every(self, first: Any, last: Any, weekday: Any) -> tuple[Any, int, Any]:
@@ -238,6 +248,9 @@ class Timestamp(Derived):
             first, last = self.span if year is None else self._days(year, month)
             start, step, n = self._every(np.full(len(u), first) if year is None else first, last, weekday)
             day = start + step * np.minimum((u * n).astype(np.int64), n - 1)
+            if "day" in have:  # the 31st of a short month is its last day
+                n = np.maximum(last - first + 1, 0)
+                day = np.clip(self._days(year, month, whole=True)[0] + have["day"], first, last)
         for fewer in (weekday, None):
             if (n > 0).all():
                 break
@@ -249,6 +262,8 @@ class Timestamp(Derived):
     def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
         have = {p: np.asarray(a, dtype=np.int64) for p, a in zip(self.names, parts, strict=True)}
         day = have["date"] + self.span[0] if "date" in have else self._drawn_days(have, uniform("day"))
+        if self.step == _DAY:
+            return day * _DAY
         if "hour" in have:
             hour = have["hour"]
         elif "shift" in have:

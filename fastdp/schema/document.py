@@ -15,7 +15,7 @@ from . import constraints, dtypes
 from .dialect import Dialect
 from .entry import hint, kind_of
 from .fields import parse_field
-from .toml_write import document
+from .toml_write import document, learnt_marks
 
 FORMAT = 1
 BUILTIN = Path(__file__).parent / "builtin"
@@ -50,7 +50,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments of `Schema` that a whole document describes."""
     if not isinstance(plain, Mapping):
         raise SchemaError(f"a schema is a table with [columns], got {kind_of(plain)}")
-    keys = ("fastdp", "name", "provenance", "user", "dialect", "columns", "outputs", "constraints")
+    keys = ("fastdp", "name", "provenance", "learnt", "user", "dialect", "columns", "outputs", "constraints")
     for key in plain:
         if key not in keys:
             raise SchemaError(f"schema, field {key!r}: unknown{hint(str(key), keys)}")
@@ -76,6 +76,9 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     dtype = user.get("dtype")
     if dtype is not None and (dtype := dtypes.canonical(str(dtype))) is None:
         raise SchemaError(f"user, field 'dtype': {user['dtype']!r} is no type")
+    learnt = plain.get("learnt", [])
+    if not isinstance(learnt, list | tuple) or not all(isinstance(item, str) for item in learnt):
+        raise SchemaError("schema, field 'learnt': must be a list of texts")
     for key in ("name", "provenance"):
         if not isinstance(plain.get(key, ""), str):
             raise SchemaError(f"schema, field {key!r}: must be text")
@@ -90,6 +93,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
         "outputs": {name: _output(name, item) for name, item in outputs.items()},
         "dialect": Dialect.from_plain(plain.get("dialect", {})),
         "constraints": constraints.parse(plain.get("constraints", ())),
+        "learnt": tuple(sorted(set(learnt))),
     }
 
 
@@ -115,7 +119,10 @@ def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
         raise SchemaError(f"schema file {path}: {reason}") from None
     try:
         if path.suffix == ".toml":
-            return path, tomllib.loads(text)
+            plain = tomllib.loads(text)
+            if marks := learnt_marks(text):
+                plain["learnt"] = [*plain.get("learnt", ()), *marks]
+            return path, plain
         if path.suffix == ".json":
             return path, json.loads(text)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:

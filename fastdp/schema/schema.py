@@ -39,7 +39,8 @@ class Schema:
     they are encoded as (several for a derived field), and `domain` the numbers of codes of these. `null_user`
     says what happens to a row whose user id is null: `drop` leaves it out, `own` makes it a separate user.
     `dialect` is the dialect of text files. `constraints` say which rows can occur (docs/constraints.md);
-    `modelled` is the domain without the columns that are computed from others when rows are written.
+    `modelled` is the domain without the columns that are computed from others when rows are written. `learnt`
+    names the lines that a draft took from data and nobody has replaced since.
     """
 
     fields: Mapping[str, Field]
@@ -52,6 +53,7 @@ class Schema:
     outputs: Mapping[str, Output] = field(default_factory=dict)
     dialect: Dialect = field(default_factory=Dialect)
     constraints: tuple[Constraint, ...] = ()
+    learnt: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -162,7 +164,8 @@ class Schema:
     def with_constraints(self, constraints: Iterable[Constraint | Mapping[str, Any]]) -> Schema:
         """The same schema with these constraints in place of its own; a mapping has the keys of the
         document."""
-        return replace(self, constraints=public_knowledge.parse(list(constraints)))
+        learnt = tuple(name for name in self.learnt if not name.startswith("constraint "))
+        return replace(self, constraints=public_knowledge.parse(list(constraints)), learnt=learnt)
 
     def with_dialect(self, dialect: Dialect | Mapping[str, Any] | None) -> Schema:
         """The same schema with another dialect of text files; None leaves the dialect unchanged."""
@@ -204,6 +207,8 @@ class Schema:
                 plain["user"]["max_rows"] = self.max_rows_per_user
             if self.user_dtype is not None:
                 plain["user"]["dtype"] = self.user_dtype
+        if self.learnt:
+            plain["learnt"] = list(self.learnt)
         if dialect := self.dialect.to_plain():
             plain["dialect"] = dialect
         plain["columns"] = {name: item.to_plain() for name, item in self.fields.items()}

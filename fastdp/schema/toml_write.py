@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,33 +67,87 @@ def document(
     plain: Mapping[str, Any],
     head: Sequence[str] = (),
     *,
-    learnt: bool = False,
     before_columns: Sequence[str] = (),
 ) -> str:
     """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*], [outputs.*],
-    [[constraints]]. `head`, `before_columns`: comments; `learnt`: mark the keys that a draft took from
-    data."""
+    [[constraints]]. `head`, `before_columns`: comments. Lines that `plain["learnt"]` names are marked."""
     out = [f"# {line}" for line in head]
-    scalars = {k: v for k, v in plain.items() if not isinstance(v, Mapping) and k != "constraints"}
-    out += [f"{toml_key(k)} = {_value(v)}" for k, v in scalars.items()]
+    marks = set(plain.get("learnt", ()))
+
+    def lines(place: str, table: Mapping[str, Any]) -> list[str]:
+        made = []
+        for k, v in table.items():
+            line = f"{toml_key(k)} = {_value(v)}"
+            made += _marked(line) if {f"{place}.{k}", f"{place} {k}"} & marks else [line]
+        return made
+
+    skip = ("constraints", "learnt")
+    out += lines("", {k: v for k, v in plain.items() if not isinstance(v, Mapping) and k not in skip})
     for key in ("user", "dialect"):
         if key in plain:
-            out += ["", f"[{key}]", *(f"{toml_key(k)} = {_value(v)}" for k, v in plain[key].items())]
+            out += ["", f"[{key}]", *lines(key, plain[key])]
     if before_columns:
         out += ["", *(f"# {line}" for line in before_columns)]
     for key in ("columns", "outputs"):
         for name, table in plain.get(key, {}).items():
-            marked = LEARNT_KEYS.get(table.get("kind", ""), ()) if learnt and key == "columns" else ()
-            out += ["", f"[{key}.{toml_key(name)}]"]
-            for k, v in table.items():
-                out += (
-                    _marked(f"{toml_key(k)} = {_value(v)}")
-                    if k in marked
-                    else [f"{toml_key(k)} = {_value(v)}"]
-                )
-    for table in plain.get("constraints", ()):
-        out += ["", "[[constraints]]", *(f"{toml_key(k)} = {_value(v)}" for k, v in table.items())]
+            out += ["", f"[{key}.{toml_key(name)}]", *lines(f"{key}.{name}", table)]
+    for number, table in enumerate(plain.get("constraints", ()), 1):
+        out += ["", "[[constraints]]", *lines(f"constraint {number}:", table)]
     return "\n".join(out) + "\n"
+
+
+def learnt_by_draft(plain: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the lines that a draft took from the data, as in `learnt` of a document."""
+    made = [
+        f"columns.{name}.{key}"
+        for name, table in plain["columns"].items()
+        for key in table
+        if key in LEARNT_KEYS.get(table["kind"], ()) and table["dtype"] != "bool"
+    ]
+    rules = ("follows", "table", "order", "require")
+    for number, table in enumerate(plain.get("constraints", ()), 1):
+        made += [f"constraint {number}: {key}" for key in table if key in rules]
+    return tuple(sorted(made))
+
+
+def learnt_marks(text: str) -> list[str]:
+    """Names of the lines of a TOML schema that carry the mark LEARNT: `KEY = VALUE  # LEARNT`, or a line
+    `# LEARNT` before a value of several lines."""
+    made, place, key, waiting, number = [], "", "", False, 0
+    for line in text.splitlines():
+        line = line.strip()
+        if line.startswith("#"):
+            waiting = waiting or bool(re.match(r"#\s*LEARNT\b", line))
+            continue
+        if line.startswith("[[constraints]]"):
+            number += 1
+            place = f"constraint {number}: "
+        elif re.match(r"\[[^\[,]*\]\s*(#.*)?$", line) and _is_table(line):
+            place = ".".join(_path(line)) + "."
+        elif named := re.match(r"(\"(?:[^\"\\]|\\.)*\"|[A-Za-z0-9_-]+)\s*=", line):
+            key = json.loads(named[1]) if named[1].startswith('"') else named[1]
+            if waiting:
+                made.append(place + key)
+            waiting = False
+        if re.search(r"#\s*LEARNT\b", line):
+            made.append(place + key)
+    return made
+
+
+def _is_table(line: str) -> bool:
+    try:
+        return bool(tomllib.loads(line))
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def _path(line: str) -> list[str]:
+    """The keys of a table's header."""
+    table, keys = tomllib.loads(line), []
+    while table:
+        ((key, table),) = table.items()
+        keys.append(key)
+    return keys
 
 
 def _marked(line: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Named transforms of whole numbers: the table in which `transform = "NAME"` of a schema is looked up.
 
 A transform is a pair of functions on arrays (`split`, `join`) and the numbers of codes of its parts. `divmod`
-is general; transforms for particular data sets are in `builtin`.
+and `hhmm` are general; transforms for particular data sets are in `builtin`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class TransformField(Protocol):
     def by(self) -> int | None: ...
     @property
     def max(self) -> int | None: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
     @property
     def range(self) -> tuple[int, int]: ...
 
@@ -71,4 +73,28 @@ class Divmod:
         return np.minimum(parts[0] * by + parts[1], high)
 
 
-TRANSFORMS: Mapping[str, NamedTransform] = {**census1940.TRANSFORMS, "divmod": Divmod()}
+class Clock:
+    """Clock times written as HHMM, 0 to 2400: codes of the hour (0..24) and, with a second part, of the
+    minute in steps of `by` (default 1). Without it, minutes are drawn evenly on that grid."""
+
+    least_top = 0
+
+    def sizes(self, field: TransformField) -> tuple[int, ...]:
+        if 60 % field.range[1]:
+            raise fail(field.name, "by", "the grid in minutes must divide an hour")
+        return (25, 60 // field.range[1])[: max(1, len(field.names))]
+
+    def split(self, field: TransformField, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        good = (values >= 0) & (values <= 2400) & (values % 100 < 60)
+        hour, minute = np.divmod(np.where(good, values, 0), 100)
+        return [hour, minute // field.range[1]][: len(field.names)], good
+
+    def join(
+        self, field: TransformField, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
+    ) -> np.ndarray:
+        by = field.range[1]
+        minute = parts[1] if len(parts) > 1 else (uniform("minute") * (60 // by)).astype(np.int64)
+        return parts[0] * 100 + np.where(parts[0] == 24, 0, minute * by)
+
+
+TRANSFORMS: Mapping[str, NamedTransform] = {**census1940.TRANSFORMS, "divmod": Divmod(), "hhmm": Clock()}

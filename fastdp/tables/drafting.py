@@ -11,19 +11,22 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ..codec.possible import known
 from ..errors import SchemaError, did_you_mean
 from ..schema import Schema, dtypes, toml_write
+from ..schema.dialect import Dialect
+from ..schema.fields import parse_field
 from . import textkinds
-from .whole import look_of, parsed, read_whole
+from .relations import Columns, plain, propose
+from .whole import look_of, other_encoding, parsed, read_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from ..schema.dialect import Dialect
 
 MOST_VALUES = 1000
 """The longest list of values that is drafted. A text column with more distinct values is taken for an
@@ -35,6 +38,14 @@ FEW = 50
 """A column of whole numbers with a wider range, but at most this many distinct values, is drafted as a
 list."""
 MANY_DATES = 60
+DAYS_LISTED = 370
+"""A span of at most this many days is drafted by its dates, a longer one by year, month and day of the week,
+or by bins of years where a year has fewer than `ROWS_A_YEAR` rows."""
+ROWS_A_YEAR = 100
+EMPTY = 0.99
+"""A column with this share of nulls is left out: a run would stop at it (`empty_columns`)."""
+MIDNIGHT = 0.8
+"""Times of which this share is at midnight are drafted as days (senators' terms: 88 %)."""
 _ID = re.compile(
     r"(^|[_\s.-])(id|ids|key|uuid|guid|hash|token|nr|no|num|number|ssn|email|phone|name)$|[a-z]I[dD]$", re.I
 )
@@ -74,11 +85,12 @@ class Draft:
         """TOML, with comments."""
         head = [
             "DRAFTED FROM DATA. A schema is public: replace every line marked LEARNT by public knowledge (a",
-            "code book, a price list, a map) before you release anything, unless the data itself is public.",
+            "code book, a price list, a map) and delete the mark. What a marked line says is not protected,",
+            "and the privacy statement of a run names it.",
             *self.notes,
         ]
         user = () if self.schema.user is not None else self._proposed()
-        return toml_write.document(self.schema.to_plain(), head, learnt=True, before_columns=user)
+        return toml_write.document(self.schema.to_plain(), head, before_columns=user)
 
     def _proposed(self) -> list[str]:
         if not self.users:
@@ -109,12 +121,15 @@ def draft(
     bins: int = 20,
     drop: Sequence[str] = (),
     dialect: Dialect | Mapping[str, Any] | None = None,
+    public: bool = False,
 ) -> Draft:
     """Drafts a first schema for data, to be edited by hand. It contains values and ranges of the data.
 
     Texts with few distinct values and booleans become lists; whole numbers become a range, a list or about
     `bins` bins with round edges and open ends; other numbers become bins, with `digits` if all values have
-    few decimals; dates and times become their parts. Identifiers and free text are left out.
+    few decimals; dates and times become their parts, clock times written as HHMM hours and minutes.
+    Identifiers, free text, columns of almost only nulls and columns of unknown kinds are left out. Columns
+    that follow from others, and the order of dates, become constraints.
 
     Parameters
     ----------
@@ -127,47 +142,95 @@ def draft(
     drop : sequence of str
         Columns to leave out.
     dialect : Dialect or mapping, optional
-        The dialect of text files; it becomes part of the schema.
+        The dialect of text files; it becomes part of the schema. None: an encoding other than UTF-8 is
+        guessed.
+    public : bool
+        The data may be looked at by everyone: no line is marked LEARNT, and bins have equal counts.
     """
+    notes = []
+    if dialect is None and (encoding := other_encoding(source)) is not None:
+        dialect = {"encoding": encoding}
+        notes.append(f"The data is not UTF-8 and was read as {encoding}: see [dialect], and check the texts.")
     table = read_whole(source, dialect)
     names = table.column_names
     for name in (*drop, *(() if user is None else (user,))):
         if name not in names:
             what = "user column" if name == user else "drop=:"
             raise SchemaError(f"{what} {name!r} is not in the data{did_you_mean(name, names)}")
-    columns, left_out, problems, users = {}, {}, [], []
+    entries, values, left_out, users = {}, {}, {}, []
     for name in names:
         if name in drop:
             continue
-        looked = _Look(name, table.column(name), bins)
+        looked = _Look(name, table.column(name), bins, public, names)
         if looked.names_something and (name == user or looked.repeats):
             users.append(looked.candidate())
         if name == user:
             users = [u for u in users if u.name != name]
             users.insert(0, looked.candidate())
-        elif looked.problem:
-            problems.append(f"column {name!r}: {looked.problem}")
-        elif looked.names_something:
-            left_out[name] = looked.why
+        elif looked.problem or looked.names_something:
+            left_out[name] = looked.problem or looked.why
         else:
-            columns[name] = looked.entry()
-    if problems:
-        refused = " ".join(f"--drop {p.split(chr(39))[1]}" for p in problems)
-        raise SchemaError(f"{'; '.join(problems)}; leave out what you do not need: {refused}")
-    if not columns:
-        raise SchemaError("no column is left to draft; all of them name something or were dropped")
-    plain: dict[str, Any] = {"provenance": "drafted from data", "columns": columns}
+            entry = looked.entry()
+            try:
+                parse_field(name, entry)
+            except SchemaError as error:
+                left_out[name] = str(error)
+                continue
+            entries[name], values[name] = entry, looked.series
+            notes += looked.notes
+    if not entries:
+        why = "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
+        raise SchemaError(f"no column is left to draft{': ' if why else ''}{why}")
+    columns = Columns(values, entries)
+    proposed = propose(columns)
+    document: dict[str, Any] = {
+        "provenance": "drafted from public data" if public else "drafted from data",
+        "columns": columns.entries,
+    }
     if user is not None:
-        plain["user"] = {"column": user}
+        document["user"] = {"column": user}
     if dialect is not None:
-        plain["dialect"] = dict(dialect) if isinstance(dialect, Mapping) else dialect.to_plain()
-    return _finished(Schema.from_dict(plain), user, users, left_out)
+        document["dialect"] = dict(dialect) if isinstance(dialect, Mapping) else dialect.to_plain()
+    schema, refused = _constrained(document, proposed)
+    if proposed:
+        texts = [c.text for c in schema.constraints]
+        notes.append(f"Proposed as constraints, each to be kept where it is a rule: {'; '.join(texts)}.")
+    notes += [f"Not proposed as a constraint: {text}." for text in refused]
+    if not public:
+        schema = replace(schema, learnt=toml_write.learnt_by_draft(schema.to_plain()))
+        if any(entry["kind"] == "numeric" for entry in entries.values()):
+            notes.append(
+                "Bins are even and have round edges. Where everyone may look at the data, draft it as "
+                "public: bins then hold equal counts."
+            )
+    return _finished(schema, user, users, left_out, notes)
+
+
+def _constrained(document: Mapping[str, Any], proposed: Sequence[dict[str, Any]]) -> tuple[Schema, list[str]]:
+    """The schema with the proposed constraints, less those that it cannot have, with the reasons."""
+    kept: list[dict[str, Any]] = []
+    refused = []
+    for some in ([proposed], [[c] for c in proposed]):
+        for more in some:
+            schema = Schema.from_dict({**document, "constraints": []})
+            try:
+                known(schema.with_constraints([*kept, *more]))
+                kept += more
+            except SchemaError as error:
+                refused += [str(error)] if len(some) > 1 or len(proposed) == 1 else []
+        if len(kept) == len(proposed):
+            break
+    return schema.with_constraints(kept), list(dict.fromkeys(refused))
 
 
 def _finished(
-    schema: Schema, user: str | None, users: Sequence[Candidate], left_out: Mapping[str, str]
+    schema: Schema,
+    user: str | None,
+    users: Sequence[Candidate],
+    left_out: Mapping[str, str],
+    more: Sequence[str],
 ) -> Draft:
-    notes = [f"Left out: {name!r}, {why}." for name, why in left_out.items()]
+    notes = [*(f"Left out: {name!r}, {why}." for name, why in left_out.items()), *more]
 
     def order(u: Candidate) -> tuple[bool, bool, float]:
         return u.name != user, not _WHO.search(u.name), -u.rows / max(1, u.values)
@@ -189,11 +252,12 @@ def _finished(
 class _Look:
     """One column of the data, and what its values suggest for the schema."""
 
-    def __init__(self, name: str, column: pa.ChunkedArray, bins: int):
+    def __init__(self, name: str, column: pa.ChunkedArray, bins: int, public: bool, names: Sequence[str]):
         import polars as pl
         import pyarrow as pa
 
-        self.name, self.bins = name, bins
+        self.name, self.bins, self.public, self.names = name, bins, public, names
+        self.notes: list[str] = []
         self.low: Any
         self.high: Any
         kind = column.type
@@ -219,10 +283,16 @@ class _Look:
             if looks != "string":
                 self.dtype, self.family = looks, dtypes.family(looks)
                 self.values = pl.Series(pl.from_arrow(parsed(self.values, looks)))
-        self.null = bool(self.values.null_count())
-        self.values = self.values.drop_nulls()
         if self.family == "float":
-            self.values = self.values.filter(self.values.is_finite())
+            self.values = self.values.set(~self.values.is_finite(), None)
+        self.series = self.values
+        self.null = bool(self.values.null_count())
+        if len(self.values) and (share := self.values.null_count() / len(self.values)) >= EMPTY:
+            self.problem = f"{share:.1%} of its values are null"
+        self.values = self.values.drop_nulls()
+        self.whole = self.family == "int"
+        if self.family == "float" and len(self.values):
+            self.whole = bool((self.values == self.values.round()).all() and self.values.abs().max() < 2**53)
         self.distinct = self.values.n_unique() if len(self.values) else 0
         self.low, self.high = (self.values.min(), self.values.max()) if len(self.values) else (0, 0)
         self.why = self._why()
@@ -276,17 +346,39 @@ class _Look:
         if (self.family == "timestamp" or dates) and len(self.values):
             return made | self._time(dates)
         listed = sorted(set(self.values.to_list())) or [_EMPTY.get(self.family, "")]
-        return made | {"kind": "categorical", "values": [_plain(v) for v in listed]}
+        listed = [False, True] if self.family == "bool" else listed
+        return made | {"kind": "categorical", "values": [plain(v) for v in listed]}
 
     def _number(self) -> dict[str, Any]:
-        if self.family == "int" and self.high - self.low < RANGE:
+        if self.whole and self.high - self.low < RANGE:
             return {"kind": "integer", "min": int(self.low), "max": int(self.high)}
-        if self.family in ("int", "decimal") and self.distinct <= FEW:
+        few = FEW if self.whole or self.family == "decimal" else min(FEW, len(self.values) // OFTEN)
+        if self.distinct <= few:
             listed = sorted(self.values.unique().to_list())
-            return {"kind": "categorical", "values": [_plain(v) for v in listed]}
+            return {"kind": "categorical", "values": [plain(v) for v in listed]}
+        if self.whole and self.low >= 0 and self.high <= 2400 and (self.values % 100 < 60).all():
+            return self._clock()
         import polars as pl
 
-        return _bins(self.values.cast(pl.Float64), self.family == "int", self.bins) | self._digits()
+        numbers, digits = self.values.cast(pl.Float64), self._digits()
+        if self.public:
+            return _even_bins(numbers, 0 if self.whole else digits.get("digits"), self.bins) | digits
+        return _bins(numbers, self.whole, self.bins) | digits
+
+    def _clock(self) -> dict[str, Any]:
+        """Clock times written as HHMM; minutes are a part where they are uneven."""
+        minutes = self.values.cast(int) % 100
+        by = next(b for b in (30, 15, 10, 5, 1) if (minutes % b == 0).all())
+        uneven = by > 1 or minutes.value_counts()["count"].max() > 3 * len(minutes) / 60
+        parts = [self._fresh(part) for part in ("hour", "minute")[: 1 + uneven]]
+        return {"kind": "derived", "transform": "hhmm", "by": by, "parts": parts}
+
+    def _fresh(self, part: str) -> str:
+        """A name for a part that no column has."""
+        name = f"{self.name}_{part}"
+        while name in self.names:
+            name += "_part"
+        return name
 
     def _digits(self) -> dict[str, Any]:
         """The option `digits` (number of decimals) if all values have at most four decimals, else nothing."""
@@ -301,25 +393,37 @@ class _Look:
         return {}
 
     def _time(self, dates: bool) -> dict[str, Any]:
-        parts = ("year", "month", "day_of_week") if dates else ("month", "day_of_week", "hour")
+        days, years = (self.high - self.low).days, self.high.year - self.low.year + 1
+        step = 0
+        if not dates:
+            clock = self.values - self.values.dt.truncate("1d")
+            seconds = clock.dt.total_seconds()
+            if (midnight := float((seconds == 0).mean() or 0)) >= MIDNIGHT:
+                step = 86_400
+                if midnight < 1:
+                    self.notes.append(
+                        f"{self.name!r}: times of day, in {1 - midnight:.1%} of it, are left out."
+                    )
+            else:
+                step = next((s for s in (3600, 900, 300, 60) if bool((seconds % s == 0).all())), 1)
+        if days >= DAYS_LISTED and len(self.values) < ROWS_A_YEAR * years:
+            wide = next(w for w in (1, 2, 5, 10, 20, 50, 100, 1000, 10_000) if years <= w * self.bins)
+            ends = range(self.low.year // wide, self.high.year // wide + 2)
+            edges = [f"{min(max(1, y * wide), 9999):04d}-01-01" for y in ends]
+            kind = {"dtype": "date32"} if step == 86_400 else {}
+            return {"kind": "numeric", "edges": edges} | kind
+        parts = ("date",) if days < DAYS_LISTED else ("year", "month", "day_of_week")
         made: dict[str, Any] = {
             "kind": "timestamp",
-            "parts": {part: f"{self.name}_{part}" for part in parts},
+            "parts": {p: self._fresh(p) for p in (*parts, *(() if step in (0, 86_400) else ("hour",)))},
             "min": str(self.low)[:10],
             "max": str(self.high)[:10],
         }
-        if not dates:
-            seconds = self.values.dt.minute().cast(int) * 60 + self.values.dt.second().cast(int)
-            made["step"] = next((s for s in (3600, 900, 300, 60) if bool((seconds % s == 0).all())), 1)
-        return made
+        return made | ({"step": step} if step else {})
 
 
 _EMPTY: dict[str, Any] = {"bool": False, "int": 0, "float": 0.0, "date": "1970-01-01", "decimal": "0"}
 _EMPTY["timestamp"] = "1970-01-01T00:00:00"
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float | str) else str(value)
 
 
 def _bins(values: Any, whole: bool, bins: int) -> dict[str, Any]:
@@ -339,6 +443,16 @@ def _bins(values: Any, whole: bool, bins: int) -> dict[str, Any]:
         made["min"] = min(low, edges[0] - step)
     made["max"] = max(high, edges[-1] + step)
     return {k: int(v) if whole and isinstance(v, float) else v for k, v in made.items()}
+
+
+def _even_bins(values: Any, digits: int | None, bins: int) -> dict[str, Any]:
+    """About `bins` bins of equal counts, open above; a value that fills several gets one of its own."""
+    at = [float(values.quantile(i / bins, "lower")) for i in range(bins)]
+    edges = set(at)
+    if digits is not None:
+        edges |= {round(a + 10.0**-digits, digits) for a, b in pairwise(at) if a == b}
+    listed = sorted(int(e) if e % 1 == 0 else e for e in edges)
+    return {"kind": "numeric", "edges": [*listed, "inf"], "max": max(float(values.max()), listed[-1])}
 
 
 def _multiple(i: int, step: float) -> float:

@@ -95,7 +95,7 @@ def _other_delimiter(names: Sequence[str], delimiter: str) -> str:
         return ""
     written = "\\t" if best == "\t" else best
     return (
-        f"; its first line looks delimited by {best!r}: give dialect={{\"delimiter\": \"{written}\"}}, or "
+        f'; its first line looks delimited by {best!r}: give dialect={{"delimiter": "{written}"}}, or '
         "put it into the schema's [dialect]"
     )
 

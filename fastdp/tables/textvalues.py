@@ -32,10 +32,11 @@ def valid_text(raw: pa.Array) -> pa.Array:
     try:
         return raw.cast(pa.large_string())
     except pa.ArrowInvalid:
-        return pa.array([None if b is None else _decoded(b) for b in raw.to_pylist()], pa.large_string())
+        return pa.array([None if b is None else utf8(b) for b in raw.to_pylist()], pa.large_string())
 
 
-def _decoded(text: bytes) -> str | None:
+def utf8(text: bytes) -> str | None:
+    """The text of UTF-8 bytes; None where they are not UTF-8."""
     try:
         return text.decode()
     except UnicodeDecodeError:

@@ -6,6 +6,7 @@ guessed from all values, so the value of one row can depend on other rows. Runs 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,11 +14,36 @@ from .._util.lazy import pa, pl
 from ..errors import DataError
 from ..schema import dtypes
 from ..schema.dialect import Dialect
-from . import sources, textblocks, textkinds, textvalues
+from . import sources, textblocks, textkinds, textlines, textvalues
 
 MISSING = ("blank text", "word for missing (NA, null, ...)")
 WHOLE_DIGITS = 18
 """Texts with more digits than this are not taken for whole numbers."""
+
+
+def other_encoding(source: Any) -> str | None:
+    """The encoding that text files seem to have where more lines are not UTF-8 than are UTF-8 beyond
+    ASCII; None elsewhere. For the data's owner: it looks at all bytes."""
+    if isinstance(source, list | tuple):
+        return next((found for item in source if (found := other_encoding(item)) is not None), None)
+    if not isinstance(source, str | os.PathLike):
+        return None
+    for path, _ in sources.files(os.fspath(source)):
+        if textlines.kind_of(path) is None:
+            continue
+        with open(path, "rb") as file:
+            if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+                return "utf-16"
+        good = bad = 0
+        odd: set[int] = set()
+        for block, _ in textblocks.body(path, Dialect(), False):
+            for line in () if block.isascii() else block.split(b"\n"):
+                if not line.isascii():
+                    wrong = textvalues.utf8(line) is None
+                    good, bad, odd = good + (not wrong), bad + wrong, odd | set(line if wrong else b"")
+        if bad > good:
+            return "latin-1" if odd & {0x81, 0x8D, 0x8F, 0x90, 0x9D} else "cp1252"
+    return None
 
 
 def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) -> pa.Table:
