@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+$")
+_MARK = re.compile(r"#\s*LEARNT\b")
+_TABLE = re.compile(r"\[((?:columns|outputs)\..+|user|dialect)\]")
+_KEY = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|[A-Za-z0-9_-]+)\s*=")
 
 
 def toml_key(name: str) -> str:
@@ -90,7 +92,7 @@ def document(
         out += ["", *(f"# {line}" for line in before_columns)]
     for key in ("columns", "outputs"):
         for name, table in plain.get(key, {}).items():
-            out += ["", f"[{key}.{toml_key(name)}]", *lines(f"{key}.{name}", table)]
+            out += ["", f"[{key}.{toml_key(name)}]", *lines(f"{key}.{toml_key(name)}", table)]
     for number, table in enumerate(plain.get("constraints", ()), 1):
         out += ["", "[[constraints]]", *lines(f"constraint {number}:", table)]
     return "\n".join(out) + "\n"
@@ -99,7 +101,7 @@ def document(
 def learnt_by_draft(plain: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the lines that a draft took from the data, as in `learnt` of a document."""
     made = [
-        f"columns.{name}.{key}"
+        f"columns.{toml_key(name)}.{key}"
         for name, table in plain["columns"].items()
         for key in table
         if key in LEARNT_KEYS.get(table["kind"], ()) and table["dtype"] != "bool"
@@ -114,40 +116,21 @@ def learnt_marks(text: str) -> list[str]:
     """Names of the lines of a TOML schema that carry the mark LEARNT: `KEY = VALUE  # LEARNT`, or a line
     `# LEARNT` before a value of several lines."""
     made, place, key, waiting, number = [], "", "", False, 0
-    for line in text.splitlines():
-        line = line.strip()
+    for line in map(str.strip, text.splitlines()):
         if line.startswith("#"):
-            waiting = waiting or bool(re.match(r"#\s*LEARNT\b", line))
+            waiting = waiting or bool(_MARK.match(line))
             continue
         if line.startswith("[[constraints]]"):
             number += 1
             place = f"constraint {number}: "
-        elif re.match(r"\[[^\[,]*\]\s*(#.*)?$", line) and _is_table(line):
-            place = ".".join(_path(line)) + "."
-        elif named := re.match(r"(\"(?:[^\"\\]|\\.)*\"|[A-Za-z0-9_-]+)\s*=", line):
-            key = json.loads(named[1]) if named[1].startswith('"') else named[1]
-            if waiting:
-                made.append(place + key)
-            waiting = False
-        if re.search(r"#\s*LEARNT\b", line):
+        elif table := _TABLE.match(line):
+            place = f"{table[1]}."
+        elif named := _KEY.match(line):
+            key = named[1]
+        if _MARK.search(line) or (waiting and line):
             made.append(place + key)
+            waiting = False
     return made
-
-
-def _is_table(line: str) -> bool:
-    try:
-        return bool(tomllib.loads(line))
-    except tomllib.TOMLDecodeError:
-        return False
-
-
-def _path(line: str) -> list[str]:
-    """The keys of a table's header."""
-    table, keys = tomllib.loads(line), []
-    while table:
-        ((key, table),) = table.items()
-        keys.append(key)
-    return keys
 
 
 def _marked(line: str) -> list[str]:

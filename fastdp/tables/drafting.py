@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .._util.lazy import pa, pl
 from ..codec.possible import known
 from ..errors import SchemaError, did_you_mean
 from ..schema import Schema, dtypes, toml_write
@@ -24,9 +25,6 @@ from ..schema.fields import parse_field
 from . import textkinds
 from .relations import Columns, plain, propose
 from .whole import look_of, other_encoding, parsed, read_whole
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MOST_VALUES = 1000
 """The longest list of values that is drafted. A text column with more distinct values is taken for an
@@ -253,9 +251,6 @@ class _Look:
     """One column of the data, and what its values suggest for the schema."""
 
     def __init__(self, name: str, column: pa.ChunkedArray, bins: int, public: bool, names: Sequence[str]):
-        import polars as pl
-        import pyarrow as pa
-
         self.name, self.bins, self.public, self.names = name, bins, public, names
         self.notes: list[str] = []
         self.low: Any
@@ -287,14 +282,17 @@ class _Look:
             self.values = self.values.set(~self.values.is_finite(), None)
         self.series = self.values
         self.null = bool(self.values.null_count())
-        if len(self.values) and (share := self.values.null_count() / len(self.values)) >= EMPTY:
+        share = self.values.null_count() / len(self.values) if len(self.values) else 1.0
+        if share >= EMPTY:
             self.problem = f"{share:.1%} of its values are null"
         self.values = self.values.drop_nulls()
         self.whole = self.family == "int"
         if self.family == "float" and len(self.values):
-            self.whole = bool((self.values == self.values.round()).all() and self.values.abs().max() < 2**53)
-        self.distinct = self.values.n_unique() if len(self.values) else 0
-        self.low, self.high = (self.values.min(), self.values.max()) if len(self.values) else (0, 0)
+            self.whole = bool(
+                (self.values == self.values.round()).all() and (self.values.abs() < 2**53).all()
+            )
+        self.distinct = self.values.n_unique()
+        self.low, self.high = self.values.min(), self.values.max()
         self.why = self._why()
         if self.family == "string" and self.distinct > FEW and not self.category:
             self._check_words()
@@ -333,20 +331,19 @@ class _Look:
         return 2 * self.distinct <= len(self.values) and self.distinct > 1
 
     def candidate(self) -> Candidate:
-        counts = self.values.value_counts().get_column("count") if len(self.values) else self.values
-        usual = int(counts.quantile(0.99, "higher") or 1) if len(self.values) else 1
+        counts = self.values.value_counts().get_column("count")
+        usual = int(counts.quantile(0.99, "higher") or 1)
         return Candidate(self.name, self.distinct, len(self.values), usual)
 
     def entry(self) -> dict[str, Any]:
         assert self.dtype is not None
         made: dict[str, Any] = {"dtype": self.dtype, "null": "code" if self.null else "drop"}
-        if self.family in ("int", "float", "decimal") and len(self.values):
+        if self.family in ("int", "float", "decimal"):
             return made | self._number()
         dates = self.family == "date" and self.distinct > MANY_DATES
-        if (self.family == "timestamp" or dates) and len(self.values):
+        if self.family == "timestamp" or dates:
             return made | self._time(dates)
-        listed = sorted(set(self.values.to_list())) or [_EMPTY.get(self.family, "")]
-        listed = [False, True] if self.family == "bool" else listed
+        listed = [False, True] if self.family == "bool" else sorted(set(self.values.to_list()))
         return made | {"kind": "categorical", "values": [plain(v) for v in listed]}
 
     def _number(self) -> dict[str, Any]:
@@ -358,8 +355,6 @@ class _Look:
             return {"kind": "categorical", "values": [plain(v) for v in listed]}
         if self.whole and self.low >= 0 and self.high <= 2400 and (self.values % 100 < 60).all():
             return self._clock()
-        import polars as pl
-
         numbers, digits = self.values.cast(pl.Float64), self._digits()
         if self.public:
             return _even_bins(numbers, 0 if self.whole else digits.get("digits"), self.bins) | digits
@@ -369,7 +364,7 @@ class _Look:
         """Clock times written as HHMM; minutes are a part where they are uneven."""
         minutes = self.values.cast(int) % 100
         by = next(b for b in (30, 15, 10, 5, 1) if (minutes % b == 0).all())
-        uneven = by > 1 or minutes.value_counts()["count"].max() > 3 * len(minutes) / 60
+        uneven = by > 1 or (minutes.value_counts()["count"] > 3 * len(minutes) / 60).any()
         parts = [self._fresh(part) for part in ("hour", "minute")[: 1 + uneven]]
         return {"kind": "derived", "transform": "hhmm", "by": by, "parts": parts}
 
@@ -398,7 +393,7 @@ class _Look:
         if not dates:
             clock = self.values - self.values.dt.truncate("1d")
             seconds = clock.dt.total_seconds()
-            if (midnight := float((seconds == 0).mean() or 0)) >= MIDNIGHT:
+            if (midnight := (seconds == 0).sum() / len(seconds)) >= MIDNIGHT:
                 step = 86_400
                 if midnight < 1:
                     self.notes.append(
@@ -420,10 +415,6 @@ class _Look:
             "max": str(self.high)[:10],
         }
         return made | ({"step": step} if step else {})
-
-
-_EMPTY: dict[str, Any] = {"bool": False, "int": 0, "float": 0.0, "date": "1970-01-01", "decimal": "0"}
-_EMPTY["timestamp"] = "1970-01-01T00:00:00"
 
 
 def _bins(values: Any, whole: bool, bins: int) -> dict[str, Any]:

@@ -10,13 +10,12 @@ import keyword
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .._util.lazy import pl
 from ..schema import dtypes
-
-if TYPE_CHECKING:
-    import polars as pl
 
 LEAST_ROWS = 50
 ROWS_PER_VALUE = 20
@@ -143,8 +142,6 @@ def _can_tell(entry: dict[str, Any], name: str, part: str) -> bool:
 
 def _tables(columns: Columns, following: set[str]) -> list[dict[str, Any]]:
     """Columns that another one determines, by a table of its values."""
-    import polars as pl
-
     rows = len(next(iter(columns.values.values())))
     names = [n for n in columns.of_kind("categorical", "integer", "numeric") if not columns.is_time(n)]
     distinct = {n: columns.values[n].drop_nulls().n_unique() for n in names}
@@ -181,8 +178,6 @@ def _tables(columns: Columns, following: set[str]) -> list[dict[str, Any]]:
 
 def _determines(source: pl.Series, column: pl.Series) -> bool:
     """Whether each value of the source has one value of the column, and each null a null."""
-    import polars as pl
-
     pairs = pl.DataFrame({"a": source, "b": column}).unique()
     return pairs.height == source.n_unique() and bool(
         pairs.filter(pl.col("a").is_null())["b"].is_null().all()
@@ -229,6 +224,4 @@ def _codes(entry: Mapping[str, Any]) -> int:
 
 
 def _day(text: str) -> Any:
-    from datetime import date
-
     return date.fromisoformat(text[:10])

@@ -269,3 +269,35 @@ def test_wrong_codes_are_refused(codes, text):
 def test_a_bin_without_a_number_of_the_grid_is_written_as_the_next_one(column, code, value):
     schema = Schema.from_dict({"columns": {"a": {"kind": "numeric", "null": "drop", **column}}})
     assert decode(schema, {"a": np.full(200, code, np.uint8)}, 5)["a"].to_pylist() == [value] * 200
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"kind": "derived", "transform": "hhmm", "parts": ["h", "m"]},
+        {"kind": "derived", "transform": "hhmm", "parts": ["h"], "by": 5},
+        {"parts": ["year", "month", "day"], "step": 86_400},
+        {"parts": ["year", "month", "day_of_week"], "step": 86_400},
+    ],
+)
+def test_clock_times_and_midnights_read_back_as_their_codes(entry):
+    """Every HHMM, or every midnight of three years: written values have the codes they came from, minutes
+    stay below 60, and times of day are midnight."""
+    if "transform" in entry:
+        values = pa.array([100 * h + m for h in range(24) for m in range(60)] + [2400])
+    else:
+        entry = {"kind": "timestamp", "min": "2019-03-05", "max": "2021-02-10", **entry}
+        days = np.arange("2019-03-05", "2021-02-11", dtype="datetime64[D]")
+        values = pa.array(days.astype("datetime64[us]"))
+    schema = one(entry)
+    codes, _ = encode_batch(schema, pa.table({"x": values}))
+    made = decode(schema, codes, seed=3).column("x")
+    again, _ = encode_batch(schema, pa.table({"x": made}))
+    assert all((again[name] == codes[name]).all() for name in codes)
+    numbers = made.to_numpy()
+    if "transform" in entry:
+        assert (numbers % 100 < 60).all() and (numbers % entry.get("by", 1) == 0).all()
+        assert entry["parts"] == ["h"] or made.to_pylist() == values.to_pylist()
+    else:
+        assert (numbers == numbers.astype("datetime64[D]")).all()
+        assert "day" not in entry["parts"] or made.to_pylist() == values.to_pylist()
