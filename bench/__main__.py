@@ -227,6 +227,11 @@ BENCHES = {
             ),
         ),
     ),
+    "numbers": Bench(
+        "frequent values, means, tails and sums of numbers inside their bins, beside even bins",
+        (("--tables", "shop", "--seeds", "1"),),
+        (("--seeds", "5", "--jobs", "4"),),
+    ),
     "ranges": Bench(
         "range queries on columns whose bounds and bins were found privately, beside bins in hindsight",
         (("--tables", "lognormal", "ties", "--rows", "10000", "--seeds", "1", "--no-save"),),

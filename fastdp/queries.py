@@ -150,22 +150,32 @@ class Weighted(Identity):
 
 
 class Sparse(_Base):
-    """Any `scipy.sparse` matrix (rows x cells). The session takes it only if its entries are 0 and 1."""
+    """Any `scipy.sparse` matrix (rows x cells), divided by `unit`. The session takes it only if its entries
+    are 0 and 1, or, with a unit above 1, whole numbers from -unit to unit."""
 
-    def __init__(self, matrix):
+    def __init__(self, matrix, unit: int = 1):
 
-        self.matrix = sp.csr_array(matrix)
+        self.matrix, self.unit = sp.csr_array(matrix), int(unit)
+        if not 1 <= self.unit <= 1 << 20:
+            raise MeasurementError(f"Sparse: unit must lie in 1..2^20, got {unit!r}")
         self.matrix.sum_duplicates()
         self.rows, self.cells = map(int, self.matrix.shape)
         data = self.matrix.data
         if not np.isfinite(data).all():
             raise MeasurementError("Sparse: the matrix holds NaN or infinite entries")
-        self._integer = bool(((data == 0) | (data == 1)).all())
+        least = 0 if self.unit == 1 else -self.unit
+        self._integer = bool(((data == np.rint(data)) & (data >= least) & (data <= self.unit)).all())
+
+    @property
+    def coef2(self):
+        return np.ones(self.rows, np.int64), np.full(self.rows, self.unit**2, np.int64)
 
     def product(self, x):
         x = self._check(x, self.cells, "cells")
         if x.dtype.kind in "iu":
             self._need_binary()
+            if self.unit > 1 and float(np.abs(x).sum(dtype=np.float64)) * self.unit >= 2.0**62:
+                raise MeasurementError("Sparse: the sums do not fit 64 bits; use a smaller unit")
             return self.matrix.astype(np.int64) @ x
         return self.matrix @ x
 
@@ -189,9 +199,17 @@ class Sparse(_Base):
                 "Sparse: exact counting needs a matrix of zeros and ones; carry scalars in the noise instead"
             )
 
+    def squared(self):
+        """The matrix of squared entries, without the unit."""
+        matrix = self.matrix.astype(np.float64)
+        return matrix.multiply(matrix)
+
     def column_norm2(self):
-        if self._integer:
-            return super().column_norm2()
+        if self._integer:  # entries are at most 2^20
+            columns = self.squared().astype(np.int64).sum(axis=0)
+            return Fraction(int(np.max(columns, initial=0)), self.unit**2)
+        if self.unit > 1:
+            self._need_binary()
         columns = self.matrix.tocsc()
         norms = (
             sum((Fraction(float(v)) ** 2 for v in columns.data[a:b]), Fraction(0))
@@ -403,7 +421,7 @@ def _remade(query, made: dict[int, tuple]):
     if kind is Weighted:
         return Weighted(query._num, query._den)
     if kind is Sparse:
-        return Sparse(query.matrix.copy())
+        return Sparse(query.matrix.copy(), query.unit)
     if kind is Binned:
         return Binned(query.shape, [np.array(axis) for axis in query.maps])
     if kind is AdaGrid:

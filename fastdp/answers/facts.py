@@ -29,7 +29,8 @@ MOST_CELLS = 1 << 22
 @dataclass(frozen=True, eq=False)
 class Facts:
     """`codes`: code -> merged code of columns with merged values. `distances`: L1 distance of the finished
-    model from the data, in rows that count, by set of columns (see `misfit.shrunk`)."""
+    model from the data, in rows that count, by set of columns (see `misfit.shrunk`). `sums`: noise of the
+    sums inside the bins of a column, in rows, where the run released them."""
 
     schema: Schema
     marginals: Sequence[Marginal]
@@ -37,6 +38,7 @@ class Facts:
     model: Model | None = None
     codes: Mapping[str, np.ndarray] = field(default_factory=dict)
     distances: Mapping[frozenset[str], float] = field(default_factory=dict)
+    sums: Mapping[str, float] = field(default_factory=dict)
     _tables: dict[Clique, Table | None] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -52,7 +54,8 @@ class Facts:
         codes = code_maps(tables.get("codes"))
         marginals = marginals_of(measurements, schema.modelled, codes)
         clipping = clipping_of(statement, schema, measurements)
-        return cls(schema, marginals, clipping, model, codes, shrunk(_distances(tables.get("distances"))))
+        distances = shrunk(_distances(tables.get("distances")))
+        return cls(schema, marginals, clipping, model, codes, distances, _sums(statement))
 
     def table(self, columns: Clique) -> Table | None:
         """The marginal over these columns with its errors; None where nothing says how large they are."""
@@ -108,3 +111,15 @@ def _distances(table: pa.Table | None) -> dict[frozenset[str], tuple[float, floa
         return {}
     rows = table.to_pylist()
     return {frozenset(r["columns"]): (r["distance"], r["standard_error"]) for r in rows}
+
+
+def _sums(statement: Mapping[str, Any]) -> dict[str, float]:
+    """Noise of the sums inside bins, by column, in rows that count in the run's marginals: their clip may be
+    larger than that of the sums."""
+    found: dict[str, float] = {}
+    for part in statement["parts"]:
+        for release in part["releases"]:
+            if release.get("of") == "sums":
+                noise = release["sigma"] / release["unit"] * max(1.0, part["clip"] / release["clip"])
+                found[release["attributes"][0]] = noise
+    return found

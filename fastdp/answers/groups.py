@@ -19,10 +19,13 @@ from .best_linear import Table
 from .clipping import MEANS, Z95
 from .facts import Facts
 from .question import Question
-from .values import numbers_of
+from .values import Numbers, numbers_of
 
 UNBOUNDED = 1e300
 """Rows in all where a sum of numbers has no total that bounds it."""
+TAILS = 3.0
+"""Allowance for the sum of an outer bin, in standard errors of a row at its far end: rows of a tail that do
+not stand out of the noise count as none (`release/sums`)."""
 SHOWN = 5.0
 """A mean is given for groups whose rows are this many standard errors or more: below, the ratio of two noisy
 numbers is far from normal (chosen on adult and an ACS extract)."""
@@ -146,6 +149,8 @@ class Layout:
         name = self.asked.value.name
         axis = self.table.axes.index(name)
         codes, size, numbers = self.table.maps[axis], self.table.shape[axis], numbers_of(self.asked.value)
+        if name in self.facts.sums and len(self.table.axes) == 1:
+            numbers = self._measured(numbers)
         valid = numbers.valid
         low, high = np.full(size, np.inf), np.full(size, -np.inf)
         np.minimum.at(low, codes[valid], numbers.low[valid])
@@ -156,6 +161,23 @@ class Layout:
         middle = np.divide(middle, total, out=np.zeros(size), where=total > 0)
         some = np.bincount(codes, valid, size) > 0
         return np.where(some, low, 0.0), middle, np.where(some, high, 0.0), some
+
+    def _measured(self, numbers: Numbers) -> Numbers:
+        """The numbers with the means that the run released and limits from their noise, so that the limits of
+        all bins together are those of a sum at 95 %. Only for all rows: those of a group may lie elsewhere in
+        their bins. Beyond the outer edges, stretches with few rows were left out: see `TAILS`."""
+        assert self.asked.value is not None
+        name = self.asked.value.name
+        width = np.where(
+            numbers.valid & np.isfinite(numbers.high - numbers.low), numbers.high - numbers.low, 0.0
+        )
+        inner = np.arange(len(width)) % max(self.asked.value.base - 1, 1) > 0
+        noise = self.facts.sums[name] * width * np.where(inner, math.sqrt(0.5), TAILS)
+        reach = Z95 * noise * (np.linalg.norm(noise) / max(float(noise.sum()), 1e-300))
+        reach /= np.maximum(self.facts.weight(name), 1.0)
+        low, high = (np.where(width > 0, numbers.middle + s * reach, end) for s, end in
+                     ((-1, numbers.low), (1, numbers.high)))  # fmt: skip
+        return Numbers(np.maximum(low, numbers.low), numbers.middle, np.minimum(high, numbers.high))
 
 
 def totals(a: Layout) -> Groups:

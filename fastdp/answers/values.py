@@ -198,7 +198,7 @@ def _bin_numbers(column: Numeric, blank: list[float]) -> Numbers:
     start, end = bins.lo[:n] / unit, bins.hi[:n] / unit
     last = (end - 1 / unit) if bins.whole else end
     middle = np.where(mean == 0, (start + last) / 2, np.where(mean > 0, start + mean, end + mean))
-    middle = np.clip(middle, low, high)
+    middle = np.clip(np.array(column.means) if isinstance(column.means, tuple) else middle, low, high)
     for code, tail in ((0, column.lower_tail), (n - 1, column.tail)):
         if tail is not None and math.isinf(column.edges[0 if code == 0 else -1]) and tail.mean is not None:
             # Public knowledge says how far the tail reaches: twice its mean is the allowance.

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from .._util.lazy import pa, pc
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Numeric
 from ..schema.epoch import per_unit
@@ -50,3 +51,17 @@ def stored_per_number(column: Numeric) -> float:
     if column.timely:
         return per_unit(column.dtype) / (86_400 if dtypes.family(column.dtype) == "date" else 1)
     return 10.0 ** dtypes.decimal_scale(column.dtype)
+
+
+def as_numbers(column: Column, array: pa.Array) -> np.ndarray:
+    """A column of written values as float64 numbers, nan for nulls; dates and times in seconds."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if isinstance(column, Numeric) and column.timely:
+        stored = pc.cast(array, dtypes.arrow(column.dtype), safe=False)
+        stored = stored.view(pa.int32() if column.dtype == "date32" else pa.int64())
+        array = pc.divide(pc.cast(pc.cast(stored, pa.int64()), pa.float64(), safe=False),
+                          stored_per_number(column))  # fmt: skip
+    elif not pa.types.is_floating(array.type):
+        array = pc.cast(array, pa.float64(), safe=False)
+    return array.to_numpy(zero_copy_only=False).astype(np.float64)

@@ -22,8 +22,8 @@ from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
 from ..schema.derived import Derived, Timestamp, shift_parts, shifts_per_day
 from ..schema.epoch import per_unit, since_1970
-from .bins import Bins, bins_of, digits
-from .code_values import drawn_overflow, stored_per_number
+from .bins import Bins, bins_of, digits, on_grid
+from .code_values import as_numbers, drawn_overflow, stored_per_number
 from .ordered import Item, OrderGroup
 from .possible import known
 
@@ -133,11 +133,14 @@ def _decode_rows(
     for follows in known(schema).follows if schema.constraints else ():
         if follows.numbers is not None and all(s in codes for s in follows.sources):
             settled[follows.column] = follows.written(codes)  # type: ignore[assignment]  # it has numbers
+    computed = known(schema).computed if schema.constraints else {}
     for item in schema.fields.values():
         if not isinstance(item, Derived):
             if item.name in codes:
                 numbers = settled.get(item.name)
                 add(item.source, _values(schema, item, codes[item.name], seed, row, numbers))
+            elif item.name in computed and all(c in codes for c in computed[item.name].columns):
+                add(item.source, of_numpy(np.zeros(len(codes[computed[item.name].columns[0]]))))
             continue
         have = [part for part in item.parts if part.name in codes]
         if len(have) == len(item.parts) and item.output == "value":
@@ -146,6 +149,12 @@ def _decode_rows(
         else:
             for part in have:
                 add(part.name, _values(schema, part, codes[part.name], seed, row))
+    for name, expression in computed.items():
+        field = schema.columns[name]
+        if field.source in names and name not in codes and isinstance(field, Numeric):
+            given = {c: as_numbers(schema.columns[c], arrays[names.index(schema.columns[c].source)])
+                     for c in expression.columns}  # fmt: skip
+            arrays[names.index(field.source)] = _written(field, expression.of_rows(given))
     if outputs:
         for extra in schema.outputs.values():
             if extra.of in codes:
@@ -155,6 +164,16 @@ def _decode_rows(
                 drawn = shift_parts(values, extra.part, u, shifts_per_day(base) or 1)
                 add(extra.name, _array(drawn, shift >= base, extra.dtype))
     return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _written(column: Numeric, numbers: np.ndarray) -> pa.Array:
+    """Numbers as a column writes them; nan as null."""
+    null, scale = np.isnan(numbers), 10.0 ** digits(column)
+    numbers = np.nan_to_num(numbers)
+    numbers = np.rint(numbers * scale) / scale if on_grid(column) else numbers
+    stored = numbers * stored_per_number(column)
+    family = dtypes.family(column.dtype)
+    return _array(stored if family == "float" else np.rint(stored), null, column.dtype)
 
 
 def _settled(

@@ -146,7 +146,7 @@ def _encode(
         return
     source = _source_of(item, array.type)
     if isinstance(item, Places):
-        _encode_places(source, array, out[item.name])
+        _encode_places(item, source, array, out[item.name])
         return
     if source.form not in ("text", "dictionary"):
         x, valid, bit0 = _buffers(source.plain(array))
@@ -167,23 +167,23 @@ def _encode(
     core.encode(x, rule, valid, bit0, out[item.name], keep)
 
 
-def _encode_places(source: Source, array: pa.Array, out: np.ndarray) -> None:
-    """Codes the digits after the point of each number; texts and dictionaries by the numbers they spell."""
+def _encode_places(item: Places, source: Source, array: pa.Array, out: np.ndarray) -> None:
+    """Codes the grid that each number lies on; texts and dictionaries by the numbers they spell."""
 
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if source.form in ("text", "dictionary") and not pa.types.is_floating(array.type):
         numbers = [as_number(t) for t in source.binary(array).to_pylist()]
-        out[:] = places(np.array([np.nan if n is None else n for n in numbers], np.float64))
+        out[:] = places(np.array([np.nan if n is None else n for n in numbers], np.float64), item.grids)
         return
     x, valid, _ = _buffers(source.plain(array))
     if source.form == "decimal":
         rows = wide(array, x)
         x = x / 10.0 ** max(array.type.scale, 0)
         x[rows] = [float(number) for number in array.take(pa.array(rows)).to_pylist()]
-    out[:] = places(x if x.dtype.kind == "f" else x.astype(np.float64))
+    out[:] = places(x if x.dtype.kind == "f" else x.astype(np.float64), item.grids)
     if valid is not None:
-        out[np.asarray(array.is_null())] = Places.null_places
+        out[np.asarray(array.is_null())] = item.base
 
 
 def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array, np.ndarray]:

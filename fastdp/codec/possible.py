@@ -16,7 +16,7 @@ from ..domain import Clique
 from ..errors import SchemaError
 from ..schema import Schema
 from ..schema.columns import Column, Numeric
-from ..schema.constraints import Constraint, code_of, columns_of, in_turn, sources_of
+from ..schema.constraints import Constraint, code_of, columns_of, computed, in_turn, sources_of
 from ..schema.derived import Derived, Timestamp, Transform
 from ..schema.expression import Expression, column_values
 from .code_values import drawn_overflow, has_stand_in, read_back
@@ -69,6 +69,15 @@ class Known:
         return merged_masks([(m.clique, m.impossible) for m in self.masks])
 
     @cached_property
+    def computed(self) -> dict[str, Expression]:
+        """The numbers that are computed from a row's other values when it is written, by column."""
+        return {
+            c.column or "": Expression(self.schema, c.follows or "")
+            for c in self.schema.constraints
+            if computed(self.schema, c)
+        }
+
+    @cached_property
     def derived(self) -> tuple[Follows, ...]:
         """The columns that are no part of the model."""
         return tuple(f for f in self.follows if f.column not in self.schema.modelled)
@@ -84,7 +93,7 @@ class Known:
     def _following(self) -> tuple[tuple[Follows, ...], dict[str, int]]:
         made, number_of = {}, {}
         for number, constraint in enumerate(self.schema.constraints):
-            if constraint.column is not None:
+            if constraint.column is not None and not computed(self.schema, constraint):
                 with _blame(number, constraint):
                     made[constraint.column] = _follows(self.schema, constraint)
                 number_of[constraint.column] = number

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .._util.lazy import pa, pc
-from ..schema import Schema, dtypes
-from ..schema.columns import Numeric
+from .._util.lazy import pa
+from ..schema import Schema
+from ..schema.columns import Column, Numeric
 from ..schema.constraints import columns_of
 from ..schema.derived import Timestamp
-from .code_values import stored_per_number
+from ..schema.expression import Expression
+from .bins import digits, on_grid
+from .code_values import as_numbers
 from .encode import encode_batch
 from .maps import Source
 from .ordered import Item
@@ -63,6 +65,10 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
         values = pc.cast(batch.column(field.source), "float64", safe=False).to_numpy(zero_copy_only=False)
         differs = np.abs(item.written(codes) - values) > 1e-6 * np.abs(values)  # nan: nothing follows
         broken[number] = broken.get(number, np.zeros(batch.num_rows, bool)) | differs
+    for name, expression in known(schema).computed.items():
+        if name in codes and all(c in codes for c in expression.columns):
+            number = next(i for i, c in enumerate(schema.constraints) if c.column == name)
+            broken[number] = _other_number(schema, name, expression, codes, batch)
     if keep is not None:
         broken = {n: rows & keep for n, rows in broken.items()}
     return {n: int(np.count_nonzero(rows)) for n, rows in sorted(broken.items())}
@@ -91,34 +97,38 @@ def _breaking(schema: Schema, codes: Mapping[str, np.ndarray]) -> dict[int, np.n
     return out
 
 
+def _other_number(
+    schema: Schema, name: str, expression: Expression, codes: Mapping[str, np.ndarray], batch
+) -> np.ndarray:
+    """bool per row: whether a number differs from the one that it is computed as by more than half a unit of
+    its last digit (of floats, a relative 1e-9). Nulls and values outside a domain never do."""
+    own = schema.columns[name]
+    inside = [codes[c] < schema.columns[c].base for c in (name, *expression.columns)]
+    given = {c: as_numbers(schema.columns[c], _array(batch, schema.columns[c])) for c in
+             (name, *expression.columns)}  # fmt: skip
+    wanted = expression.of_rows(given)
+    grid = isinstance(own, Numeric) and on_grid(own)
+    slack = 0.5 * 10.0 ** -digits(own) if isinstance(own, Numeric) and grid else 0.0
+    gap = np.abs(wanted - given[name])
+    return np.logical_and.reduce(inside) & (gap > slack + 1e-9 * np.maximum(1, np.abs(wanted)))
+
+
+def _array(batch, column: Column) -> pa.Array:
+    array = batch.column(column.source)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
 def _numbers(schema: Schema, item: Item, codes: Mapping[str, np.ndarray], batch) -> np.ndarray:
     """The numbers of one item of an `order` constraint, nan for nulls and values outside the domain."""
     low, _ = item.ends(codes)
     if item.fixed:
         return low
-
     field = schema.fields[item.name]
-    column = batch.column(field.source)
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = _array(batch, field)
     if isinstance(field, Timestamp):
         source = Source.of(field.dtype, array.type)
         assert source is not None
         seconds, good, null = source.as_integers(array, field)
         return np.where(good & ~null & ~np.isnan(low), seconds, np.nan)
     assert isinstance(field, Numeric)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if field.timely:
-        stored = pc.cast(
-            pc.cast(array, dtypes.arrow(field.dtype), safe=False).view(_whole(field)), pa.int64()
-        )
-        array = pc.divide(pc.cast(stored, pa.float64(), safe=False), stored_per_number(field))
-    elif not pa.types.is_floating(array.type):
-        array = pc.cast(array, pa.float64(), safe=False)
-    return np.where(np.isnan(low), np.nan, array.to_numpy(zero_copy_only=False).astype(np.float64))
-
-
-def _whole(column: Numeric) -> pa.DataType:
-    """The Arrow integer type in which the column's dates or times are stored."""
-
-    return pa.int32() if column.dtype == "date32" else pa.int64()
+    return np.where(np.isnan(low), np.nan, as_numbers(field, array))

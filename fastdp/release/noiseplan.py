@@ -206,7 +206,8 @@ def check_columns(query, clique: Clique) -> None:
         raise PrivacyError(f"request for {clique!r}: the query does not know the scalar of every row")
     if not query.rows:
         return
-    columns = query.transpose(np.asarray(num, np.float64) / np.asarray(den, np.float64))
+    scalars = np.asarray(num, np.float64) / np.asarray(den, np.float64)
+    columns = query.squared().T @ scalars if type(query) is Sparse else query.transpose(scalars)
     if not np.max(columns, initial=0.0) <= 1 + 1e-9:
         raise PrivacyError(f"request for {clique!r}: its query claims a smaller column norm than it has")
 

@@ -74,7 +74,7 @@ class Grid:
 
 def line_of(column: Pending) -> Line:
     """The values that a column whose bounds are to be found may have."""
-    return Line(column.dtype, column.low, column.high, column.whole)
+    return Line(column.dtype, column.low, column.high, column.whole, reach=column.measured)
 
 
 def digits_name(column: str) -> str:

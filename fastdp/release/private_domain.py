@@ -14,6 +14,8 @@ of the run's one reservation and is entered in the ledger before anything is cou
   (`keyselect.release_keys`). Each is mu-GDP except with probability delta_T: `Threshold(mu, delta_T)`.
 * Between the rounds, for each of these columns, noisy numbers of rows whose value was found, was not, or is
   null: `Session.measure` at clip 1. The shares of the second round are post-processing of them.
+* For every column whose means within bins are to be found: noisy sums inside the bins, and one number for
+  each pair of these columns (`sums`).
 * The finished schema, which is post-processing of the above and of the schema that was asked for. It is
   charged nothing, and stored so that a resumed run can read it and `fastdp verify --ledger` can compare it.
 
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -37,11 +39,13 @@ from ..privacy.accountant import Gaussian, Threshold, event_from_dict
 from ..privacy.budget import mu2, root_down, to_dict
 from ..privacy.chain import digest
 from ..schema import Schema, kind_of_text
-from ..schema.columns import Column
+from ..schema.columns import Column, Numeric
 from ..schema.decimal_places import MOST_PLACES
+from ..schema.inside import Rank
 from ..schema.kind_of_text import TextKind
 from ..schema.pending import ANY
 from ..userkeys import RowsPerUser
+from . import sums
 from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, digits_of
 from .domaincosts import (
     CALENDARS,
@@ -50,9 +54,12 @@ from .domaincosts import (
     FIRST,
     KINDS,
     MISSING,
+    PER_COLUMN,
     PLACES,
+    RANKS,
     ROUNDS,
     ROWS,
+    SUMS,
     DomainCosts,
     column_mu,
     counts_places,
@@ -107,12 +114,17 @@ class Learning:
             check()
             self._kinds(open_engine)
         by_user = self.asked.user is not None and self.unit == "user"
-        if by_user and (self.clip is None or self.asked.max_rows_per_user is None):
+        bounds = bool(self.asked.pending) and self.asked.max_rows_per_user is None
+        if by_user and (self.clip is None or bounds):
             check()
             self._rows(open_engine)
         entries = self._edges(open_engine, check)
         entries |= self._values(source, open_engine, check)
-        names = ", ".join(map(repr, self.asked.pending))
+        found = self.asked.finished(entries)
+        if found.measured:
+            check()
+            entries |= self._means(found, open_engine)
+        names = ", ".join(map(repr, self.asked.unfinished))
         provenance = f"domain of {names} found privately in the run"
         read = [
             f"{name!r} as {column.dtype}"
@@ -157,6 +169,56 @@ class Learning:
         self.releases += [{k: r[k] for k in r if k != "recoded"} | about for r in session.releases]
         self.steps += 1
         return dict(zip(fields, answers, strict=True))
+
+    def _means(self, found: Schema, open_engine: Opener) -> dict[str, dict]:
+        """Releases sums inside bins, then ranks (`sums`); returns the entries of the columns with means."""
+        columns = {n: c for n in found.measured if isinstance(c := found.columns[n], Numeric)}
+        cells = {n: sums.cells_of(c) for n, c in columns.items()}
+        budget = self.mu**2 * self.costs.sums * (1 - 2.0**-30)
+        each = math.sqrt(budget * (1 - RANKS) / len(columns))
+        unit = sums.unit_for(self.clip or 1, each)
+        asked = {n: c for n, c in cells.items() if len(c.bin) and unit}
+        steps = {n: made for n in asked if (made := sums.steps_of(columns[n])) is not None}
+        means = {n: (np.full(c.base, np.nan), np.zeros(c.base)) for n, c in columns.items()}
+        grids: dict[str, tuple] = {}
+        ranks: dict[str, Rank] = {}
+        if asked:
+            fields = {n: c.column for n, c in asked.items()} | {c.name: c for c in steps.values()}
+            engine = LaterEngine(with_fields(self.asked, fields), open_engine)
+            try:
+                requests = [Request((n,), each, c.query(unit)) for n, c in asked.items()]
+                for name, answer in zip(asked, self._count(engine, requests, "sums", {}), strict=True):
+                    means[name] = cells[name].means(answer)
+                levels = {n: c.levels(means[n][0]) for n, c in asked.items()}
+                each = math.sqrt(budget * RANKS / 2 / len(asked))
+                requests = [sums.step_request(n, c, each) for n, c in steps.items()]
+                requests += sums.rank_requests(levels, math.sqrt(budget * RANKS / 2))
+                if any(not sums.unit_for(self.clip or 1, r.mu) for r in requests):
+                    requests, steps = [], {}
+                answers = self._count(engine, requests, "ranks", levels) if requests else []
+                for (name, column), answer in zip(steps.items(), answers):
+                    grids[name] = sums.shares_of_steps(columns[name], column, answer)
+                ranks = sums.shared_ranks(answers[len(steps) :], {n: means[n] for n in asked})
+            finally:
+                engine.close()
+        return {
+            n: sums.finished(c, means[n][0], grids.get(n), ranks.get(n)).to_plain()
+            for n, c in columns.items()
+        }
+
+    def _count(
+        self, engine: LaterEngine, requests: Sequence[Request], of: str, recode: Mapping[str, np.ndarray]
+    ) -> list[Measurement]:
+        clip = self.clip or 1
+        session = self._session(engine, clip)
+        answers = session.measure(requests, f"{of} inside bins", recode=recode)
+        for request, release in zip(requests, session.releases, strict=True):
+            about = {"kind": "grid", "clip": clip, "of": of, "unit": request.query.unit}
+            if "\0" in request.clique[-1]:
+                about |= {"of": "steps", "attributes": [request.clique[0]]}
+            self.releases.append(release | about)
+        self.steps += 1
+        return answers
 
     def _values(self, source: Any, open_engine: Opener, check: Callable[[], None]) -> dict[str, dict]:
         """Finds values in two rounds; returns the schema entries of the columns whose values are to be found.
@@ -232,10 +294,11 @@ class Learning:
         self.releases += [r | about for r in session.releases]
         self.steps += 1
         counts = answer.values.tolist()
-        if self.asked.max_rows_per_user is None:
+        if self.asked.pending and self.asked.max_rows_per_user is None:
             self.max_rows = rows_bound(counts, float(np.max(answer.sigma)), bound)
         if self.clip is None:
-            bins = [(FINER * c.bins, ROUNDS[-1]) for c in self.columns.values() if not c.keyed] or [(2, 1.0)]
+            bins = [(FINER * c.bins, ROUNDS[-1]) for c in self.columns.values() if not c.keyed]
+            bins = bins or [(2, 1.0) if self.asked.pending else (64, SUMS / PER_COLUMN)]
             most = self.max_rows or bound
             sizes, users = clip_rules.from_histogram(counts, bound, float(np.max(answer.sigma)))
             kept = [(s, u) for s, u in zip(sizes, users) if s <= most]
@@ -250,6 +313,8 @@ class Learning:
 
     def _keyed_schema(self) -> Schema:
         """A schema to read rows by where no column's bounds are to be found: all values have one code."""
+        if not self.asked.pending:
+            return self.asked
         column = next(iter(self.columns.values()))
         return with_fields(self.asked, {column.name: listed(column)})
 
@@ -371,7 +436,7 @@ class Learning:
             arrays = self.reservation.store(self.part, self.steps, [raw])
             self.trace("stored")
         line = release_of(
-            FINISHED, "schema", list(self.asked.pending), "none", free, 0.0, None, len(arrays[0])
+            FINISHED, "schema", list(self.asked.unfinished), "none", free, 0.0, None, len(arrays[0])
         )
         self.releases.append(line | {"draws": 0})
         self.steps += 1
@@ -385,9 +450,11 @@ class Learning:
 
     @property
     def share_left(self) -> float:
-        """What the steps so far left of the domain's share of mu^2."""
+        """What the steps so far left of the domain's share of mu^2, without that of sums."""
         spent = mu2(event_from_dict(r["event"]) for r in self.releases)
-        return max(0.0, self.costs.share - float(spent / Fraction(self.mu) ** 2)) * (1 - 2.0**-30)
+        return max(0.0, self.costs.share - self.costs.sums - float(spent / Fraction(self.mu) ** 2)) * (
+            1 - 2.0**-30
+        )
 
     def described(self) -> dict:
         """What was found, for the statement."""
@@ -395,7 +462,7 @@ class Learning:
             "asked": self.asked.digest(),
             "part": self.part,
             "share": self.costs.share,
-            "columns": list(self.asked.pending),
+            "columns": list(self.asked.unfinished),
             "missing": {name: list(pair) for name, pair in self.missing.items()},
             **({} if self.max_rows is None else {"max_rows": self.max_rows}),
         }

@@ -169,7 +169,7 @@ def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[Bud
     """(the requests, the index of the one that pays for finding the schema's private columns: the one with
     the largest epsilon, hence the least noise; None where there are no private columns)."""
     asks = list(asks)
-    if not schema.pending or not asks:
+    if not schema.unfinished or not asks:
         return asks, None
     for ask in asks:
         check_askable(schema, pure=ask.pure, unit=ask.unit)

@@ -107,8 +107,8 @@ def check_source(source: Any, schema: Schema) -> None:
     """Raises, before anything is charged, where a source cannot be opened, lacks a column of the schema, has
     it in a wrong type, or is damaged Arrow data. It does not open streams and does not run queries."""
 
-    if schema.pending:
-        check_rereading(source)
+    if schema.unfinished:
+        check_rereading(source, bool(schema.pending))
 
     def opens_again(one: Any) -> bool:
         unopened = is_table(one) or is_spark(one) or isinstance(one, Query | list | tuple)
@@ -136,10 +136,12 @@ def _check_columns(source: Any, schema: Schema) -> None:
     check_structure(parts, checked_columns(parts, schema.stand_in()))
 
 
-def check_rereading(source: Any) -> None:
-    """UsageError where private domains cannot be found in a source: its rows are encoded already or can be
-    read only once."""
+def check_rereading(source: Any, domains: bool = True) -> None:
+    """UsageError where private domains (or, without `domains`, only means within bins) cannot be found in a
+    source: its rows are encoded already or can be read only once."""
 
+    if is_spark(source) and not domains:
+        return
     if is_spark(source):
         raise UsageError(
             "a private domain is not found in a Spark DataFrame: write it to Parquet and give the path, or "

@@ -56,7 +56,7 @@ def execute(spec: RunSpec, source: Any, folder: RunFolder | None) -> Run | list[
     try:
         if folder is not None and folder.resume:
             check_limits(spec, folder)
-        if spec.schema.pending:
+        if spec.schema.unfinished:
             spec = spec.with_schema(_find_domains(spec, reserved, source))
             public = prepare(spec)
         runs = _measure_and_write(spec, reserved, source, public, folder, int(names["sample_seed"]))

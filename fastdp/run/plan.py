@@ -49,7 +49,7 @@ SURVIVES = 1.645
 
 def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tuple[DomainLine, ...]:
     """How the schema's private columns would be found, from public facts alone."""
-    if not schema.pending:
+    if not schema.unfinished:
         return ()
     own = column_mu(schema, mu)
     lines = []

@@ -345,7 +345,7 @@ class Numeric(Column):
     decoded by `tail` if one is stated, else as null.
 
     `atoms`: single values that are bins of their own. `grids`: steps that shares of the values fall on.
-    `means`: the mean value of each bin, to which decoding keeps. `rank`:
+    `means`: the mean value of each bin, to which decoding keeps ("private": the run releases them). `rank`:
     the column whose ranks within bins this one shares.
     """
 

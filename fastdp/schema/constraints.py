@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ..errors import SchemaError
-from .columns import Column
+from .columns import Column, Integer, Numeric
 from .derived import Timestamp
 from .expression import Described, Expression
 
@@ -213,7 +213,9 @@ def check(schema: Described) -> None:
             if constraint.column is not None:
                 if constraint.column in following:
                     raise SchemaError(f"column {constraint.column!r} follows twice")
-                if schema.columns[constraint.column].kind not in ("categorical", "integer", "numeric"):
+                if computed(schema, constraint):
+                    _check_computed(schema, constraint, names)
+                elif schema.columns[constraint.column].kind not in ("categorical", "integer", "numeric"):
                     raise SchemaError(
                         f"column {constraint.column!r}: only listed values, integers and numbers can follow"
                     )
@@ -221,6 +223,29 @@ def check(schema: Described) -> None:
         except SchemaError as error:
             raise SchemaError(f"constraint {number} ({constraint.text}): {error}") from None
     in_turn(following)
+
+
+def computed(schema: Described, constraint: Constraint) -> bool:
+    """Whether the constraint's column is a number that is computed from the values of a row when it is
+    written: a number that follows, by an expression, from numbers in bins."""
+    column = schema.columns.get(constraint.column or "")
+    if constraint.follows is None or not isinstance(column, Numeric):
+        return False
+    return any(isinstance(schema.columns.get(s), Numeric) for s in sources_of(schema, constraint))
+
+
+def _check_computed(schema: Described, constraint: Constraint, names: Sequence[str]) -> None:
+    if constraint.model or any(
+        other is not constraint and constraint.column in columns_of(schema, other)
+        for other in schema.constraints
+    ):
+        raise SchemaError(
+            f"column {constraint.column!r} is computed from other values when rows are written: no other "
+            "constraint can name it, and it cannot be modelled"
+        )
+    for name in names[:-1]:
+        if not isinstance(schema.columns[name], Numeric | Integer):
+            raise SchemaError(f"column {name!r}: numbers follow from columns of numbers")
 
 
 def in_turn(following: Mapping[str, Sequence[str]], what: str = "follow from each other") -> list[str]:
@@ -248,6 +273,9 @@ def not_modelled(schema: Described) -> tuple[str, ...]:
     out = []
     for constraint in schema.constraints:
         if constraint.column is None:
+            continue
+        if computed(schema, constraint):
+            out.append(constraint.column)
             continue
         cells = math.prod(schema.columns[s].size for s in sources_of(schema, constraint))
         size = schema.columns[constraint.column].size

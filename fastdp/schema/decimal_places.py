@@ -1,50 +1,60 @@
-"""A column whose codes are the number of decimals of a float. It is only counted, never written."""
+"""A column whose codes say which grid of round numbers a value lies on. It is only counted, never written."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from .columns import Column
+from .inside import Grid
 
 MOST_PLACES = 4
 """All numbers with more decimals than this share one code."""
+DIGITS = tuple(Grid(10.0**-d) for d in range(MOST_PLACES + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Places(Column):
-    """Code d (0..MOST_PLACES): d is the smallest number of decimals such that the float is nearest to a
-    decimal number with d decimals. The last code: more than MOST_PLACES decimals. Values that are not finite
-    are null."""
+    """Code i: the first of `grids` that the value lies on; the last code: it lies on none. A float lies on a
+    number if it is the float nearest to it. Values that are not finite are null. By default code d is the
+    smallest number of decimals, up to MOST_PLACES."""
 
     kind: ClassVar[str] = "places"
-    null_places: ClassVar[int] = MOST_PLACES + 2
+    grids: tuple[Grid, ...] = DIGITS
 
     @property
     def base(self) -> int:
-        return MOST_PLACES + 2
+        return len(self.grids) + 1
 
     @property
     def can_overflow(self) -> bool:
         return False
 
     def base_labels(self) -> list[str]:
-        return [*map(str, range(MOST_PLACES + 1)), "more"]
+        return [*(f"{g.at:g} + k * {g.step:g}" for g in self.grids), "other"]
 
     def code_of(self, value: Any) -> int | None:
-        code = places(np.array([value], np.float64))[0]
+        code = places(np.array([value], np.float64), self.grids)[0]
         return int(code) if code < self.base else None
 
+    def _own_plain(self) -> dict[str, Any]:
+        return {} if self.grids == DIGITS else {"grids": msgspec.to_builtins(self.grids)}
 
-def places(values: np.ndarray) -> np.ndarray:
-    """uint8 code of each float (float32 or float64); `Places.null_places` for values that are not finite."""
-    out = np.full(len(values), MOST_PLACES + 1, np.uint8)
+
+def places(values: np.ndarray, grids: Sequence[Grid] = DIGITS) -> np.ndarray:
+    """uint8 code of each float (float32 or float64); the null code for values that are not finite."""
+    out = np.full(len(values), len(grids), np.uint8)
     with np.errstate(all="ignore"):
-        for digits in range(MOST_PLACES, -1, -1):
-            scale = 10.0**digits
-            near = (np.rint(values.astype(np.float64) * scale) / scale).astype(values.dtype)
-            out[near == values] = digits
-    out[~np.isfinite(values)] = Places.null_places
+        for code, grid in reversed(list(enumerate(grids))):
+            digits = max(-int(Decimal(f"{x:g}").as_tuple().exponent) for x in (grid.step, grid.at))
+            scale = 10.0 ** max(digits, 0)
+            units = np.rint(values.astype(np.float64) * scale)
+            near = (units / scale).astype(values.dtype) == values
+            out[near & ((units - round(grid.at * scale)) % round(grid.step * scale) == 0)] = code
+    out[~np.isfinite(values)] = len(grids) + 1
     return out

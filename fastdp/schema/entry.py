@@ -46,7 +46,7 @@ class Entry:
             raise fail(name, "kind", f"{kind!r} is none of {', '.join(OPTIONS)}")
         self.kind = kind
         self.private = self.text("domain") is not None
-        keys: tuple[str, ...] = (*_COMMON, *OPTIONS.get(kind, ()), "domain")
+        keys: tuple[str, ...] = (*_COMMON, *OPTIONS.get(kind, ("grids",)), "domain")
         if self.private:
             self.choice("domain", PRIVATE, (PRIVATE,))
             keys = (*_COMMON, *KEPT.get(kind, ()), *ASKED.get(kind, ()), "domain")

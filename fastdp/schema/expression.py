@@ -9,6 +9,7 @@ all combinations of the columns' values at once.
 from __future__ import annotations
 
 import ast
+import copy
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
@@ -71,6 +72,7 @@ class Expression:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise SchemaError(f"{text!r} is no expression") from None
         self._places: dict[int, tuple[str, str]] = {}
+        self._given: Mapping[str, np.ndarray] | None = None
         self.columns: tuple[str, ...] = tuple(dict.fromkeys(self._names(self._tree)))
         if not self.columns:
             raise SchemaError(f"{text!r} names no column")
@@ -125,9 +127,18 @@ class Expression:
             raise SchemaError(f"{self.text!r}: mixes texts, numbers or dates") from None
         return np.broadcast_to(np.asarray(out), sizes)
 
+    def of_rows(self, given: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The value of the expression for each row, from float64 numbers of its columns (nan: null)."""
+        one = copy.copy(self)
+        one._given = given
+        with np.errstate(all="ignore"):
+            return np.asarray(one._evaluate(one._tree), np.float64)
+
     def _evaluate(self, node: ast.AST) -> Any:
         if id(node) in self._places:
             name, part = self._places[id(node)]
+            if self._given is not None:
+                return self._given[name]
             values = column_values(self._schema, name)
             if part:
                 values = _date_part(self._schema.columns[name], values, part)

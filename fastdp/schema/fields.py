@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
+import msgspec
+
 from . import dtypes, epoch
 from .columns import MAX_CODES, OF_USERS, Categorical, Column, Integer, Numeric, fail
-from .decimal_places import Places
+from .decimal_places import DIGITS, Places
 from .derived import Derived, Timestamp, Transform
 from .entry import NUMBER, Entry, shown
-from .inside import parse_inside
+from .inside import Grid, parse_inside
 from .kind_of_text import TextKind
 from .pending import BINS, Pending
 
@@ -178,9 +180,11 @@ def parse_field(name: str, plain: Any) -> Field:
     item: Field
     if entry.private:
         return _pending(entry, common)
-    for counted in (Places, TextKind):  # not for users: a run sends its schema to other processes so
-        if entry.kind == counted.kind:
-            return counted(**common, dtype=entry.dtype("float64"))
+    if entry.kind == Places.kind:  # not for users: a run sends its schema to other processes in this form
+        grids = msgspec.convert(entry.list("grids"), tuple[Grid, ...] | None) or DIGITS
+        return Places(**common, dtype=entry.dtype("float64"), grids=grids)
+    if entry.kind == TextKind.kind:
+        return TextKind(**common, dtype=entry.dtype("float64"))
     if entry.kind == "timestamp":
         item = _timestamp(entry, common)
     elif entry.kind == "derived":

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ..errors import SchemaError
 from . import dtypes
 
+PRIVATE, EVEN = "private", "even"
 OPTIONS = ("atoms", "step", "endings", "grids", "means", "rank")
 
 
@@ -24,27 +25,19 @@ def fail(column: str, where: str, why: str) -> SchemaError:
     return SchemaError(f"column {column!r}, field {where!r}: {why}")
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The numbers `at` + k * `step` for whole k, which a share of the column's decoded values falls on."""
 
     step: float
     at: float = 0.0
     share: float = 1.0
 
-    def to_plain(self) -> dict[str, Any]:
-        return {"step": self.step, "at": self.at, "share": self.share}
 
-
-@dataclass(frozen=True)
-class Rank:
+class Rank(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """In a share of the rows, the value has the same rank within its bin as the value of column `like`."""
 
     like: str
     share: float = 1.0
-
-    def to_plain(self) -> dict[str, Any]:
-        return {"like": self.like, "share": self.share}
 
 
 def unit_of(dtype: str, whole: bool, digits: int | None) -> Decimal | None:
@@ -99,9 +92,11 @@ def check_inside(column: Any) -> None:
             raise fail(column.name, where, "steps are for numbers of at most 2^53 units of the last digit")
     if any(g.share < 0 for g in column.grids) or sum(g.share for g in column.grids) > 1 + 1e-9:
         raise fail(column.name, "grids", "shares must be at least 0 and add up to at most 1")
+    if column.rank is not None and not 0 <= column.rank.share <= 1:
+        raise fail(column.name, "rank", "share must lie between 0 and 1")
     if isinstance(column.means, str) or column.means is None:
-        if column.means is not None:
-            raise fail(column.name, "means", "expected a list of numbers, one per bin")
+        if column.means not in (None, PRIVATE):
+            raise fail(column.name, "means", f"expected a list of numbers, {PRIVATE!r} or {EVEN!r}")
         return
     if len(column.means) != column.base:
         raise fail(column.name, "means", f"{len(column.means)} means for {column.base} bins; give one each")
@@ -124,36 +119,25 @@ def parse_inside(name: str, plain: Mapping[str, Any], number: Any) -> dict[str, 
     given = [k for k in ("step", "endings", "grids") if k in plain]
     if len(given) > 1:
         raise fail(name, given[1], f"give either {given[0]} or {given[1]}")
-    grids: list[Grid] = []
-    if "step" in plain:
-        grids = [Grid(number(plain["step"], "step"))]
-    endings = listed("endings")
+    grids = [Grid(number(plain["step"], "step"))] if "step" in plain else []
+    endings, means, rank = listed("endings"), plain.get("means"), plain.get("rank")
     grids += [Grid(1.0, ending, 1 / len(endings)) for ending in endings]
-    for i, item in enumerate(plain.get("grids", ())):
-        table = _table(name, f"grids[{i}]", item, ("step", "at", "share"))
-        if "step" not in table:
-            raise fail(name, f"grids[{i}]", "needs a step")
-        grids.append(Grid(**{k: number(v, f"grids[{i}].{k}") for k, v in table.items()}))
-    means = plain.get("means")
-    rank = plain.get("rank")
-    if rank is not None:
-        table = _table(name, "rank", rank, ("like", "share"))
-        share = number(table.get("share", 1.0), "rank.share")
-        if not isinstance(table.get("like"), str) or not 0 <= share <= 1:
-            raise fail(name, "rank", "needs `like`, the name of a column, and a share between 0 and 1")
-        rank = Rank(table["like"], share)
+    grids += _converted(name, "grids", plain.get("grids", ()), list[Grid])
+    if not isinstance(means, str | None):
+        means = tuple(listed("means"))
     return {
         "atoms": tuple(sorted(set(listed("atoms")))),
         "grids": tuple(grids),
-        "means": means if means is None or isinstance(means, str) else tuple(listed("means")),
-        "rank": rank,
+        "means": None if means == EVEN else means,
+        "rank": None if rank is None else _converted(name, "rank", rank, Rank),
     }
 
 
-def _table(name: str, where: str, item: Any, keys: Sequence[str]) -> Mapping[str, Any]:
-    if not isinstance(item, Mapping) or not set(item) <= set(keys):
-        raise fail(name, where, f"must be a table with {', '.join(keys)}")
-    return item
+def _converted(name: str, where: str, item: Any, kind: Any) -> Any:
+    try:
+        return msgspec.convert(item, kind)
+    except msgspec.ValidationError as error:
+        raise fail(name, where, str(error)) from None
 
 
 def plain_inside(column: Any) -> dict[str, Any]:
@@ -162,9 +146,9 @@ def plain_inside(column: Any) -> dict[str, Any]:
     if column.atoms:
         plain["atoms"] = [column._plain(a) for a in column.atoms]
     if column.grids:
-        plain["grids"] = [g.to_plain() for g in column.grids]
+        plain["grids"] = msgspec.to_builtins(column.grids)
     if column.means is not None:
         plain["means"] = column.means if isinstance(column.means, str) else list(column.means)
     if column.rank is not None:
-        plain["rank"] = column.rank.to_plain()
+        plain["rank"] = msgspec.to_builtins(column.rank)
     return plain

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from ..errors import SchemaError
 from . import dtypes, epoch, kind_of_text
 from .columns import Column, fail
+from .inside import EVEN, OPTIONS
+from .inside import PRIVATE as MEASURED
 
 PRIVATE = "private"
 ANY = "any"
@@ -29,13 +32,14 @@ EXPECTED_VALUES = 32
 """The number of values that a plan assumes for a column whose values are still to be found."""
 DAYS_LISTED = 370
 """A span of at most this many days is modelled by its dates, a longer one by year, month, day of the week."""
+NARROW = 0.005
 OTHER = "(other)"
 """The value that stands for all texts which are not in the list that the run found."""
 KEPT = {
     "categorical": ("other", "nan"),
     "string": ("other", "nan"),
     "integer": ("nan",),
-    "numeric": ("whole", "digits", "nan"),
+    "numeric": ("whole", "digits", "nan", *OPTIONS),
     "timestamp": ("parts", "step", "week_start", "output"),
     ANY: (),
 }
@@ -110,6 +114,12 @@ class Pending(Column):
         return numbers and self.low is None and self.high is None
 
     @property
+    def measured(self) -> bool:
+        """Whether the run finds the means of the column's bins too."""
+        number = self.wanted == "numeric" and dtypes.family(self.dtype) not in ("date", "timestamp")
+        return number and self.stated.get("means", MEASURED) == MEASURED
+
+    @property
     def day(self) -> int:
         """The length of a day in the unit of the column's edges (days or seconds)."""
         return 1 if dtypes.family(self.dtype) == "date" else 86_400
@@ -160,12 +170,15 @@ class Pending(Column):
         if whole and edges[-1] - edges[0] <= (MOST_WHOLE if self.wanted == "integer" else len(edges) - 1):
             low, high = int(edges[0]), int(edges[-1]) - 1
             entry = self._finished("integer", null, "clamp", min=low, max=high)
-            return {k: v for k, v in entry.items() if k not in ("whole", "digits")}
+            return {k: v for k, v in entry.items() if k not in ("whole", "digits", *OPTIONS)}
         timely = dtypes.family(self.dtype) in ("date", "timestamp")
         listed = [epoch.text_of(int(e), self.dtype) if timely else _number(e) for e in edges]
         more: dict[str, Any] = {"whole": True} if whole else {}
         if digits and not whole:
             more["digits"] = digits
+        more["means"] = MEASURED if self.measured and _wide(edges) else EVEN
+        if atoms := [a for a in self.stated.get("atoms", ()) if edges[0] <= a < edges[-1]]:
+            more["atoms"] = atoms
         return self._finished("numeric", null, "clamp", edges=listed, **more)
 
     def _with_span(self, edges: Sequence[float], null: str) -> dict[str, Any]:
@@ -198,6 +211,13 @@ _READ_AS = {
     kind_of_text.DATE: ("timestamp", "date32"),
     kind_of_text.TIME: ("timestamp", "timestamp[us]"),
 }
+
+
+def _wide(edges: Sequence[float]) -> bool:
+    """Whether values a tenth of a bin higher or lower would change the column's mean by more than NARROW, if
+    all bins held as many rows. Of narrower bins no means are worth their noise."""
+    widths = [b - a for a, b in pairwise(edges)]
+    return 0.1 * sum(widths) > NARROW * sum(abs(a + b) / 2 for a, b in pairwise(edges))
 
 
 def _number(edge: float) -> int | float:

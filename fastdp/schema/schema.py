@@ -102,6 +102,18 @@ class Schema:
         """The columns with `domain = "private"`. While there are any, the schema has no domain."""
         return {name: item for name, item in self.fields.items() if isinstance(item, Pending)}
 
+    @cached_property
+    def measured(self) -> tuple[str, ...]:
+        """The columns whose means within bins the run has to find (`means = "private"`)."""
+        return tuple(
+            name for name, c in self.columns.items() if isinstance(c, Numeric) and c.means == "private"
+        )
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """The columns of which a run has to find something before it reads its table."""
+        return (*self.pending, *self.measured)
+
     def finished(
         self, entries: Mapping[str, Mapping[str, Any]], provenance: str = "", max_rows: int | None = None
     ) -> Schema:

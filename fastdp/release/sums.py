@@ -1,0 +1,256 @@
+"""Noisy sums inside bins: from them come the means to which decoded values keep, and shared ranks.
+
+A column is counted by a finer partition: every bin of more than one value is cut into up to `PARTS` cells,
+and a cell has a public offset o in 0..U, its place between the least and the largest number of the bin (U:
+UNIT or, at much noise, a smaller power of two). A wide bin at an end is first cut into stretches, each with
+offsets of its own, so that its sum has the noise of the stretches that hold rows, not that of its bound. Two
+numbers are asked of each bin or stretch: the sum over rows of weight * (U - o) and that of weight * o.
+
+Sensitivity. A row lies in one cell of a column, so it adds weight * (U - o, o) to two numbers, and
+(U - o)^2 + o^2 <= U^2 since 0 <= o <= U. Its vector has L2 norm at most weight * U. The weights of one user's
+rows add up to at most the clip, so by the triangle inequality the column's answers, divided by U, change by
+at most the clip in L2. `noiseplan.plan_marginal` checks the norm of every column of the query
+in exact integers. Several columns are several requests: their mu^2 add up. An open bin reaches to the
+column's `min` or `max`, or to an edge that the run released; without such a bound nothing is asked of it, and
+no value of the data sets a bound.
+
+Steps: of each column the rows in asked bins are counted by public classes of round numbers (`STEPS`); a row
+lies in one class. Ranks: of two columns the sum of weight * d * e is asked, where d and e in [-1, 1] are the
+distances from the means that were released. One number, of at most the clip per user.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from .._util.lazy import sp
+from ..codec.bins import bins_of
+from ..measurement import SCALE, Measurement, Request
+from ..queries import Sparse
+from ..schema.columns import OWN_CODE, Numeric, Policy
+from ..schema.decimal_places import Places
+from ..schema.inside import Grid, Rank, unit_of
+
+PARTS, UNIT = 32, 64
+LARGEST = 2.0**39
+"""Nothing is asked with noise of more grid units than this, about half of what `privacy.scale` draws."""
+SPREAD = 0.15
+"""Standard deviation of a bin's mean, in widths of the bin, before it is measured: uncertain means are drawn
+towards the middle. Means of 32 equally frequent bins of exponential, lognormal and normal columns differ by
+.01 to .2 from the middle."""
+FALLS = 0.6
+"""The most that a stretch of a tail is expected to have of the rows of the stretch before it: of lognormal
+columns with a spread of 1 to 1.3 it is .3 to .7."""
+STEPS = {
+    Decimal(1): (Grid(10), Grid(10, 5)),
+    Decimal("0.01"): (Grid(1, 0.99), Grid(1, 0.95), Grid(1, 0.5), Grid(1), Grid(1, 0.49)),
+}
+"""By a column's last digit, the classes of round numbers whose shares are counted: multiples of 10 and of 5;
+prices."""
+LEVELS = 5
+"""Distances from the mean are counted in halves of a half bin, from -1 to 1: even values that are equal in
+both columns have a mean product of 3/8 of its largest value."""
+SURE = 3.0
+"""A rank is shared if its correlation is at least this many standard errors, and LEAST; a class of round
+numbers is kept if it has as many standard errors of rows more than even values, and LEAST of these more."""
+LEAST = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The finer partition of a column: `column` is what is counted; by its code, `stretch` is the number of
+    the stretch (-1 where nothing is asked) and `offset` the place in it. A stretch is a bin or, of a bin at
+    an end of the line, a part: `bin`, `low` and `high` by stretch. `size`: number of bins."""
+
+    column: Numeric
+    stretch: np.ndarray
+    offset: np.ndarray
+    bin: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    size: int
+
+    def query(self, unit: int = UNIT) -> Sparse:
+        """Two rows for each stretch: the parts of its rows at the upper and at the lower end."""
+        cells = np.flatnonzero(self.stretch >= 0)
+        row, up, n = self.stretch[cells], np.rint(self.offset[cells] * unit), len(self.bin)
+        entries = np.concatenate([up, unit - up]), (np.concatenate([row, row + n]), np.tile(cells, 2))
+        return Sparse(sp.csr_array(entries, shape=(2 * n, self.column.size)), unit)
+
+    def means(self, answer: Measurement) -> tuple[np.ndarray, np.ndarray]:
+        """(mean number of each bin, its noisy rows); (nan, 0) in bins that were not asked about. Outwards
+        along the stretches of a tail, rows are expected to fall as before, at least to `FALLS`; where the
+        noise is larger than what is expected, the expected rows count."""
+        up, down = (answer.values / answer.query.unit).reshape(2, -1)
+        sigma = float(np.max(answer.sigma)) / answer.query.unit
+        rows, middle = np.maximum(up + down, sigma), np.full(len(up), 0.5)
+        mean, counted = np.full(self.size, np.nan), np.zeros(self.size)
+        for code in np.unique(self.bin):
+            own = np.flatnonzero(self.bin == code)
+            own = own if code else own[::-1]
+            middle[own[1:]] = 1 / 3 if code else 2 / 3
+            for i, (near, far) in enumerate(pairwise(own)):
+                falls = min(FALLS, rows[near] / rows[own[i - 1]]) if i else FALLS
+                expected = rows[near] * falls
+                trust = expected**2 / (expected**2 + 2 * sigma**2)
+                rows[far] = max(trust * (up + down)[far] + (1 - trust) * expected, 1e-9)
+        trust = SPREAD**2 / (SPREAD**2 + sigma**2 / 2 / rows**2)
+        place = middle + (0.5 + (up - down) / 2 / np.maximum(rows, sigma) - middle) * trust
+        numbers = self.low + np.clip(place, 0.0, 1.0) * (self.high - self.low)
+        np.add.at(counted, self.bin, rows)
+        mean[self.bin] = 0.0
+        np.add.at(mean, self.bin, rows * numbers)
+        return mean / np.maximum(counted, 1e-9), counted
+
+    def levels(self, means: np.ndarray) -> np.ndarray:
+        """By code: twice the distance from the bin's mean in widths of the stretch, from -1 to 1 in LEVELS
+        steps; LEVELS: not asked about."""
+        place = (means[self.bin] - self.low) / np.maximum(self.high - self.low, 1e-300)
+        distance = np.clip(2 * (self.offset - place[self.stretch]), -1, 1)
+        level = np.rint((distance + 1) / 2 * (LEVELS - 1)).astype(np.int64)
+        return np.where(self.stretch >= 0, level, LEVELS)
+
+
+def cells_of(column: Numeric) -> Cells:
+    """The finer partition of a column with public or released edges; public facts alone."""
+    plain = replace(column, grids=(), means=None, rank=None)
+    bins, _ = bins_of(plain)
+    low, high = bins.low[: column.base] / bins.unit, bins.high[: column.base] / bins.unit
+    step = 1 / bins.unit if bins.whole else 0.0
+
+    def on_line(x: np.ndarray) -> np.ndarray:
+        return np.ceil(np.round(x * bins.unit, 6)) / bins.unit if bins.whole else x
+
+    edges, stretch, offset = [column.edges[0]], list[int](), list[float]()
+    ends: list[tuple[int, float, float]] = []
+    for code, (_, b) in enumerate(pairwise(column.edges)):
+        if not 0 < high[code] - low[code] < math.inf:
+            edges.append(b)
+            stretch.append(-1)
+            offset.append(0.0)
+            continue
+        for start, end in pairwise(np.unique(on_line(_stretches(low, high + step, code)))):
+            inner = np.unique(on_line(start + np.arange(1, PARTS) / PARTS * (end - start)))
+            inside = inner[(start < inner) & (inner < end)].tolist()
+            middle = (np.array([start, *inside]) + np.array([*inside, end]) - step) / 2
+            edges += [*inside, b if end >= on_line(high + step)[code] else float(end)]
+            place = (middle - start) / max(end - step - start, step, 1e-300)
+            stretch += [len(ends)] * len(middle)
+            offset += np.clip(place, 0.0, 1.0).tolist()
+            ends.append((code, start, end - step))
+    counted = replace(
+        plain,
+        edges=tuple(edges),
+        atoms=(),
+        null=_kept(column.null),
+        overflow=_kept(column.overflow),
+        min=None,
+        max=None,
+        tail=None,
+        lower_tail=None,
+    )
+    rest = counted.size - len(stretch)
+    owner, first, last = (np.array(x) for x in zip(*ends)) if ends else (np.zeros(0, int),) * 3
+    codes = np.array([*stretch, *[-1] * rest]), np.array([*offset, *[0.0] * rest])
+    return Cells(counted, *codes, owner, first, last, column.base)
+
+
+def _stretches(low: np.ndarray, high: np.ndarray, code: int) -> np.ndarray:
+    """The ends of a bin's stretches. A bin at an end of the line that is wider than its neighbour is cut
+    where the distance from the neighbour is its width times a power of two (at most ten times)."""
+    start, end = low[code], high[code]
+    if len(low) == 1 or 0 < code < len(low) - 1:
+        return np.array([start, end])
+    beside = code - 1 if code else 1
+    if not math.isfinite(high[beside] - low[beside]):
+        return np.array([start, end])
+    near = max(high[beside] - low[beside], (end - start) / 1024)
+    cuts = near * 2.0 ** np.arange(max(0, math.ceil(math.log2((end - start) / near / 1.5))))
+    return np.array([start, *(start + cuts), end] if code else [start, *(end - cuts[::-1]), end])
+
+
+def unit_for(clip: int, mu: float) -> int:
+    """The unit of offsets at this noise: UNIT or a smaller power of two; 0 where the noise is too large."""
+    fits = [u for u in (UNIT, 32, 16, 8) if u * SCALE * clip / mu <= LARGEST]
+    return fits[0] if fits else 0
+
+
+def _kept(policy: Policy) -> Policy:
+    return OWN_CODE if policy.action == "drop" else policy
+
+
+def finished(
+    column: Numeric, means: np.ndarray, grids: tuple[Grid, ...] | None, rank: Rank | None
+) -> Numeric:
+    """The column with what was found; in a bin of which nothing was asked, the public mean."""
+    bins, _ = bins_of(replace(column, means=None, grids=()))
+    tail, at = bins.mean[: column.base], slice(column.base)
+    start, end = bins.lo[at], bins.hi[at] - bins.whole
+    public = np.where(tail > 0, start + tail, np.where(tail < 0, end + tail, (start + end) / 2)) / bins.unit
+    means = np.clip(
+        np.where(np.isnan(means), public, means), bins.low[at] / bins.unit, bins.high[at] / bins.unit
+    )
+    return replace(
+        column, means=tuple(means.tolist()), grids=column.grids or grids or (), rank=column.rank or rank
+    )
+
+
+def steps_of(column: Numeric) -> Places | None:
+    """The code column of the classes of round numbers that are counted; None where the schema says them."""
+    grids = STEPS.get(unit_of(column.dtype, column.whole, column.digits) or Decimal(0))
+    if grids is None or column.grids:
+        return None
+    return Places(name=f"{column.name}\0steps", source=column.source, dtype=column.dtype, grids=grids)
+
+
+def step_request(column: str, steps: Places, mu: float) -> Request:
+    """Rows in asked bins by class of round numbers."""
+    asked = np.repeat(np.arange(LEVELS + 1) < LEVELS, steps.size)
+    codes = np.tile(np.arange(steps.size), LEVELS + 1)
+    kept = asked & (codes < steps.base)
+    return Request((column, steps.name), mu, Sparse(kept * (codes == np.arange(steps.base)[:, None])))
+
+
+def shares_of_steps(column: Numeric, steps: Places, answer: Measurement) -> tuple[Grid, ...]:
+    """The classes that stand out of what even values would have."""
+    sigma, total = float(np.max(answer.sigma)), max(float(answer.values.sum()), 1.0)
+    unit = float(unit_of(column.dtype, column.whole, column.digits) or 1)
+    out = []
+    for grid, rows in zip(steps.grids, answer.values):
+        even = total * unit / grid.step
+        if rows - even > max(SURE * sigma, LEAST * even) and rows > LEAST / 4 * total:
+            out.append(Grid(grid.step, grid.at, min(1.0, float(rows) / total)))
+    most = sum(g.share for g in out)
+    return tuple(Grid(g.step, g.at, g.share / max(most, 1.0)) for g in out)
+
+
+def rank_requests(levels: Mapping[str, np.ndarray], mu: float) -> list[Request]:
+    """One number for each pair of columns, over the levels of both."""
+    d = np.append(np.arange(LEVELS) - LEVELS // 2, 0)
+    query = Sparse(np.multiply.outer(d, d).reshape(1, -1), (LEVELS // 2) ** 2)
+    pairs = list(combinations(levels, 2))
+    return [Request(pair, mu / math.sqrt(len(pairs)), query) for pair in pairs]
+
+
+def shared_ranks(
+    answers: Sequence[Measurement], found: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> dict[str, Rank]:
+    """The columns that share their ranks with the one that most correlation leads to."""
+    rows = {name: max(float(counted.sum()), 1.0) for name, (_, counted) in found.items()}
+    share: dict[tuple[str, str], float] = {}
+    for answer in answers:
+        a, b = answer.clique
+        size = (LEVELS // 2) ** 2 * min(rows[a], rows[b]) * 3 / 8
+        alike, error = answer.values[0] / size, float(np.max(answer.sigma)) / size
+        if alike > max(LEAST, SURE * error):
+            share[a, b] = share[b, a] = min(1.0, float(alike))
+    if not share:
+        return {}
+    leader = max(found, key=lambda n: sum(s for pair, s in share.items() if pair[0] == n))
+    return {b: Rank(leader, s) for (a, b), s in share.items() if a == leader}
