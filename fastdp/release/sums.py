@@ -44,9 +44,10 @@ SPREAD = 0.15
 """Standard deviation of a bin's mean, in widths of the bin, before it is measured: uncertain means are drawn
 towards the middle. Means of 32 equally frequent bins of exponential, lognormal and normal columns differ by
 .01 to .2 from the middle."""
-FALLS = 0.6
-"""The most that a stretch of a tail is expected to have of the rows of the stretch before it: of lognormal
-columns with a spread of 1 to 1.3 it is .3 to .7."""
+FALLS = 0.35
+"""The most that a stretch of a tail is expected to have of the rows of the stretch before it, which is half as
+long: below 1/2, so that a tail that noise hides has a finite mean. Of lognormal columns with a spread of 1 to
+1.3 it is .3 to .7 at first and falls; their rows say so where they stand out of the noise."""
 STEPS = {
     Decimal(1): (Grid(10), Grid(10, 5)),
     Decimal("0.01"): (Grid(1, 0.99), Grid(1, 0.95), Grid(1, 0.5), Grid(1), Grid(1, 0.49)),

@@ -91,7 +91,8 @@ def test_what_is_charged():
     labels = [s["label"] for s in entry["steps"]]
     first = ["domain of rows per user", "domain 1", "domain 2", "domain 3"]
     assert labels[:4] == first and set(labels[4:]) - {"domain 4", "more values of city"} == {
-        "values of city", "domain of values not found", "finished schema"
+        "values of city", "domain of values not found", "sums inside bins", "ranks inside bins",
+        "finished schema",
     }  # fmt: skip
     spent = mu2(reserved.reservation.ledger._store._state.runs[reserved.run].drawn())
     assert float(spent) <= part.domain.share * cap.mu**2
