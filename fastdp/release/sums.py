@@ -45,7 +45,7 @@ SPREAD = 0.15
 towards the middle. Means of 32 equally frequent bins of exponential, lognormal and normal columns differ by
 .01 to .2 from the middle."""
 FALLS = 0.35
-"""The most that a stretch of a tail is expected to have of the rows of the stretch before it, which is half as
+"""The most that a stretch of a tail is expected to have of the rows of the one before it, which is half as
 long: below 1/2, so that a tail that noise hides has a finite mean. Of lognormal columns with a spread of 1 to
 1.3 it is .3 to .7 at first and falls; their rows say so where they stand out of the noise."""
 STEPS = {
