@@ -8,10 +8,11 @@ import numpy as np
 
 from .._util.lazy import pa
 from ..schema import Schema
-from ..schema.columns import Column, Numeric
+from ..schema.columns import Numeric
 from ..schema.constraints import columns_of
 from ..schema.derived import Timestamp
 from ..schema.expression import Expression
+from ..schema.fields import Field
 from .bins import digits, on_grid
 from .code_values import as_numbers
 from .encode import encode_batch
@@ -113,7 +114,7 @@ def _other_number(
     return np.logical_and.reduce(inside) & (gap > slack + 1e-9 * np.maximum(1, np.abs(wanted)))
 
 
-def _array(batch, column: Column) -> pa.Array:
+def _array(batch, column: Field) -> pa.Array:
     array = batch.column(column.source)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
