@@ -117,8 +117,8 @@ def _sums(statement: Mapping[str, Any]) -> dict[str, float]:
     """Noise of the sums inside bins, by column, in rows that count in the run's marginals: their clip may be
     larger than that of the sums."""
     found: dict[str, float] = {}
-    for part in statement["parts"]:
-        for release in part["releases"]:
+    for part in statement.get("parts", ()):
+        for release in part.get("releases", ()):
             if release.get("of") == "sums":
                 noise = release["sigma"] / release["unit"] * max(1.0, part["clip"] / release["clip"])
                 found[release["attributes"][0]] = noise

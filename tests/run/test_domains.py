@@ -81,7 +81,7 @@ def test_only_the_marked_columns_are_found():
     assert len(run.schema.columns["age"].edges) == 11 and run.schema.columns["age"].edges[-1] <= 121
     assert run.schema.columns["city"].values == ("city 0", "city 1")
     kinds = [r["kind"] for r in run.privacy["parts"][0]["releases"]]
-    assert kinds[:4] == ["grid"] * 3 + ["schema"] and "keys" not in kinds
+    assert kinds[:6] == ["grid"] * 5 + ["schema"] and "keys" not in kinds
     assert run.privacy["parts"][0]["event"]["law"] == "gaussian"  # no threshold, so delta is whole
 
 
