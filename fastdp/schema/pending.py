@@ -105,6 +105,8 @@ class Pending(Column):
         """This column of kind ANY as what most of its texts are (`kind_of_text`)."""
         wanted, dtype = _READ_AS.get(kind, ("string", self.dtype))
         stated = {k: v for k, v in self.stated.items() if k in COMMON and k not in ("kind", "dtype")}
+        if wanted == "numeric":  # the shares were fixed before it was known to hold numbers
+            stated["means"] = EVEN
         return replace(self, wanted=wanted, dtype=dtype, stated=stated)
 
     @property
