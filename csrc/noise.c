@@ -1,5 +1,5 @@
 /* Samplers of the rounded Gaussian and the discrete Laplace. The law, the proof of exactness up to 2^-117 and
- * the error bounds quoted below are in docs/privacy-noise.md.
+ * the error bounds quoted below are in docs/explain/noise.md.
  *
  * Both draw a positive real x = (strip + u) / 16 by rejection: the strip from a table of 128-bit cumulative
  * weights, u uniform on [0, 1) with as many bits as are asked for, accepted with probability exp(-z). The

@@ -1,4 +1,4 @@
-/* Exact noise on the integer grid, from a ChaCha20 stream. Laws and proofs: docs/privacy-noise.md. */
+/* Exact noise on the integer grid, from a ChaCha20 stream. Laws and proofs: docs/explain/noise.md. */
 #ifndef FDP_NOISE_H
 #define FDP_NOISE_H
 

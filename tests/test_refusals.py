@@ -116,7 +116,7 @@ def test_a_reservation_has_one_delta_and_one_unit(asks):
 
 
 def test_every_kind_of_error_has_the_exit_code_of_the_manual():
-    """docs/cli.md, by the number; kinds of errors are told apart by it."""
+    """docs/reference/cli.md, by the number; kinds of errors are told apart by it."""
     kinds = (
         (errors.UsageError, 2, "wrong argument"),
         (errors.SchemaError, 3, "malformed schema"),

@@ -2,5 +2,5 @@
 
 `evidence` reads the released marginals, `best_linear` combines them, `clipping` accounts for rows that a clip
 left out, `values` turns values into codes and back, `question` reads what was asked, `answer` puts it
-together. Nothing here sees private data. docs/answers.md.
+together. Nothing here sees private data. docs/guide/answers.md.
 """

@@ -1,5 +1,5 @@
 """A mechanism's run, and beside it what is released about users, so that rows can be dealt to synthetic users
-that behave like users (docs/users.md)."""
+that behave like users (docs/guide/users.md)."""
 
 from __future__ import annotations
 

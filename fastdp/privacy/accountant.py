@@ -9,7 +9,7 @@ costs at delta is the smaller of two bounds:
 - the epsilon at delta of sqrt(sum mu_i^2) over all events, a pure epsilon being mu-GDP with
   mu = -2 Phi^-1(1/(1+e^epsilon)) and an epsilon-bounded range with mu = -2 Phi^-1(1/(1+e^(epsilon/2))).
 
-Deltas of thresholds are taken off delta first. Sums are rounded up. docs/privacy-accounting.md has the
+Deltas of thresholds are taken off delta first. Sums are rounded up. docs/explain/accounting.md has the
 proofs. Where later runs may be chosen by earlier answers, the budget is kept by the rules of `budget`, not by
 comparing it with this epsilon.
 """

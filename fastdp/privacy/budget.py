@@ -2,7 +2,7 @@
 
 Events keep their law (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Later events may be chosen by what
 earlier ones released, so "the composed epsilon is still small enough" is not a sound rule for mixed laws;
-three rules are, and an event is admitted if one of them holds (proofs in docs/privacy-ledger.md):
+three rules are, and an event is admitted if one of them holds (proofs in docs/guide/ledger.md):
 
 * all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's
   mu^2;

@@ -2,7 +2,7 @@
 
 `calibrate` gives the standard deviation (or Laplace scale) for `count` measurements of the same sensitivity.
 Sigma is rounded up: mu comes rounded down from `gdp.mu_from`, and the division is checked in exact rational
-arithmetic, sigma^2 mu^2 >= count sensitivity^2. docs/privacy-calibration.md has laws and proofs.
+arithmetic, sigma^2 mu^2 >= count sensitivity^2. docs/explain/calibration.md has laws and proofs.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Run:
 
     def totals(self) -> Totals:
         """What was entered, each event in the class of its part: one that a Gaussian part paid for at its mu
-        stays Gaussian for ever (docs/privacy-ledger.md, Labels)."""
+        stays Gaussian for ever (docs/guide/ledger.md, Labels)."""
         total = Totals()
         for part, entered in self.entered.items():
             total = total.plus(entered.all_gaussian() if isinstance(self.parts[part], GAUSSIAN) else entered)

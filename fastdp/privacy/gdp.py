@@ -9,7 +9,7 @@ Since b^2 - a^2 = 2 epsilon this equals phi(a) (M(a) - M(b)) with Mills' ratio M
 
     M(a) - M(b) = integral over t > 0 of exp(-t^2/2 - a t) (1 - exp(-mu t)) dt,
 
-a sum of positive terms: nothing cancels, however small epsilon and delta are. docs/privacy-calibration.md
+a sum of positive terms: nothing cancels, however small epsilon and delta are. docs/explain/calibration.md
 has the proofs.
 
 Directed rounding. `_log_delta` returns log delta with an absolute error below its second value, a few dozen

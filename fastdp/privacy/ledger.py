@@ -8,7 +8,7 @@
 A run reserves before data is read, enters each step before it is counted, and stores the noisy answers before
 anybody sees them. So nothing is drawn that is not charged, an interrupted run resumes with the noise it had,
 and no number of processes can overspend. The rules are in `chain`, the files in `store`, the filters in
-`budget`, the proof in docs/privacy-ledger.md.
+`budget`, the proof in docs/guide/ledger.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `gaussian` draws the normal law rounded to the integers, `laplace` the discrete Laplace law. Both are
 exact up to a total variation distance below 2^-117 per sample; law, proof and limits are in
-docs/privacy-noise.md. Every call takes a fresh 256-bit key from the operating system for a ChaCha20
+docs/explain/noise.md. Every call takes a fresh 256-bit key from the operating system for a ChaCha20
 stream and wipes it before it returns, so nothing is shared between calls, threads or forked processes.
 
 `seed` exists for tests and benchmarks: noise drawn from a known seed protects nobody, and a run that uses

@@ -1,6 +1,6 @@
 """What the samplers' own distance from their laws adds to delta.
 
-A drawn number is within eta = 2^-117 in total variation of its law (docs/privacy-noise.md), so n numbers are
+A drawn number is within eta = 2^-117 in total variation of its law (docs/explain/noise.md), so n numbers are
 within n eta of what the accountant assumes. For neighbours P and Q and any set S of outputs
 
     P'(S) - e^epsilon Q'(S) <= P(S) + n eta - e^epsilon (Q(S) - n eta) <= delta + (1 + e^epsilon) n eta.

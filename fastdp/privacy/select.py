@@ -7,7 +7,7 @@ Sampling is inversion with lazy precision: every w_j is enclosed between two int
 a uniform U gets p random bits, and if the enclosures do not decide which interval of the cumulative sum
 holds U, both get more bits (a floating-point pass with wide margins answers nearly always). The answer is the
 one that infinitely many bits would give, so the law is exact; with p = 128 and n candidates a second round is
-needed with probability below 5 n^2 2^-128. docs/privacy-selection.md has the proof.
+needed with probability below 5 n^2 2^-128. docs/explain/selection.md has the proof.
 """
 
 from __future__ import annotations

@@ -440,7 +440,7 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
 def least_threshold(sigma: float, cap: int, delta: float) -> float:
     """Weighted users above which values may be kept: of a user who alone has t <= cap values and adds
     1 / sqrt(t) to each, one passes with probability 1 - Phi((T - 1 / sqrt(t)) / sigma)^t <= delta, for every
-    t (docs/privacy-keys.md)."""
+    t (docs/explain/keys.md)."""
     from scipy.special import ndtri
 
     t = np.arange(1, cap + 1)

@@ -3,7 +3,7 @@
 A `Session` holds an engine that counts private rows, and a part of a reservation in a ledger. Whatever it
 gives back has been charged before it was counted, carries exact noise that covers its sensitivity to one user
 (checked in exact arithmetic), and is on disk, noisy, before the caller sees it. Law and proof:
-docs/privacy-measure.md.
+docs/explain/bounds.md.
 
 Order of every call: check everything that is public; enter the step in the ledger (on disk); count; draw;
 store the noisy answers; return them. A step that was answered before an interruption returns the stored
@@ -163,7 +163,7 @@ class Session:
         of them. Its steps, charges and releases are this session's: one ledger, one order.
 
         One user's rows of a view depend on that user's rows alone, so every law of this class holds for the
-        view as it stands; where it has one row per user, with a clip of 1. Proof: docs/privacy-users.md.
+        view as it stands; where it has one row per user, with a clip of 1. Proof: docs/explain/user-releases.md.
         """
         if not 0 < share <= 1:
             raise UsageError(f"a session's share of mu^2 lies between 0 and 1, got {share!r}")
@@ -270,7 +270,7 @@ class Session:
         schema's bound, so the L2 sensitivity is 1 and the histogram, one step of the ledger, mu-GDP. The clip
         is post-processing of it and of public numbers (`noise`: of the planned marginals, by
         `clip_rules.unit_noise`). Later requests are chosen adaptively: each is as private as its own mu says
-        at any clip, and all compose to sqrt(sum of mu^2). Proof: docs/privacy-measure.md.
+        at any clip, and all compose to sqrt(sum of mu^2). Proof: docs/explain/bounds.md.
         """
         steps = self.__steps
         if steps.clip is not None:
@@ -346,7 +346,7 @@ class Session:
         One user changes each distance by at most the clip, so the vector of K distances by clip * sqrt(K) in
         L2. Without weights sigma = clip * sqrt(K) / mu; with weights sigma_i = clip * sqrt(sum of w^2) / (mu
         w_i). mu-GDP. Estimates and weights are public, and must be the same to the bit when a run is resumed.
-        `recode`: as in `measure`. Proof: docs/privacy-distances.md.
+        `recode`: as in `measure`. Proof: docs/explain/distances.md.
         """
         codes, domain, recoding = recoded(self.domain, recode)
         self.__one_unit(frozenset())
@@ -399,7 +399,7 @@ class Session:
     def filtered(self, clique: Clique, *, mu: float, lifted: float, label: str) -> Filtered:
         """The cells of a marginal whose noisy counts are above a threshold; noise of clip / mu rows on each.
         One step of the ledger, mu-GDP. About `lifted` empty cells pass. Work grows with the cells that are
-        not empty. Law and proof: docs/privacy-wide.md."""
+        not empty. Law and proof: docs/explain/wide-pairs.md."""
         self.__one_unit(frozenset())
         plan = plan_filtered(self.domain, self.clip, clique, mu, lifted, self.most_filtered, label)
 

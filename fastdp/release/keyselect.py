@@ -6,7 +6,7 @@ values, the most frequent of their own rows, and adds 1 / sqrt(t) to each of t v
 Only values that then have a user are candidates: their weighted counts get Gaussian noise, and those whose
 noisy count passes a threshold are kept. The candidates depend on the data: one user changes which values are
 candidates in at most `keys_per_user` places, and with probability at most delta one of these passes. That
-delta is charged beside the noise (`accountant.Threshold`). Guarantee and proof: docs/privacy-keys.md.
+delta is charged beside the noise (`accountant.Threshold`). Guarantee and proof: docs/explain/keys.md.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def count_keys(
     A user counts in the `cap` values that most of their rows have, of equally frequent ones in those with the
     smallest hash of (user's id value, value), and adds `weight(t)` to each where they count in t values. So
     what one user adds depends on that user's rows alone. A value in which no user counts is not returned: it
-    must not get noise, since one user may bring any number of such values (docs/privacy-keys.md, step 3).
+    must not get noise, since one user may bring any number of such values (docs/explain/keys.md, step 3).
     Rows whose value is `known` (public) are left out.
     """
     values, users = UserIndex(name), UserIndex(schema.user or "row")

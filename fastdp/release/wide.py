@@ -1,5 +1,5 @@
 """The public side of a filtered marginal: one of which only the cells above a threshold are released. Law and
-proof: docs/privacy-wide.md."""
+proof: docs/explain/wide-pairs.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FilterPlan:
 
     The release is that of a marginal with Gaussian noise on every cell, of which only the cells above a
     public threshold are kept: post-processing of a mu-GDP release. `noisy` draws from the same distribution
-    without drawing noise for empty cells that are dropped (proof: docs/privacy-wide.md)."""
+    without drawing noise for empty cells that are dropped (proof: docs/explain/wide-pairs.md)."""
 
     clique: Clique
     size: int

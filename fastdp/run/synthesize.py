@@ -79,7 +79,7 @@ def synthesize(
         What the columns' codes mean; public.
     domain : "private", optional
         Without a schema: columns and types are those of the source, which are then public, and their values,
-        bounds and edges are found in the run, within its budget (docs/domains.md). With a schema: only
+        bounds and edges are found in the run, within its budget (docs/guide/domains.md). With a schema: only
         columns that it marks `domain = "private"` are found, with or without this argument.
     user : str, optional
         With `domain` and no schema: the column that says whose row it is.

@@ -138,7 +138,7 @@ def asked_schema(
     if not schema.pending:
         raise UsageError(
             "the schema has no column with a private domain: mark those that are to be found with "
-            'domain = "private" (docs/domains.md), or leave the schema out'
+            'domain = "private" (docs/guide/domains.md), or leave the schema out'
         )
     return schema
 

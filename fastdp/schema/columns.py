@@ -24,7 +24,7 @@ from .inside import Grid, Rank, check_inside, fail, plain_inside, with_atoms
 
 MAX_CODES = 1 << 31
 OF_USERS = ("constant", "repeated", "free")
-"""What a schema may say of a column's values in the rows of one user (docs/users.md)."""
+"""What a schema may say of a column's values in the rows of one user (docs/guide/users.md)."""
 Scalar = int | float | str | bool
 
 

@@ -1,7 +1,7 @@
 """Constraints: public knowledge about which rows can occur, as written in a schema (or a recipe), and checks
 that they agree with the schema.
 
-Nothing here reads rows. `codec.possible` translates constraints into codes; see docs/constraints.md.
+Nothing here reads rows. `codec.possible` translates constraints into codes; see docs/guide/constraints.md.
 """
 
 from __future__ import annotations

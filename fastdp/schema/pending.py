@@ -2,7 +2,7 @@
 
 Such a column has no codes yet: `Schema.domain` raises an error, and no source can be read with the schema. A
 run finds values, edges or bounds with differential privacy, and `Schema.finished` returns the schema in which
-the column is an ordinary one (docs/domains.md).
+the column is an ordinary one (docs/guide/domains.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The public schema: the columns of a table, what their codes mean, and which column holds the user ids.
 
-A schema is written by people (TOML or JSON, see docs/schema.md) or drafted from public data. It is never
+A schema is written by people (TOML or JSON, see docs/reference/schema.md) or drafted from public data. It is never
 learnt from private data: everything in it may be released.
 """
 
@@ -38,7 +38,7 @@ class Schema:
     `fields` are the source columns by name, in the order of the document; `columns` are the code columns that
     they are encoded as (several for a derived field), and `domain` the numbers of codes of these. `null_user`
     says what happens to a row whose user id is null: `drop` leaves it out, `own` makes it a separate user.
-    `dialect` is the dialect of text files. `constraints` say which rows can occur (docs/constraints.md);
+    `dialect` is the dialect of text files. `constraints` say which rows can occur (docs/guide/constraints.md);
     `modelled` is the domain without the columns that are computed from others when rows are written. `learnt`
     names the lines that a draft took from data and nobody has replaced since.
     """
@@ -297,7 +297,7 @@ class Schema:
         user: str | None = None,
         columns: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Schema:
-        """From SDV's metadata: its object, a mapping or a .json file. See docs/porting.md.
+        """From SDV's metadata: its object, a mapping or a .json file. See docs/guide/porting.md.
 
         table: the name of the table, if the metadata has several. user: the column of ids of the people to
         protect; default: the metadata's sequence key. columns: documents of columns about which more is

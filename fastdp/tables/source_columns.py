@@ -28,7 +28,7 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
         columns[field.name] = _entry(first.where, field, first.is_text(field.name) or field.name in untyped)
     if first.any_name:
         raise UsageError(
-            f"{first.where}: JSON lines name no columns beforehand; give a schema (docs/domains.md)"
+            f"{first.where}: JSON lines name no columns beforehand; give a schema (docs/guide/domains.md)"
         )
     if user is not None and user not in first.schema.names:
         raise UsageError(f"{first.where}: no column {user!r} for the users")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GROUPS = (2, 4, 16, 64, 256, 1024)
 """Groups of users, by their number of rows, whose rates are released (a single row agrees with nothing)."""
 
-# Chosen on flights, Chicago trips and simulated trips (docs/users.md).
+# Chosen on flights, Chicago trips and simulated trips (docs/guide/users.md).
 LEAST_LIFT = 0.02
 """A column is repeated if its lift, (agreement - chance) / (1 - chance), is above this and above twice its
 standard error."""

@@ -28,6 +28,7 @@ TRIPS = {
 }
 WORDS: dict[str, dict[str, Any]] = {
     "choosing.md": PEOPLE,
+    "cliquetree.md": PEOPLE,
     "constraints.md": {
         **PEOPLE,
         "state": {"kind": "string", "values": ["MA", "NY"]},
@@ -162,7 +163,7 @@ def tworound(folder: Path) -> dict[str, Any]:
 BESIDE = {
     "databases.md": databases,
     "embedding.md": embedding,
-    "privacy-keys.md": keys,
+    "keys.md": keys,
     "recipes.md": recipes,
     "schema.md": schema,
     "tworound.md": tworound,

@@ -23,7 +23,7 @@ def tutorial():
 
 NEEDS = {"embedding.md": "duckdb", "databases.md": "duckdb"}
 """A package of `make test-all` that a page uses."""
-AFTER = {"tutorial.md": tutorial}
+AFTER = {"own-table.md": tutorial}
 """What must hold in the folder after a page."""
 
 

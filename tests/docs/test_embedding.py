@@ -1,4 +1,4 @@
-"""The scheduler's task of docs/embedding.md, run as it is printed there."""
+"""The scheduler's task of docs/guide/embedding.md, run as it is printed there."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 import fastdp
 
-TEXT = (Path(__file__).parents[2] / "docs" / "embedding.md").read_text("utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "guide" / "embedding.md").read_text("utf-8")
 
 
 class Context:

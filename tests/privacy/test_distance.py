@@ -26,7 +26,7 @@ from fastdp.release.gateway import Request
 from ..audit.world import SCHEMA, Swap, table
 
 CUT = 14
-"""Standard deviations at which Gaussian noise ends (docs/privacy-noise.md)."""
+"""Standard deviations at which Gaussian noise ends (docs/explain/noise.md)."""
 
 
 def true_delta(mu, epsilon):

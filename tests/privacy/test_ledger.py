@@ -350,7 +350,7 @@ def test_published_hashes_commit_to_nothing_that_can_be_guessed(ledger, path):
 
 def test_a_selection_that_a_gaussian_part_paid_for_stays_gaussian(path):
     """By its law it would move to the pure part when its run ends, and an analyst could end runs by what they
-    gave: neither proof of the filter covers that (docs/privacy-ledger.md, Labels)."""
+    gave: neither proof of the filter covers that (docs/guide/ledger.md, Labels)."""
     ledger = Ledger(path)
     ledger.open("split", epsilon=1.0, delta=1e-5, pure=0.6)
     ledger.open("plain", epsilon=1.0, delta=1e-5)

@@ -205,7 +205,7 @@ def test_equal_by_content():
 
 
 def test_the_guide_shows_every_kind_and_its_examples_load():
-    text = (Path(__file__).parents[2] / "docs/schema.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/reference/schema.md").read_text()
     blocks = re.findall(r"```toml\n(.*?)```", text, re.S)
     columns = [b for b in blocks if b.startswith("[columns.")]
     schema = Schema.from_dict(tomllib.loads("\n".join(columns)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-# Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/cliquetree.md).
+# Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/explain/cliquetree.md).
 ONES_PER_COLUMN = 0.013
 LEAST_ONES, MOST_FIRST, MOST_ONES = 0.1, 0.55, 0.75
 """The first measurement of the 1-ways gets a share ONES_PER_COLUMN of mu^2 per column, at least LEAST_ONES
@@ -25,7 +25,7 @@ REPORT_SHARE = 0.002
 FINAL_SHARE = 0.01
 """Share of mu^2 that pays for distances of the finished model from all pairs that were not measured. Errors
 of the model grow by about half of it; without them nothing could be said about these pairs
-(docs/answers.md)."""
+(docs/guide/answers.md)."""
 BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
 WORKLOAD_ONES = 0.2
 """Least share of the 1-ways in a run with a workload: only they tell rare values apart."""

@@ -6,7 +6,7 @@ from the current model (L1, in rows). From these distances a batch of candidates
 the model is fitted again. The first batch is a forest of pairs. Later batches are chosen greedily by gain, as
 long as the junction tree stays within a limit that grows tenfold from round to round; triples inside the
 model's own cliques, which cost no cells, are candidates too. The arithmetic of a batch is in
-`shared/screening.py`; docs/cliquetree.md says where the constants come from."""
+`shared/screening.py`; docs/explain/cliquetree.md says where the constants come from."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A pair of columns with many codes each has so many cells that its noise exceeds 
 same pair over fewer groups of neighbouring codes may still be worth measuring. The number of groups is chosen
 such that the noise of a pair of grouped columns costs a fixed part of all rows; groups hold about equally
 many rows by the noisy 1-ways. A grouped marginal is a partition of the rows like the plain one and has the
-same sensitivity, and so has its distance from the model (docs/privacy-distances.md). Everything here is a
+same sensitivity, and so has its distance from the model (docs/explain/distances.md). Everything here is a
 function of released numbers and public facts."""
 
 from __future__ import annotations

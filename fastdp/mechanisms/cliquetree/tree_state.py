@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..shared.public_prior import PublicMarginals
     from .budget_shares import Shares
 
-# Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/cliquetree.md).
+# Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/explain/cliquetree.md).
 SCREENING_CELLS = 1 << 23
 """A screening round leaves out candidates whose marginal would need a table of more cells than this over
 merged codes (64 MB)."""

@@ -2,7 +2,7 @@
 
 Such a column almost always means that the schema does not fit the data: another spelling, another unit,
 another file. The rest of the budget would be spent on a column of nulls. The decision depends on released
-answers and public facts alone (docs/privacy-ledger.md, Stopping early).
+answers and public facts alone (docs/guide/ledger.md, Stopping early).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Which public priors a run may use: releases how far the private marginals are from them, and decides
-(`public_prior` has the statistics, docs/privacy-distances.md the proof)."""
+(`public_prior` has the statistics, docs/explain/distances.md the proof)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ...errors import UsageError
 
 DEFAULT_CELLS = 3 << 20
 """Default limit on junction tree cells of a mechanism that fits a few times. Chosen on adult at epsilon 10,
-where this limit is reached (docs/cliquetree.md)."""
+where this limit is reached (docs/explain/cliquetree.md)."""
 CELL_BYTES = 200
 """Peak memory of a run in bytes per cell of its junction tree, besides the data: the fit's tables, potentials
 and copies."""
