@@ -67,7 +67,8 @@ def test_the_dagster_asset_is_made_once(place, monkeypatch):
 
 
 def test_the_excerpts_of_nist_become_a_schema_and_the_folders_that_its_report_reads(tmp_path):
-    """The report itself needs an environment of its own (docs/guide/report.md); here its two ends are looked at."""
+    """The report itself needs an environment of its own (docs/guide/report.md); here its two ends are
+    looked at."""
     module = loaded("sdnist_report")
     areas = {"dtype": "object", "values": ["25-00503", "25-00703"]}
     income = {"has_null": True, "null_value": "N", "dtype": "object", "min": -4600, "max": 1_341_000}

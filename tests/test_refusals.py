@@ -129,7 +129,7 @@ def test_every_kind_of_error_has_the_exit_code_of_the_manual():
         (errors.StoppedEarly, 11, "stopped after the first answers"),
         (errors.Cancelled, 130, "interrupted"),
     )
-    manual = (Path(__file__).parents[1] / "docs" / "cli.md").read_text("utf-8")
+    manual = (Path(__file__).parents[1] / "docs" / "reference" / "cli.md").read_text("utf-8")
     for kind, code, words in kinds:
         assert kind.exit_code == code
         assert f"| {code} | {words}" in manual or f"| {code}, 143 | {words}" in manual

@@ -41,7 +41,7 @@ DomainOption = Annotated[
     str | None,
     typer.Option(
         "--domain",
-        help="private: no schema; values, bounds and bins are found within the budget (docs/guide/domains.md).",
+        help="private: no schema; the run finds values, bounds and bins (docs/guide/domains.md).",
     ),
 ]
 DialectOption = Annotated[

@@ -42,7 +42,8 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     `source`: "auto" takes public data where given, else "users" (`cliquetree`) or "private" (all others);
     "public" insists on public data; "private" deals ids at random by a private histogram of rows per user;
-    "users" releases how users behave and deals rows accordingly, without public data (docs/guide/users.md); "none"
+    "users" releases how users behave and deals rows accordingly, without public data
+    (docs/guide/users.md); "none"
     leaves the id column out. `columns` are a user's habits, least important
     first: rows are dealt so that each user's counts over them follow a public user's (default: the attributes
     all outer marginals share). `share` of mu^2 pays for the private histogram.

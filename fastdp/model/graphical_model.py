@@ -154,7 +154,8 @@ class Model:
 
         A column in which rare values share a code (see `merged`) is refused, since its cells are not those of
         the schema; `merged=True` asks for the model's own cells.
-        `query` may be your own object with `cells` and a linear `product(counts)` (docs/guide/own-metrics.md).
+        `query` may be your own object with `cells` and a linear `product(counts)`
+        (docs/guide/own-metrics.md).
         The error is that of the best single measured marginal that contains the clique, cell by cell: what
         the noise alone would give without the model's pooling. It is inf where no measurement covers a cell
         the query uses.

@@ -1,5 +1,6 @@
 """The public side of vectors of which one user changes every entry by at most the clip: distances of
-marginals from a model (docs/explain/distances.md) and rows that can be guessed (docs/explain/wide-pairs.md)."""
+marginals from a model (docs/explain/distances.md) and rows that can be guessed
+(docs/explain/wide-pairs.md)."""
 
 from __future__ import annotations
 

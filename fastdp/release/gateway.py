@@ -163,7 +163,8 @@ class Session:
         of them. Its steps, charges and releases are this session's: one ledger, one order.
 
         One user's rows of a view depend on that user's rows alone, so every law of this class holds for the
-        view as it stands; where it has one row per user, with a clip of 1. Proof: docs/explain/user-releases.md.
+        view as it stands; where it has one row per user, with a clip of 1. Proof:
+        docs/explain/user-releases.md.
         """
         if not 0 < share <= 1:
             raise UsageError(f"a session's share of mu^2 lies between 0 and 1, got {share!r}")

@@ -19,7 +19,8 @@ of the run's one reservation and is entered in the ledger before anything is cou
 * The finished schema, which is post-processing of the above and of the schema that was asked for. It is
   charged nothing, and stored so that a resumed run can read it and `fastdp verify --ledger` can compare it.
 
-A share `domain_share` of the run's mu^2 and `keys_delta` of its delta pay for it. Proof: docs/guide/domains.md.
+A share `domain_share` of the run's mu^2 and `keys_delta` of its delta pay for it. Proof:
+docs/guide/domains.md.
 """
 
 from __future__ import annotations

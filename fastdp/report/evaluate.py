@@ -58,7 +58,8 @@ def evaluate(
         truth for numbers with more than 100 values.
     metrics : str, function, or sequence of these, optional
         Names of `METRICS`, or "pairwise" (tv1, tv2, correlation, association), or "all" (every one that
-        applies), or functions of your own (docs/guide/own-metrics.md). None: original, kmarginal, and deid2 or
+        applies), or functions of your own (docs/guide/own-metrics.md). None: original, kmarginal, and
+        deid2 or
         sprint1 where their columns are there; with a report also tv1, tv2, coverage, and users where both
         tables have them.
     report : path, optional
@@ -101,7 +102,7 @@ def evaluate(
         constraints synthetic (rows that break one), broken (constraint, truth, synthetic: rows that
                     break it); where the schema has constraints
         coverage    missing, invented (shares of distinct values), columns
-        users       rows, agreement, constant, distinct (differences of users' behaviour; docs/guide/users.md),
+        users       rows, agreement, constant, distinct (differences of users' behaviour),
                     rows_per_user, columns; where the schema names a user column that both tables have
         NAME        what your own function of that name returned
         utility     score, target, model, measure, synthetic, truth, constant

@@ -1,6 +1,7 @@
 """The public schema: the columns of a table, what their codes mean, and which column holds the user ids.
 
-A schema is written by people (TOML or JSON, see docs/reference/schema.md) or drafted from public data. It is never
+A schema is written by people (TOML or JSON, see docs/reference/schema.md) or drafted from public data. It
+is never
 learnt from private data: everything in it may be released.
 """
 
@@ -38,7 +39,8 @@ class Schema:
     `fields` are the source columns by name, in the order of the document; `columns` are the code columns that
     they are encoded as (several for a derived field), and `domain` the numbers of codes of these. `null_user`
     says what happens to a row whose user id is null: `drop` leaves it out, `own` makes it a separate user.
-    `dialect` is the dialect of text files. `constraints` say which rows can occur (docs/guide/constraints.md);
+    `dialect` is the dialect of text files. `constraints` say which rows can occur
+    (docs/guide/constraints.md);
     `modelled` is the domain without the columns that are computed from others when rows are written. `learnt`
     names the lines that a draft took from data and nobody has replaced since.
     """

@@ -190,7 +190,7 @@ def verbs():
 
 
 def test_every_verb_and_option_is_documented():
-    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "cli.md").read_text("utf-8")
     for name, command in verbs():
         assert f"fastdp {name}" in text, name
         assert command.help and command.epilog and f"fastdp {name}" in command.epilog, name

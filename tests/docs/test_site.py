@@ -17,7 +17,8 @@ def test_the_site_builds_without_a_warning(tmp_path):
     done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     site = tmp_path / "site"
-    assert 'id="fastdp.run.synthesize.synthesize"' in (site / "docs" / "api.html").read_text("utf-8")
+    reference = (site / "docs" / "reference" / "api.html").read_text("utf-8")
+    assert 'id="fastdp.run.synthesize.synthesize"' in reference
     notebook = (site / "examples" / "first_table.html").read_text("utf-8")
     pictures = re.findall(r'<img alt="" src="([^"]+)"', notebook)
     assert len(pictures) >= 2 and all((site / "examples" / name).stat().st_size for name in pictures)

@@ -138,7 +138,7 @@ def test_what_a_mechanism_cannot_do_is_no_setting_of_it():
 
 @pytest.mark.parametrize("name", mechanisms.names())
 def test_every_mechanism_is_in_the_page_that_says_which_to_choose(name):
-    page = Path(__file__).parents[2] / "docs" / "choosing.md"
+    page = Path(__file__).parents[2] / "docs" / "guide" / "choosing.md"
     assert f"`{name}`" in page.read_text("utf-8")
 
 

@@ -3,7 +3,8 @@
 A model would need a table of all combinations. Instead one release says, for every such pair, how many rows
 have the B that is most frequent among rows of their A. Where that is nearly all of them, one column leaves
 the model: its values are drawn from a noisy table of the pair, of which only the large cells are released
-(docs/explain/wide-pairs.md), given the value of the other column. Its relations to all other columns are those of
+(docs/explain/wide-pairs.md), given the value of the other column. Its relations to all other columns are
+those of
 the column that it is drawn from. Everything here is a function of released numbers and public facts."""
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     T as seen and in `repeats`; "full" counts the whole grid with T up to `t_max` (None: the largest of
     `repeats`), which stands for "or more"; "auto" is "public" where public data is given. `cap`: groups
     per user (None: the schema's bound on rows); `noise`: "auto" takes the law with less variance. `method`:
-    "clip" (as published) or "hierarchy"; see docs/explain/usercounts.md. `false_presence`: for "hierarchy", how often
+    "clip" (as published) or "hierarchy"; see docs/explain/usercounts.md. `false_presence`: for
+    "hierarchy", how often
     a kind shown with a share of `presence` or more may truly have less. `totals`: the levels of "hierarchy"
     (None: by place and kind,
     by time and kind). `prior`: "hierarchy" expects what public data shows, where it is given. `output`: what
