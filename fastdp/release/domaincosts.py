@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ..schema.pending import Pending
 
 PER_COLUMN, MOST_SHARE = 0.03, 0.2
-"""Shares of the run's mu^2: what finding one private column costs, and the most that all may cost."""
+"""Shares of the run's mu^2: what finding one private column costs, and the most that all may cost,
+besides the sums inside bins."""
 KEYS_SHARE = 0.1
 """Share of the run's delta that pays for the thresholds of all columns whose values are found."""
 ROUNDS, EXTRA = (0.2, 0.4, 0.4), 0.5
@@ -55,7 +56,7 @@ is left. Chosen on the same columns: a second round of two to eight times the fi
 CALENDARS = 0.2
 """What telling ranges of the calendar apart costs (hours, months), as a part of a column's share of mu^2; it
 is counted where whole numbers lie in 0..99 by the first partition."""
-KINDS, ODD = 0.1, 0.05
+KINDS, ODD = 0.2, 0.05
 """What counting the kinds of a column's texts costs, as a part of a column's share of mu^2, and the share of
 the texts that may be of another kind than the column is read as: they lie outside its domain."""
 GAIN, WORTH = 4.0, 1.5
@@ -79,8 +80,8 @@ class DomainCosts:
             return cls()
         sums = sums_share(schema)
         if any(c.keyed for c in schema.pending.values()):
-            return cls(MOST_SHARE, KEYS_SHARE * delta, sums)
-        return cls(sums + min(MOST_SHARE - sums, PER_COLUMN * columns_paid(schema)), 0.0, sums)
+            return cls(MOST_SHARE + sums, KEYS_SHARE * delta, sums)
+        return cls(sums + min(MOST_SHARE, PER_COLUMN * columns_paid(schema)), 0.0, sums)
 
 
 def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
@@ -130,14 +131,14 @@ def column_mu(schema: Schema, mu: float) -> float:
 
 def _unit(schema: Schema) -> float:
     """The share of mu^2 of one private column."""
-    return min(PER_COLUMN, (MOST_SHARE - sums_share(schema)) / max(columns_paid(schema), ROWS))
+    return min(PER_COLUMN, MOST_SHARE / max(columns_paid(schema), ROWS))
 
 
 def second_round(left: float, first: float, missing: Mapping[str, tuple[float, float]]) -> dict[str, float]:
     """Shares of mu^2 of the columns that take part in the second round, in proportion to the square roots of
     the shares of rows they miss. `left`: what may be spent; `first`: the share of one column in the first
     round; `missing`: (share of rows missed, its standard error) by column."""
-    gains = {name: math.sqrt(share) for name, (share, error) in missing.items() if share > error}
+    gains = {name: math.sqrt(share) for name, (share, error) in missing.items() if share > 2 * error}
     while gains:
         pool = left * min(1.0, GAIN * max(gains.values()) ** 2)
         shares = {name: pool * gain / sum(gains.values()) for name, gain in gains.items()}

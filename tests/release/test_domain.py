@@ -157,7 +157,7 @@ def test_the_second_round_spends_at_most_what_is_left(left, first, missing):
     named = dict(enumerate(missing))
     shares = domaincosts.second_round(left, first, named)
     assert sum(shares.values()) <= left * (1 + 1e-12)
-    assert all(s >= domaincosts.WORTH * first and named[n][0] > named[n][1] for n, s in shares.items())
+    assert all(s >= domaincosts.WORTH * first and named[n][0] > 2 * named[n][1] for n, s in shares.items())
     ordered = sorted(shares, key=lambda n: named[n][0])
     assert all(shares[a] <= shares[b] * (1 + 1e-12) for a, b in pairwise(ordered))
 
