@@ -35,7 +35,7 @@ def main(rows: int = ROWS, out: Path = OUT) -> None:
     shown = os.path.relpath(out)
     console.print("\n[bold]What to look at[/bold]")
     for page in pages:
-        console.print(f"  {os.path.relpath(page)}  (sees the truth: not for release)")
+        console.print(f"  {os.path.relpath(page)}  (uses the private data: do not release)")
     console.print(f"  {shown}/taxi/privacy.json   the promise, recomputed by: fastdp verify {shown}/taxi")
     console.print(f"  {shown}/taxi/synthetic.parquet   the synthetic trips, with synthetic taxis")
     console.print(f"  {shown}/taxi/measurements.parquet   every noisy answer with its standard error")

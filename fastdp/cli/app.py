@@ -147,7 +147,9 @@ def synth(
     ] = False,
     report: Annotated[
         bool,
-        typer.Option("--report", help="Also DIR.private/report.html; it sees the truth: not for release."),
+        typer.Option(
+            "--report", help="Also DIR.private/report.html; it uses the private data: do not release."
+        ),
     ] = False,
     sample_seed: Annotated[int | None, typer.Option(help="Fixes everything after the noise.")] = None,
     seed: Annotated[

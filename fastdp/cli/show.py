@@ -131,7 +131,7 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
     console.print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:
         name = "report.html" if len(runs) == 1 else "report-eps-*.html"
-        console.print(f"Look at {out}.private/{name} (it sees the truth: not for release).")
+        console.print(f"Look at {out}.private/{name} (it uses the private data: do not release).")
 
 
 def _verdict(run: Run, several: bool) -> Iterator[str]:
@@ -174,7 +174,7 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
     original = results.get("original")
     if original:
         console.print(f"At worst, in the original values: {original['worst']['what']}.", markup=False)
-    console.print("These figures see the truth: not private, not for release.")
+    console.print("These figures use the private data: do not release them.")
     if out is not None:
         console.print(f"Look at {out}")
 
