@@ -383,7 +383,7 @@ class Session:
         def draw() -> list[np.ndarray]:
             clip = self.__counted_clip
             cells_of = partial(counts.cells, self.__engine, domain=domain, clip=clip, codes=codes)
-            rows = counts.guessed(domain, plan.cliques, skip or {}, cells_of)
+            rows = counts.private(lambda: counts.guessed(domain, plan.cliques, skip or {}, cells_of))
             self.__steps.trace("counted")
             plan.check()
             return [rows + noise.gaussian(plan.sigma, rows.size, seed=self.__steps.draw_seed(0))]
@@ -405,9 +405,11 @@ class Session:
         plan = plan_filtered(self.domain, self.clip, clique, mu, lifted, self.most_filtered, label)
 
         def draw() -> list[np.ndarray]:
-            cells = counts.cells(self.__engine, plan.clique, self.domain, self.__counted_clip, {})
+            read = partial(counts.cells, self.__engine, plan.clique, self.domain, self.__counted_clip, {})
+            cells = counts.private(read)
             self.__steps.trace("counted")
-            return plan.noisy(*cells, self.__steps.draw_seed)
+            # The number of cells that are not empty is private: errors must not name it.
+            return counts.private(lambda: plan.noisy(*cells, self.__steps.draw_seed))
 
         cells, array = self.__answer(label, plan.question, [Gaussian(plan.mu)], draw, plan.size)
         self.__released(plan.describe(label))

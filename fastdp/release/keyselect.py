@@ -280,7 +280,8 @@ def count_keys(
         rows += len(number)
     user, value = np.concatenate(who), np.concatenate(what)
     if known:
-        unknown = ~np.isin(value, [i for i, v in enumerate(distinct) if v in set(known)])
+        released = set(known)
+        unknown = ~np.isin(value, [i for i, v in enumerate(distinct) if v in released])
         user, value = user[unknown], value[unknown]
     pairs, often = np.unique(user * len(distinct) + value, return_counts=True)
     user, value = np.divmod(pairs, max(1, len(distinct)))
