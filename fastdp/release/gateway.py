@@ -406,10 +406,10 @@ class Session:
 
         def draw() -> list[np.ndarray]:
             read = partial(counts.cells, self.__engine, plan.clique, self.domain, self.__counted_clip, {})
-            cells = counts.private(read)
+            cells, sums = counts.private(read)
             self.__steps.trace("counted")
             # The number of cells that are not empty is private: errors must not name it.
-            return counts.private(lambda: plan.noisy(*cells, self.__steps.draw_seed))
+            return counts.private(lambda: plan.noisy(cells, sums, self.__steps.draw_seed))
 
         cells, array = self.__answer(label, plan.question, [Gaussian(plan.mu)], draw, plan.size)
         self.__released(plan.describe(label))

@@ -244,3 +244,16 @@ def test_statement_and_refusals():
             door.guesses(pairs, mu=0.1, label="x")
     with patch.object(gateway, "DENSE_CELLS", 5), pytest.raises(UsageError, match="at most 5"):
         door.filtered(("a", "b"), mu=0.1, lifted=1, label="x")
+
+
+@pytest.mark.parametrize("error", [MemoryError, ValueError])
+def test_an_error_does_not_name_the_number_of_cells_that_are_not_empty(error):
+    """It is private, and numpy's own errors name the shapes of arrays."""
+
+    def failing(plan, cells, sums, seed):
+        raise error(f"array with shape ({len(cells)},)")
+
+    door = open_door(Swap(small()))
+    with patch.object(FilterPlan, "noisy", failing), pytest.raises((FastdpError, MemoryError)) as raised:
+        door.filtered(("a", "b"), mu=door.mu, lifted=1, label="x")
+    assert "shape" not in str(raised.value) and raised.value.__context__ is None
