@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from .svg import (
-    at,
     axis_ends,
     bars,
     big,
@@ -129,49 +128,6 @@ def _rows(
     )
 
 
-def score_axis(
-    values: Sequence[float | None],
-    baselines: Sequence[dict],
-    top: float,
-    *,
-    name: str,
-    tables: Sequence[str],
-) -> str:
-    """A line from 0 to `top` with a mark for the score of each table, and a hollow mark for the score of each
-    sample of the truth."""
-    marks = ['<line class="rule" x1="0" x2="100%" y1="22" y2="22"/>']
-    for b in baselines:
-        if b["value"] is not None:
-            tip = f"{b['name']}: {_score(b['value'], top)}"
-            marks.append(
-                at(
-                    _unit(b["value"], top),
-                    f'<path class="base" d="M0 15l6 7l-6 7l-6-7z" data-tip="{text(tip)}"/>',
-                )
-            )
-    for i, value in enumerate(values):
-        if value is not None:
-            tip = f"{tables[i]}: {_score(value, top)}"
-            marks.append(
-                at(_unit(value, top), f'<circle class="s m{i % 6}" cy="22" r="7" data-tip="{text(tip)}"/>')
-            )
-    return f'<svg class="axis" role="img" aria-label="{text(name)}" tabindex="0">{"".join(marks)}</svg>'
-
-
-def _unit(value: float, top: float) -> float:
-    return min(1.0, max(0.0, value / top))
-
-
-def _score(value: float, top: float) -> str:
-    return f"{value:.0f}" if top >= 100 else f"{value:.3f}"
-
-
-def _tone(depth: float, high: float = 0.83) -> str:
-    """CSS class of text on a shaded cell of the given depth (0..1). `hi` switches the text colour in both
-    themes, `mid` (less deep) in the dark theme only."""
-    return " hi" if depth > high else " mid" if depth > 0.57 else ""
-
-
 def heat(
     names: Sequence[str],
     rows: Sequence[Sequence[float | None]],
@@ -197,7 +153,7 @@ def heat(
                 f'height="{h}" fill-opacity="{num(0.04 + 0.92 * depth)}" data-tip="{text(tip)}"/>'
             )
             if write:
-                tone = _tone(depth, 0.92)
+                tone = " hi" if depth > 0.92 else " mid" if depth > 0.57 else ""  # text colour, by theme
                 cells.append(
                     f'<text class="in{tone}" x="{num(100 * (j + 0.5) / (n - 1))}%" y="{(i - 0.5) * h + 4}">'
                     f"{100 * value:.{0 if value >= 0.1 else 1}f}</text>"
@@ -216,52 +172,6 @@ def heat(
         f'<div class="sides">{left}</div><svg class="cells" style="height:{(n - 1) * h}px" role="img" '
         'tabindex="0" '
         f'aria-label="Every pair of columns: rows {text(what)}">{"".join(cells)}</svg></div>'
-    )
-
-
-def tile_map(
-    area: dict,
-    values: Sequence[float],
-    other: Sequence[float] | None,
-    *,
-    difference: bool,
-    name: str,
-    span: Span | None = None,
-) -> str:
-    """One tile per place, shaded by its share, or by the difference `values - other` (two colours)."""
-    shown = (
-        [v - o for v, o in zip(values, other, strict=True)]
-        if difference and other is not None
-        else list(values)
-    )
-    high = max((abs(v) for v in shown), default=0.0) or 1.0
-    out = []
-    for i, (tile, value) in enumerate(zip(area["tiles"], shown, strict=True)):
-        # The square root keeps places with few rows visible beside the few places with most rows.
-        kind = ("up" if value > 0 else "down") if difference else "share"
-        what = f"{points(value)} points" if difference else percent(value) + _between(span, i)
-        out.append(_tile(tile, math.sqrt(abs(value) / high), kind, what))
-    return _tiles(area, out, name)
-
-
-def _tile(tile: dict, depth: float, kind: str, what: str) -> str:
-    x, y = 10 * tile["x"], 10 * tile["y"]
-    word = ""
-    if tile["text"]:
-        tone = _tone(depth)
-        word = f'<text class="in{tone}" x="{num(x + 4.7)}" y="{num(y + 6.1)}">{text(tile["text"])}</text>'
-    return (
-        f'<rect class="ground" x="{x}" y="{y}" width="9.4" height="9.4" rx="1.2"/>'
-        f'<rect class="tile {kind}" x="{x}" y="{y}" width="9.4" height="9.4" rx="1.2" '
-        f'fill-opacity="{num(0.9 * depth)}" data-tip="{text(tile["label"])}&#10;{text(what)}"/>{word}'
-    )
-
-
-def _tiles(area: dict, drawn: Sequence[str], name: str) -> str:
-    w, h = 10 * area["width"], 10 * area["height"]
-    return (
-        f'<svg class="tiles" viewBox="0 0 {w} {h}" role="img" tabindex="0" '
-        f'aria-label="{text(name)}">{"".join(drawn)}</svg>'
     )
 
 

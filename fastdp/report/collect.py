@@ -18,7 +18,6 @@ import numpy as np
 from ..errors import DataError
 from ..tables.ingest import read
 from ..tables.table import Table
-from . import place_maps as places
 
 MAX_BARS = 40  # bars of a nominal column; its rarer values share the last one
 MAX_BINS = 60  # bins drawn for an ordered column
@@ -249,39 +248,10 @@ def _entropy(p: np.ndarray) -> float:
     return float(-(p * np.log(p)).sum())
 
 
-def areas(
-    truth: Coded | None,
-    tables: Sequence[Coded],
-    labels: dict[str, tuple[list[str], bool]],
-    where: Sequence[str],
-    intervals: Sequence[Any] = (),
-    limit: int = 4,
-) -> list[dict]:
-    """Tile maps of the columns `where`, which name places (at most `limit`); `intervals`: as in `columns`."""
-    out: list[dict] = []
-    for name in where:
-        names = labels[name][0]
-        if not 8 <= len(names) <= 5000 or len(out) == limit:
-            continue
-        lead = np.sum([shares(t.codes[name], len(names)) for t in [truth, *tables] if t is not None], axis=0)
-        entry = {"column": name, **places.layout(name, names, lead.tolist())}
-        codes = [tile["code"] for tile in entry["tiles"]]
-        parts = [
-            None if t is None else _round(shares(t.codes[name], len(names))[codes]) for t in [truth, *tables]
-        ]
-        entry["truth"], entry["tables"] = parts[0], parts[1:]
-        spans = [i.bars(name, np.arange(len(names)), len(names)) for i in intervals]
-        entry["spans"] = [None if s is None else [[end[c] for c in codes] for end in s] for s in spans]
-        entry["left_out"] = int((lead > 0).sum() - (lead[codes] > 0).sum())
-        out.append(entry)
-    return out
-
-
 def users(
     truth: Coded | None,
     tables: Sequence[Coded],
     labels: dict[str, tuple[list[str], bool]],
-    where: Sequence[str],
     unit: str | None,
     kept: Sequence[str] | None = None,
 ) -> dict | None:
@@ -300,7 +270,7 @@ def users(
     out["mean"] = [float(c[c > 0].mean()) if c.any() else 0.0 for _, c in per_user]
     out["habits"] = []
     shown = labels if kept is None else {n: v for n, v in labels.items() if n in kept}
-    for name in _habit_columns(shown, where):
+    for name in _habit_columns(shown):
         favourite, variety = [], []
         spread = [e for e in _VARIETY_EDGES if e <= len(labels[name][0])]
         for t, (index, counts) in zip(every, per_user, strict=True):
@@ -332,13 +302,10 @@ def _split(name: str, labels: list[str], hists: list[list[float]], truth: Coded 
     return {"name": name, "labels": labels, "truth": hists[0], "tables": hists[1:]}
 
 
-def _habit_columns(
-    labels: dict[str, tuple[list[str], bool]], where: Sequence[str], limit: int = 2
-) -> list[str]:
+def _habit_columns(labels: dict[str, tuple[list[str], bool]]) -> list[str]:
+    """Two columns of some values: first one that tells a time, if there is one."""
     fit = [n for n, (names, _) in labels.items() if 4 <= len(names) <= 500]
-    when = [n for n in fit if tells_time(n)]
-    wanted = when[:1] + [n for n in fit if n in where][:1]
-    return (wanted + [n for n in fit if n not in wanted])[:limit]
+    return sorted(fit, key=lambda n: not tells_time(n))[:2]
 
 
 def _habits(index: np.ndarray, n: int, codes: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -22,17 +22,14 @@ from .._util.files import synthetic_path, write_atomic
 from ..errors import UsageError
 from ..tables.drafting import draft
 from . import collect as collecting
-from . import placesections, quotes, sections, workload
+from . import quotes, sections, workload
 from . import runs as running
 from .blocks import per_table, section
-from .place_maps import names_places
 from .score_list import normalise
 from .svg import big, text
 
 ReportData = dict[str, Any]
 """Plain data of a page, which `json.dumps` accepts; see `collect` for its keys."""
-
-VERSION = 1
 
 
 def collect(
@@ -49,12 +46,12 @@ def collect(
     truth: a table or source handed over as the truth, or None for the page without it. synthetic: one table
     or source, or a mapping from name to table: several are compared on one page. scores: results of
     `fastdp.evaluate`, one dict or one per table. run: one or one per table, each a run or a dict of its facts
-    (`privacy`, `measurements`, `fit`, all optional).
+    (`privacy`, `measurements`, `model`, all optional).
 
-    Keys: `version, title, with_truth, truth, tables, scores, columns, pairs, worst, areas, users,
-    limits, quotes, original, runs, workload`. Lists named `tables`, `runs` and `workload` follow the
-    order of the synthetic tables. Without the truth no key holds anything that depends on it; the fit's
-    seconds are left out too, as they depend on the data.
+    Keys: `title, with_truth, truth, tables, scores, columns, pairs, worst, users, limits, quotes, original,
+    runs, workload`. Lists named `tables`, `runs` and `workload` follow the order of the synthetic tables.
+    Without the truth no key holds anything that depends on it. Seconds are never shown: they depend on the
+    data.
     """
     named = _named(synthetic)
     schema = _schema(schema, truth, *named.values())
@@ -66,18 +63,12 @@ def collect(
     if not labels:
         raise UsageError("report: the tables share no column of the schema")
 
-    where = [n for n in labels if schema.columns[n].kind != "numeric" and _is_place(schema.columns[n])]
     runs = _aligned(run, len(tables), "run")
     facts = [running.facts(r, {n: len(names) for n, (names, _) in labels.items()}) for r in runs]
     known = [None if real is not None else quotes.facts_of(r, schema) for r in runs]
-    spans: list[quotes.Intervals] = []
-    if real is None:
-        spans = [quotes.Intervals(k) for k in known]
-        for fact in facts:
-            _unclocked(fact)
+    spans = [quotes.Intervals(k) for k in known] if real is None else []
     pairs, worst = collecting.pairs(real, tables, labels) if real is not None else (None, [])
     data: ReportData = {
-        "version": VERSION,
         "title": title or _title(schema, real is not None),
         "with_truth": real is not None,
         "truth": None if real is None else {"rows": real.rows, "users": real.users},
@@ -86,8 +77,7 @@ def collect(
         "columns": collecting.columns(real, tables, labels, spans),
         "pairs": pairs,
         "worst": worst,
-        "areas": collecting.areas(real, tables, labels, where, spans),
-        "users": collecting.users(real, tables, labels, where, schema.user, _habits(runs) if spans else None),
+        "users": collecting.users(real, tables, labels, schema.user, _habits(runs) if spans else None),
         "limits": [
             quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known, strict=True)
         ],
@@ -115,7 +105,6 @@ def render(data: ReportData) -> str:
         sections.columns(data),
         sections.pairs(data),
         sections.worst(data),
-        placesections.areas(data),
         sections.users(data),
         _noise(data),
         sections.fit(data),
@@ -130,7 +119,6 @@ def render(data: ReportData) -> str:
         "columns": "Columns",
         "pairs": "Pairs",
         "worst": "Worst cells",
-        "areas": "Places",
         "users": "Users",
         "noise": "Noise",
         "fit": "Fit",
@@ -238,10 +226,6 @@ def _labels(column: Any) -> tuple[list[str], bool]:
     return names, column.kind in ("numeric", "integer", "part") or collecting.tells_time(column.name)
 
 
-def _is_place(column: Any) -> bool:
-    return getattr(column, "role", None) == "area" or names_places(column.name)
-
-
 def _interval(label: str) -> str:
     """The label of a half-open interval in words; any other label unchanged."""
     edges = re.fullmatch(r"[\[(](\S+), (\S+)\)", label)
@@ -251,12 +235,6 @@ def _interval(label: str) -> str:
     if low == "-inf":
         return f"under {high}"
     return f"{low} and up" if high == "inf" else f"{low} to {high}"
-
-
-def _unclocked(fact: dict | None) -> None:
-    if fact is not None:
-        for s in (fact["fit"] or {}).get("trace", []):
-            s["seconds"] = None
 
 
 def _page_file(name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,9 @@ MAX_MEASUREMENTS = 400
 MOST_SHOWN = 12  # marginals that are named in a text; of the others only the number is given
 
 
-def get(source: Any, *names: str) -> Any:
-    """The first of `names` that the object or mapping has and that is not None."""
-    for name in names:
-        value = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
-        if value is not None:
-            return value
-    return None
+def get(run: Any, name: str) -> Any:
+    """A fact of a run, which is an object or a mapping; None if it does not have it."""
+    return run.get(name) if isinstance(run, Mapping) else getattr(run, name, None)
 
 
 def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
@@ -44,17 +40,16 @@ def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
     privacy = statement_of(run)
     return {
         "promise": None if privacy is None else promise(privacy),
-        "noise": noise(run, privacy, sizes or {}),
+        "noise": noise(run, privacy or {}, sizes or {}),
         "fit": fit(run),
     }
 
 
 def statement_of(run: Any) -> Mapping | None:
     """The privacy statement of a run; a mapping that is itself a statement is returned as it is."""
-    privacy = None if run is None else get(run, "privacy", "statement")
-    if privacy is None and isinstance(run, Mapping) and "epsilon" in run:
+    if isinstance(run, Mapping) and "epsilon" in run:
         return run  # the content of a privacy.json
-    return privacy
+    return None if run is None else get(run, "privacy")
 
 
 def promise(statement: Mapping) -> dict:
@@ -63,117 +58,82 @@ def promise(statement: Mapping) -> dict:
     `epsilon`, `delta` and `mu` hold for all parts of the run together; if there are several parts, `asked` is
     the epsilon of the part whose rows are shown.
     """
-    parts = get(statement, "parts") or []
-    part = _part(statement)
-    unit = get(statement, "unit") or {}
-    bound = get(part, "clip") or get(statement, "clip")
-    limits = get(statement, "not_protected") or []
-    ledger = get(statement, "ledger") or {}
-    asked = get(get(part, "asked") or {}, "epsilon")
+    parts, part = statement.get("parts") or [], _part(statement)
+    unit, mechanism = statement.get("unit") or {}, statement.get("mechanism")
+    asked = (part.get("asked") or {}).get("epsilon")
     return {
-        "epsilon": _number(get(statement, "epsilon")),
-        "delta": _number(get(statement, "delta")),
-        "mu": _number(get(statement, "mu")),
+        **{key: _number(statement.get(key)) for key in ("epsilon", "delta", "mu")},
         "asked": _number(asked) if len(parts) > 1 else None,
         "parts": len(parts),
-        "unit": {"column": get(unit, "column"), "kind": get(unit, "kind") or "user"},
-        "bound": _number(bound),
-        "lost": _number(get(get(part, "clip_choice") or {}, "lost")),
-        "mechanism": _mechanism(statement),
-        "private": get(statement, "private"),
-        "not_protected": [limits] if isinstance(limits, str) else [str(x) for x in limits],
-        "public_data": [
-            str(get(p, "name", "path", "what") or "public data") for p in get(statement, "public_data") or []
-        ],
-        "public_use": _public_use(get(statement, "mechanism")),
-        "alone": get(ledger, "counts_other_runs") is not True,
+        "unit": {"column": unit.get("column"), "kind": unit.get("kind") or "user"},
+        "bound": _number(part.get("clip")),
+        "mechanism": mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism,
+        "private": statement.get("private"),
+        "not_protected": [str(x) for x in statement.get("not_protected") or []],
+        "public_data": [str(p.get("name") or "public data") for p in statement.get("public_data") or []],
+        "public_use": _public_use(mechanism),
+        "alone": (statement.get("ledger") or {}).get("counts_other_runs") is not True,
     }
 
 
-def _part(statement: Mapping | None) -> Mapping:
+def _part(statement: Mapping) -> Mapping:
     """The part of the statement that describes the rows shown; an empty mapping if the statement has no
     parts."""
-    parts = get(statement or {}, "parts") or []
-    index = get(statement or {}, "part") or 0
+    parts, index = statement.get("parts") or [], statement.get("part") or 0
     return parts[index] if index < len(parts) else {}
 
 
 def _public_use(mechanism: Any) -> str:
     """A text that names the marginals which rely on public data; empty if none do."""
-    used = get(mechanism, "public") if isinstance(mechanism, Mapping) else None
+    used = (mechanism.get("public") if isinstance(mechanism, Mapping) else None) or {}
     parts = []
     for key, what in (("prior_only", "on it alone"), ("prior_and_answers", "on it and on private answers")):
-        cliques = get(used or {}, key)
-        if isinstance(cliques, list) and cliques:
-            shown = ", ".join(" x ".join(map(str, c)) for c in cliques[:MOST_SHOWN] if isinstance(c, list))
+        if cliques := used.get(key):
+            shown = ", ".join(" x ".join(map(str, c)) for c in cliques[:MOST_SHOWN])
             more = f" and {len(cliques) - MOST_SHOWN} more" if len(cliques) > MOST_SHOWN else ""
             parts.append(f"{len(cliques)} marginals rest {what}: {shown}{more}")
     return ". ".join(parts)
 
 
-def _mechanism(statement: Mapping) -> str | None:
-    mechanism = get(statement, "mechanism")
-    return get(mechanism, "name") if isinstance(mechanism, Mapping) else mechanism
-
-
 def _number(value: Any) -> float | None:
     """A finite float, or None."""
-    try:
-        number = math.nan if value is None or isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
+    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if known else None
 
 
-def noise(run: Any, privacy: Mapping | None, sizes: Mapping[str, int]) -> list[dict] | None:
-    """One entry per measured set of columns: columns, cells, sigma in rows, copies; taken from the
-    measurements, or else from the statement.
+def noise(run: Any, statement: Mapping, sizes: Mapping[str, int]) -> list[dict] | None:
+    """One entry per measured set of columns: label, order (number of columns; 0: a histogram of users),
+    cells, sigma in rows, copies; taken from the measurements, or else from the statement.
 
     If the answers of one measurement have different sigmas (sums of cells), the smallest is given, which is
     that of a single cell. A set that was measured n times has copies = n and the sigma of n equal
     measurements that are together as precise as these.
     """
     by_label: dict[tuple, dict] = {}
-    for m in get(run, "measurements") or get(_part(privacy), "releases") or []:
-        sigma = _error(m)
-        if sigma is None:
-            continue
-        clique = get(m, "clique", "attributes") or ()
-        clique = (clique,) if isinstance(clique, str) else tuple(clique)
-        values = get(m, "values")
-        cells = get(m, "count") if values is None else np.asarray(values).size
+    for clique, label, cells, sigma in _measured(run, statement):
         # A histogram of users is not a marginal of the table: its keys are not columns of the schema.
-        counted = get(m, "kind") in ("user_histogram", "grid", "keys")
-        histogram = counted or not clique or any(c not in sizes for c in clique)
-        if not histogram:
-            cells = math.prod(sizes[c] for c in clique)
-        label = " × ".join(clique) if not histogram else str(get(m, "label") or " × ".join(clique) or "total")
-        entry = by_label.setdefault(
-            (label, histogram),
-            {
-                "label": label,
-                "order": 0 if histogram else len(clique),
-                "sigma": sigma,
-                "cells": None,
-                "copies": 0,
-            },
-        )
-        entry["cells"] = None if cells is None else int(cells)
-        if entry["copies"] and sigma != entry["sigma"]:
-            precision = entry["copies"] / entry["sigma"] ** 2 + 1 / sigma**2
-            entry["sigma"] = math.sqrt((entry["copies"] + 1) / precision)
-        entry["copies"] += 1
-    if not by_label:
-        return None
-    return sorted(by_label.values(), key=lambda e: (e["order"], e["label"]))[:MAX_MEASUREMENTS]
+        order = len(clique) if all(c in sizes for c in clique) else 0
+        if order:
+            label, cells = " × ".join(clique), math.prod(sizes[c] for c in clique)
+        entry = {"label": label, "order": order, "cells": cells, "sigma": sigma, "copies": 1}
+        before = by_label.setdefault((label, order > 0), entry)
+        if before is not entry:
+            precision = before["copies"] / before["sigma"] ** 2 + 1 / sigma**2
+            before["copies"] += 1
+            before["sigma"] = math.sqrt(before["copies"] / precision)
+    return sorted(by_label.values(), key=lambda e: (e["order"], e["label"]))[:MAX_MEASUREMENTS] or None
 
 
-def _error(measurement: Any) -> float | None:
-    """The smallest standard error of a measurement's answers: from `variances` if it has them (they include
-    the factor of each row of the query), else `sigma`."""
-    variances = get(measurement, "variances")
-    sigma = get(measurement, "sigma") if variances is None else np.sqrt(np.asarray(variances, dtype=float))
-    return None if sigma is None or np.size(sigma) == 0 else float(np.min(np.asarray(sigma, dtype=float)))
+def _measured(run: Any, statement: Mapping) -> Iterator[tuple[tuple[str, ...], str, int, float]]:
+    """(columns, label, answers, smallest sigma) of every measurement; no columns if it counts users."""
+    if measurements := get(run, "measurements"):
+        for m in measurements:
+            yield m.clique, m.label or " × ".join(m.clique), m.values.size, float(np.min(m.sigma))
+        return
+    for r in _part(statement).get("releases") or []:
+        if r.get("sigma") is not None:
+            columns = () if r.get("kind") in ("user_histogram", "grid", "keys") else r.get("attributes") or ()
+            yield tuple(columns), str(r.get("label") or "total"), r.get("count"), float(r["sigma"])
 
 
 def noise_html(entries: Sequence[dict], rows: int | None) -> str:
@@ -235,39 +195,21 @@ def _noise_row(entry: dict, ratio: float | None, rows: int | None) -> tuple[str,
 
 
 def fit(run: Any) -> dict | None:
-    """`{"trace": [{iteration, loss, seconds}], "stop", "rows"}`; None if the run has no trace of its fit.
+    """`{"trace": [{iteration, loss}], "stop", "rows"}`; None if the run has no trace of its fit.
 
-    From `run["fit"]` in that form, or from `run.model`, whose trace holds (calls, loss, seconds). `rows` is
-    the number of answers that the model was fitted to; half of it is the expected loss from noise alone.
+    `rows` is the number of answers that the model was fitted to; half of it is the expected loss from noise
+    alone.
     """
-    source = get(run, "fit", "trace")
-    if source is None:
-        source = get(get(run, "model") or {}, "trace")
-        if source is None:
-            return None
-    stop = get(get(run, "model") or {}, "ended")
-    rows = None
-    if isinstance(source, Mapping):
-        stop = get(source, "stop") or stop
-        rows = _number(get(source, "rows"))
-        source = get(source, "trace") or []
-    steps = []
-    for s in source:
-        step = s if isinstance(s, Mapping) else dict(zip(("iteration", "loss", "seconds"), s, strict=False))
-        iteration, loss = _number(get(step, "iteration")), _number(get(step, "loss"))
-        if iteration is not None and loss is not None:
-            steps.append({"iteration": iteration, "loss": loss, "seconds": _number(get(step, "seconds"))})
-    if rows is None:
-        domain = get(get(run, "model") or {}, "domain")
-        fitted = [
-            m
-            for m in get(run, "measurements") or []
-            if domain is None or set(get(m, "clique") or ()) <= set(domain)
-        ]
-        counts = [get(m, "count") if get(m, "values") is None else np.size(get(m, "values")) for m in fitted]
-        if counts and all(counts):
-            rows = float(sum(counts))
-    return {"trace": steps, "stop": None if stop is None else str(stop), "rows": rows} if steps else None
+    model = get(run, "model")
+    steps = [
+        {"iteration": int(n), "loss": loss}
+        for n, loss, _ in (model.trace if model is not None else ())
+        if math.isfinite(loss)
+    ]
+    if not steps:
+        return None
+    fitted = [m for m in get(run, "measurements") or () if set(m.clique) <= set(model.domain)]
+    return {"trace": steps, "stop": model.ended or None, "rows": sum(m.values.size for m in fitted) or None}
 
 
 def folder(place: Path) -> dict:

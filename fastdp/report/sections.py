@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..answers.clipping import HISTOGRAM
 from . import words
 from .blocks import KEY, nice, per_table, section
-from .charts import curve, distribution, heat, score_axis
+from .charts import curve, distribution, heat
 from .svg import big, percent, points, text
 
 
@@ -126,46 +126,29 @@ def scores(data: dict) -> str:
     if not data.get("scores"):
         return ""
     names = [t["name"] for t in data["tables"]]
-    heads = "".join(
-        f'<th scope="col"><i class="dot m{i % 6}"></i>{text(n)}</th>' for i, n in enumerate(names)
-    )
-    base = [b["name"] for b in data["scores"][0]["baselines"]]
-    base += [b["name"] for s in data["scores"] for b in s["baselines"] if b["name"] not in base]
-    base = list(dict.fromkeys(base))
-    heads += "".join(f'<th scope="col"><i class="diamond"></i>{text(n)}</th>' for n in base)
+    samples = list(dict.fromkeys(n for s in data["scores"] for n in s["baselines"]))
+    heads = "".join(f'<th scope="col">{text(n)}</th>' for n in (*names, *samples))
     rows = []
     for s in data["scores"]:
-        top = s["top"]
-        baseline = {b["name"]: b["value"] for b in s["baselines"]}
-        cells = "".join(
-            f'<td data-label="{text(n)}"><b>{_value(v, top)}</b></td>'
-            for n, v in zip(names, s["values"], strict=True)
-        )
-        cells += "".join(f'<td data-label="{text(n)}">{_value(baseline.get(n), top)}</td>' for n in base)
-        axis = score_axis(s["values"], s["baselines"], top, name=s["name"], tables=names)
-        low = "" if s["better"] == "high" else " <em>lower is better</em>"
-        rows.append(
-            f'<tr><th scope="row">{text(s["name"])}{low}<small>{text(s["about"])}</small></th>'
-            f'<td class="axis-cell">{axis}</td>{cells}</tr>'
-        )
+        cells = "".join(f"<td><b>{_value(v)}</b></td>" for v in s["values"])
+        cells += "".join(f"<td>{_value(s['baselines'].get(n))}</td>" for n in samples)
+        title = f'<th scope="row">{text(s["name"])}<small>{text(s["about"])}</small></th>'
+        rows.append(f"<tr>{title}{cells}</tr>")
     table = (
-        '<div class="scroll"><table class="scores"><thead><tr><th scope="col">score</th><th '
-        f'class="axis-cell"></th>{heads}</tr></thead>'
+        f'<div class="scroll"><table><thead><tr><th scope="col">score</th>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
     return section(
         "scores",
         "Scores beside samples of the truth",
-        "Diamonds show what a random sample of the true rows would score: the yardstick. Discs are the "
-        "synthetic tables. Scores compare the values as the schema recodes them.",
+        "The last columns are what a random sample of the true rows would score: the yardstick. Of scores "
+        "with ↓, lower is better. Scores compare the values as the schema recodes them.",
         table,
     )
 
 
-def _value(value: float | None, top: float) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.0f}" if top >= 100 else f"{value:.3f}"
+def _value(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f}" if value >= 10 else f"{value:.3f}"
 
 
 def columns(data: dict) -> str:
@@ -338,8 +321,6 @@ def fit(data: dict) -> str:
             level=level,
         )
         facts = [f"{big(steps[-1]['iteration'])} iterations"]
-        if steps[-1].get("seconds") is not None:
-            facts.append(f"{steps[-1]['seconds']:.3g} s")
         if trace.get("stop"):
             facts.append(f"ended by: {trace['stop']}")
         return f'<div class="card">{drawn}<p class="note">{text(" · ".join(facts))}</p></div>'

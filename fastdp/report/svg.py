@@ -104,11 +104,6 @@ def chart(n: float, inner: str, label: str, tip: Sequence[str] = (), kind: str =
     )
 
 
-def at(x: float, inner: str, y: float = 0) -> str:
-    """Marks in pixels around a point at x (0..1 of the width), y pixels down."""
-    return f'<svg class="at" x="{num(100 * x)}%" y="{num(y)}">{inner}</svg>'
-
-
 def axis_ends(labels: Sequence[str]) -> str:
     """First, middle and last label under a chart."""
     if not labels:

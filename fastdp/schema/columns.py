@@ -79,7 +79,6 @@ class Column:
     null: Policy = OWN_CODE
     overflow: Policy = OWN_CODE
     nan: str = "null"
-    role: str | None = None
     user: str | None = None
     note: str | None = None
 
@@ -166,8 +165,8 @@ def plain_field(field: Any) -> dict[str, Any]:
 
 
 def plain_notes(field: Any) -> dict[str, Any]:
-    """The last keys of every field's TOML table: role, user and note, if it has them."""
-    return {key: value for key in ("role", "user", "note") if (value := getattr(field, key)) is not None}
+    """The last keys of every field's TOML table: user and note, if it has them."""
+    return {key: value for key in ("user", "note") if (value := getattr(field, key)) is not None}
 
 
 def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:

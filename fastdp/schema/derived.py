@@ -39,7 +39,6 @@ class Derived:
     dtype: str
     null: Policy = OWN_CODE
     overflow: Policy = OWN_CODE
-    role: str | None = None
     user: str | None = None
     note: str | None = None
     parts: tuple[Part, ...] = field(default=(), compare=False)
@@ -56,7 +55,6 @@ class Derived:
             dtype="int64" if count > 32767 else "int16",
             null=self.null,
             overflow=self.overflow,
-            role=self.role,
             user=self.user,
             of=self.name,
             part=part,

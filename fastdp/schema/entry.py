@@ -15,7 +15,7 @@ from .decimal_places import Places
 from .kind_of_text import TextKind
 from .pending import ANY, ASKED, KEPT, PRIVATE
 
-_COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "user", "note")
+_COMMON = ("kind", "source", "dtype", "null", "overflow", "user", "note")
 OPTIONS = {
     "categorical": ("values", "names", "other", "nan"),
     "string": ("values", "names", "other", "nan"),

@@ -173,7 +173,6 @@ def parse_field(name: str, plain: Any) -> Field:
         "source": entry.text("source") or name,
         "null": entry.policy("null"),
         "overflow": entry.policy("overflow"),
-        "role": entry.text("role"),
         "user": None if entry.text("user") is None else entry.choice("user", "", OF_USERS),
         "note": entry.text("note"),
     }

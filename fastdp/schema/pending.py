@@ -53,7 +53,7 @@ ASKED = {
     "timestamp": (),
     ANY: ("keys_per_user", "bins"),
 }
-COMMON = ("kind", "source", "dtype", "null", "overflow", "role", "user", "note")
+COMMON = ("kind", "source", "dtype", "null", "overflow", "user", "note")
 
 
 @dataclass(frozen=True, kw_only=True)

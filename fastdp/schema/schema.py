@@ -189,10 +189,6 @@ class Schema:
         """What is declared of columns' values in the rows of one user: constant, repeated or free."""
         return {name: column.user for name, column in self.columns.items() if column.user is not None}
 
-    def areas(self) -> list[str]:
-        """Names of the columns whose role is `area`, for maps."""
-        return [name for name, column in self.columns.items() if column.role == "area"]
-
     def describe(self) -> str:
         """A readable table of the columns: name, kind, number of codes, source type, policies."""
         lines = [repr(self)]

@@ -11,15 +11,15 @@ AREAS = ["-1", *(str(i) for i in range(1, 78))]
 EDGES = ["(-inf, 0)", *(f"[{10 * i}, {10 * i + 10})" for i in range(9)), "[90, inf)"]
 
 
-def column(name: str, labels: list[str], kind: str = "categorical", role: str | None = None) -> Any:
-    return SimpleNamespace(name=name, source=name, kind=kind, role=role, labels=lambda: list(labels))
+def column(name: str, labels: list[str], kind: str = "categorical") -> Any:
+    return SimpleNamespace(name=name, source=name, kind=kind, labels=lambda: list(labels))
 
 
 def schema(user: str | None = "taxi_id") -> Any:
     columns = [
         column("shift", [str(i) for i in range(21)]),
         column("company_id", [f"company {i}" for i in range(57)]),
-        column("pickup_community_area", AREAS, role="area"),
+        column("pickup_community_area", AREAS),
         column("payment_type", ["Cash", "Credit & <Card>", "Mobile|App"]),
         column("fare", EDGES, "numeric"),
     ]
@@ -84,20 +84,9 @@ def statement(**changes: Any) -> dict:
 
 
 def run(**changes: Any) -> dict:
-    """Facts of a run: statement, measurements, the fit's course and stage times."""
-    cells = {"shift": 21, "pickup_community_area": 78, "fare": 11}
-    cliques = [("shift",), ("fare",), ("shift", "fare"), ("shift", "pickup_community_area", "fare")]
-    measurements = [
-        {"clique": c, "sigma": 12.5, "values": np.zeros(int(np.prod([cells[a] for a in c])))} for c in cliques
-    ]
-    trace = [{"iteration": i, "loss": 9e4 * 0.8**i + 9100, "seconds": 0.01 * i} for i in range(40)]
-    record = {
-        "privacy": statement(),
-        "measurements": measurements,
-        "fit": {"trace": trace, "stop": "noise"},
-        "timings": {"read": 1.25, "measure": 0.5, "fit": 2.0, "write": 0.75},
-    }
-    return record | changes
+    """Facts of a run: statement and model, whose fit has a trace."""
+    trace = [(i, 9e4 * 0.8**i + 9100, 0.01 * i) for i in range(40)]
+    return {"privacy": statement(), "model": SimpleNamespace(trace=trace, ended="noise", domain={})} | changes
 
 
 def scores(overall: float = 720.0) -> dict:

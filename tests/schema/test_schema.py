@@ -23,7 +23,7 @@ EXAMPLE = {
     "user": {"column": "who", "max_rows": 20, "null": "own", "dtype": "string"},
     "columns": {
         "sex": {"kind": "categorical", "values": [1, 2], "names": ["male", "female"], "dtype": "int8"},
-        "town": {"kind": "string", "values": ["Aix", "Ulm"], "other": "elsewhere", "role": "area"},
+        "town": {"kind": "string", "values": ["Aix", "Ulm"], "other": "elsewhere"},
         "age": {"kind": "integer", "min": 0, "max": 120, "overflow": "clamp", "null": "drop"},
         "pay": {
             "kind": "numeric",
@@ -72,7 +72,6 @@ def test_taxi_has_exactly_the_cells_of_the_published_model():
     }
     assert sum(schema.domain.cells(c) for c in maximal(TAXI_OUTER)) == 2_453_724
     assert (schema.user, schema.max_rows_per_user, schema.null_user) == ("taxi_id", 200, "drop")
-    assert schema.areas() == ["pickup_community_area", "dropoff_community_area"]
     labels = schema.columns["pickup_community_area"].labels()
     assert (labels[0], labels[32], labels[76]) == ("Unknown", "Loop", "O'Hare")
     assert schema.columns["fare"].labels()[:2] == ["(-inf, 0)", "[0, 10)"]

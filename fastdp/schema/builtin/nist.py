@@ -100,7 +100,6 @@ def _sprint1(path: str | Path, columns: Mapping[str, Any]) -> dict[str, Any]:
             made[key] = {"kind": "categorical", "dtype": "int16", "values": values, **drop}
     except (KeyError, TypeError, ValueError):
         raise SchemaError(f"file {path}: sprint 1 needs periods, neighborhood, incident_type") from None
-    made["neighborhood"]["role"] = "area"
     return made
 
 
@@ -116,8 +115,6 @@ def _deid2_column(path: str | Path, name: str, column: Any) -> dict[str, Any]:
         unknown = column.get("null_value", -1)
         if unknown in column["values"]:
             made.update(null={"value": unknown}, overflow={"value": unknown})
-        if name.endswith("community_area") or name == "PUMA":
-            made["role"] = "area"
     elif name in _TAXI_STEP:
         step = _TAXI_STEP[name]
         made.update(
