@@ -70,10 +70,11 @@ static void carry(const fdp_carry_step *s) {
         for (int64_t r = 0; r < s->rows; r++) {
             const double w = from[s->place ? s->place[r] : r], *step = s->step + r * s->row;
             if (w == 0) continue;
-            if (s->offset == NULL)
-                add_scaled(s->row, w, step, out + s->base[r]);
+            double *to = out + fdp_view_base(&s->view, r);
+            if (s->view.kind == FDP_VIEW_CELL)
+                add_scaled(s->row, w, step, to);
             else
-                for (int64_t o = 0; o < s->row; o++) out[s->base[r] + s->offset[o]] += w * step[o];
+                for (int64_t o = 0; o < s->row; o++) to[s->view.map[o]] += w * step[o];
         }
     }
 }

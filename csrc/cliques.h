@@ -4,6 +4,7 @@
 #define FDP_CLIQUES_H
 
 #include "fdp.h"
+#include "view.h"
 
 /* Sums a table over some of its axes. The table has `dims` axes of n[0] .. n[dims - 1] codes in C order; a
  * cell is added to the place of `out` that is the sum over axes of (code * stride), 0 for an axis that is
@@ -19,21 +20,20 @@ typedef struct {
     double *out;
 } fdp_sum_step;
 
-/* out[a, base[r] + offset[o]] = sum over the (r, o) that lead there of from[a, r] * step[r, o], for `lines`
- * values of a, `rows` of r, `row` of o; out is [lines, cells] and overwritten. With offset NULL, offset[o] is
- * o. With `line` and `place` (both, or both NULL), from[a, r] is from[line[a] + place[r]]. */
+/* out[a, e] = sum over the (r, o) that the view leads to entry e of from[a, r] * step[r, o], for `lines`
+ * values of a, `rows` of r, `row` of o; out is [lines, cells] and overwritten. With `line` and `place` (both,
+ * or both NULL), from[a, r] is from[line[a] + place[r]]. */
 typedef struct {
     int64_t lines;
     int64_t rows;
     int64_t row;
     int64_t cells;
-    const int64_t *base;
-    const int64_t *offset;
+    fdp_view view; /* of out[a, :] in step; not FDP_VIEW_ROW */
     const double *from;
     const double *step;
     double *out;
-    const int64_t *line;
-    const int64_t *place;
+    const int32_t *line;
+    const int32_t *place;
 } fdp_carry_step;
 
 /* All sums in any order; then the carries, level by level: those of first[l] .. first[l + 1] - 1 read nothing

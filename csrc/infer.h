@@ -112,8 +112,8 @@ typedef struct {
     fdp_run ratios;     /* pieces of large hosted tables */
     fdp_run deliveries; /* pieces of separators */
     fdp_run gathers;    /* pieces of links whose lanes have sums of their own */
-    int32_t folds;      /* some hosted table has others inside it */
-    int32_t large;      /* worth several threads */
+    int64_t folds;      /* some hosted table has others inside it */
+    int64_t large;      /* worth several threads */
 } fdp_stage;
 
 enum { FDP_STAGE_LOOPS = 8 }; /* shared loops of a stage, upward and downward */

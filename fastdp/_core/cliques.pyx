@@ -1,7 +1,7 @@
 """Sums of tables over axes and products along a tree, many in one call; see csrc/cliques.h. Arguments are
 checked in fastdp/model/marginals.py."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
@@ -19,18 +19,26 @@ cdef extern from "cliques.h" nogil:
         const double *in_ "in"
         double *out
 
+    enum:
+        FDP_VIEW_CELL
+        FDP_VIEW_MAP
+
+    ctypedef struct fdp_view:
+        const int32_t *base
+        const int32_t *map
+        int32_t kind
+
     ctypedef struct fdp_carry_step:
         int64_t lines
         int64_t rows
         int64_t row
         int64_t cells
-        const int64_t *base
-        const int64_t *offset
+        fdp_view view
         const double *from_ "from"
         const double *step
         double *out
-        const int64_t *line
-        const int64_t *place
+        const int32_t *line
+        const int32_t *place
 
     int fdp_cliques(int64_t sums_len, const fdp_sum_step *sums, int levels, const int64_t *first,
                     const fdp_carry_step *carries, int threads)
@@ -38,13 +46,14 @@ cdef extern from "cliques.h" nogil:
 
 def run(list sums, list levels, int threads):
     """sums: (table, n, stride, row, out); levels: lists of (from, step, base, offset or None, out, line,
-    place), the last two None or both not. Tables are flat, contiguous float64; all others int64. Sizes are
-    taken from the arrays: from is [lines, rows], in this order or in that of line and place, step [rows,
-    row], out [lines, cells] with lines = from.size / base.size."""
+    place), the last two None or both not. Tables are flat, contiguous float64; n and stride int64, all others
+    int32. Sizes are taken from the arrays: from is [lines, rows], in this order or in that of line and place,
+    step [rows, row], out [lines, cells] with lines = from.size / base.size."""
     cdef Py_ssize_t count = sum(map(len, levels)), i = 0
     cdef fdp_sum_step *s = <fdp_sum_step *>calloc(max(len(sums), 1), sizeof(fdp_sum_step))
     cdef fdp_carry_step *c = <fdp_carry_step *>calloc(max(count, 1), sizeof(fdp_carry_step))
-    cdef const int64_t[::1] n, stride, base, offset, line, place
+    cdef const int64_t[::1] n, stride
+    cdef const int32_t[::1] base, offset, line, place
     cdef const double[::1] table, step
     cdef double[::1] out
     cdef int code
@@ -73,10 +82,10 @@ def run(list sums, list levels, int threads):
                 c[i].lines = table.shape[0] // c[i].rows
                 c[i].row = step.shape[0] // c[i].rows
                 c[i].cells = out.shape[0] // c[i].lines
-                c[i].base = &base[0]
+                c[i].view.base, c[i].view.kind = &base[0], FDP_VIEW_CELL
                 if offset_array is not None:
                     offset = offset_array
-                    c[i].offset = &offset[0]
+                    c[i].view.map, c[i].view.kind = &offset[0], FDP_VIEW_MAP
                 if line_array is not None:
                     line, place = line_array, place_array
                     c[i].line, c[i].place = &line[0], &place[0]

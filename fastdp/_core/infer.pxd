@@ -40,29 +40,13 @@ cdef extern from "infer.h" nogil:
         int64_t host_at
         fdp_link link
     ctypedef struct fdp_hosted:
-        int64_t at
-        int64_t size
-        int64_t first_fold
-        int64_t n_folds
-        int64_t first_piece
-        int64_t n_pieces
+        pass
     ctypedef struct fdp_slice:
         pass
     ctypedef struct fdp_piece:
         pass
-    ctypedef struct fdp_run:
-        int64_t first
-        int64_t count
     ctypedef struct fdp_stage:
-        fdp_run nodes
-        fdp_run hosted
-        fdp_run up
-        fdp_run down
-        fdp_run ratios
-        fdp_run deliveries
-        fdp_run gathers
-        int32_t folds
-        int32_t large
+        pass
     ctypedef struct fdp_tree:
         int64_t size
         int64_t shared

@@ -13,22 +13,6 @@ from fastdp._core.team cimport Team, fdp_team, team_of
 
 cnp.import_array()
 
-SLICE_CELLS = 4096
-"""Cells of a slice, about: a tenth of a millisecond at most, so that the last of a stage do not keep the
-others waiting."""
-
-PIECE = 2048
-"""Entries of a piece of a vector."""
-
-LARGE_STAGE = 32768
-"""Cells of a stage that several threads share: below, waiting for each other costs more than it brings."""
-
-
-def pieces(int64_t first, int64_t last, int64_t size):
-    """A table of `size` entries in pieces of equal length; see fdp_piece."""
-    cdef int64_t count = max(1, -(-size // <int64_t> PIECE))
-    return [(first, last, size * i // count, size * (i + 1) // count) for i in range(count)]
-
 
 cdef class State:
     """A distribution on the tree (csrc/infer.h): cells of all nodes, each row up to a factor, the rows' sums,
@@ -52,8 +36,6 @@ cdef class Engine:
     cdef fdp_node *nodes
     cdef fdp_fold *folds
     cdef fdp_link *links
-    cdef fdp_hosted *hosted
-    cdef fdp_stage *stages
     cdef fdp_target *targets
     cdef fdp_work work
     cdef list keep
@@ -64,80 +46,37 @@ cdef class Engine:
     cdef readonly Team team
 
     def __cinit__(self, plan, threads, dtype=np.float64, targets=()):
-        cdef int64_t i, k = 0, s = 0, h = 0, buffer_most = 1, buffer_at
-        cdef int64_t n_links = sum(len(node.links) for node in plan.nodes)
-        cdef int64_t n_hosted = sum(len(node.hosted) for node in plan.nodes)
+        cdef int64_t i, k = 0
+        schedule = plan.schedule
+        lists = schedule.lists
         self.keep = []
         self.team = team_of(threads)
         self.dtype = np.dtype(dtype)
         self.single = self.dtype == np.float32
         self.n_targets, self.rows = len(targets), max(1, plan.rows)
         self.targets = <fdp_target *> calloc(max(1, self.n_targets), sizeof(fdp_target))
-        self.nodes = <fdp_node *> calloc(max(1, len(plan.nodes)), sizeof(fdp_node))
+        self.nodes = <fdp_node *> calloc(max(1, len(schedule.nodes)), sizeof(fdp_node))
         self.folds = <fdp_fold *> calloc(max(1, len(plan.folds)), sizeof(fdp_fold))
-        self.links = <fdp_link *> calloc(max(1, n_links), sizeof(fdp_link))
-        self.hosted = <fdp_hosted *> calloc(max(1, n_hosted), sizeof(fdp_hosted))
-        self.stages = <fdp_stage *> calloc(max(1, len(plan.stages)), sizeof(fdp_stage))
-        if not (self.nodes and self.folds and self.links and self.hosted and self.stages and self.targets):
+        self.links = <fdp_link *> calloc(max(1, len(schedule.hosted)), sizeof(fdp_link))
+        if not (self.nodes and self.folds and self.links and self.targets):
             raise MemoryError("not enough memory for the plan of inference")
         for i, (host_at, link) in enumerate(plan.folds):
             self.folds[i].host_at = host_at
             self._link(&self.folds[i].link, link)
-        up, down, ratios, deliveries, gathers = [], [], [], [], []
-        i = large = 0
-        for s, stage in enumerate(plan.stages):
-            out = &self.stages[s]
-            stage = sorted(stage, key=lambda node: node.separator)
-            out.nodes.first, out.hosted.first, out.up.first, out.down.first = i, h, len(up), len(down)
-            out.ratios.first, out.deliveries.first = len(ratios), len(deliveries)
-            out.gathers.first = len(gathers)
-            cells = sum(node.rows * node.cells for node in stage)
-            out.large = cells > LARGE_STAGE
-            large += cells if out.large else 0
-            for common in {node.separator: node for node in stage if node.sep}.values():
-                alike = [i + at for at, node in enumerate(stage) if node.separator == common.separator]
-                deliveries += pieces(min(alike), max(alike) + 1, common.rows)
-            buffer_at = 0
-            for node in stage:
-                self._node(&self.nodes[i], node, &self.links[k])
-                self.nodes[i].first_hosted = h
-                self.nodes[i].buffer_at = buffer_at
-                buffer_at += self.nodes[i].lane_buffer * self.nodes[i].lanes
-                k += len(node.links)
-                slices = self._slices(i, node)
-                up += slices
-                down += self._lanes(i, node) if node.links else slices
-                for number, link in enumerate(node.links):
-                    if link.shared and self.nodes[i].lanes > 1:
-                        gathers += pieces(i, number, link.size)
-                for at, size, first, count in node.hosted:
-                    self.hosted[h].at, self.hosted[h].size = at, size
-                    self.hosted[h].first_fold, self.hosted[h].n_folds = first, count
-                    out.folds |= count > 0
-                    if size > 2 * PIECE and out.large:
-                        self.hosted[h].first_piece = len(ratios)
-                        ratios += pieces(h, 0, size)
-                        self.hosted[h].n_pieces = len(ratios) - self.hosted[h].first_piece
-                    h += 1
-                i += 1
-            buffer_most = max(buffer_most, buffer_at)
-            out.nodes.count, out.hosted.count = i - out.nodes.first, h - out.hosted.first
-            out.up.count, out.down.count = len(up) - out.up.first, len(down) - out.down.first
-            out.ratios.count = len(ratios) - out.ratios.first
-            out.deliveries.count = len(deliveries) - out.deliveries.first
-            out.gathers.count = len(gathers) - out.gathers.first
-        self.tree.size = self.size = plan.size
-        self.tree.shared = plan.shared
-        self.tree.large = large
-        self.cells = plan.cells
-        self.tree.n_stages, self.tree.n_up, self.tree.n_down = len(plan.stages), len(up), len(down)
-        self.tree.stages, self.tree.nodes = self.stages, self.nodes
-        self.tree.hosted, self.tree.folds = self.hosted, self.folds
-        self.tree.up = <const fdp_slice *> kept(self.keep, up, np.int64)
-        self.tree.down = <const fdp_slice *> kept(self.keep, down, np.int64)
-        self.tree.ratios = <const fdp_piece *> kept(self.keep, ratios, np.int64)
-        self.tree.deliveries = <const fdp_piece *> kept(self.keep, deliveries, np.int64)
-        self.tree.gathers = <const fdp_piece *> kept(self.keep, gathers, np.int64)
+        for i, node in enumerate(schedule.nodes):
+            self._node(&self.nodes[i], node)
+        self.tree.size, self.tree.shared, self.tree.large = plan.size, plan.shared, schedule.large
+        self.size, self.cells = plan.size, plan.cells
+        self.tree.n_stages = len(schedule.stages)
+        self.tree.n_up, self.tree.n_down = len(lists["up"]), len(lists["down"])
+        self.tree.nodes, self.tree.folds = self.nodes, self.folds
+        self.tree.stages = <const fdp_stage *> kept(self.keep, schedule.stages, np.int64)
+        self.tree.hosted = <const fdp_hosted *> kept(self.keep, schedule.hosted, np.int64)
+        self.tree.up = <const fdp_slice *> kept(self.keep, lists["up"], np.int64)
+        self.tree.down = <const fdp_slice *> kept(self.keep, lists["down"], np.int64)
+        self.tree.ratios = <const fdp_piece *> kept(self.keep, lists["ratios"], np.int64)
+        self.tree.deliveries = <const fdp_piece *> kept(self.keep, lists["deliveries"], np.int64)
+        self.tree.gathers = <const fdp_piece *> kept(self.keep, lists["gathers"], np.int64)
         row_at = 0
         for k, (node, (target, precision)) in enumerate(zip(plan.direct, targets)):
             self.targets[k].row_at = row_at
@@ -150,49 +89,32 @@ cdef class Engine:
         self.work.up = <double *> kept(self.keep, np.empty(plan.shared), np.float64)
         self.work.ratio = kept(self.keep, np.empty(plan.shared, self.dtype), self.dtype)
         self.work.message = <double *> kept(self.keep, np.empty(plan.rows), np.float64)
-        self.work.buffer = <double *> kept(self.keep, np.empty(buffer_most), np.float64)
-        self.work.reach = <double *> kept(self.keep, np.zeros(n_hosted), np.float64)
+        self.work.buffer = <double *> kept(self.keep, np.empty(schedule.buffer), np.float64)
+        self.work.reach = <double *> kept(self.keep, np.zeros(len(schedule.hosted)), np.float64)
         self.work.rows = <double *> kept(self.keep, np.empty(row_at * FDP_DIRECT_ROW), np.float64)
-        self.work.up_sums = <double *> kept(self.keep, np.zeros(len(up) * (FDP_DIRECT_SUM + 1)), np.float64)
-        self.work.down_sums = <double *> kept(self.keep, np.zeros(len(down) * 2), np.float64)
-        self.work.parts = <double *> kept(self.keep, np.zeros(len(ratios) * 3), np.float64)
-        self.work.next = kept(self.keep, np.zeros(len(plan.stages) * FDP_STAGE_LOOPS + 1, np.int64), np.int64)
+        self.work.up_sums = <double *> kept(self.keep, np.zeros(self.tree.n_up * (FDP_DIRECT_SUM + 1)), np.float64)
+        self.work.down_sums = <double *> kept(self.keep, np.zeros(self.tree.n_down * 2), np.float64)
+        self.work.parts = <double *> kept(self.keep, np.zeros(len(lists["ratios"]) * 3), np.float64)
+        self.work.next = kept(self.keep, np.zeros(self.tree.n_stages * FDP_STAGE_LOOPS + 1, np.int64), np.int64)
 
-    cdef list _slices(self, int64_t number, node):
-        """The node's rows in slices of about SLICE_CELLS cells; see fdp_slice."""
-        cdef int64_t rows = node.rows, step = max(1, SLICE_CELLS // max(1, node.cells))
-        return [(number, row, min(row + step, rows), 0) for row in range(0, rows, step)]
-
-    cdef list _lanes(self, int64_t number, node):
-        """The node's rows as the plan cut them, so that no two lanes write to one cell but where they have
-        sums of their own."""
-        cuts = node.lane_at.tolist()
-        return [(number, cuts[lane], cuts[lane + 1], lane) for lane in range(len(cuts) - 1)]
-
-    cdef int _node(self, fdp_node *c, node, fdp_link *links) except -1:
+    cdef int _node(self, fdp_node *c, node) except -1:
         cdef int64_t k = 0
         c.rows, c.cells, c.table, c.row_at = node.rows, node.cells, node.table, node.row_at
-        c.separator, c.local, c.local_at = node.separator, node.local, node.local_at
-        c.lanes = len(node.lane_at) - 1
+        c.separator, c.local, c.local_at, c.direct = node.separator, node.local, node.local_at, node.direct
+        c.lanes, c.lane_buffer, c.buffer_at = node.lanes, node.lane_buffer, node.buffer_at
         if node.local == FDP_LOCAL_SPARSE:
             c.local_row = <const int64_t *> kept(self.keep, node.local_row, np.int64)
             c.local_cell = <const int32_t *> kept(self.keep, node.local_cell, np.int32)
-        c.direct = node.direct
-        c.n_links = len(node.links)
-        c.links = links
-        c.lane_buffer = 0
+        c.first_hosted, c.n_links = node.first_hosted, len(node.links)
+        c.links = &self.links[node.first_hosted]
         for k, link in enumerate(node.links):
-            self._link(&links[k], link)
-            if link.shared and c.lanes > 1:
-                c.lane_buffer += link.size
+            self._link(&self.links[node.first_hosted + k], link)
         return 0
 
     def __dealloc__(self):
         free(self.nodes)
         free(self.folds)
         free(self.links)
-        free(self.hosted)
-        free(self.stages)
         free(self.targets)
 
     cdef int _link(self, fdp_link *out, link) except -1:

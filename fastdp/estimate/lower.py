@@ -15,7 +15,8 @@ import numpy as np
 
 from ..domain import Clique, Domain
 from ..errors import MeasurementError
-from ..model.layout import Node, Place, Plan, permute_cells
+from ..model.layout import Place, Plan, permute_cells
+from ..model.nodes import Node
 from ..queries import Block
 from .linear_rows import Part
 from .quadratic import DirectTarget, Order, Quadratic, form

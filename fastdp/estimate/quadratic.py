@@ -18,7 +18,7 @@ from .._core.infer import arrive as _arrive
 from .._core.infer import blend as _blend
 from .._core.infer import step as _step
 from .._core.team import Team
-from ..model.layout import Node
+from ..model.nodes import Node
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

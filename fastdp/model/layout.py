@@ -14,13 +14,16 @@ residual axes.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..domain import Clique, Domain
 from ..errors import ModelTooLargeError
 from .junction_tree import JunctionTree
+from .nodes import DENSE, DIRECT, SPARSE, Link, Node
+from .schedule import Schedule, make_schedule
 
 ROW_LIMIT = 4096
 LANE_CELLS = 32_768
@@ -33,44 +36,6 @@ HOSTED_CELLS = 1 << 31
 
 DIRECT_CELLS = 8
 """A node is direct only if its rows have at least this many cells, since three sums are kept per row."""
-
-NONE, DENSE, SPARSE, DIRECT = 0, 1, 2, 3
-
-
-@dataclass
-class Link:
-    """How a hosted table lies in its host: offsets per host row, and strides over the row's merged
-    dimensions."""
-
-    at: int
-    size: int
-    base: np.ndarray | None
-    n: tuple[int, ...]
-    ts: tuple[int, ...]
-    shared: int = 0
-
-
-@dataclass
-class Node:
-    sep: Clique
-    res: Clique
-    rows: int
-    cells: int
-    table: int = 0
-    row_at: int = 0
-    separator: int = -1
-    local: int = NONE
-    local_at: int = 0
-    direct: int = -1
-    local_row: np.ndarray | None = None
-    local_cell: np.ndarray | None = None
-    lane_at: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
-    links: list[Link] = field(default_factory=list)
-    hosted: list[tuple[int, int, int, int]] = field(default_factory=list)  # at, size, first fold, folds
-
-    @property
-    def axes(self) -> Clique:
-        return self.sep + self.res
 
 
 @dataclass(frozen=True)
@@ -96,6 +61,10 @@ class Plan:
     cells: int
     rows: int
     direct: list[Node]
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        return make_schedule(self.stages)
 
 
 def make_plan(

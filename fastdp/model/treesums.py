@@ -6,6 +6,7 @@ import numpy as np
 
 from .._core import cliques as kernel
 from ..domain import Clique, Domain
+from ..errors import ModelTooLargeError
 from .graphical_model import Model
 
 CARRIED_CELLS = 1 << 24
@@ -106,4 +107,6 @@ def offsets(domain: Domain, axes: Clique, place: dict[str, int]) -> np.ndarray:
     out = np.zeros(1, np.int64)
     for name in axes:
         out = (out[:, None] + place.get(name, 0) * np.arange(domain[name])).reshape(-1)
-    return out
+    if out[-1] >= 1 << 31:
+        raise ModelTooLargeError(f"a table between {axes} and the rest of the model has 2^31 cells or more")
+    return out.astype(np.int32)

@@ -8,11 +8,10 @@ import threading
 import numpy as np
 import pytest
 
-from fastdp._core import infer
 from fastdp._core.infer import Engine, blend
 from fastdp._core.team import Team
 from fastdp.domain import Domain
-from fastdp.model import layout
+from fastdp.model import layout, schedule
 from fastdp.model.junction_tree import junction_tree
 
 DOMAIN = Domain({"a": 60, "b": 30, "c": 30, "d": 20})
@@ -55,11 +54,12 @@ def test_no_bit_depends_on_the_number_of_threads(monkeypatch, dtype):
     """Also where slices and pieces are so small that every loop is shared."""
     whole = results(Engine(PLAN, 1, dtype))
     assert all(results(Engine(PLAN, n, dtype)) == whole for n in (2, 5))
-    monkeypatch.setattr(infer, "SLICE_CELLS", 64)
-    monkeypatch.setattr(infer, "PIECE", 32)
-    monkeypatch.setattr(infer, "LARGE_STAGE", 0)
-    small = results(Engine(PLAN, 1, dtype))
-    assert all(results(Engine(PLAN, n, dtype)) == small for n in (2, 5))
+    monkeypatch.setattr(schedule, "SLICE_CELLS", 64)
+    monkeypatch.setattr(schedule, "PIECE", 32)
+    monkeypatch.setattr(schedule, "LARGE_STAGE", 0)
+    plan = planned()
+    small = results(Engine(plan, 1, dtype))
+    assert all(results(Engine(plan, n, dtype)) == small for n in (2, 5))
     close = 1e-12 if dtype == np.float64 else 1e-5
     for one, other in zip(whole[2:4], small[2:4]):
         assert np.allclose(np.frombuffer(one), np.frombuffer(other), rtol=close, atol=1000 * close)

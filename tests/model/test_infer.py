@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain
-from fastdp.model import layout
+from fastdp.model import layout, schedule
 from fastdp.model.junction_tree import junction_tree
 
 from ..reference.brute import marginals
@@ -140,3 +140,28 @@ def test_110_columns():
     for p in pairs:
         place = plan.places[frozenset(p)]
         assert m[place.at : place.at + place.size].sum() == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_schedule_does_every_row_and_entry_once(monkeypatch, seed):
+    """Upward and downward slices cover each node's rows, deliveries each separator, without overlap: a row
+    done twice would be scaled twice, a row left out would keep old numbers."""
+    monkeypatch.setattr(schedule, "SLICE_CELLS", 8)
+    monkeypatch.setattr(schedule, "PIECE", 3)
+    _, domain, potentials = random_case(seed)
+    plan = layout.make_plan(
+        domain, junction_tree(domain, potentials), {frozenset(c): None for c in potentials}
+    )
+    made = plan.schedule
+    done = {name: [np.zeros(node.rows, int) for node in made.nodes] for name in ("up", "down")}
+    for name, rows in done.items():
+        for node, first, end, _ in made.lists[name]:
+            rows[node][first:end] += 1
+        assert all((count == 1).all() for count in rows)
+    delivered = [np.zeros(node.rows, int) for node in made.nodes]
+    for first, last, start, end in made.lists["deliveries"]:
+        for number in range(first, last):
+            delivered[number][start:end] += 1
+    for node, count in zip(made.nodes, delivered):
+        assert (count == (1 if node.sep else 0)).all()
+    assert made.stages[:, 1].sum() == len(made.nodes) == len(plan.nodes)

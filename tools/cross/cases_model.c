@@ -55,8 +55,8 @@ static void open_plan(cross_case *c, plan *p, size_t real) {
                            &p->stages[i].down,   &p->stages[i].ratios, &p->stages[i].deliveries,
                            &p->stages[i].gathers};
         for (int k = 0; k < 7; k++) *runs[k] = (fdp_run){s[2 * k], s[2 * k + 1]};
-        p->stages[i].folds = (int32_t)s[14];
-        p->stages[i].large = (int32_t)s[15];
+        p->stages[i].folds = s[14];
+        p->stages[i].large = s[15];
     }
     for (int64_t i = 0; i < nodes; i++, n += 14)
         p->nodes[i] = (fdp_node){.rows = n[0],
@@ -300,9 +300,15 @@ static void cliques(cross_case *c) {
     double *sums = cross_room(c, 8), *carried = cross_room(c, 9);
     int64_t rows = COUNT(6), lines = COUNT(4) / rows, first[] = {0, 1};
     fdp_sum_step s = {(int)COUNT(1), AT(int64_t, 1), AT(int64_t, 2), COUNT(8), WHOLE(3), AT(double, 0), sums};
-    fdp_carry_step carry = {
-        lines,         rows,          COUNT(5) / rows, COUNT(9) / lines, AT(int64_t, 6), MAYBE(int64_t, 7),
-        AT(double, 4), AT(double, 5), carried};
+    const int32_t *map = MAYBE(int32_t, 7);
+    fdp_carry_step carry = {.lines = lines,
+                            .rows = rows,
+                            .row = COUNT(5) / rows,
+                            .cells = COUNT(9) / lines,
+                            .view = {AT(int32_t, 6), map, map ? FDP_VIEW_MAP : FDP_VIEW_CELL},
+                            .from = AT(double, 4),
+                            .step = AT(double, 5),
+                            .out = carried};
     cross_code(c, fdp_cliques(1, &s, 1, first, &carry, c->threads));
     cross_same(c, 8, sums);
     cross_same(c, 9, carried);

@@ -42,7 +42,7 @@ class Pool:
         return np.concatenate(self.parts)
 
 
-def flat(rows: list, width: int) -> np.ndarray:
+def flat(rows: Any, width: int) -> np.ndarray:
     return np.array(rows, np.int64).reshape(-1, width)
 
 
@@ -56,49 +56,21 @@ def flat_plan(plan: Any) -> list[np.ndarray]:
         links.append([link.at, link.size, bases.add(link.base), len(link.n), int(link.shared), at])
         return len(links) - 1
 
-    stages, nodes, hosted, up, down, deliveries, gathers = [], [], [], [], [], [], []
-    most = 1
-    for stage in plan.stages:
-        stage = sorted(stage, key=lambda node: node.separator)
-        first = [len(x) for x in (nodes, hosted, up, down, [], deliveries, gathers)]
-        for common in {node.separator: node for node in stage if node.sep}.values():
-            alike = [len(nodes) + k for k, node in enumerate(stage) if node.separator == common.separator]
-            deliveries += infer.pieces(min(alike), max(alike) + 1, common.rows)
-        buffer, folds = 0, False
-        for node in stage:
-            number, lanes = len(nodes), len(node.lane_at) - 1
-            numbers = [link_of(link) for link in node.links]
-            lane_buffer = sum(link.size for link in node.links if link.shared and lanes > 1)
-            head = [node.rows, node.cells, node.table, node.row_at, node.separator, node.local, lanes]
-            head += [node.local_at, len(numbers), numbers[0] if numbers else 0, len(hosted), node.direct]
-            nodes.append([*head, lane_buffer, buffer])
-            buffer += lane_buffer * lanes
-            step = max(1, infer.SLICE_CELLS // max(1, node.cells))
-            slices = [(number, row, min(row + step, node.rows), 0) for row in range(0, node.rows, step)]
-            cuts = [int(x) for x in node.lane_at]
-            up += slices
-            if node.links:
-                down += [(number, cuts[k], cuts[k + 1], k) for k in range(lanes)]
-            else:
-                down += slices
-            for k, link in enumerate(node.links):
-                if link.shared and lanes > 1:
-                    gathers += infer.pieces(number, k, link.size)
-            for at, size, fold, folded in node.hosted:
-                hosted.append([at, size, fold, folded, 0, 0])
-                folds |= folded > 0
-        most = max(most, buffer)
-        last = [len(x) for x in (nodes, hosted, up, down, [], deliveries, gathers)]
-        runs = [n for a, b in zip(first, last) for n in (a, b - a)]
-        large = sum(node.rows * node.cells for node in stage) > infer.LARGE_STAGE
-        stages.append([*runs, int(folds), int(large)])
+    schedule, nodes = plan.schedule, []
+    for node in schedule.nodes:
+        numbers = [link_of(link) for link in node.links]
+        head = [node.rows, node.cells, node.table, node.row_at, node.separator, node.local, node.lanes]
+        head += [node.local_at, len(numbers), numbers[0] if numbers else 0, node.first_hosted, node.direct]
+        nodes.append([*head, node.lane_buffer, node.buffer_at])
+    stages, hosted = flat(schedule.stages, 16), flat(schedule.hosted, 6)
+    stages[:, 8:10] = hosted[:, 4:] = 0  # the program under test is given no pieces of hosted tables
     folds_made = [[host, link_of(link)] for host, link in plan.folds]
     sizes = np.array(
-        [plan.size, plan.shared, int(any(s[15] for s in stages)), most, max(1, plan.rows)], np.int64
+        [plan.size, plan.shared, int(stages[:, 15].any()), schedule.buffer, max(1, plan.rows)], np.int64
     )
     return [
-        *(sizes, flat(stages, 16), flat(nodes, 14), flat(links, 6), bases.all(), dims.all(), flat(hosted, 6)),
-        *(flat(x, 4) for x in (up, down, deliveries, gathers)),
+        *(sizes, stages, flat(nodes, 14), flat(links, 6), bases.all(), dims.all(), hosted),
+        *(flat(schedule.lists[name], 4) for name in ("up", "down", "deliveries", "gathers")),
         flat(folds_made, 2),
     ]
 
@@ -252,8 +224,8 @@ def other_cases(out: File, rng: np.random.Generator) -> None:
         stride = np.array([4, 0, 1], np.int64)
         sums, carried = np.zeros(12), np.zeros(2 * 10)
         start, step = rng.random(2 * 5), rng.random(5 * 4)
-        base = rng.integers(0, 7, 5).astype(np.int64)
-        for offset in (None, np.array([0, 2, 1, 3], np.int64)):
+        base = rng.integers(0, 7, 5).astype(np.int32)
+        for offset in (None, np.array([0, 2, 1, 3], np.int32)):
             cliques.run(
                 [(table, n, stride, row, sums)], [[(start, step, base, offset, carried, None, None)]], 1
             )

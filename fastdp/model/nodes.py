@@ -1,0 +1,54 @@
+"""The tables of a plan and how they lie in each other; see csrc/infer.h."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..domain import Clique
+
+NONE, DENSE, SPARSE, DIRECT = 0, 1, 2, 3
+
+
+@dataclass
+class Link:
+    """How a hosted table lies in its host: offsets per host row, and strides over the row's merged
+    dimensions."""
+
+    at: int
+    size: int
+    base: np.ndarray | None
+    n: tuple[int, ...]
+    ts: tuple[int, ...]
+    shared: int = 0
+
+
+@dataclass
+class Node:
+    sep: Clique
+    res: Clique
+    rows: int
+    cells: int
+    table: int = 0
+    row_at: int = 0
+    separator: int = -1
+    local: int = NONE
+    local_at: int = 0
+    direct: int = -1
+    local_row: np.ndarray | None = None
+    local_cell: np.ndarray | None = None
+    lane_at: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
+    links: list[Link] = field(default_factory=list)
+    hosted: list[tuple[int, int, int, int]] = field(default_factory=list)  # at, size, first fold, folds
+    first_hosted: int = 0
+    lane_buffer: int = 0
+    buffer_at: int = 0
+
+    @property
+    def lanes(self) -> int:
+        return len(self.lane_at) - 1
+
+    @property
+    def axes(self) -> Clique:
+        return self.sep + self.res

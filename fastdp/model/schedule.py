@@ -1,0 +1,95 @@
+"""The schedule of a pass: the work of every stage, cut into pieces that threads share (see csrc/infer.h).
+
+The cuts depend on the plan alone, never on the number of threads, so results do not either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .nodes import Node
+
+SLICE_CELLS = 4096
+"""Cells of a slice, about: a tenth of a millisecond at most, so that threads finish a stage together."""
+
+PIECE = 2048
+"""Entries of a piece of a vector."""
+
+LARGE_STAGE = 32768
+"""Cells of a stage that several threads share: below that, waiting for each other costs more than it saves
+(measured on 2 to 16 cores with the trees of the taxi and census recipes)."""
+
+LISTS = ("up", "down", "ratios", "deliveries", "gathers")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`nodes` in the order of the passes; the other tables have a row of int64 for each struct of
+    csrc/infer.h: `hosted` fdp_hosted, `stages` fdp_stage, `lists` fdp_slice or fdp_piece by name. `buffer` is
+    the largest work space of a stage in doubles, `large` the cells of the stages that several threads
+    share."""
+
+    nodes: list[Node]
+    hosted: np.ndarray
+    stages: np.ndarray
+    lists: dict[str, np.ndarray]
+    buffer: int
+    large: int
+
+
+def make_schedule(stages: Sequence[Sequence[Node]]) -> Schedule:
+    """The schedule for nodes by depth, roots first."""
+    nodes: list[Node] = []
+    hosted: list[tuple[int, ...]] = []
+    lists: dict[str, list[tuple[int, int, int, int]]] = {name: [] for name in LISTS}
+    rows = []
+    buffer, large_cells = 1, 0
+    for unsorted in stages:
+        stage = sorted(unsorted, key=lambda node: node.separator)
+        firsts = [len(nodes), len(hosted), *map(len, lists.values())]
+        cells = sum(node.rows * node.cells for node in stage)
+        large = cells > LARGE_STAGE
+        large_cells += cells * large
+        for common in {node.separator: node for node in stage if node.sep}.values():
+            alike = [len(nodes) + i for i, node in enumerate(stage) if node.separator == common.separator]
+            lists["deliveries"] += _pieces(min(alike), max(alike) + 1, common.rows)
+        buffer_at = 0
+        for number, node in enumerate(stage, len(nodes)):
+            own = [(i, link.size) for i, link in enumerate(node.links) if link.shared and node.lanes > 1]
+            node.first_hosted, node.buffer_at = len(hosted), buffer_at
+            node.lane_buffer = sum(size for _, size in own)
+            buffer_at += node.lane_buffer * node.lanes
+            step = max(1, SLICE_CELLS // max(1, node.cells))
+            slices = [(number, row, min(row + step, node.rows), 0) for row in range(0, node.rows, step)]
+            cuts = node.lane_at.tolist()
+            lanes = [(number, cuts[lane], cuts[lane + 1], lane) for lane in range(node.lanes)]
+            lists["up"] += slices
+            lists["down"] += lanes if node.links else slices
+            for i, size in own:
+                lists["gathers"] += _pieces(number, i, size)
+            for at, size, first_fold, folds in node.hosted:
+                cut = _pieces(len(hosted), 0, size) if large and size > 2 * PIECE else []
+                hosted.append((at, size, first_fold, folds, len(lists["ratios"]), len(cut)))
+                lists["ratios"] += cut
+        nodes += stage
+        buffer = max(buffer, buffer_at)
+        ends = [len(nodes), len(hosted), *map(len, lists.values())]
+        folds = any(entry[3] for entry in hosted[firsts[1] :])
+        runs = [number for first, end in zip(firsts, ends) for number in (first, end - first)]
+        rows.append([*runs, folds, large])
+    return Schedule(
+        nodes, _table(hosted), _table(rows), {k: _table(v) for k, v in lists.items()}, buffer, large_cells
+    )
+
+
+def _pieces(first: int, last: int, size: int) -> list[tuple[int, int, int, int]]:
+    """A table of `size` entries in pieces of equal length."""
+    count = max(1, -(-size // PIECE))
+    return [(first, last, size * i // count, size * (i + 1) // count) for i in range(count)]
+
+
+def _table(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.array(rows, np.int64)
