@@ -1,6 +1,6 @@
 """Fits of whole marginals with the truth known: calls, seconds and true error, by method.
 
-    python -m bench.fits [--cases ma adult ...] [--seeds 1] [--methods dual noise risk] [--mbi]
+    python -m bench.fits [--cases ma adult ...] [--seeds 1] [--methods dual noise] [--mbi]
 
 Cases, all made by `bench.fits_problems`: what `mst` measures on the Massachusetts table (once, `ma`, and 40
 times over, `ma40`), on adult, on a generated table whose columns follow from each other (`following`) and on
@@ -11,9 +11,8 @@ above and of a generated one with hidden classes (`ma-pairs`, `ma40-pairs`, `fol
 `classes-pairs`). Epsilon 1 and 10, delta 1e-9. The AdaGrid case on the
 Chicago table has a benchmark of its own (`bench.adagrid_fits`).
 
-Methods: `dual` is stop="risk" by default; `noise` and `risk` are those rules by accelerated mirror descent;
-with --mbi, mbi's accelerated estimator (2.0.0, float64) for 1,000 iterations or --mbi-seconds, where the
-package is installed.
+Methods: `dual` is stop="risk" by default; `noise` is that rule by accelerated mirror descent; with --mbi, the
+accelerated estimator of mbi (2.0.0, float64) for 1,000 iterations or --mbi-seconds, where it is installed.
 
 Error: mean total variation x 1000 of the measured marginals / of 100 pairs / of 30 triples. Seconds are
 processor seconds on one thread. What bench/results/fits.json already holds is not fitted again.
@@ -40,7 +39,7 @@ from . import machine
 
 RESULTS = machine.RESULTS / "fits.json"
 MBI_BLOCK = 20
-METHODS = {"dual": ("risk", "auto"), "noise": ("noise", "accelerated"), "risk": ("risk", "accelerated")}
+METHODS = {"dual": ("risk", "auto"), "noise": ("noise", "accelerated")}
 
 
 @cache

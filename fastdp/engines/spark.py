@@ -29,7 +29,7 @@ from ..schema import Schema
 from ..tables import ingest
 from ..tables.parts import Part
 from ..tables.table import MAX_ROWS
-from . import messages, sparkfiles, sparkpack
+from . import messages, sparkfiles
 from . import sparktasks as tasks
 from .build import build
 from .partitioned import Answer, PartitionedCounter, Request
@@ -88,13 +88,9 @@ class SparkPartitions:
 
     def _from_rows(self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]) -> Any:
         """Pieces of the rows that Spark hands over, and one row that opens each partition."""
-
-        kinds = [kind for _, kind in columns.values()]
-        packed = sparkpack.words(kinds)
         # Columns are taken by position: Spark's names ignore case and may occur twice.
         names = [f"c{i}" for i in range(len(frame.columns))]
-        chosen = [names[i] for i, _ in columns.values()]
-        rows = frame.toDF(*names).selectExpr(*sparkpack.expressions(chosen, kinds, packed))
+        rows = frame.toDF(*names).select(*(names[i] for i, _ in columns.values()))
         openers = self._spark.createDataFrame(
             pa.table(
                 {
@@ -105,8 +101,7 @@ class SparkPartitions:
                 }
             )
         )
-        about = {"columns": list(columns), "kinds": kinds, "packed": packed}
-        return _mapped(rows, tasks.encode, {**common, **about}).unionByName(openers)
+        return _mapped(rows, tasks.encode, {**common, "columns": list(columns)}).unionByName(openers)
 
     def _learn(self, facts: Any) -> None:
         heads: dict[int, dict[str, Any]] = {}

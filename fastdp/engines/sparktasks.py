@@ -22,7 +22,7 @@ from ..schema import Schema
 from ..tables import ingest, split
 from ..tables.parts import Part, Unit
 from ..tables.userids import UserIndex
-from . import messages, pieces, sparkfiles, sparkpack
+from . import messages, pieces, sparkfiles
 from .build import check
 from .partitioned import Answer, Sums, answer, sparse
 from .worker import attempt
@@ -183,31 +183,28 @@ def _parts(batches: Iterator[pa.RecordBatch], arguments: dict[str, Any]) -> list
     first = next(batches, None)
     if first is None:
         return []
-    names, kinds, packed = (arguments[key] for key in ("columns", "kinds", "packed"))
 
     def plain_unit(unit: Unit) -> Iterator[pa.RecordBatch]:
         for batch in unit():
-            yield plain(sparkpack.unpacked(batch, names, kinds, packed))
+            yield plain(batch, arguments["columns"])
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         for unit in split.units_of(chain([first], batches), first.schema.names):
             yield partial(plain_unit, unit)
 
-    form = plain(sparkpack.unpacked(first.slice(0, 0), names, kinds, packed)).schema
-    return [Part("<spark>", form, units)]
+    return [Part("<spark>", plain(first.slice(0, 0), arguments["columns"]).schema, units)]
 
 
-def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch of Spark in which times with a zone are labelled UTC, as in files and on the driver: Spark
-    labels them with the session's zone, which concerns only how they are shown."""
-
+def plain(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """A batch of Spark under the source's names, in which times with a zone are labelled UTC, as in files and
+    on the driver: Spark labels them with the session's zone, which concerns only how they are shown."""
     columns = []
     for column in batch.columns:
         kind = column.type
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             column = column.cast(pa.timestamp(kind.unit, "UTC"))
         columns.append(column)
-    return pa.record_batch(columns, names=batch.schema.names)
+    return pa.record_batch(columns, names=list(names))
 
 
 def join(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:

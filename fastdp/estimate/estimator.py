@@ -48,7 +48,8 @@ def fit(
         the expected error of the measured rows is estimated to be least; "tol": to the least loss (by mirror
         descent, until it falls by less than `tol`, 1e-6, relatively over ten calls); "iters": by mirror
         descent, for `iters` calls of the oracle (which cap its other rules too; 10,000). "refined" ends
-        a little below the noise level on AdaGrid's rows (see `flow`), and is "risk" on all others.
+        a little below the noise level on AdaGrid's rows (see `flow`), and is "risk" on all others. Mirror
+        descent takes "risk" as "noise".
     method
         "dual": Newton's method on the multipliers of shared marginals, for measurements of whole
         marginals, each cell by itself or each bin of merged codes; tens of passes whatever the signal.

@@ -55,4 +55,4 @@ class Options:
         """The relative fall of the loss, over ten calls, below which there is no progress."""
         if self.tol is not None:
             return self.tol
-        return NOISY if self.stop in ("noise", "risk") else EXACT
+        return NOISY if self.stop == "noise" else EXACT

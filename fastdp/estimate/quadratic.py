@@ -155,15 +155,6 @@ class Quadratic:
             loss += _blend(t, z.rows, self.v, x.rows, threads)
         return loss
 
-    def divergence(self, x: Residual, other: Residual, there: Quadratic) -> float:
-        """Sum over measured rows of (y' - y) (Q m' - Q m) / sigma^2, for the same queries with answers y' in
-        `there` and marginals m' of `other`: how much the fit followed a change of its answers. Direct nodes
-        are not included."""
-        moved = there.t - self.t
-        along_cells = float(np.sum(self.w * moved * (other.cells - x.cells + moved)))
-        moved = there.b - self.b
-        return along_cells + float(np.sum(self.v * moved * (other.rows - x.rows + moved)))
-
     def by_order(self, at: Residual) -> list[tuple[int, float, int]]:
         """(k, loss, measured rows) for every order k that was measured."""
         m = self.marginals(at)

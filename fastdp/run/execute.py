@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,6 @@ from ..tables.ingest import read
 from .counter import check_source, counter_for, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_diagnosis, write_json
-from .fit_cache import fit_once
 from .folder import RunFolder
 from .id_source import id_source
 from .missing import NO_ROWS, estimated_total
@@ -159,7 +157,7 @@ def _measure_and_write(
         write_json(folder.private / "reading.json", dict(counter.reading))
     truth = None
     try:
-        outcomes, outputs = _measure(spec, reserved.sessions(counter.counter), public, folder, sample_seed)
+        outcomes, outputs = _measure(spec, reserved.sessions(counter.counter), public, sample_seed)
         if options.report and counter.table is not None:
             truth = counter.table.as_truth()  # shares the table's columns
     finally:
@@ -171,55 +169,44 @@ def _measure_and_write(
 
 
 def _measure(
-    spec: RunSpec, sessions: list, public: Any, folder: RunFolder | None, sample_seed: int
+    spec: RunSpec, sessions: list, public: Any, sample_seed: int
 ) -> tuple[list[Outcome], list[Output]]:
-    """Runs the mechanism in every session; returns its outcomes and the output of rows of each. One thread
-    stores models while the run goes on, and is waited for before rows are made."""
+    """Runs the mechanism in every session; returns its outcomes and the output of rows of each."""
     seeds = np.random.SeedSequence(sample_seed).generate_state(len(sessions), np.uint64) >> np.uint64(1)
     outcomes, outputs = [], []
-    with ThreadPoolExecutor(1) as keeper:
-        stored: list[Future] = []
-
-        def store(save: Callable[[], None]) -> None:
-            stored.append(keeper.submit(save))
-
-        for i, (session, config) in enumerate(zip(sessions, spec.configs)):
-            spec.reporter.begin(i, spec.label(i) if spec.several else "")
-            seed = int(seeds[i])
-            with spec.reporter.stage("measure", "measuring"):
-                job = _job(spec, i, seed, public, folder, store)
-                outcome = run_with_users(config, session, job)
-            if spec.options.rows is None and isinstance(outcome.rows, ModelRows):
-                total, error = estimated_total(spec.schema, outcome.measurements) or (1.0, 0.0)
-                if total < NO_ROWS * error:
-                    outcome = replace(outcome, rows=outcome.rows.again(0, seed))
-            if outcome.model is not None:
-                outcome.model.private = session.private
-                outcome.model.merged = code_maps(outcome.tables.get("codes"))
-            ids = id_source(spec.schema, outcome, config, public)
-            threads = spec.options.threads
-            outcomes.append(outcome)
-            outputs.append(Output(spec.schema, outcome, ids, seed, threads, config.outputs, session.private))
-        for future in stored:
-            future.result()
+    for i, (session, config) in enumerate(zip(sessions, spec.configs)):
+        spec.reporter.begin(i, spec.label(i) if spec.several else "")
+        seed = int(seeds[i])
+        with spec.reporter.stage("measure", "measuring"):
+            outcome = run_with_users(config, session, _job(spec, i, seed, public))
+        if spec.options.rows is None and isinstance(outcome.rows, ModelRows):
+            total, error = estimated_total(spec.schema, outcome.measurements) or (1.0, 0.0)
+            if total < NO_ROWS * error:
+                outcome = replace(outcome, rows=outcome.rows.again(0, seed))
+        if outcome.model is not None:
+            outcome.model.private = session.private
+            outcome.model.merged = code_maps(outcome.tables.get("codes"))
+        ids = id_source(spec.schema, outcome, config, public)
+        threads = spec.options.threads
+        outcomes.append(outcome)
+        outputs.append(Output(spec.schema, outcome, ids, seed, threads, config.outputs, session.private))
     return outcomes, outputs
 
 
-def _job(
-    spec: RunSpec,
-    i: int,
-    seed: int,
-    public: PublicTable | None,
-    folder: RunFolder | None,
-    store: Callable[[Callable[[], None]], object],
-) -> Job:
+def _job(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
     """What the mechanism of epsilon `i` is given beside its session."""
-    cache = None if folder is None else folder.private / "state"
     threads = spec.options.threads
 
     def fit(domain, measurements, **options):
+        from ..estimate import fit  # brings scipy.sparse: loaded while rows are read (`preload`)
+
         options.setdefault("max_cells", spec.configs[i].fit_limit)
-        return fit_once(domain, measurements, cache, spec.reporter, keep=store, threads=threads, **options)
+        with spec.reporter.stage("fit", "fitting the model"):
+            return fit(domain, measurements, threads=threads, callback=report, **options)
+
+    def report(calls: int, loss: float, seconds: float) -> None:
+        spec.reporter.check()
+        spec.reporter.update("fit", 1 - 0.97**calls, "fitting the model")
 
     # Only the first epsilon's answers may stop the run. Stopping at a later epsilon would not return the
     # charges of those before it.

@@ -190,7 +190,6 @@ class RunFolder:
 
     def forget(self) -> None:
         """Removes the state of a finished run: there is nothing left to resume."""
-        shutil.rmtree(self.private / "state", ignore_errors=True)
         (self.private / "state.json").unlink(missing_ok=True)
         self.close()
 

@@ -1,7 +1,6 @@
 """What Spark's executors run, without Spark: a frame of Arrow batches in lists, shuffled here, gives the
 integers of every engine. (tests/spark runs the same on Spark itself.)"""
 
-import re
 from contextlib import contextmanager
 from unittest.mock import patch
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from fastdp.engines import messages, pieces, sparkpack
+from fastdp.engines import messages, pieces
 from fastdp.engines import spark as driver
 from fastdp.engines import sparktasks as tasks
 from fastdp.engines.local import local
@@ -19,7 +18,6 @@ from fastdp.errors import DataError, FastdpError
 from fastdp.tables.ingest import read
 
 from .conformance import CLIQUES, cases, check
-from .test_sparkpack import packed_by_twin
 
 CASES = {case.name: case for case in cases()}
 HOLES = "null ids, each a user"
@@ -41,9 +39,6 @@ class Frame:
 
     def select(self, *names):
         return Frame([part.select(names) for part in self.parts])
-
-    def selectExpr(self, *expressions):
-        return Frame([pa.table({e: _value(part, e) for e in expressions}) for part in self.parts])
 
     def where(self, condition):
         assert condition == "key = 0"
@@ -73,17 +68,6 @@ class Frame:
 
     def unpersist(self):
         self.parts = []
-
-
-def _value(part, expression):
-    """What Spark makes of an expression of `sparkpack`: a column, or fields of a word by their null bits."""
-    if expression in part.column_names:
-        return part[expression]
-    fields = re.findall(r"if\((\w+) is null, shiftleft\(1L, (\d+)\)", expression)
-    columns = [part[name].combine_chunks() for name, _ in fields]
-    kinds = [str(column.type) for column in columns]
-    word = [(i, int(bit) - sparkpack.BITS[kinds[i]]) for i, (_, bit) in enumerate(fields)]
-    return packed_by_twin(columns, kinds, [word]).column(0)
 
 
 @contextmanager
@@ -120,9 +104,7 @@ def test_pieces_and_blobs_give_the_table_back(name, blob):
     case, table = CASES[name], read(CASES[name].source, CASES[name].schema, threads=1)
     secret = bytes(range(16))
     users = None if case.schema.user is None else pieces.UserIndex(case.schema.user, secret)
-    kinds = [str(field.type) for field in case.source.schema]
-    columns = {"columns": case.source.column_names, "kinds": kinds, "packed": []}
-    parts = tasks._parts(iter(case.source.to_batches(500)), columns)
+    parts = tasks._parts(iter(case.source.to_batches(500)), {"columns": case.source.column_names})
     wanted = tasks.ingest.checked_columns(parts, case.schema) if parts else []
     with patch.object(pieces, "BLOB", blob), patch.object(pieces, "DEAL_ROWS", 1000):
         made = list(pieces.dealt(tasks.ingest.encoded(parts, case.schema, wanted, users, 1), 4))

@@ -35,7 +35,7 @@ def test_runs_are_the_same(spark, mechanism):
 
 @pytest.mark.parametrize("partitions", [1, 2, 8, 97])
 def test_any_number_of_partitions_gives_the_same(spark, partitions):
-    """From columns of narrow types, which are packed."""
+    """From columns of narrow types."""
     kinds = [pa.int8(), pa.int16(), pa.int32(), pa.string()]
     source = rows().cast(pa.schema(list(zip(rows().column_names, kinds, strict=True))))
     frame = spark.createDataFrame(source)

@@ -36,10 +36,7 @@ from ..solver import Clock
 
 GROW, SHRINK, MARGIN, FAR = 1.2, 0.7, 1.3, 8.0
 
-SPREAD = 0.3
-"""Distance of a probe's measurements from the real ones, in sigma."""
-
-STEADY = {"noise": 0.1, "risk": 0.15}
+STEADY = 0.1
 """The least weight t of the newest point in a fit that stops by what the noise explains. Full momentum runs
 ahead in the directions that are measured worst, which is where the noise is: with this little of it an early
 stop is as good as plain mirror descent's, at a fifth of the calls (bench/stopping.py)."""
@@ -64,10 +61,9 @@ class DescentState:
     """The state of a descent: the mirror point z, the average x, and the vector's residuals at both.
 
     `attempt` tries a step from z, and may be called again with another size; `accept` moves there. `tables`
-    holds the tables at the start (not their logarithms) and becomes those of z. A `probe` makes every
-    accepted step too, with the same size, on perturbed measurements; it has residuals only (`averages` is
-    False), not the tables of x. Calls of the engine are counted, also those of the probe. `time` is how long
-    the mirror flow has run at x, in rows: step sizes add up at z, and x averages them like everything else.
+    holds the tables at the start (not their logarithms) and becomes those of z. Calls of the engine are
+    counted. `time` is how long the mirror flow has run at x, in rows: step sizes add up at z, and x averages
+    them like everything else.
     """
 
     def __init__(
@@ -78,16 +74,13 @@ class DescentState:
         total: float,
         threads: int | Team,
         calls: int = 0,
-        probe: DescentState | None = None,
-        averages: bool = True,
     ):
-        self.probe, self._size = probe, 0.0
-        self.time = self._z_time = 0.0
+        self.time = self._z_time = self._size = 0.0
         self.engine, self.quadratic, self.total, self.threads = engine, quadratic, total, threads
         self._active = quadratic.active
         self._whole = self._active.size == max(engine.size, 1)
         self._z, self._z_next = engine.state(tables), engine.state()
-        self._x, self._pending, self._averages = tables.copy() if averages else tables, 0.0, averages
+        self._x, self._pending = tables.copy(), 0.0
         self._delta = np.zeros(max(engine.size, 1))
         self._sums = np.zeros((len(quadratic.targets), 3))
         self._slopes, self._bends, self._parts = self._sums[:, 1], self._sums[:, 2], np.full(3, 0.5)
@@ -142,17 +135,11 @@ class DescentState:
         """x = (1 - mix) x + mix z', z = z'; returns the loss of x."""
         self._z, self._z_next = self._z_next, self._z
         self.z, self.z_next = self.z_next, self.z
-        self._pending = (
-            mix if self._averages else 0.0
-        )  # x's tables follow in the next attempt, which has them in cache
+        self._pending = mix  # x's tables follow in the next attempt, which has them in cache
         self.x.direct = self.z.direct
         self.loss = self.quadratic.blend(self.x, self.z, mix, self.threads)
         self._z_time += self._size
         self.time += mix * (self._z_time - self.time)
-        if self.probe is not None:
-            self.probe.attempt(mix, self._size)
-            self.probe.accept(mix)
-            self.calls += 1
         return self.loss
 
     def restart(self) -> float:
@@ -195,16 +182,9 @@ class Stop:
     order k of marginals to rows_k / 2 + 3 sqrt(rows_k / 2), so that many noise cells of high order cannot
     hide a wrong low-order marginal; where that is not reachable, by tolerance. `slack`: the first bound is
     this many standard deviations of the truth's loss, sqrt(rows / 2), higher; for starts that are good
-    priors, which must not be bent to noise in half of all runs. "risk": where Stein's unbiased estimate of
-    the risk is least. The risk, expected |Q (x - truth) / sigma|^2, is estimated by
-
-        |Q x - y|^2 / sigma^2 - rows + 2 degrees of freedom,
-
-    and the degrees of freedom, how much the fit follows its own noise, by a probe (see `DescentState`) that
-    fits the same answers with random signs times `SPREAD` sigma added: signs * (probe's answers - ours) /
-    (SPREAD sigma), summed (Ramani, Blu and Unser 2008). Ends when the estimate was not better for as long
-    as it takes to be sure. "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations
-    and stands at its best. "iters": after `iters` oracle calls, or a time of the flow (`flow`, in rows).
+    priors, which must not be bent to noise in half of all runs. "tol": the loss fell by less than `tol`,
+    relatively, over the last 10 iterations and stands at its best. "iters": after `iters` oracle calls, or a
+    time of the flow (`flow`, in rows).
     """
 
     WINDOW = 10
@@ -216,12 +196,10 @@ class Stop:
         tol: float,
         iters: int | None,
         slack: float = 0.0,
-        probe: DescentState | None = None,
         flow: float | None = None,
     ):
-        self.rule, self.quadratic, self.tol, self.iters, self._shadow = rule, quadratic, tol, iters, probe
+        self.rule, self.quadratic, self.tol, self.iters = rule, quadratic, tol, iters
         self.flow = math.inf if flow is None else flow
-        self.risks: list[float] = []
         self.noise = quadratic.rows / 2 + slack * math.sqrt(quadratic.rows / 2)
         self.seen: list[float] = []
         self._look_again = 0
@@ -239,11 +217,6 @@ class Stop:
             if self.quadratic.orders_fit(at):
                 return "noise level"
             self._look_again = calls + self.WINDOW // 2  # the look costs as much as a step
-        if self._shadow is not None:
-            freedom = self.quadratic.divergence(at, self._shadow.x, self._shadow.quadratic) / SPREAD**2
-            self.risks.append(2 * loss - self.quadratic.rows + 2 * freedom)
-            if len(self.risks) - int(np.argmin(self.risks)) > self.WINDOW // 2:
-                return "least risk"
         return "tolerance" if self._stalled(loss) else ""
 
     def forget(self, loss: float) -> None:
@@ -268,7 +241,7 @@ class Stop:
 def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> DescentResult:
     smooth, loss, t = descent.steepest, descent.loss, 1.0
     steady, restarted = smooth, math.inf
-    least = STEADY.get(stop.rule, 0.0)
+    least = STEADY if stop.rule == "noise" else 0.0
     while True:
         clock.tick(descent.calls, loss)
         ended = stop(loss, descent.x, descent.calls, descent.time)
