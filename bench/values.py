@@ -38,7 +38,7 @@ def found(table: pa.Table, user: str | None, share: float, seed: int) -> tuple[S
     def engine(schema: Schema):
         yield local(fastdp.read(table, schema), 2)
 
-    domaincosts.MOST_SHARE = share
+    domaincosts.MOST_SHARE, domaincosts.MOST_SUMS = share, 0.3 * share
     ask = reserve.BudgetRequest(epsilon=EPSILON, delta=DELTA, clip="private")
     reserved = reserve.reserve(asked_of(table, user), [ask], seed=seed)
     schema = reserved.learn(table, engine)

@@ -42,6 +42,7 @@ from ..privacy.chain import digest
 from ..schema import Schema, kind_of_text
 from ..schema.columns import Column, Numeric
 from ..schema.decimal_places import MOST_PLACES
+from ..schema.inside import PRIVATE as MEASURED
 from ..schema.inside import Rank
 from ..schema.kind_of_text import TextKind
 from ..schema.pending import ANY
@@ -69,6 +70,7 @@ from .domaincosts import (
     kind_of,
     rows_bound,
     second_round,
+    sums_share,
 )
 from .gateway import Session
 from .keyselect import MOST_KEYS, release_keys
@@ -120,7 +122,8 @@ class Learning:
             check()
             self._rows(open_engine)
         entries = self._edges(open_engine, check)
-        entries |= self._values(source, open_engine, check)
+        wide = len(self.asked.measured) + sum(e.get("means") == MEASURED for e in entries.values())
+        entries |= self._values(source, open_engine, check, sums_share(wide))
         found = self.asked.finished(entries)
         if found.measured:
             check()
@@ -175,7 +178,7 @@ class Learning:
         """Releases sums inside bins, then ranks (`sums`); returns the entries of the columns with means."""
         columns = {n: c for n in found.measured if isinstance(c := found.columns[n], Numeric)}
         cells = {n: sums.cells_of(c) for n, c in columns.items()}
-        budget = self.mu**2 * self.costs.sums * (1 - 2.0**-30)
+        budget = self.mu**2 * sums_share(len(columns)) * (1 - 2.0**-30)
         each = math.sqrt(budget * (1 - RANKS) / len(columns))
         unit = sums.unit_for(self.clip or 1, each)
         asked = {n: c for n, c in cells.items() if len(c.bin) and unit}
@@ -221,10 +224,12 @@ class Learning:
         self.steps += 1
         return answers
 
-    def _values(self, source: Any, open_engine: Opener, check: Callable[[], None]) -> dict[str, dict]:
+    def _values(
+        self, source: Any, open_engine: Opener, check: Callable[[], None], due: float
+    ) -> dict[str, dict]:
         """Finds values in two rounds; returns the schema entries of the columns whose values are to be found.
         The second round looks for values that the first one did not find. It has all that the domain's share
-        has left, where enough rows are missing (`domaincosts.second_round`)."""
+        has left but `due`, where enough rows are missing (`domaincosts.second_round`)."""
         columns = {name: c for name, c in self.columns.items() if c.keyed}
         if not columns:
             return {}
@@ -235,9 +240,12 @@ class Learning:
             found[name] = self._keys(source, column, first, len(columns))
         self.missing |= self._missing(columns, found, open_engine)
         missing = {name: self.missing[name] for name in columns}
-        for name, share in second_round(self.share_left, first, missing).items():
+        spent = mu2(event_from_dict(r["event"]) for r in self.releases) / Fraction(self.mu) ** 2
+        left = max(0.0, (self.costs.share - due - float(spent)) * (1 - 2.0**-30))
+        again = second_round(left, first, missing)
+        for name, share in again.items():
             check()
-            more = self._keys(source, columns[name], share, len(columns), found[name])
+            more = self._keys(source, columns[name], share, len(again), found[name])
             found[name] = tuple(sorted((*found[name], *more)))
         return {name: column.with_values(found[name]) for name, column in columns.items()}
 
@@ -448,14 +456,6 @@ class Learning:
         """What the steps so far left of the part's mu, rounded down; the mechanism may spend all of it."""
         spent = mu2(event_from_dict(r["event"]) for r in self.releases)
         return root_down(max(Fraction(0), Fraction(self.mu) ** 2 - spent))
-
-    @property
-    def share_left(self) -> float:
-        """What the steps so far left of the domain's share of mu^2, without that of sums."""
-        spent = mu2(event_from_dict(r["event"]) for r in self.releases)
-        return max(0.0, self.costs.share - self.costs.sums - float(spent / Fraction(self.mu) ** 2)) * (
-            1 - 2.0**-30
-        )
 
     def described(self) -> dict:
         """What was found, for the statement."""

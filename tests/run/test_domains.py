@@ -133,7 +133,7 @@ def test_the_ledger_pays_once_and_knows_the_schema_again(tmp_path):
     write(tmp_path / "run", statement)
     with pytest.raises(RunError, match="not the finished schema that the run released"):
         fastdp.verify(tmp_path / "run", ledger)
-    assert run.privacy["schema"]["found"]["share"] <= domaincosts.MOST_SHARE + domaincosts.MOST_SUMS
+    assert run.privacy["schema"]["found"]["share"] <= domaincosts.MOST_SHARE
 
 
 def test_a_ledger_without_delta_for_keys_refuses_before_anything_is_read(tmp_path, monkeypatch):
@@ -203,7 +203,7 @@ def test_text_with_a_schema_of_types(tmp_path):
 def test_a_plan_says_what_finding_domains_costs():
     asked = asked_of(people(10), "id")
     made = fastdp.plan(asked, "auto", 1.0, 1e-6, rows=10_000_000)
-    assert 0 < made.domain_share <= domaincosts.MOST_SHARE + domaincosts.MOST_SUMS
+    assert 0 < made.domain_share <= domaincosts.MOST_SHARE
     assert made.domain_delta == pytest.approx(domaincosts.KEYS_SHARE * 1e-6)
     assert [d.column for d in made.domain] == ["age", "wage", "city", "at"]
     assert f"domains: at most {made.domain_share:.1%} of mu^2" in str(made)
