@@ -5,12 +5,6 @@ from numpy.typing import NDArray
 
 from .team import Team
 
-SLICE_CELLS: int
-PIECE: int
-LARGE_STAGE: int
-
-def pieces(first: int, last: int, size: int) -> list[tuple[int, int, int, int]]: ...
-
 Tables = NDArray[float64] | NDArray[float32]
 
 class State:
