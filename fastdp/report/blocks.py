@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from .svg import text
 
@@ -32,4 +32,17 @@ def per_table(data: dict, draw: Callable[[int], str]) -> str:
         f'<div class="of" data-of="{i}"><p class="which">{text(data["tables"][i]["name"])}</p>{html}</div>'
         for i, html in enumerate(drawn)
         if html
+    )
+
+
+def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "worst") -> str:
+    """A table whose first column names its rows; heads and cells are texts, which are escaped."""
+    head = "".join(f'<th scope="col">{text(name)}</th>' for name in heads)
+    body = "".join(
+        f'<tr><th scope="row">{text(row[0])}</th>{"".join(f"<td>{text(cell)}</td>" for cell in row[1:])}</tr>'
+        for row in rows
+    )
+    return (
+        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
     )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from .svg import (
     axis_ends,
     bars,
-    big,
     chart,
-    line,
-    nice_log_ticks,
     num,
     percent,
     points,
@@ -129,14 +125,11 @@ def _rows(
 
 
 def heat(
-    names: Sequence[str],
-    rows: Sequence[Sequence[float | None]],
-    shown: Sequence[str],
-    what: str = "in the wrong cell",
+    names: Sequence[str], rows: Sequence[Sequence[float | None]], what: str = "in the wrong cell"
 ) -> str:
     """Lower triangle of a matrix with one share of rows per pair of columns, as a heat map. `what` says in
     words what the shares mean."""
-    n = len(names)
+    n, shown = len(names), [name.replace("_", " ") for name in names]
     high = max((v for row in rows for v in row if v is not None), default=0.0) or 1.0
     h = 30 if n <= 16 else 18
     cells = []
@@ -173,55 +166,3 @@ def heat(
         'tabindex="0" '
         f'aria-label="Every pair of columns: rows {text(what)}">{"".join(cells)}</svg></div>'
     )
-
-
-def curve(
-    xs: Sequence[float], ys: Sequence[float], *, name: str, unit: str, level: tuple[float, str] | None = None
-) -> str:
-    """A decreasing positive quantity on a logarithmic axis, with an optional reference level."""
-    kept = [(x, y) for x, y in zip(xs, ys, strict=True) if y > 0 and math.isfinite(y)]
-    if len(kept) < 2:
-        return ""
-    values = [y for _, y in kept] + ([level[0]] if level and level[0] > 0 else [])
-    low, high = min(values), max(values)
-    if high / low < 1.5:
-        low, high = low / 1.25, high * 1.25
-    a, b = math.log10(low) - 0.06, math.log10(high) + 0.06
-    y_of = lambda v: 100 * (b - math.log10(v)) / (b - a)  # noqa: E731
-    right = kept[-1][0] or 1.0
-    marks, notes = [], []
-    for tick in nice_log_ticks(low, high):
-        marks.append(f'<path class="grid" d="M0 {num(y_of(tick))}H100"/>')
-        notes.append(f'<span class="ylab" style="top:{num(y_of(tick))}%">{text(big(tick))}</span>')
-    if level and level[0] > 0:
-        marks.append(f'<path class="t level" d="M0 {num(y_of(level[0]))}H100"/>')
-        notes.append(f'<span class="ylab right t" style="top:{num(y_of(level[0]))}%">{text(level[1])}</span>')
-    step = max(1, len(kept) // 240)
-    drawn = kept[::step] if kept[::step][-1] == kept[-1] else [*kept[::step], kept[-1]]
-    marks.append(line([100 * x / right for x, _ in drawn], [y_of(y) for _, y in drawn], "s stroke"))
-    tip = [f"{unit} {big(x)}\nloss {y:.5g}" for x, y in drawn]
-    inner = chart(100, "".join(marks), name, tip, "tall")
-    return (
-        f'<div class="plot tall">{"".join(notes)}{inner}</div>'
-        f'<div class="ends"><span>{unit} 0</span><span></span><span>{big(right)}</span></div>'
-    )
-
-
-def versus(rows: Sequence[tuple[str, float | None, str, str]], span: tuple[float, float]) -> str:
-    """Labelled dots of ratios on a logarithmic strip, with a line where the ratio is one."""
-    a, b = math.log10(span[0]), math.log10(span[1])
-    one = num(100 * (0 - a) / (b - a))
-    out = []
-    for label, ratio, shown, tip in rows:
-        dot = ""
-        if ratio is not None and ratio > 0:
-            x = num(100 * min(1.0, max(0.0, (math.log10(ratio) - a) / (b - a))))
-            dot = f'<circle class="{"n over" if ratio > 1 else "n"}" cx="{x}%" cy="10" r="5"/>'
-        out.append(
-            f'<span class="name" title="{text(label)}">{text(label)}</span><svg class="bar" '
-            f'data-tip="{text(tip)}" aria-hidden="true">'
-            f'<line class="rule thin" x1="0" x2="100%" y1="10" y2="10"/><line class="unity" x1="{one}%" '
-            f'x2="{one}%" y1="0" y2="20"/>{dot}</svg>'
-            f'<span class="value">{text(shown)}</span>'
-        )
-    return f'<div class="rows wide flush">{"".join(out)}</div>'

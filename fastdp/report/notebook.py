@@ -44,8 +44,7 @@ def run_html(run: Any, rows: int | None) -> str:
             "Share of rows, in per cent, that would sit in another cell if two columns had nothing to do "
             "with each other: by the model, without the truth. A stronger colour is a stronger tie."
         )
-        shown = [n.replace("_", " ") for n in names]
-        picture = heat(names, depth, shown, what="away from independence")
+        picture = heat(names, depth, "away from independence")
         body += section("ties", "Which columns go together", lead, f'<div class="card">{picture}</div>')
     css = (files("fastdp.report") / "static" / "report.css").read_text("utf-8")
     page = (

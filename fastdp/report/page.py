@@ -301,8 +301,8 @@ def _noise(data: ReportData) -> str:
         return running.noise_html(run["noise"], data["tables"][i]["rows"]) if run and run["noise"] else ""
 
     lead = (
-        "Standard deviation of the noise in one cell of each measured set, in rows. The dot compares it "
-        "with the average cell: left of the line cells stand clear of the noise, right of it a single cell "
-        "drowns and only sums of cells are known."
+        "Standard deviation of the noise in one cell of each measured set, in rows, and as a share of the "
+        "average cell: far below 100 % cells stand clear of the noise, above it a single cell drowns and "
+        "only sums of cells are known."
     )
     return section("noise", "Noise per measurement", lead, per_table(data, draw))

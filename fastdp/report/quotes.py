@@ -13,7 +13,7 @@ from ..answers.facts import Facts
 from ..answers.losses import kept_of_users, losses
 from ..errors import UsageError
 from ..measurement import Measurement
-from .blocks import nice, per_table, section
+from .blocks import per_table, section, table_html
 from .runs import get, statement_of
 from .svg import big, text
 
@@ -153,18 +153,14 @@ def quotes_html(data: dict) -> str:
             return ""
         cards = []
         for pair in found["pairs"]:
-            rows = "".join(
-                f"<tr><td>{text(a)}</td><td>{text(b)}</td><td><b>{big(round(x))}</b></td>"
-                f"<td>{span(low, high, lambda v: big(round(v)))}</td></tr>"
+            heads = (*(n.replace("_", " ") for n in pair["columns"]), "rows", "95 % interval")
+            rows = [
+                (a, b, big(round(x)), span(low, high, lambda v: big(round(v))))
                 for a, b, x, low, high in pair["cells"]
-            )
-            heads = "".join(f'<th scope="col">{nice(n)}</th>' for n in pair["columns"])
+            ]
             note = f"{pair['clear']} of {pair['of']} cells stand clear of 0; the largest are shown."
-            cards.append(
-                f'<div class="card"><div class="scroll"><table class="quotes"><thead><tr>{heads}'
-                '<th scope="col">rows</th><th scope="col">95 % interval</th></tr></thead>'
-                f'<tbody>{rows}</tbody></table></div><p class="note">{note}</p></div>'
-            )
+            shown = table_html(heads, rows, "quotes")
+            cards.append(f'<div class="card">{shown}<p class="note">{note}</p></div>')
         whole = found["rows"]
         known = whole["low"] is not None
         total = f"{big(round(whole['low']))} to {big(round(whole['high']))}" if known else "not known"

@@ -18,10 +18,11 @@ from ..answers.measurements_file import StoredMeasurements, released_tables
 from ..errors import RunError
 from ..model import Model
 from ..schema import Schema
-from .charts import versus
+from .blocks import table_html
 from .svg import big, percent, text
 
 MAX_MEASUREMENTS = 400
+SHOWN = 10
 MOST_SHOWN = 12  # marginals that are named in a text; of the others only the number is given
 
 
@@ -137,79 +138,48 @@ def _measured(run: Any, statement: Mapping) -> Iterator[tuple[tuple[str, ...], s
 
 
 def noise_html(entries: Sequence[dict], rows: int | None) -> str:
-    """One dot per measured set of columns: sigma of a cell divided by the mean count of a cell. Sets are
-    grouped by their number of columns; of a long group, only the first ten are shown until it is opened."""
-    ratios = {id(e): _ratio(e, rows) for e in entries}
-    finite = [r for r in ratios.values() if r is not None]
-    span = (min([*finite, 0.1]) / 1.5, max([*finite, 10.0]) * 1.5)
-    groups: dict[int, list[dict]] = {}
-    for e in entries:
-        groups.setdefault(e["order"], []).append(e)
+    """A table of the measured sets for each number of columns: the noise of a cell beside the mean count of a
+    cell. Of a long table, only the first ten rows are shown until it is opened."""
     out = []
-    for order, group in sorted(groups.items(), key=lambda g: (g[0] == 0, g[0])):
+    for order in sorted({e["order"] for e in entries}, key=lambda order: order or math.inf):
         title = {0: "counts of users", 1: "single columns", 2: "pairs", 3: "triples"}.get(
             order, f"{order} columns together"
         )
-        group.sort(key=lambda e: -(ratios[id(e)] or 0.0))
-        drawn = [_noise_row(e, ratios[id(e)], rows) for e in group]
-        level = [_mean_sigma(e) for e in group]
-        low, high = round(min(level)), round(max(level))
-        unit = "rows" if order else "users"
-        flat = f"each ± {big(high)} {unit}" if low == high else f"± {big(low)} to {big(high)} {unit}"
-        body = versus(drawn[:10], span)
-        if len(drawn) > 10:
-            body += f"<details><summary>{len(drawn) - 10} more</summary>{versus(drawn[10:], span)}</details>"
+        found = [_noise_row(e, rows) for e in entries if e["order"] == order]
+        lines = [line for _, line in sorted(found, reverse=True)]
+        heads = ("set", "cells", "noise of a cell", "of the average cell")
+        body = table_html(heads, lines[:SHOWN])
+        if len(lines) > SHOWN:
+            more = table_html(heads, lines[SHOWN:])
+            body += f"<details><summary>{len(lines) - SHOWN} more</summary>{more}</details>"
         out.append(
-            f'<div class="card"><h3>{text(title)} <small>{len(group)} measured, '
-            f"{flat}</small></h3>{body}</div>"
+            f'<div class="card"><h3>{text(title)} <small>{len(lines)} measured</small></h3>{body}</div>'
         )
     return f'<div class="halves">{"".join(out)}</div>'
 
 
-def _mean_sigma(entry: dict) -> float:
-    """Standard error, in rows, of the mean of all copies of a measurement."""
-    return entry["sigma"] / math.sqrt(entry["copies"])
-
-
-def _ratio(entry: dict, rows: int | None) -> float | None:
-    if not rows or not entry["cells"] or not entry["order"]:  # order 0: a histogram of users, not of rows
-        return None
-    return _mean_sigma(entry) * entry["cells"] / rows
-
-
-def _noise_row(entry: dict, ratio: float | None, rows: int | None) -> tuple[str, float | None, str, str]:
-    sigma, copies = _mean_sigma(entry), entry["copies"]
-    tip = (
-        entry["label"]
-        + (f", mean of {copies}" if copies > 1 else "")
-        + f"\n± {big(round(sigma, 1))} {'rows' if entry['order'] else 'users'} in a cell"
-    )
-    if entry["cells"]:
-        tip += f", {big(entry['cells'])} cells"
-    if ratio is not None:
-        tip += f"\n{ratio:.2g} times the average cell"
-    if rows and entry["order"]:
-        tip += f"\n{percent(sigma / rows)} of all rows"
-    name = entry["label"].replace("_", " ") + (f" (×{copies})" if copies > 1 else "")
-    return name, ratio, f"± {big(round(sigma))}", tip
+def _noise_row(entry: dict, rows: int | None) -> tuple[float, tuple[str, ...]]:
+    """(noise divided by the mean count of a cell, the texts of one row)."""
+    sigma, copies, cells = entry["sigma"] / math.sqrt(entry["copies"]), entry["copies"], entry["cells"]
+    name = entry["label"].replace("_", " ") + (f" (mean of {copies})" if copies > 1 else "")
+    noise = f"± {big(round(sigma, 1))} {'rows' if entry['order'] else 'users'}"
+    counted = bool(rows and cells and entry["order"])  # order 0: a histogram of users, not of rows
+    ratio = sigma * cells / rows if rows and counted else 0.0
+    return ratio, (name, big(cells) if cells else "–", noise, percent(ratio, 0) if counted else "–")
 
 
 def fit(run: Any) -> dict | None:
-    """`{"trace": [{iteration, loss}], "stop", "rows"}`; None if the run has no trace of its fit.
+    """`{"iterations", "loss", "stop", "rows"}`; None if the run has no model.
 
     `rows` is the number of answers that the model was fitted to; half of it is the expected loss from noise
     alone.
     """
     model = get(run, "model")
-    steps = [
-        {"iteration": int(n), "loss": loss}
-        for n, loss, _ in (model.trace if model is not None else ())
-        if math.isfinite(loss)
-    ]
-    if not steps:
+    if model is None:
         return None
     fitted = [m for m in get(run, "measurements") or () if set(m.clique) <= set(model.domain)]
-    return {"trace": steps, "stop": model.ended or None, "rows": sum(m.values.size for m in fitted) or None}
+    facts = {"iterations": model.iterations, "loss": _number(model.loss), "stop": model.ended}
+    return facts | {"rows": sum(m.values.size for m in fitted)}
 
 
 def folder(place: Path) -> dict:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..answers.clipping import HISTOGRAM
 from . import words
 from .blocks import KEY, nice, per_table, section
-from .charts import curve, distribution, heat
+from .charts import distribution, heat
 from .svg import big, percent, points, text
 
 
@@ -202,9 +202,7 @@ def pairs(data: dict) -> str:
 
     def draw(i: int) -> str:
         ranked = words.pair_list(data, i)
-        picture = heat(
-            pairs_data["names"], pairs_data["tables"][i], [n.replace("_", " ") for n in pairs_data["names"]]
-        )
+        picture = heat(pairs_data["names"], pairs_data["tables"][i])
         worst = "".join(
             f"<li><span>{nice(a)} × {nice(b)}</span><b>{percent(tv)}</b></li>"
             for tv, a, b in ranked[::-1][:6]
@@ -306,30 +304,16 @@ def _means(mean: list[float], i: int, with_truth: bool) -> str:
 
 def fit(data: dict) -> str:
     def draw(i: int) -> str:
-        run = data["runs"][i] if i < len(data["runs"]) else None
-        trace = (run or {}).get("fit") or {}
-        steps = trace.get("trace") or []
-        if len(steps) < 2:
+        found = (data["runs"][i] or {}).get("fit")
+        if not found or found["loss"] is None:
             return ""
-        rows = trace.get("rows")
-        level = (rows / 2, "what noise alone explains") if rows else None
-        drawn = curve(
-            [s["iteration"] for s in steps],
-            [s["loss"] for s in steps],
-            name="loss of the fit by iteration",
-            unit="iteration",
-            level=level,
-        )
-        facts = [f"{big(steps[-1]['iteration'])} iterations"]
-        if trace.get("stop"):
-            facts.append(f"ended by: {trace['stop']}")
-        return f'<div class="card">{drawn}<p class="note">{text(" · ".join(facts))}</p></div>'
+        said = f"Distance {big(found['loss'])} after {big(found['iterations'])} iterations ({found['stop']})"
+        if found["rows"]:
+            said += f"; noise alone explains about {big(found['rows'] / 2)}"
+        return f"<p>{text(said)}.</p>"
 
-    body = per_table(data, draw)
-    return section(
-        "fit",
-        "The fit",
-        "Distance of the model from the noisy measurements, in units of their noise (logarithmic). Going "
-        "below the noise would fit the noise.",
-        body,
+    lead = (
+        "Distance of the model from the noisy measurements, in units of their noise. Far above what noise "
+        "explains, the model is too small for what was measured; below it, it would fit the noise."
     )
+    return section("fit", "The fit", lead, per_table(data, draw))

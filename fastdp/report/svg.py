@@ -89,18 +89,11 @@ def whiskers(lows: Sequence[float | None], highs: Sequence[float | None], top: f
     return f'<path class="{kind}" d="{"".join(parts)}"/>'
 
 
-def line(xs: Sequence[float], ys: Sequence[float], kind: str) -> str:
-    """One path through the points (already in view-box units)."""
-    at = " ".join(f"{num(x)} {num(y)}" for x, y in zip(xs, ys, strict=True))
-    return f'<path class="{kind}" d="M{at}"/>' if at else ""
-
-
-def chart(n: float, inner: str, label: str, tip: Sequence[str] = (), kind: str = "hist") -> str:
-    """The SVG element around `inner`, which stretches to the full width; focusable if it has tooltips."""
-    extra = f' tabindex="0" data-tips="{tips(tip)}"' if tip else ""
+def chart(n: float, inner: str, label: str, tip: Sequence[str]) -> str:
+    """The SVG element around `inner`, which stretches to the full width, with its tooltips."""
     return (
-        f'<svg class="chart {kind}" role="img" aria-label="{text(label)}" viewBox="0 0 {num(n)} 100" '
-        f'preserveAspectRatio="none"{extra}>{inner}</svg>'
+        f'<svg class="chart" role="img" aria-label="{text(label)}" viewBox="0 0 {num(n)} 100" '
+        f'preserveAspectRatio="none" tabindex="0" data-tips="{tips(tip)}">{inner}</svg>'
     )
 
 
@@ -114,9 +107,3 @@ def axis_ends(labels: Sequence[str]) -> str:
         f'<div class="ends"><span>{text(labels[0])}</span><span>{text(middle)}</span>'
         f"<span>{text(last)}</span></div>"
     )
-
-
-def nice_log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten within [low, high]; if there is none, the two ends."""
-    inside = [10.0**k for k in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
-    return inside or [low, high]
