@@ -151,17 +151,15 @@ def tilt(mean: float, width: float, whole: bool) -> float:
     middle = (width - 1) / 2 if whole else width / 2
     if abs(mean - middle) < 1e-6 * width:
         return 0.0
-    # e^(t width) stays within floats; steeper draws are all at one end.
-    low, high = -600 / width, 600 / width
-    if whole:
-        low, high = max(low, -40.0), min(high, 40.0)
-    for _ in range(80):
+    # Steeper draws are all at one end.
+    low, high = (-40.0, 40.0) if whole else (-1e6 / width, 1e6 / width)
+    for _ in range(100):
         rate = (low + high) / 2
         if abs(rate * width) < 1e-7:
             reached = middle
         else:
             reached = 1 / math.expm1(rate) if whole else 1 / rate
-            reached -= width / math.expm1(rate * width)
+            reached -= width / math.expm1(rate * width) if rate * width < 600 else 0.0  # e^600 is a float
         low, high = (rate, high) if reached > mean else (low, rate)
     return 0.0 if abs(low * width) < 1e-6 else 1 / low
 
