@@ -95,6 +95,8 @@ MEANS = [
     {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-30, 2], "min": -50, "max": 9},
     {"dtype": "int64", "edges": [0, 50, 100], "means": [20, 75], "grids": [{"step": 10, "share": 0.7}]},
     {"dtype": "float64", "edges": [0, 10, 20], "means": [5.0, 15]},
+    {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-7, 4], "min": -99_999, "max": 99_999},
+    {"dtype": "float64", "edges": [-99_999, 0, 99_999], "means": [-7, 4]},
 ]
 
 
