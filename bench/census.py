@@ -23,11 +23,9 @@ import numpy as np
 
 import fastdp
 from fastdp.mechanisms import recipe
-from fastdp.metrics.inputs import pair_up
 from fastdp.tables.table import Table
 
-from . import machine, nist2018, wide
-from .simulated_census import census
+from . import machine, wide
 
 DELTA = 2.28e-12
 PARTS = ("score", "three_way", "conjunctions", "income")
@@ -35,14 +33,14 @@ PARTS = ("score", "three_way", "conjunctions", "income")
 
 def one(rows: int, epsilon: float, calibration: str, seed: int, folder: Path) -> dict:
     """One run from the table in memory to the written folder, in this process; scored afterwards."""
-    table = census(rows, seed=1)
+    table = fastdp.simulate.census(rows, seed=1)
     base = recipe.load("census-tworound")
     fields = {"mechanism": base.mechanism, "schema": base.schema, **base.fields, "calibration": calibration}
     before, start = machine.peak_mb(), time.perf_counter()
     run = fastdp.synthesize(table, fields, epsilon, DELTA, sample_seed=seed, out=folder)
     seconds, peak = time.perf_counter() - start, machine.peak_mb()
     made = run.data
-    parts = nist2018.score(pair_up(table, made, run.schema), table, made)
+    parts = fastdp.evaluate(table, made, metrics=["nist2018"], schema=run.schema, baselines=())["nist2018"]
     about = run.privacy["mechanism"]
     model = run.model
     return {
@@ -68,13 +66,14 @@ def show(name: str, scores: dict, rest: str = "") -> None:
 
 def samples(rows: int) -> dict:
     """Random rows of the truth, scored like a synthetic table: not private, for comparison."""
-    table = census(rows, seed=1)
+    table = fastdp.simulate.census(rows, seed=1)
     schema = fastdp.Schema.load("census1940")
     out = {}
     for share in (0.01, 0.1):
         pick = np.random.default_rng(0).choice(rows, int(rows * share), replace=False)
-        sample = table.take(pick)
-        parts = nist2018.score(pair_up(table, sample, schema), table, sample)
+        parts = fastdp.evaluate(table, table.take(pick), metrics=["nist2018"], schema=schema, baselines=())[
+            "nist2018"
+        ]
         out[f"{share:.0%} sample"] = {k: parts[k] for k in PARTS}
         show(f"{share:.0%} sample, not private", parts)
     return out

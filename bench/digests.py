@@ -18,8 +18,6 @@ import pyarrow as pa
 
 import fastdp
 
-from . import simulated_census
-
 
 def _digest(*arrays) -> str:
     state = hashlib.sha256()
@@ -117,7 +115,7 @@ def _incidents(recipe):
 
 def _census():
     census = fastdp.Schema.load("census1940").select(CENSUS)
-    source = fastdp.read(simulated_census.census(20_000, seed=3), census)
+    source = fastdp.read(fastdp.simulate.census(20_000, seed=3), census)
     return fastdp.synthesize(source, TWOROUND, epsilon=1.0, **OPTIONS)
 
 

@@ -25,9 +25,9 @@ from scipy import stats
 import fastdp
 from fastdp import simulate
 from fastdp.mechanisms import recipe as recipes
+from fastdp.metrics.challenges.sprint1 import THRESHOLD, TYPES, rows_score
 
 from . import machine
-from .sprint1 import THRESHOLD, TYPES, rows_score
 
 EPSILONS = (1.0, 2.0, 10.0)
 DELTA = 1.2244024187236405e-11

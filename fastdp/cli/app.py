@@ -306,11 +306,11 @@ def plan(
 
 @app.command(epilog="Example:\n\n\b\n  fastdp simulate taxi --rows 1000000 --seed 1 --out trips.parquet")
 def simulate(
-    kind: Annotated[str, typer.Argument(help="taxi, incidents or flights.")],
+    kind: Annotated[str, typer.Argument(help="taxi, incidents, census or flights.")],
     rows: Annotated[int, typer.Option(help="Rows to make.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: Parquet, or CSV by its ending.")],
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
-    year: Annotated[int | None, typer.Option(help="Year.")] = None,
+    year: Annotated[int | None, typer.Option(help="Year (taxi, incidents, flights).")] = None,
     as_json: Json = False,
 ) -> None:
     """Simulated tables to try things on; no real record inside."""
@@ -319,13 +319,15 @@ def simulate(
     from .. import simulate as simulators
     from ..run.folder import whole_file
 
-    kinds = ("taxi", "incidents", "flights")
+    kinds = ("taxi", "incidents", "census", "flights")
     maker = getattr(simulators, kind, None) if kind in kinds else None
     if maker is None:
         raise UsageError(f"no simulator {kind!r}{did_you_mean(kind, kinds)}")
     if rows < 0:
         raise UsageError(f"--rows must be >= 0, got {rows}")
     extra = {} if year is None else {"year": year}
+    if extra and kind == "census":
+        raise UsageError("--year is for taxi, incidents and flights; the census has one year")
     with whole_file(out) as part:
         write = csv.write_csv if out.suffix.lower() == ".csv" else pq.write_table
         write(maker(rows, seed=seed, **extra), part)

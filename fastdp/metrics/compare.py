@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from .._util.threads import resolve
 from . import baselines, coverage, kmarginal, original, pairwise, user_scores, utility
 from . import constraint_scores as constraints
-from .challenges import deid2
+from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, pair_up
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ..schema import Schema
 
 SAMPLED = ("deid2", "kmarginal", "tv1", "tv2")  # metrics that are also computed for samples of the truth
@@ -74,6 +76,16 @@ class Comparison:
             return source.user
         return deid2.taxi_numbers(source) if deid2.TAXI in source.column_names else None
 
+    @staticmethod
+    def _values(source: Any) -> Any:
+        """The source as values, which sprint 1 compares. A table of codes is decoded; each code of the sprint
+        1 columns stands for one value, so decoding is exact."""
+        if not hasattr(source, "codes"):
+            return source
+        from ..codec.decode import decode
+
+        return decode(source.schema, {c: source.codes[c] for c in sprint1.COLUMNS if c in source.codes}, 0)
+
     def _names(self) -> list[str]:
         if self.in_values:
             other = set(self.synthetic.column_names)
@@ -88,6 +100,8 @@ class Comparison:
             fits = True
             if name == "deid2":
                 fits = deid2.applies(self._names())
+            elif name == "sprint1":
+                fits = sprint1.applies(self._names())
             elif name == "constraints":
                 fits = self.schema is not None and bool(self.schema.constraints)
             elif name == "users":
@@ -129,6 +143,8 @@ class Comparison:
         """One metric of the synthetic table, or of `pair` if that is given; None where it is not defined."""
         if name == "deid2":
             return self.taxis.score()
+        if name == "sprint1":
+            return sprint1.score(*(self._values(s) for s in (self.truth, self.synthetic)))
         if name == "constraints":
             return constraints.score(self.truth, self.synthetic, self.schema)
         if name == "users":
@@ -136,6 +152,11 @@ class Comparison:
         if name == "original":
             return self._original() if self.in_values else None
         pair = self.pair if pair is None else pair
+        if name == "nist2018":
+            values: tuple[pa.Table | None, ...] = (
+                (self.truth, self.synthetic) if self.in_values else (None, None)
+            )
+            return nist2018.score(pair, *values, seed=self.seed, threads=self.threads)
         if name == "kmarginal":
             return kmarginal.score(pair, self.k, limit=self.limit, seed=self.seed, threads=self.threads)
         if name == "tv1":

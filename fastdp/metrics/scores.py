@@ -19,6 +19,8 @@ Metric = str | Callable[..., Any]
 METRICS = (
     "original",
     "deid2",
+    "sprint1",
+    "nist2018",
     "kmarginal",
     "tv1",
     "tv2",
@@ -68,7 +70,7 @@ def score(
 
 def _wanted(metrics: Metric | Sequence[Metric] | None, comparison: Any, reporting: bool) -> list[Metric]:
     if metrics is None:
-        default = [*comparison.applicable(("original", "deid2")), "kmarginal"]
+        default = [*comparison.applicable(("original", "deid2", "sprint1")), "kmarginal"]
         default += comparison.applicable(("constraints",))
         return default + (["tv1", "tv2", "coverage", *comparison.applicable(("users",))] if reporting else [])
     names = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)

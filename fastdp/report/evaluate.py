@@ -59,7 +59,8 @@ def evaluate(
     metrics : str, function, or sequence of these, optional
         Names of `METRICS`, or "pairwise" (tv1, tv2, correlation, association), or "all" (every one that
         applies), or functions of your own (docs/guide/own-metrics.md). None: original, kmarginal, and
-        deid2 where its columns are there; with a report also tv1, tv2, coverage, and users where both
+        deid2 or
+        sprint1 where their columns are there; with a report also tv1, tv2, coverage, and users where both
         tables have them.
     report : path, optional
         Where the HTML page is written, with `run` (its facts) and `title`.
@@ -90,6 +91,8 @@ def evaluate(
         deid2       k_marginal_score, pickup_dropoff_score, higher_order_conjunction (0..1),
                     overall (0..1000), areas, shifts, by_area, by_shift, grid [area][shift] (k-marginal score
                     of the group, None: no rows)
+        sprint1     score (0..1), sum, rows, neighborhoods, by_neighborhood, periods, by_period
+        nist2018    score, three_way, conjunctions, income (0..1; income may be None)
         kmarginal   score (0..1000), k, marginals, possible, sampled, seed, mean_variation, worst
         tv1         mean, max, by_column
         tv2         mean, max, columns, matrix (total variation of each pair; 1-way on the diagonal)

@@ -1,8 +1,10 @@
 """Simulated tables with the columns of the public challenge tables. Rows are drawn from stated rules with a
 seed and contain no real record. Of the package, only `errors` is imported."""
 
+from fastdp.simulate.census import census
+from fastdp.simulate.census_world import census_cities
 from fastdp.simulate.flights import flights
 from fastdp.simulate.incidents import incidents
 from fastdp.simulate.taxi import taxi
 
-__all__ = ["flights", "incidents", "taxi"]
+__all__ = ["census", "census_cities", "flights", "incidents", "taxi"]

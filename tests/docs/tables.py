@@ -12,7 +12,6 @@ import polars as pl
 import pyarrow.parquet as pq
 
 import fastdp
-from bench.simulated_census import census
 
 PEOPLE = {
     "age": {"kind": "integer", "min": 15, "max": 90, "overflow": "clamp"},
@@ -157,7 +156,7 @@ def schema(folder: Path) -> dict[str, Any]:
 
 
 def tworound(folder: Path) -> dict[str, Any]:
-    pq.write_table(census(500, seed=1), folder / "persons.parquet")
+    pq.write_table(fastdp.simulate.census(500, seed=1), folder / "persons.parquet")
     return {}
 
 

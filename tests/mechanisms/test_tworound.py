@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from bench.simulated_census import census
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.tworound.affordable_cliques import affordable, strongest
@@ -212,7 +211,7 @@ def test_the_state_is_the_one_whose_total_stands_out():
 
 @pytest.mark.slow
 def test_a_small_census_from_end_to_end(tmp_path):
-    table = census(4000, seed=3, state="Ohio")
+    table = fastdp.simulate.census(4000, seed=3, state="Ohio")
     run = fastdp.synthesize(table, "census-tworound", 8.0, DELTA, sample_seed=1, out=tmp_path / "run")
     assert run.privacy["mechanism"]["inferred"] == {"CITY": "Ohio"}
     assert fastdp.verify(tmp_path / "run")

@@ -65,7 +65,8 @@ def test_metrics_by_name_group_and_all(tables):
     pytest.importorskip("sklearn")
     small = [t.slice(0, 400) for t in tables]
     everything = fastdp.evaluate(*small, metrics="all", marginals=5, baselines=(0.5,))
-    assert {"deid2", "kmarginal", "tv2", "utility"} <= set(everything)
+    assert {"deid2", "nist2018", "kmarginal", "tv2", "utility"} <= set(everything)
+    assert "sprint1" not in everything
     assert list(everything["baselines"]) == ["50 % sample"]
 
 
@@ -163,7 +164,7 @@ def test_mixed_types_nulls_and_nan_have_codes():
 def test_empty_tables_run_like_any_other(tables):
     truth, synthetic = tables
     scores = fastdp.evaluate(
-        truth, synthetic.slice(0, 0), metrics=["deid2", "kmarginal", "pairwise", "coverage"]
+        truth, synthetic.slice(0, 0), metrics=["deid2", "kmarginal", "pairwise", "coverage", "nist2018"]
     )
     assert scores["deid2"]["overall"] == 0.0 and scores["kmarginal"]["score"] == 0.0
     assert fastdp.evaluate(truth.slice(0, 0), synthetic.slice(0, 0))["kmarginal"]["score"] == 1000.0

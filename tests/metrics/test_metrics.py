@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastdp
-from bench import sprint1
 from fastdp.errors import UsageError
 from fastdp.metrics import coverage, kmarginal, original, pairwise, utility
 from fastdp.metrics import total_variation as distance
+from fastdp.metrics.challenges import sprint1
 from fastdp.metrics.inputs import pair_up
 from tests.reference import scores as slow
 

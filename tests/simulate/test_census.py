@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from bench.simulated_census import census
+from fastdp import simulate
 
 
 @pytest.fixture(scope="module")
 def people() -> dict[str, np.ndarray]:
-    table = census(120_000, seed=4)
+    table = simulate.census(120_000, seed=4)
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
@@ -25,7 +25,7 @@ def test_details_refine_the_general_codes(people):
 
 
 def test_deterministic_for_any_threads_and_any_size():
-    one = census(150_000, seed=7, threads=1)
-    assert one.equals(census(150_000, seed=7, threads=3))
-    assert census(0).num_rows == 0
-    assert census(1).num_rows == 1
+    one = simulate.census(150_000, seed=7, threads=1)
+    assert one.equals(simulate.census(150_000, seed=7, threads=3))
+    assert simulate.census(0).num_rows == 0
+    assert simulate.census(1).num_rows == 1

@@ -9,12 +9,12 @@ are drawn independently; there are no households.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from fastdp.errors import UsageError
+from fastdp.simulate import census_world as cw
 from fastdp.simulate._draw import check_int, in_chunks, lookup, pick
 
-from . import census_world as cw
+from .._util.lazy import pa
 
 COLUMNS = tuple(
     "COUNTY URBAN METRO METAREA METAREAD CITY CITYPOP SIZEPL URBPOP SEA WARD GQ GQTYPE GQTYPED GQFUNDS "

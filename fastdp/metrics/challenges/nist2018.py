@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from fastdp.metrics import kmarginal
-from fastdp.metrics.inputs import Pair
+from ..._util.lazy import pa
+from .. import kmarginal
+from ..inputs import Pair
 
 TRIPLES, TESTS, TAKES_PART = 100, 300, 0.1
 FLOOR = 1e-6  # shares below FLOOR are replaced by FLOOR, so that their logarithm is finite

@@ -1,0 +1,101 @@
+"""The score of the 2020 de-identification challenge, sprint 1 (incidents by place and month).
+
+A row here is one (neighborhood, year, month) with the counts of its incident types. In both tables, counts of
+types under 5 % of the row's total are set to zero. The score of a row is 1, minus the Jensen-Shannon distance
+of the counts (base 2, 1e-9 added to every count), minus 0.2 for each type that is then zero in the truth and
+positive in the synthetic table, minus 0.25 if the L1 distance of the original counts is more than 500; the
+result is limited to [0, 1]. Equal rows score 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._util.lazy import pa
+from ...errors import DataError
+from ..inputs import as_arrow, codes_of_pair
+
+COLUMNS = ("neighborhood", "year", "month", "incident_type")
+NEIGHBORHOODS, TYPES = 278, 174
+THRESHOLD, INVENTED, BIASED, ALLOWED_BIAS, SMALL = 0.05, 0.2, 0.25, 500, 1e-9
+
+
+def applies(names: list[str]) -> bool:
+    return set(COLUMNS) <= set(names)
+
+
+def score(truth: Any, synthetic: Any) -> dict[str, Any]:
+    """Scores of two tables of incidents: `score` (mean over rows, 0..1), `sum`, `rows`, `by_neighborhood`,
+    `by_period`.
+
+    Rows are all 278 neighbourhoods (and any other value that occurs) times all twelve months of each year
+    that occurs.
+    """
+    a, b = (_columns(s, w) for s, w in ((truth, "truth"), (synthetic, "synthetic")))
+    codes, axes = [], []
+    for name in COLUMNS:
+        first, second, values = codes_of_pair(a[name], b[name])
+        full = _axis(name, values)
+        place = {v: i for i, v in enumerate(full)}
+        table = np.array([place[v] for v in values] or [0], np.int64)
+        codes.append((table[first], table[second]))
+        axes.append(full)
+    shape = tuple(max(1, len(axis)) for axis in axes)
+    counts = [
+        np.bincount(
+            np.ravel_multi_index([c[side] for c in codes], shape), minlength=int(np.prod(shape))
+        ).reshape(-1, shape[-1])
+        for side in (0, 1)
+    ]
+    points = rows_score(*counts).reshape(shape[:-1])
+    return {
+        "score": float(points.mean()),
+        "sum": float(points.sum()),
+        "rows": int(points.size),
+        "neighborhoods": axes[0],
+        "by_neighborhood": points.mean(axis=(1, 2)).tolist(),
+        "periods": [[y, m] for y in axes[1] for m in axes[2]],
+        "by_period": points.mean(axis=0).ravel().tolist(),
+    }
+
+
+def rows_score(truth: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
+    """float64 [rows]: the score (0..1) of each row of two arrays of counts [rows, types]."""
+    raw_a, raw_b = truth.astype(np.float64), synthetic.astype(np.float64)
+    a, b = (_without_small(x) for x in (raw_a, raw_b))
+    points = 1.0 - jensen_shannon(a + SMALL, b + SMALL)
+    points -= INVENTED * ((a == 0) & (b > 0)).sum(axis=1)
+    points -= BIASED * (np.abs(raw_a - raw_b).sum(axis=1) > ALLOWED_BIAS)
+    points = np.clip(points, 0.0, 1.0)
+    points[(raw_a == raw_b).all(axis=1)] = 1.0
+    return points
+
+
+def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Jensen-Shannon distance (square root of the divergence to base 2) between the corresponding rows of two
+    positive arrays, each row normalised to sum 1."""
+    p, q = (x / x.sum(axis=1, keepdims=True) for x in (p, q))
+    middle = 0.5 * (p + q)
+    divergence = 0.5 * (p * np.log2(p / middle) + q * np.log2(q / middle)).sum(axis=1)
+    return np.sqrt(np.clip(divergence, 0.0, None))
+
+
+def _without_small(counts: np.ndarray) -> np.ndarray:
+    total = counts.sum(axis=1, keepdims=True)
+    return np.where(counts < THRESHOLD * total, 0.0, counts)
+
+
+def _axis(name: str, values: list) -> list:
+    official = {"neighborhood": range(NEIGHBORHOODS), "month": range(1, 13), "incident_type": range(TYPES)}
+    listed = list(official.get(name, ()))
+    return listed + [v for v in values if v not in set(listed)]
+
+
+def _columns(source: Any, what: str) -> pa.Table:
+    table = as_arrow(source, what)
+    missing = [c for c in COLUMNS if c not in table.column_names]
+    if missing:
+        raise DataError(f"{what}: the sprint1 score needs the column {missing[0]!r}")
+    return table.select(list(COLUMNS))
