@@ -208,7 +208,7 @@ def _array(values: np.ndarray, null: np.ndarray | None, dtype: str) -> pa.Array:
     kind = dtypes.arrow(dtype)
     family = dtypes.family(dtype)
     if family in ("int", "float", "bool"):
-        wanted = np.uint8 if family == "bool" else kind.to_pandas_dtype()
+        wanted = np.uint8 if family == "bool" else dtypes.machine_dtype(kind)
         values = np.ascontiguousarray(values, dtype=wanted)
         if family == "bool":
             return of_numpy(values, null, pa.uint8()).cast(pa.bool_())
@@ -345,7 +345,7 @@ class _Book:
             if dtypes.family(column.dtype) == "decimal":
                 self.table *= 10 ** dtypes.decimal_scale(column.dtype)
             if dtypes.family(column.dtype) in ("int", "float"):
-                self.table = self.table.astype(dtypes.arrow(column.dtype).to_pandas_dtype())
+                self.table = self.table.astype(dtypes.machine_dtype(dtypes.arrow(column.dtype)))
             return
         if dtypes.family(column.dtype) == "string":
             number = {text: i for i, text in enumerate(dict.fromkeys(str(v) for v in values))}
@@ -369,7 +369,7 @@ def _machine(values: list[Any], dtype: str) -> np.ndarray:
     """Listed values as the numbers that Arrow stores for them."""
     family = dtypes.family(dtype)
     if family in ("int", "float"):
-        return np.array(values, dtype=dtypes.arrow(dtype).to_pandas_dtype())
+        return np.array(values, dtype=dtypes.machine_dtype(dtypes.arrow(dtype)))
     if family == "bool":
         return np.array(values, dtype=np.uint8)
     if family == "decimal":
@@ -385,7 +385,7 @@ def _machine(values: list[Any], dtype: str) -> np.ndarray:
 def _empty_numbers(column: Numeric, rows: int) -> np.ndarray:
     family = dtypes.family(column.dtype)
     if family in ("int", "float"):
-        return np.empty(rows, dtype=dtypes.arrow(column.dtype).to_pandas_dtype())
+        return np.empty(rows, dtype=dtypes.machine_dtype(dtypes.arrow(column.dtype)))
     return np.empty(rows, dtype=np.int64 if column.whole or family == "decimal" else np.float64)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from .._core import codes as core
 from .._util.lazy import pa
 from ..errors import DataError, did_you_mean
+from ..schema import dtypes
 from ..schema.columns import Categorical, Column
 from ..schema.decimal_places import Places, places
 from ..schema.derived import Derived, Timestamp
@@ -209,7 +210,7 @@ def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array
 def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None, int]:
     """A primitive array as numpy values, validity bitmap and the bit of its first row."""
     valid, data = array.buffers()[:2]
-    dtype = np.dtype(array.type.to_pandas_dtype())
+    dtype = np.dtype(dtypes.machine_dtype(array.type))
     if data is None or not len(array):
         return np.zeros(len(array), dtype=dtype), None, 0
     x = np.frombuffer(data, dtype=dtype, count=array.offset + len(array))[array.offset :]

@@ -129,7 +129,8 @@ def _measured(run: Any, statement: Mapping) -> Iterator[tuple[tuple[str, ...], s
     """(columns, label, answers, smallest sigma) of every measurement; no columns if it counts users."""
     if measurements := get(run, "measurements"):
         for m in measurements:
-            yield m.clique, m.label or " × ".join(m.clique), m.values.size, float(np.min(m.sigma))
+            if m.values.size:  # a filtered marginal may keep no cell
+                yield m.clique, m.label or " × ".join(m.clique), m.values.size, float(np.min(m.sigma))
         return
     for r in _part(statement).get("releases") or []:
         if r.get("sigma") is not None:

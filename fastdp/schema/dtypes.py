@@ -54,6 +54,13 @@ def canonical(text: str) -> str | None:
     return None
 
 
+def machine_dtype(kind: pa.DataType) -> str:
+    """The numpy dtype of an Arrow integer or float type. (`to_pandas_dtype` imports pandas, half a second,
+    wherever it is installed.)"""
+    letter = "f" if pa.types.is_floating(kind) else "i" if pa.types.is_signed_integer(kind) else "u"
+    return f"{letter}{kind.bit_width // 8}"
+
+
 @lru_cache(maxsize=256)
 def family(text: str) -> str:
     """`int`, `float`, `decimal`, `bool`, `string`, `date` or `timestamp` of a canonical name."""

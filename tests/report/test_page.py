@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import fastdp
 from fastdp.errors import RunError
 from fastdp.report import page as report
-from fastdp.report import quotes, svg, words
+from fastdp.report import quotes, runs, svg, words
 
 from . import pages
 
@@ -119,6 +120,14 @@ def test_without_measurements_the_page_says_that_nothing_is_known():
     assert all(c["tables"][0]["span"] is None for c in facts["columns"])
     page = report.render(facts)
     assert "nothing says how far its numbers are from the truth" in page and 'class="e"' not in page
+
+
+def test_a_filtered_marginal_that_kept_no_cell_is_not_listed():
+    """Noise decides how many cells it keeps; with none there is no sigma to state."""
+    empty = SimpleNamespace(clique=("a",), label="", values=np.zeros(0), sigma=np.zeros(0))
+    some = SimpleNamespace(clique=("b",), label="", values=np.ones(2), sigma=np.array([3.0, 2.0]))
+    run = SimpleNamespace(measurements=[empty, some])
+    assert [(n["label"], n["sigma"]) for n in runs.noise(run, {}, {"a": 2, "b": 2})] == [("b", 2.0)]
 
 
 @pytest.fixture
