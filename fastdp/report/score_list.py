@@ -12,6 +12,8 @@ _KNOWN = {
     "deid2.k_marginal_score": ("k-marginal", "4-way counts within each pickup area and shift"),
     "deid2.pickup_dropoff_score": ("pickup and dropoff", "counts of trips between areas"),
     "deid2.higher_order_conjunction": ("higher-order conjunction", "how often users resemble a given user"),
+    "sprint1.score": ("sprint 1 score", "mean over place and month"),
+    "nist2018.score": ("NIST 2018 score", "3-way marginals, conjunctions and income inequality"),
     "kmarginal.score": ("k-way marginals", "closeness of counts over sets of k columns, whole table"),
     "tv1.mean": ("1-way total variation ↓", "share of rows in a wrong value, mean over columns"),
     "tv2.mean": ("2-way total variation ↓", "share of rows in a wrong cell, mean over pairs"),

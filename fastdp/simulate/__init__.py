@@ -1,8 +1,7 @@
 """Simulated tables with the columns of the public challenge tables. Rows are drawn from stated rules with a
-seed and contain no real record. Of the package, only `errors` is imported."""
+seed and contain no real record. Of the package, `errors` and the built-in schemas are used."""
 
-from fastdp.simulate.census import census
-from fastdp.simulate.census_world import census_cities
+from fastdp.simulate.census import census, census_cities
 from fastdp.simulate.flights import flights
 from fastdp.simulate.incidents import incidents
 from fastdp.simulate.taxi import taxi
