@@ -53,8 +53,8 @@ BENCHES = {
         "CSV and JSON lines to codes, beside Polars and Arrow parsing the same columns",
         (("--rows", "100000", "--rounds", "1", "--no-save"),),
     ),
-    "partitions": Bench(
-        "partitions of users against one table, and databases against Parquet",
+    "databases": Bench(
+        "databases against Parquet",
         (("--rows", "100000", "--rounds", "1", "--no-save"),),
     ),
     "scale": Bench(

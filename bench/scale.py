@@ -83,7 +83,6 @@ class Stream:
 def child(engine: str, rows: int, each: int, folder: str | None) -> None:
     import fastdp
     from fastdp.engines.local import local
-    from fastdp.engines.processes import partitioned
     from fastdp.mechanisms import recipe
     from fastdp.mechanisms.adagrid import AdaGrid, closure
     from fastdp.tables.ingest import SPOOL_ROWS
@@ -95,20 +94,13 @@ def child(engine: str, rows: int, each: int, folder: str | None) -> None:
     stream = Stream(rows, each)
     source = stream.reader() if folder is None else sorted(map(str, Path(folder).glob("*.parquet")))
     start, before = time.perf_counter(), processor()
-    if engine == "local":
-        table = fastdp.read(source if folder is None else source[: -(-rows // each)], schema, threads=THREADS)
-        counter, seen = local(table, THREADS), table.rows
-        width = sum(column.itemsize for column in table.codes.values()) + table.user.itemsize
-        spooled = seen * width if seen > SPOOL_ROWS else 0
-    else:
-        counter = partitioned(source if folder is None else source[: -(-rows // each)], schema, None, THREADS)
-        seen = counter.partitions.rows
-        spooled = sum(p.stat().st_size for p in Path(counter.partitions._root).rglob("*") if p.is_file())
+    table = fastdp.read(source if folder is None else source[: -(-rows // each)], schema, threads=THREADS)
+    counter, seen = local(table, THREADS), table.rows
+    width = sum(column.itemsize for column in table.codes.values()) + table.user.itemsize
+    spooled = seen * width if seen > SPOOL_ROWS else 0
     middle = time.perf_counter()
     counts = counter.marginals(cliques, CLIP)
     end = time.perf_counter()
-    if engine != "local":
-        counter.close()  # its processes end, so that their seconds are known
     spent = processor() - before - stream.cpu
     assert seen == rows and len({int(t.sum()) for t in counts.values()}) == 1
     figures = {

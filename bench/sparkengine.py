@@ -2,7 +2,7 @@
 
     python -m bench.sparkengine [--rows 10000000] [--rounds 4] [--partitions P] [--conf NAME=VALUE]
 
-Simulated taxi trips from Parquet; the marginals of `bench.partitions`. Spark's session is started, and its
+Simulated taxi trips from Parquet; the marginals of `bench.databases`. Spark's session is started, and its
 Python workers by a small table, before the clock is; then each way reads and counts in turns, with two
 threads or two tasks at a time: `files`, where Spark's tasks read the file, and `rows`, where Spark reads it
 and hands rows over (`--ways local,files` leaves it out). Figures are the least of all rounds, by the clock
@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 
 from . import turns
+from .databases import CLIP, OUTER, SCHEMA, THREADS
 from .machine import describe, keep, processor_seconds
-from .partitions import CLIP, OUTER, SCHEMA, THREADS
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from fastdp.engines import user_histograms as users
 from fastdp.errors import FastdpError, is_whole
 from fastdp.release import keyselect, reserve
 from fastdp.release.noiseplan import plan_histogram
-from fastdp.tables import bound, split
+from fastdp.tables import bound
 from fastdp.tables.table import Table
 from fastdp.userkeys import Groups, RowsPerUser
 
@@ -29,7 +29,6 @@ CALLS = {
     "size of an attribute": lambda n: Domain({"a": n}),
     "threads": threads.resolve,
     "clip": bound.check_clip,
-    "partitions": split.check_partitions,
     "partitions of Spark": spark.check_partitions,
     "cap": lambda n: users.checked(DOMAIN, KEY, n),
     "cap of a session": lambda n: plan_histogram(DOMAIN, "user", KEY, n, 1.0, None, "users"),

@@ -21,7 +21,7 @@ from fastdp.errors import (
 from fastdp.estimate.total import estimate_total
 from fastdp.privacy import accountant, gdp
 from fastdp.release import keyselect, noiseplan, reserve
-from fastdp.tables import bound, split
+from fastdp.tables import bound
 from fastdp.tables.table import Table, code_dtype
 
 SCHEMA = fastdp.Schema.from_domain({"a": 3, "b": 2})
@@ -29,7 +29,7 @@ SCHEMA = fastdp.Schema.from_domain({"a": 3, "b": 2})
 
 @pytest.mark.parametrize(
     "check, most",
-    [(split.check_partitions, 512), (spark.check_partitions, 2**15), (bound.check_clip, 2**43 - 1)],
+    [(spark.check_partitions, 2**15), (bound.check_clip, 2**43 - 1)],
 )
 def test_limits_are_inclusive(check, most):
     assert check(1) == 1 and check(most) == most

@@ -135,9 +135,9 @@ def synth(
     threads: Threads = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="local (threads, the default), partitioned (processes, disk) or spark."),
+        typer.Option(help="local (threads, the default) or spark."),
     ] = None,
-    partitions: Annotated[int | None, typer.Option(help="Of --engine partitioned or spark.")] = None,
+    partitions: Annotated[int | None, typer.Option(help="Of --engine spark.")] = None,
     master: Annotated[
         str | None,
         typer.Option(help="Of --engine spark: local[4], spark://..., yarn, or sc://... (Connect)."),

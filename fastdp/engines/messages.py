@@ -6,15 +6,13 @@ Nothing in a message can run code where it is read.
 from __future__ import annotations
 
 import dataclasses
-import struct
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from .. import errors, userkeys
 from ..errors import DataError
-from ..tables.spool import SpoolLost
 from .partitioned import Answer, MarginalRequest, Request, UserRequest
 
 _ARRAY, _KIND = 1, 8
@@ -45,27 +43,6 @@ def _plain(array: np.ndarray) -> msgspec.msgpack.Ext:
 
 def _array(code: int, content: memoryview) -> np.ndarray:
     return np.frombuffer(content, bytes(content[:_KIND]).decode().strip(), offset=_KIND)
-
-
-def send(file: IO[bytes], value: Any) -> None:
-    """Writes a message, its length first."""
-    content = packed(value)
-    file.write(struct.pack("<q", len(content)))
-    file.write(content)
-    file.flush()
-
-
-def receive(file: IO[bytes]) -> Any:
-    """The next message; EOFError where the other side is gone."""
-    (length,) = struct.unpack("<q", _exactly(file, 8))
-    return unpacked(_exactly(file, length))
-
-
-def _exactly(file: IO[bytes], size: int) -> bytes:
-    content = file.read(size)
-    if len(content) != size:
-        raise EOFError
-    return content
 
 
 def of_request(request: Request) -> dict[str, Any]:
@@ -113,5 +90,5 @@ def to_answer(message: dict[str, Any]) -> Answer:
 
 def to_error(name: str, text: str) -> Exception:
     """The fastdp error of this class name and text, which was raised in the process of a partition."""
-    kind = SpoolLost if name == SpoolLost.__name__ else getattr(errors, name, DataError)
+    kind = getattr(errors, name, DataError)
     return kind(text) if isinstance(kind, type) and issubclass(kind, errors.FastdpError) else DataError(text)

@@ -19,7 +19,6 @@ from ..schema import Schema
 from ..tables import ingest
 from ..tables.ingest import Encoded, Gathering
 from ..tables.parts import BATCH_ROWS
-from ..tables.split import by_user
 from ..tables.table import Table, code_dtype
 from ..tables.userids import Prepared, UserIndex
 from . import messages
@@ -32,6 +31,11 @@ DEAL_ROWS = 1 << 20
 
 HASH_ROWS = 1 << 16
 """Rows that are hashed together for a fingerprint."""
+
+
+def by_user(hashes: np.ndarray, partitions: int) -> np.ndarray:
+    """int64 partition of each user, by the public hash of its id value."""
+    return (hashes % np.uint64(partitions)).astype(np.int64)
 
 
 def dealt(encoded: Iterable[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]:

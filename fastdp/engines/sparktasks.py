@@ -9,6 +9,7 @@ Spark runs the task again.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -17,15 +18,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._util.lazy import pa
-from ..errors import DataError
+from ..errors import DataError, FastdpError, redact_errors
 from ..schema import Schema
-from ..tables import ingest, split
-from ..tables.parts import Part, Unit
+from ..tables import ingest
+from ..tables.parts import BATCH_ROWS, Part, Unit, checked
 from ..tables.userids import UserIndex
 from . import messages, pieces, sparkfiles
 from .build import check
 from .partitioned import Answer, Sums, answer, sparse
-from .worker import attempt
 
 ROW = "key int, partition int, blob binary, failed string"
 """key: the shuffle's key, after `join` a blob's number, after `count` a slice's. failed: JSON of (class,
@@ -114,6 +114,25 @@ def _next(rows: Iterator[Row]) -> Row | _Failed | None:
         return failed
 
 
+def attempt(work: Callable[[], Any]) -> dict[str, Any]:
+    """{"done": result}, or {"failed": (class, text)} of an error of fastdp's own; of other errors only the
+    name of the class is given."""
+
+    def readable() -> Any:
+        try:
+            return work()
+        except OSError as error:
+            what = os.strerror(error.errno or 0)
+            raise DataError(f"a partition cannot be read or written ({what})") from None
+
+    try:
+        return {"done": redact_errors(readable, "", lambda name: DataError(f"a partition failed ({name})"))}
+    except FastdpError as error:
+        return {"failed": (type(error).__name__, str(error))}
+    except MemoryError:
+        return {"memory": True}
+
+
 def _batch(rows: list[Row]) -> pa.RecordBatch:
 
     kinds = {"key": pa.int32(), "partition": pa.int32(), "blob": pa.binary(), "failed": pa.string()}
@@ -184,15 +203,21 @@ def _parts(batches: Iterator[pa.RecordBatch], arguments: dict[str, Any]) -> list
     if first is None:
         return []
 
-    def plain_unit(unit: Unit) -> Iterator[pa.RecordBatch]:
-        for batch in unit():
-            yield plain(batch, arguments["columns"])
-
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
-        for unit in split.units_of(chain([first], batches), first.schema.names):
-            yield partial(plain_unit, unit)
+        for some in _joined(chain([first], batches)):
+            yield partial(checked, plain(some, arguments["columns"]))
 
     return [Part("<spark>", plain(first.slice(0, 0), arguments["columns"]).schema, units)]
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Many small batches as few of about BATCH_ROWS rows, since encoding has a fixed cost per batch."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in chain(batches, [None]):
+        waiting += [] if batch is None else [batch]
+        if waiting and (batch is None or sum(b.num_rows for b in waiting) >= BATCH_ROWS):
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting = []
 
 
 def plain(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:

@@ -9,18 +9,16 @@ from typing import Any
 
 from ..engines import Counter, sparkcheck
 from ..engines.local import local
-from ..engines.partitioned import PartitionedCounter
 from ..engines.sparkcheck import is_spark
 from ..errors import UsageError
 from ..schema import Schema
 from ..tables.ingest import check_structure, checked_columns, guarded, read
 from ..tables.objects import open_object, read_once
 from ..tables.sources import open_parts
-from ..tables.split import check_partitions
 from ..tables.sql import Query
 from ..tables.table import Table
 
-ENGINES = ("local", "partitioned", "spark")
+ENGINES = ("local", "spark")
 
 
 @dataclass
@@ -45,21 +43,13 @@ def engine_for(source: Any, engine: str | None, partitions: int | None, report: 
     if engine == "spark" and not sparkcheck.is_spark(source):
         raise UsageError(f"engine='spark' counts a Spark DataFrame, not a {type(source).__name__}")
     if partitions is not None:
-        if engine == "local":
-            raise UsageError("partitions= is for engine='partitioned' and engine='spark'")
-        if engine == "spark":
-            sparkcheck.check_partitions(partitions)
-        else:
-            check_partitions(partitions)
+        if engine != "spark":
+            raise UsageError("partitions= is for engine='spark'")
+        sparkcheck.check_partitions(partitions)
     if engine == "spark" and report:
         raise UsageError(
             "report= compares with the truth as one table, and Spark's rows do not come to the driver; call "
             "fastdp.evaluate afterwards, where they fit"
-        )
-    if engine == "partitioned" and report and not is_table(source) and read_once(source):
-        raise UsageError(
-            "report= with engine='partitioned' reads the rows a second time, as one table: give a path or a "
-            "frame, not a stream"
         )
     return engine
 
@@ -75,14 +65,6 @@ def open_counter(
         kept = counter.partitions
         assert isinstance(kept, spark.SparkPartitions)
         return OpenCounter(counter, None, kept.close, _reading(kept.rows, kept.users, kept.dropped, 0))
-    if engine == "partitioned":
-        from ..engines.processes import ProcessPartitions
-
-        held = ProcessPartitions(source, schema, partitions, threads)
-        reading = _reading(held.rows, held.users, held.dropped, held.malformed)
-        counter, table = PartitionedCounter(schema, held), source if is_table(source) else None
-        return OpenCounter(counter, table, held.close, {} if is_table(source) else reading)
-
     if is_table(source):
         return OpenCounter(local(source, threads), source, lambda: None)
 

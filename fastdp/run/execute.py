@@ -25,7 +25,6 @@ from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
 from ..public.data import PublicTable
 from ..schema import Schema
-from ..tables.ingest import read
 from .counter import check_source, counter_for, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_diagnosis, write_json
@@ -161,10 +160,8 @@ def _measure_and_write(
         if options.report and counter.table is not None:
             truth = counter.table.as_truth()  # shares the table's columns
     finally:
-        if truth is None or spec.engine == "partitioned":
+        if truth is None:
             counter.close()
-    if options.report and truth is None:
-        truth = read(source, spec.schema, threads=options.threads).as_truth()
     return [finalize(spec, i, o, reserved, outputs[i], folder, truth) for i, o in enumerate(outcomes)]
 
 

@@ -118,13 +118,12 @@ def synthesize(
     max_cells : int, optional
         Limit on the cells of the model, in place of the recipe's; a run that could need more is refused
         before anything is charged.
-    engine : "local", "partitioned" or "spark", optional
-        What counts: threads over one table, processes over partitions of users on disk, or Spark's executors.
+    engine : "local" or "spark", optional
+        What counts: threads over one table, or Spark's executors.
         None: "spark" for a Spark DataFrame, else "local". Results are the same to the bit; a run may be
         resumed with another engine. See docs/guide/several-processes.md.
     partitions : int, optional
-        Number of partitions of engine "partitioned" (1 to 512; None: two per thread) or "spark" (1 to 32768;
-        None: two per task that Spark runs at once).
+        Number of partitions of engine "spark" (1 to 32768; None: two per task that Spark runs at once).
     ignore_empty_columns : bool
         Do not stop where the noisy 1-ways say that a column is almost all null or outside its domain.
     diagnose : bool

@@ -171,9 +171,8 @@ def parquet(table, folder, columns):
     return str(path)
 
 
-def by_partitions(table, folder):
-    source = parquet(table, folder, ["who", "city"])
-    run(source, schema=city_schema(), engine="partitioned", partitions=3, threads=2)
+def by_parquet(table, folder):
+    run(parquet(table, folder, ["who", "city"]), schema=city_schema(), threads=2)
 
 
 def by_text(table, folder):
@@ -193,7 +192,7 @@ def by_sql(table, folder):
 
 WAYS = {
     "select_keys": by_select_keys, "arrow": by_arrow, "whole numbers": by_whole_numbers,
-    "types alone": by_types_alone, "partitions": by_partitions, "text": by_text, "sql": by_sql,
+    "types alone": by_types_alone, "parquet": by_parquet, "text": by_text, "sql": by_sql,
 }  # fmt: skip
 
 
@@ -404,8 +403,7 @@ def sources(form, table, folder):
         connection.executemany("INSERT INTO trips VALUES (?, ?, ?, ?)", rows)
         connection.commit()
         return fastdp.sql(connection, "SELECT * FROM trips"), {}
-    options = {"engine": "partitioned", "partitions": 2, "threads": 1} if form == "partitions" else {}
-    return parquet(table, folder, columns), options
+    return parquet(table, folder, columns), {}
 
 
 OPEN = Schema.from_dict(
@@ -436,9 +434,7 @@ def two_folders(form, attacker_rows, folder):
     return made
 
 
-@pytest.mark.parametrize(
-    "form", ["arrow", "parquet", pytest.param("partitions", marks=pytest.mark.slow), "text", "sql"]
-)
+@pytest.mark.parametrize("form", ["arrow", "parquet", "text", "sql"])
 def test_a_user_changes_no_released_byte_but_the_noisy_answers(form, tmp_path):
     without, there = two_folders(form, 400, tmp_path)
     assert without.keys() == there.keys()

@@ -14,7 +14,7 @@ from fastdp.engines import spark as driver
 from fastdp.engines import sparktasks as tasks
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
-from fastdp.errors import DataError, FastdpError
+from fastdp.errors import DataError, FastdpError, UsageError
 from fastdp.tables.ingest import read
 
 from .conformance import CLIQUES, cases, check
@@ -165,3 +165,32 @@ def test_fingerprints_name_the_rows_and_their_users_and_not_their_order():
     strange = case.source.set_column(3, "who", pa.array([*case.source["who"].to_pylist()[1:], 77]))
     for changed in (other, strange, case.source.slice(1)):
         assert pieces.fingerprint(read(changed, case.schema, threads=1)) != pieces.fingerprint(table)
+
+
+def failing(error):
+    def work():
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    "error, told",
+    [
+        (UsageError("say it"), {"failed": ("UsageError", "say it")}),
+        (DataError("and this"), {"failed": ("DataError", "and this")}),
+        (ValueError("a person's row"), {"failed": ("DataError", "a partition failed (ValueError)")}),
+        (OSError(28, "a person's path"), None),
+        (MemoryError("a person's row"), {"memory": True}),
+    ],
+)
+def test_errors_hold_no_rows(error, told):
+    made = tasks.attempt(failing(error))
+    if told is None:
+        kind, text = made["failed"]
+        assert (
+            kind == "DataError" and text == "a partition cannot be read or written (No space left on device)"
+        )
+    else:
+        assert made == told
+    assert "person" not in str(made)

@@ -66,7 +66,7 @@ ABSURD = {
 }  # fmt: skip
 """Values of each argument that no run can have. (seed=10**400 is a seed like any other.)"""
 
-COMPANY = {"partitions": {"engine": "partitioned"}, "user": {"domain": "private", "schema": None}}
+COMPANY = {"user": {"domain": "private", "schema": None}}
 """What an argument needs beside it to be read at all."""
 
 

@@ -5,7 +5,6 @@ import json
 import jsonschema
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import fastdp
@@ -90,16 +89,6 @@ def test_other_mechanisms_take_the_finished_schema(mechanism):
     run = go(people(2000), domain="private", user="id", mechanism=mechanism, clip=None)
     assert run.data.num_rows > 0
     assert run.privacy["parts"][0]["clip_choice"]["release"] == "rows per user"
-
-
-def test_engines_find_the_same_domain(tmp_path):
-    options = {"domain": "private", "user": "id"}
-    pq.write_table(people(400).select(["id", "wage", "city"]), tmp_path / "t.parquet", row_group_size=150)
-    source = str(tmp_path / "t.parquet")
-    local = go(source, **options)
-    apart = go(source, **options, engine="partitioned", partitions=2, threads=1)
-    assert apart.schema == local.schema
-    assert apart.to_arrow().equals(local.to_arrow())
 
 
 def test_several_epsilons_share_one_domain_paid_by_the_largest(tmp_path):

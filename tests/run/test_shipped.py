@@ -8,7 +8,7 @@ import pytest
 import fastdp
 from bench import digests
 
-from .test_engines import rows, run, schema
+from .runs import rows, run, schema
 
 
 def made_elsewhere(output):

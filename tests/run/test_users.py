@@ -112,11 +112,10 @@ def test_where_nothing_repeats_only_rates_are_asked_for_and_the_rows_get_the_res
     assert "who" in made.data.column_names
 
 
-def test_engines_and_threads_give_the_same_rows(run):
+def test_threads_give_the_same_rows(run):
     table = purchases()
     first = go(table).data
     assert go(table, threads=3).data.equals(first)
-    assert go(table, engine="partitioned", partitions=3).data.equals(first)
 
 
 def test_a_killed_run_is_resumed_with_the_same_answers(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from fastdp.engines.local import local
 from fastdp.tables import ingest
 
 from ..engines.conformance import CLIQUES, schema_with
-from ..run.test_engines import rows, run, schema
+from ..run.runs import rows, run, schema
 from .test_runs import arrow, plain, small_shards
 
 

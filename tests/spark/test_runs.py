@@ -14,7 +14,7 @@ from fastdp.errors import UsageError
 from fastdp.run import spark_output
 from fastdp.userkeys import RowsPerUser
 
-from ..run.test_engines import ADAGRID, rows, run, same, schema
+from ..run.runs import ADAGRID, rows, run, same, schema
 from .conftest import MODE, RETRIES
 
 

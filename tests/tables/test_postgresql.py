@@ -112,7 +112,7 @@ def test_adbc_and_psycopg_give_the_rows(uri, monkeypatch):
 def test_whole_runs_are_the_same(uri, tmp_path, monkeypatch):
     monkeypatch.setenv(sql.URI, uri)
     assert not command(tmp_path, "one", "--sql", QUERY)
-    assert not command(tmp_path, "two", "--sql", QUERY, "--engine", "partitioned", "--partitions", "3")
+    assert not command(tmp_path, "two", "--sql", QUERY, "--threads", "3")
     plain = SCHEMA.to_dict()
     plain["user"]["max_rows"] = 60
     want = fastdp.synthesize(

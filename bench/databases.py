@@ -1,12 +1,11 @@
-"""Partitions of users against one table, and databases against Parquet: what other ways to the same integers
-cost.
+"""Databases against Parquet: what other ways to the same integers cost.
 
-    python -m bench.partitions [--rows 10000000] [--rounds 2] [--ways parquet,duckdb] [--no-save]
+    python -m bench.databases [--rows 10000000] [--rounds 2] [--ways parquet,duckdb] [--no-save]
 
 Simulated taxi trips; the marginals of three outer cliques and all that they contain, weighted by a clip of
-150. Each way reads and counts in a process of its own, in turns, on two threads or with two processes; times
+150. Each way reads and counts in a process of its own, in turns, on two threads; times
 are the best of all rounds, ratios are to `fastdp.read` of Parquet and the local engine in the same run. All
-give the same integers, or it ends with an error. "peak" is of the driver and of its largest process. The
+give the same integers, or it ends with an error. The
 plain DB-API way (sqlite) reads a tenth of the rows: it makes Python objects of them. Where the environment's
 FASTDP_SQL_URI names a PostgreSQL server, the way `postgresql` is there too; its table `fastdp_bench_trips` is
 made and dropped (needs psycopg and adbc-driver-postgresql). Of that way "driver" is told too: the seconds to
@@ -18,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -39,7 +37,7 @@ OUTER = [
 ]
 POSTGRESQL = os.environ.get("FASTDP_SQL_URI", "")
 TABLE = "fastdp_bench_trips"
-WAYS = ["parquet", "duckdb", "sqlite", *(f"partitions {n}" for n in (2, 8, 97))]
+WAYS = ["parquet", "duckdb", "sqlite"]
 if POSTGRESQL.startswith("postgres"):
     WAYS.append("postgresql")
 
@@ -106,35 +104,27 @@ def child(way: str, folder: str) -> None:
     import fastdp
     from fastdp.domain import downward_closure
     from fastdp.engines.local import local
-    from fastdp.engines.processes import partitioned
     from fastdp.tables.sql import connect
 
     schema, cliques = fastdp.Schema.load(SCHEMA), downward_closure(OUTER)
     path = f"{folder}/trips.parquet"
     driver = fetch() if way == "postgresql" else None
     start = time.perf_counter()
-    if way.startswith("partitions"):
-        engine = partitioned(path, schema, int(way.split()[1]), THREADS)
-        spooled = sum(p.stat().st_size for p in Path(engine.partitions._root).rglob("*") if p.is_file())
+    if way == "postgresql":
+        source = fastdp.sql(connect(), f"select * from {TABLE}")
+    elif way == "parquet":
+        source = path
     else:
-        if way == "postgresql":
-            source = fastdp.sql(connect(), f"select * from {TABLE}")
-        elif way == "parquet":
-            source = path
-        else:
-            source = fastdp.sql(connect(f"{way}:///{folder}/trips.{way}"), QUERY)
-        engine, spooled = local(fastdp.read(source, schema, threads=THREADS), THREADS), 0
+        source = fastdp.sql(connect(f"{way}:///{folder}/trips.{way}"), QUERY)
+    engine = local(fastdp.read(source, schema, threads=THREADS), THREADS)
     middle = time.perf_counter()
     tables = engine.marginals(cliques, CLIP)
     end = time.perf_counter()
-    if spooled:
-        engine.close()
     digest = hashlib.sha256(b"".join(tables[c].tobytes() for c in cliques)).hexdigest()
-    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    figures = {"read": middle - start, "count": end - middle, "peak_mb": peak_mb(), "process_mb": largest}
+    figures = {"read": middle - start, "count": end - middle, "peak_mb": peak_mb()}
     if driver is not None:
         figures["driver"] = driver
-    print(json.dumps({**figures, "spooled_mb": spooled / 1e6, "digest": digest}))
+    print(json.dumps({**figures, "digest": digest}))
 
 
 def fetch() -> float:
@@ -150,7 +140,7 @@ def fetch() -> float:
 
 
 def run(way: str, folder: str) -> dict:
-    command = [sys.executable, "-m", "bench.partitions", "--child", way, "--path", folder]
+    command = [sys.executable, "-m", "bench.databases", "--child", way, "--path", folder]
     return turns.run(command, {"PYTHONPATH": str(ROOT)}, ROOT)
 
 
@@ -185,19 +175,19 @@ def main() -> None:
     base = best["parquet"]
     print(f"\n{options.rows:,} simulated trips")
     print(f"  {'':<15}{'read s':>8}{'/ parquet':>11}{'count s':>9}{'/ local':>9}", end="")
-    print(f"{'driver MB':>11}{'process MB':>12}")
+    print(f"{'MB':>8}")
     for way, each in best.items():
         share = 10 if way == "sqlite" else 1
         each["over_parquet"] = each["read"] * share / base["read"]
         each["over_local"] = each["count"] * share / base["count"]
         print(
             f"  {way:<15}{each['read']:>8.2f}{each['over_parquet']:>11.2f}{each['count']:>9.2f}"
-            f"{each['over_local']:>9.2f}{each['peak_mb']:>11.0f}{each['process_mb']:>12.0f}"
+            f"{each['over_local']:>9.2f}{each['peak_mb']:>8.0f}"
         )
     if "postgresql" in best:
         print(f"  postgresql: the driver's stream alone {best['postgresql']['driver']:.2f} s")
     if not options.no_save:
-        keep("partitions", {"rows": options.rows, "rounds": options.rounds, "ways": best})
+        keep("databases", {"rows": options.rows, "rounds": options.rounds, "ways": best})
 
 
 if __name__ == "__main__":
