@@ -78,8 +78,10 @@ def clipping_of(
     clip, choice, bound = part.get("clip"), part.get("clip_choice"), schema.max_rows_per_user
     if clip is None:
         return Clipping(known=False, text="the statement names no clip")
+    of_users = statement.get("mechanism", {}).get("users", {})
+    rows = (of_users["rows"], *of_users["rows_interval"]) if "rows_interval" in of_users else None
     if choice is not None:
-        return from_histogram(clip, choice["users"], choice["bound"], choice.get("sigma"))
+        return from_histogram(clip, choice["users"], choice["bound"], choice.get("sigma"), rows)
     if bound is not None and clip >= bound:
         return Clipping(
             text=f"no rows are left out if no user has more than {bound} rows, as the schema says",
@@ -92,15 +94,25 @@ def clipping_of(
             text=f"rows counted at clip {clip}: no histogram of rows per user was released, so nothing says "
             "how many rows were left out",
         )
-    return from_histogram(clip, found.values.tolist(), bound, float(np.max(found.sigma)))
+    return from_histogram(clip, found.values.tolist(), bound, float(np.max(found.sigma)), rows)
 
 
-def from_histogram(clip: int, values: Sequence[float], bound: int, sigma: float | None) -> Clipping:
-    """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin."""
+def from_histogram(
+    clip: int,
+    values: Sequence[float],
+    bound: int,
+    sigma: float | None,
+    counted: tuple[float, float, float] | None = None,
+) -> Clipping:
+    """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin. `counted`: the
+    number of rows and its 95 % interval, where the run released it."""
     sizes, users = (np.array(x, float) for x in clip_rules.from_histogram(values, bound, sigma))
     rows, kept = float(sizes @ users), float(np.minimum(sizes, clip) @ users)
     if not kept > 0:
         return Clipping(known=False, text="the histogram of rows per user holds nothing but noise")
+    whole = rows
+    if counted is not None:
+        rows = max(float(counted[0]), kept)
     lost, factor = min(max(1 - kept / rows, 0.0), 0.999), rows / kept
     edges = np.array(clip_rules.size_edges(bound))
     ends = np.append(edges[1:] - 1, bound)
@@ -110,9 +122,13 @@ def from_histogram(clip: int, values: Sequence[float], bound: int, sigma: float 
     # Bins in which nobody stands out count as empty in the factor; their noise says how many rows may be
     # there.
     noise = (sigma or 0.0) * math.sqrt(float(np.square(slope).sum()))
+    if counted is not None:
+        of_kept = (sigma or 0.0) * factor * float(np.linalg.norm(np.minimum(middle, clip)))
+        noise = math.hypot(of_kept, max(counted[2] - rows, rows - counted[1]) / Z95) / kept
     bins = float(np.maximum(seen, 0.0) @ np.where(ends > clip, width, 0.0)) / math.sqrt(12) / kept
+    bins = bins if counted is None else 0.0
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""
-    cluster = float(np.square(sizes) @ users) / rows
-    varied = float((np.maximum(sizes, clip) / clip * sizes) @ users) / kept - factor**2
-    reach = max(lost, REACH * math.sqrt(max(varied, 0.0)) / factor)
+    cluster = float(np.square(sizes) @ users) / whole
+    varied = float((np.maximum(sizes, clip) / clip * sizes) @ users) / kept - (whole / kept) ** 2
+    reach = max(lost, REACH * math.sqrt(max(varied, 0.0)) * kept / whole)
     return Clipping(factor, lost, math.hypot(noise, bins) / factor, True, text, cluster, reach)

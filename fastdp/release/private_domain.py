@@ -14,6 +14,7 @@ of the run's one reservation and is entered in the ledger before anything is cou
   (`keyselect.release_keys`). Each is mu-GDP except with probability delta_T: `Threshold(mu, delta_T)`.
 * Between the rounds, for each of these columns, noisy numbers of rows whose value was found, was not, or is
   null: `Session.measure` at clip 1. The shares of the second round are post-processing of them.
+* For every numeric column whose frequent values are to be found: these, in one round of the same release.
 * For every column whose means within bins are to be found: noisy sums inside the bins, and one number for
   each pair of these columns (`sums`).
 * The finished schema, which is post-processing of the above and of the schema that was asked for. It is
@@ -28,18 +29,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..codec.bins import digits
 from ..measurement import Measurement, Request
 from ..privacy import clip as clip_rules
 from ..privacy.accountant import Gaussian, Threshold, event_from_dict
 from ..privacy.budget import mu2, root_down, to_dict
 from ..privacy.chain import digest
-from ..schema import Schema, kind_of_text
+from ..schema import Schema, dtypes, kind_of_text
 from ..schema.columns import Column, Numeric
 from ..schema.decimal_places import MOST_PLACES
 from ..schema.inside import PRIVATE as MEASURED
@@ -50,6 +53,7 @@ from ..userkeys import RowsPerUser
 from . import sums
 from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, digits_of
 from .domaincosts import (
+    ATOMS_KEPT,
     CALENDARS,
     EXTRA,
     FINER,
@@ -123,8 +127,12 @@ class Learning:
             self._rows(open_engine)
         entries = self._edges(open_engine, check)
         wide = len(self.asked.measured) + sum(e.get("means") == MEASURED for e in entries.values())
-        entries |= self._values(source, open_engine, check, sums_share(wide))
+        entries |= self._values(source, open_engine, check, sums_share(wide) + self.costs.atoms)
         found = self.asked.finished(entries)
+        if found.atomic:
+            check()
+            entries |= self._atoms(found, source)
+            found = self.asked.finished(entries)
         if found.measured:
             check()
             entries |= self._means(found, open_engine)
@@ -178,7 +186,7 @@ class Learning:
         """Releases sums inside bins, then ranks (`sums`); returns the entries of the columns with means."""
         columns = {n: c for n in found.measured if isinstance(c := found.columns[n], Numeric)}
         cells = {n: sums.cells_of(c) for n, c in columns.items()}
-        budget = self.mu**2 * sums_share(len(columns)) * (1 - 2.0**-30)
+        budget = self.mu**2 * min(sums_share(len(columns)), self._left(0.0)) * (1 - 2.0**-30)
         each = math.sqrt(budget * (1 - RANKS) / len(columns))
         unit = sums.unit_for(self.clip or 1, each)
         asked = {n: c for n, c in cells.items() if len(c.bin) and unit}
@@ -237,32 +245,52 @@ class Learning:
         found: dict[str, tuple] = {}
         for name, column in columns.items():
             check()
-            found[name] = self._keys(source, column, first, len(columns))
+            found[name] = self._keys(source, column, first, len(columns), f"values of {name}")[0]
         self.missing |= self._missing(columns, found, open_engine)
         missing = {name: self.missing[name] for name in columns}
-        spent = mu2(event_from_dict(r["event"]) for r in self.releases) / Fraction(self.mu) ** 2
-        left = max(0.0, (self.costs.share - due - float(spent)) * (1 - 2.0**-30))
-        again = second_round(left, first, missing)
+        again = second_round(self._left(due), first, missing)
         for name, share in again.items():
             check()
-            more = self._keys(source, columns[name], share, len(again), found[name])
+            more, _ = self._keys(
+                source, columns[name], share, len(again), f"more values of {name}", found[name]
+            )
             found[name] = tuple(sorted((*found[name], *more)))
         return {name: column.with_values(found[name]) for name, column in columns.items()}
 
+    def _left(self, due: float) -> float:
+        """What the steps so far left of the domain's share of mu^2, less what is due."""
+        spent = mu2(event_from_dict(r["event"]) for r in self.releases) / Fraction(self.mu) ** 2
+        return max(0.0, (self.costs.share - due - float(spent)) * (1 - 2.0**-30))
+
+    def _atoms(self, found: Schema, source: Any) -> dict[str, dict]:
+        """Finds frequent values of numeric columns; returns the entries of these columns. Values are numbers
+        of units of the last digit; those outside the column's bins cannot be atoms."""
+        count, out = len(self.asked.atomic), {}
+        for name in found.atomic:
+            column = found.columns[name]
+            assert isinstance(column, Numeric)
+            share = self.costs.atoms / count * (1 - 2.0**-30)
+            values, users = self._keys(source, column, share, count, f"atoms of {name}")
+            numbers = [float(Decimal(v).scaleb(-digits(column))) for v in values]
+            often = sorted(zip(-users, numbers))[:ATOMS_KEPT]
+            atoms = sorted(x for _, x in often if column.edges[0] <= x < column.edges[-1])
+            out[name] = replace(column, atoms=tuple(atoms)).to_plain()
+        return out
+
     def _keys(
-        self, source: Any, column: Pending, share: float, columns: int, known: tuple | None = None
-    ) -> tuple[int | str, ...]:
+        self, source: Any, column: Column, share: float, columns: int, label: str, known: tuple = ()
+    ) -> tuple[tuple, np.ndarray]:
+        """One step of key selection: (values, noisy weighted users of each)."""
         event = Threshold(self.mu * math.sqrt(share), keys_delta(self.costs, columns))
         cap = 1 if self.unit == "event" else keys_cap(self.asked, column)
-        label = f"{'' if known is None else 'more '}values of {column.name}"
-        values, _, noise = release_keys(
+        values, users, noise = release_keys(
             self.reservation, self.part, self.steps, source, column, self.asked, cap, event, label,
-            self._seed(), self.trace, known or (),
+            self._seed(), self.trace, known,
         )  # fmt: skip
         line = release_of(label, "keys", [column.name], "threshold", event, 1.0, noise["sigma"], len(values))
         self.releases.append(line | {"cap": cap, "threshold": noise["threshold"], "draws": MOST_KEYS})
         self.steps += 1
-        return values
+        return values, users
 
     def _missing(
         self, columns: Mapping[str, Pending], found: Mapping[str, tuple], open_engine: Opener
@@ -351,6 +379,9 @@ class Learning:
         lines = {name: line_of(c) for name, c in columns.items()}
         grids = {name: Grid(line.first()) for name, line in lines.items()}
         self._measure(columns, grids, ROUNDS[0], "domain 1", open_engine, places=True)
+        for name, column in columns.items():
+            if "digits" in column.stated and dtypes.family(column.dtype) == "float":
+                grids[name].digits = column.stated["digits"]
         lines = {name: grids[name].on_grain(line) for name, line in lines.items()}
         out = self._calendars(columns, lines, grids, open_engine, check)
         columns = {name: column for name, column in columns.items() if name not in out}

@@ -137,8 +137,8 @@ def reserve(
     delta = asks[0].delta
     joint = epsilon_at(caps, delta)
     draws = None if seed is not None else check_sampler(joint, delta)
-    if seed is None and any(c.keyed for c in schema.pending.values()):
-        check_draws(joint, delta, 1 + len(schema.pending))
+    if seed is None and (schema.atomic or any(c.keyed for c in schema.pending.values())):
+        check_draws(joint, delta, 1 + len(schema.pending) + len(schema.atomic))
     for ask, cap in zip(asks, caps, strict=True):
         agreed = crosscheck.agree([cap], ask.epsilon, delta)
     if len(caps) > 1:

@@ -90,7 +90,7 @@ def check_source(source: Any, schema: Schema) -> None:
     it in a wrong type, or is damaged Arrow data. It does not open streams and does not run queries."""
 
     if schema.unfinished:
-        check_rereading(source, bool(schema.pending))
+        check_rereading(source, bool(schema.pending or schema.atomic))
 
     def opens_again(one: Any) -> bool:
         unopened = is_table(one) or is_spark(one) or isinstance(one, Query | list | tuple)

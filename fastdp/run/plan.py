@@ -24,6 +24,7 @@ from ..privacy.statement import least_threshold
 from ..public.data import PublicTable
 from ..release.cells import SURE
 from ..release.domaincosts import (
+    RANKS,
     ROUNDS,
     DomainCosts,
     check_askable,
@@ -31,6 +32,7 @@ from ..release.domaincosts import (
     column_mu,
     expected_keys,
     keys_cap,
+    keys_delta,
 )
 from ..release.keyselect import less
 from ..schema import Schema
@@ -67,6 +69,16 @@ def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tu
         if column.low is not None and column.high is not None:
             how = f"at most {column.bins} bins between public bounds"
         lines.append(DomainLine(name, how, sigma, sigma * SURE))
+    for name in schema.atomic:
+        sigma = 1 / (mu * math.sqrt(costs.atoms / len(schema.atomic)))
+        cap, delta = keys_cap(schema, schema.columns[name]), keys_delta(costs, len(schema.atomic))
+        bar = least_threshold(sigma, cap, delta) + SURVIVES * sigma
+        lines.append(DomainLine(name, "atoms: values of so many users get codes of their own", sigma, bar))
+    measured = [*schema.measured, *(n for n, c in schema.pending.items() if c.measured)]
+    for name in measured:
+        sigma = clip / (mu * math.sqrt(costs.sums * (1 - RANKS) / len(measured)))
+        how = "sums inside bins: a bin of so many rows has its mean to a tenth of its width"
+        lines.append(DomainLine(name, how, sigma, sigma / math.sqrt(2) / 0.1))
     return tuple(lines)
 
 

@@ -19,7 +19,7 @@ from ..privacy.accountant import event_from_dict
 from ..privacy.budget import Budget, mu2
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.ledger import LOCAL
-from ..schema.columns import Categorical
+from ..schema.columns import Categorical, Numeric
 
 if TYPE_CHECKING:
     from ..schema import Schema
@@ -230,6 +230,8 @@ def _key_counts(schema: Schema, name: str) -> Sequence[int]:
     """How many values may have been released of a column that has these values: one value may stand for all
     others, and a column of which none was released has one."""
     column = schema.fields[name]
+    if isinstance(column, Numeric):  # those that most users have are its atoms
+        return range(len(column.atoms), 1 << 62)
     if not isinstance(column, Categorical):
         return ()
     size = len(column.values)

@@ -343,9 +343,9 @@ class Numeric(Column):
     `digits` decimals if `digits` is set. If the edges are finite and overflow has a code, that code is
     decoded by `tail` if one is stated, else as null.
 
-    `atoms`: single values that are bins of their own. `grids`: steps that shares of the values fall on.
-    `means`: the mean value of each bin, to which decoding keeps ("private": the run releases them). `rank`:
-    the column whose ranks within bins this one shares.
+    `atoms`: single values that are bins of their own ("private": the run finds them). `grids`: steps that
+    shares of the values fall on. `means`: the mean value of each bin, to which decoding keeps ("private": the
+    run releases them). `rank`: the column whose ranks within bins this one shares.
     """
 
     kind: ClassVar[str] = "numeric"
@@ -356,7 +356,7 @@ class Numeric(Column):
     lower_tail: Tail | None = None
     whole: bool = False
     digits: int | None = None
-    atoms: tuple[float, ...] = ()
+    atoms: tuple[float, ...] | str = ()
     grids: tuple[Grid, ...] = ()
     means: tuple[float, ...] | str | None = None
     rank: Rank | None = None
@@ -366,7 +366,7 @@ class Numeric(Column):
         object.__setattr__(self, "edges", edges)
         if dtypes.family(self.dtype) in ("int", "date", "timestamp"):
             object.__setattr__(self, "whole", True)
-        if self.atoms and len(edges) > 1:
+        if isinstance(self.atoms, tuple) and self.atoms and len(edges) > 1:
             edges = with_atoms(self)
             object.__setattr__(self, "edges", edges)
         if len(edges) < 2:

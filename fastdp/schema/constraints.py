@@ -15,8 +15,7 @@ import msgspec
 
 from ..errors import SchemaError
 from .columns import Column, Integer, Numeric
-from .derived import Timestamp
-from .expression import Described, Expression
+from .expression import Described, Expression, is_time
 
 Value = int | float | str | bool
 FOLLOW_CELLS = 1 << 17
@@ -163,7 +162,8 @@ def columns_of(schema: Described, constraint: Constraint) -> tuple[str, ...]:
     if constraint.order:
         return tuple(c for name in constraint.order for c in ordered_columns(schema, name))
     if constraint.column is not None:
-        return (*sources_of(schema, constraint), constraint.column)
+        own = ordered_columns(schema, constraint.column) if computed(schema, constraint) else ()
+        return (*sources_of(schema, constraint), *(own or (constraint.column,)))
     return constraint.columns
 
 
@@ -175,9 +175,8 @@ def sources_of(schema: Described, constraint: Constraint) -> tuple[str, ...]:
 def ordered_columns(schema: Described, name: str) -> tuple[str, ...]:
     """The code columns that a name in `order` stands for: a single column, or the parts of a timestamp field
     that is written as one value."""
-    field = schema.fields.get(name)
-    if isinstance(field, Timestamp) and field.output == "value":
-        return tuple(field.names.values())
+    if is_time(schema, name):
+        return tuple(schema.fields[name].names.values())
     if name not in schema.columns:
         raise SchemaError(f"order: the schema has no column {name!r} whose values have an order")
     return (name,)
@@ -214,38 +213,40 @@ def check(schema: Described) -> None:
                 if constraint.column in following:
                     raise SchemaError(f"column {constraint.column!r} follows twice")
                 if computed(schema, constraint):
-                    _check_computed(schema, constraint, names)
+                    _check_computed(schema, constraint)
                 elif schema.columns[constraint.column].kind not in ("categorical", "integer", "numeric"):
                     raise SchemaError(
                         f"column {constraint.column!r}: only listed values, integers and numbers can follow"
                     )
-                following[constraint.column] = names[:-1]
+                following[constraint.column] = sources_of(schema, constraint)
         except SchemaError as error:
             raise SchemaError(f"constraint {number} ({constraint.text}): {error}") from None
     in_turn(following)
 
 
 def computed(schema: Described, constraint: Constraint) -> bool:
-    """Whether the constraint's column is a number that is computed from the values of a row when it is
-    written: a number that follows, by an expression, from numbers in bins."""
-    column = schema.columns.get(constraint.column or "")
-    if constraint.follows is None or not isinstance(column, Numeric):
-        return False
-    return any(isinstance(schema.columns.get(s), Numeric) for s in sources_of(schema, constraint))
-
-
-def _check_computed(schema: Described, constraint: Constraint, names: Sequence[str]) -> None:
-    if constraint.model or any(
-        other is not constraint and constraint.column in columns_of(schema, other)
-        for other in schema.constraints
+    """Whether the constraint's column is a number or time that is computed from the values of a row when it
+    is written: one that follows, by an expression, from numbers in bins or from times."""
+    name = constraint.column or ""
+    if constraint.follows is None or not (
+        isinstance(schema.columns.get(name), Numeric) or is_time(schema, name)
     ):
+        return False
+    used = Expression(schema, constraint.follows).operands
+    return any(isinstance(schema.columns.get(n), Numeric) or is_time(schema, n) for n in used)
+
+
+def _check_computed(schema: Described, constraint: Constraint) -> None:
+    own = set(ordered_columns(schema, constraint.column or ""))
+    others = (c for c in schema.constraints if c is not constraint)
+    if constraint.model or any(own & set(columns_of(schema, other)) for other in others):
         raise SchemaError(
             f"column {constraint.column!r} is computed from other values when rows are written: no other "
             "constraint can name it, and it cannot be modelled"
         )
-    for name in names[:-1]:
-        if not isinstance(schema.columns[name], Numeric | Integer):
-            raise SchemaError(f"column {name!r}: numbers follow from columns of numbers")
+    for name in Expression(schema, constraint.follows or "").operands:
+        if not isinstance(schema.fields.get(name), Numeric | Integer) and not is_time(schema, name):
+            raise SchemaError(f"column {name!r}: numbers and times follow from columns of numbers and times")
 
 
 def in_turn(following: Mapping[str, Sequence[str]], what: str = "follow from each other") -> list[str]:
@@ -270,12 +271,12 @@ def not_modelled(schema: Described) -> tuple[str, ...]:
     modelled if it has at most half as many codes as the columns it follows from have cells (then measuring it
     is a cheap way to learn about them) and both together have at most `FOLLOW_CELLS` cells."""
     named = {c for k in schema.constraints if k.column is None for c in columns_of(schema, k)}
-    out = []
+    out: list[str] = []
     for constraint in schema.constraints:
         if constraint.column is None:
             continue
         if computed(schema, constraint):
-            out.append(constraint.column)
+            out += ordered_columns(schema, constraint.column)
             continue
         cells = math.prod(schema.columns[s].size for s in sources_of(schema, constraint))
         size = schema.columns[constraint.column].size

@@ -86,6 +86,9 @@ class Expression:
             self._places[id(node)] = self._part(node.func.id, node.args[0].id)
             return [self._places[id(node)][0]]
         if isinstance(node, ast.Name):
+            if is_time(self._schema, node.id):
+                self._places[id(node)] = (node.id, "")
+                return list(self._schema.fields[node.id].names.values())
             if node.id not in self._schema.columns:
                 raise SchemaError(f"{self.text!r}: the schema has no column {node.id!r}")
             self._places[id(node)] = (node.id, "")
@@ -111,6 +114,11 @@ class Expression:
         if name not in self._schema.columns:
             raise SchemaError(f"{self.text!r}: the schema has no column {name!r}")
         return name, part
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The names that stand for values: columns, and timestamp fields as a whole."""
+        return tuple(dict.fromkeys(name for name, _ in self._places.values()))
 
     def values(self) -> Any:
         """The value of the expression for all combinations of values: an array with one axis per column of
@@ -185,6 +193,12 @@ class Expression:
         return out
 
 
+def is_time(schema: Described, name: str) -> bool:
+    """Whether the name is that of a timestamp field that is written as one value."""
+    field = schema.fields.get(name)
+    return isinstance(field, Timestamp) and field.output == "value"
+
+
 def _same(left: Any, right: Any) -> Any:
     """Elementwise equality; comparing a text with a number is an error, not False."""
     kinds = {np.asarray(x).dtype.kind in "US" for x in (left, right)}
@@ -204,6 +218,8 @@ def _number(value: Any) -> Any:
 def column_values(schema: Described, name: str) -> np.ndarray:
     """The value of each code of a column, without null and overflow codes (int64, float64, text, bool or
     datetime64); SchemaError if a code stands for several values."""
+    if is_time(schema, name):
+        raise SchemaError(f"column {name!r}: whole times are for times that follow from them")
     column = schema.columns[name]
     if isinstance(column, Integer):
         return np.arange(column.min, column.max + 1, dtype=np.int64)

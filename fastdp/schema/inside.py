@@ -80,6 +80,8 @@ def multiple(value: float, unit: Decimal) -> bool:
 def check_inside(column: Any) -> None:
     """SchemaError where steps, means or rank do not fit the column."""
     unit = unit_of(column.dtype, column.whole, column.digits)
+    if column.atoms == PRIVATE and (column.timely or dtypes.family(column.dtype) == "decimal"):
+        raise fail(column.name, "atoms", "are found of whole numbers and floats; list them")
     for i, grid in enumerate(column.grids):
         where = f"grids[{i}]"
         if unit is None:
@@ -113,7 +115,8 @@ def parse_inside(name: str, plain: Mapping[str, Any], number: Any) -> dict[str, 
     def listed(key: str) -> list[float]:
         value = plain.get(key, ())
         if not isinstance(value, Sequence) or isinstance(value, str):
-            raise fail(name, key, "must be a list of numbers")
+            more = f" or {PRIVATE!r}" if key == "atoms" else ""
+            raise fail(name, key, f"must be a list of numbers{more}")
         return [number(v, f"{key}[{i}]") for i, v in enumerate(value)]
 
     given = [k for k in ("step", "endings", "grids") if k in plain]
@@ -126,7 +129,7 @@ def parse_inside(name: str, plain: Mapping[str, Any], number: Any) -> dict[str, 
     if not isinstance(means, str | None):
         means = tuple(listed("means"))
     return {
-        "atoms": tuple(sorted(set(listed("atoms")))),
+        "atoms": PRIVATE if plain.get("atoms") == PRIVATE else tuple(sorted(set(listed("atoms")))),
         "grids": tuple(grids),
         "means": None if means == EVEN else means,
         "rank": None if rank is None else _converted(name, "rank", rank, Rank),
@@ -144,7 +147,7 @@ def plain_inside(column: Any) -> dict[str, Any]:
     """The keys of the column's TOML table that say where its numbers lie inside bins."""
     plain: dict[str, Any] = {}
     if column.atoms:
-        plain["atoms"] = [column._plain(a) for a in column.atoms]
+        plain["atoms"] = PRIVATE if column.atoms == PRIVATE else [column._plain(a) for a in column.atoms]
     if column.grids:
         plain["grids"] = msgspec.to_builtins(column.grids)
     if column.means is not None:

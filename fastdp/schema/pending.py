@@ -105,8 +105,6 @@ class Pending(Column):
         """This column of kind ANY as what most of its texts are (`kind_of_text`)."""
         wanted, dtype = _READ_AS.get(kind, ("string", self.dtype))
         stated = {k: v for k, v in self.stated.items() if k in COMMON and k not in ("kind", "dtype")}
-        if wanted == "numeric":  # the shares were fixed before it was known to hold numbers
-            stated["means"] = EVEN
         return replace(self, wanted=wanted, dtype=dtype, stated=stated)
 
     @property
@@ -179,8 +177,9 @@ class Pending(Column):
         if digits and not whole:
             more["digits"] = digits
         more["means"] = MEASURED if self.measured and _wide(edges) else EVEN
-        if atoms := [a for a in self.stated.get("atoms", ()) if edges[0] <= a < edges[-1]]:
-            more["atoms"] = atoms
+        atoms = self.stated.get("atoms", ())
+        if atoms and atoms != PRIVATE:
+            more["atoms"] = [a for a in atoms if edges[0] <= a < edges[-1]]
         return self._finished("numeric", null, "clamp", edges=listed, **more)
 
     def _with_span(self, edges: Sequence[float], null: str) -> dict[str, Any]:

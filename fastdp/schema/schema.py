@@ -111,10 +111,17 @@ class Schema:
             name for name, c in self.columns.items() if isinstance(c, Numeric) and c.means == "private"
         )
 
+    @cached_property
+    def atomic(self) -> tuple[str, ...]:
+        """The columns whose frequent values the run has to find (`atoms = "private"`)."""
+        found = {n: c.stated.get("atoms") for n, c in self.pending.items()}
+        found |= {n: c.atoms for n, c in self.columns.items() if isinstance(c, Numeric)}
+        return tuple(n for n, atoms in found.items() if atoms == "private")
+
     @property
     def unfinished(self) -> tuple[str, ...]:
         """The columns of which a run has to find something before it reads its table."""
-        return (*self.pending, *self.measured)
+        return tuple(dict.fromkeys((*self.pending, *self.measured, *self.atomic)))
 
     def finished(
         self, entries: Mapping[str, Mapping[str, Any]], provenance: str = "", max_rows: int | None = None

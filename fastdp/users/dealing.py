@@ -30,7 +30,7 @@ FREE = 1e9
 DENSE = 1 << 20
 """Combinations of codes are numbered without gaps from this number on."""
 TURNS = 3
-"""Draws from the table of users, until the rows of all segments have users."""
+"""Draws from the table of users of constants for which rows are left."""
 STEP = 0.8
 """How far a trial moves the logarithm of a parameter per unit of the rate's log-odds."""
 
@@ -77,40 +77,41 @@ class Dealer:
         return out, owners, (wanted, equal)
 
     def _users(self, segments: _Segments, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of each user, its segment): users of each segment have as many rows as the segment, but for
-        the last user of each."""
-        total = int(segments.rows.sum())
+        """(rows of each user, its segment). Numbers of rows are drawn once. Users for whom their segment has
+        no rows left get the constants of others with as many rows, drawn anew from the table of users."""
+        wanted, fixed = self.people.draw(int(segments.rows.sum()), seed)
+        found = np.zeros(len(wanted), np.int64)
         if len(segments.rows) <= 1:
-            wanted = self.people.draw(total, seed)[0]
-            return wanted, np.zeros(len(wanted), np.int64)
+            return wanted, found
         generator = np.random.Generator(np.random.Philox(key=[seed, 3]))
-        left, sizes, found = segments.rows.astype(float), [], []
+        left, waiting = segments.rows.astype(float), np.arange(len(wanted))
         for turn in range(TURNS + 1):
-            wanted, fixed = self.people.draw(int(np.maximum(left, 0).sum()) + 1, seed + turn)
+            rows = wanted[waiting]
+            if turn:
+                other, fixed = self.people.draw(int(rows.sum()), seed + turn)
+                alike = np.argsort(other, kind="stable")[np.arange(len(rows)) * len(other) // len(rows)]
+                rank = np.argsort(np.argsort(rows, kind="stable"), kind="stable")
+                fixed = {name: codes[alike[rank]] for name, codes in fixed.items()}
             if self.groups is not None:
                 name, edges = self.groups
-                fixed = fixed | {name: np.searchsorted(edges, wanted, "right") - 1}
+                fixed = fixed | {name: np.searchsorted(edges, rows, "right") - 1}
             if turn < TURNS:
-                segment = segments.of_users(fixed, len(wanted))
+                segment = segments.of_users(fixed, len(rows))
             else:  # constants that the table of users does not have: users of the same group
-                segment = self._any_constants(segments, left, wanted, fixed)
+                segment = self._any_constants(segments, left, rows, fixed)
             order = np.argsort(segment, kind="stable")
-            before = np.cumsum(wanted[order])
+            before = np.cumsum(rows[order])
             first = np.searchsorted(segment[order], segment[order])
-            before -= wanted[order] + np.where(first > 0, before[first - 1], 0)
-            fits = before + generator.random(len(order)) * wanted[order] < left[segment[order]]
+            before -= rows[order] + np.where(first > 0, before[first - 1], 0)
+            fits = before + generator.random(len(order)) * rows[order] < left[segment[order]]
             taken = np.sort(order[fits & (segment[order] >= 0)])
-            sizes.append(wanted[taken])
-            found.append(segment[taken])
-            left -= np.bincount(found[-1], sizes[-1], len(left))
-        wanted, of_user = np.concatenate(sizes), np.concatenate(found)
-        if (missing := total - int(wanted.sum())) > 0:
-            more = self.people.draw(missing, seed + TURNS + 1)[0]
-            wanted, of_user = np.append(wanted, more), np.append(of_user, np.argmax(left) + 0 * more)
-        keep = np.cumsum(wanted) - wanted < total
-        wanted, of_user = wanted[keep], of_user[keep]
-        wanted[-1] -= int(wanted.sum()) - total
-        return wanted, of_user
+            found[waiting[taken]] = segment[taken]
+            left -= np.bincount(segment[taken], rows[taken], len(left))
+            waiting = np.delete(waiting, taken)
+            if not len(waiting):
+                break
+        found[waiting] = np.argmax(left)
+        return wanted, found
 
     def _any_constants(self, segments: _Segments, left, wanted, fixed) -> np.ndarray:
         """A segment with rows left over for each user, of its own group where there are groups; -1: none."""

@@ -83,8 +83,8 @@ class Watch:
         """Noise is replaced by zeros, and what would have got noise is written down."""
         real_count, real_bar = keyselect.count_keys, keyselect.threshold
 
-        def count(source, schema, name, dtype, cap, known=()):
-            values, counts = real_count(source, schema, name, dtype, cap, known)
+        def count(source, schema, name, dtype, cap, known=(), places=None):
+            values, counts = real_count(source, schema, name, dtype, cap, known, places)
             assert not set(values) & set(known)
             self.columns.append({"name": name, "cap": cap, "values": values, "counts": counts})
             return values, counts
@@ -190,9 +190,24 @@ def by_sql(table, folder):
     run(fastdp.sql(connection, "SELECT who, city FROM trips"), schema=city_schema())
 
 
+def atoms_schema(**more):
+    column = {"kind": "numeric", "dtype": "float64", "digits": 0, "atoms": "private", **more}
+    return Schema.from_dict({"user": {"column": "who", "max_rows": 8}, "columns": {"code": column}})
+
+
+def by_atoms(table, folder):
+    run(table.select(["who", "code"]), schema=atoms_schema(edges=[0, 1, 10, "inf"], max=10**10))
+
+
+def by_atoms_of_found_bins(table, folder):
+    csv.write_csv(table.select(["who", "code"]), folder / "t.csv")
+    run(str(folder / "t.csv"), schema=atoms_schema(domain="private"))
+
+
 WAYS = {
     "select_keys": by_select_keys, "arrow": by_arrow, "whole numbers": by_whole_numbers,
     "types alone": by_types_alone, "parquet": by_parquet, "text": by_text, "sql": by_sql,
+    "atoms": by_atoms, "atoms of found bins": by_atoms_of_found_bins,
 }  # fmt: skip
 
 
@@ -278,23 +293,23 @@ def test_the_number_of_values_per_user_is_public(tmp_path):
 REAL_COUNT = keyselect.count_keys
 
 
-def zero_counts_too(source, schema, name, dtype, cap, known=()):
+def zero_counts_too(source, schema, name, dtype, cap, known=(), places=None):
     """The bug of 0.1.0 before this audit: values that the cap cut off stay candidates with a count of 0."""
-    values, counts = REAL_COUNT(source, schema, name, dtype, cap, known)
-    every, _ = REAL_COUNT(source, schema, name, dtype, 1 << 20, known)
+    values, counts = REAL_COUNT(source, schema, name, dtype, cap, known, places)
+    every, _ = REAL_COUNT(source, schema, name, dtype, 1 << 20, known, places)
     have = dict(zip(values, counts.tolist()))
     return every, np.array([have.get(v, 0) for v in every], np.int64)
 
 
-def uncapped(source, schema, name, dtype, cap, known=()):
+def uncapped(source, schema, name, dtype, cap, known=(), places=None):
     """Every value of a user counts."""
-    return REAL_COUNT(source, schema, name, dtype, 1 << 20, known)
+    return REAL_COUNT(source, schema, name, dtype, 1 << 20, known, places)
 
 
-def data_dependent_cap(source, schema, name, dtype, cap, known=()):
+def data_dependent_cap(source, schema, name, dtype, cap, known=(), places=None):
     """As many values of a user count as the user with most values has."""
     most = max(count for _, count in Counter(source["who"].to_pylist()).items())
-    return REAL_COUNT(source, schema, name, dtype, most, known)
+    return REAL_COUNT(source, schema, name, dtype, most, known, places)
 
 
 @pytest.mark.parametrize("way", ["select_keys", "arrow"])
@@ -314,12 +329,13 @@ def test_planted_candidates_without_users_are_caught(way, tmp_path):
 
 
 @pytest.mark.parametrize("planted", [uncapped, data_dependent_cap])
-def test_planted_wrong_caps_are_caught(planted, tmp_path):
+@pytest.mark.parametrize("way", ["arrow", "atoms"])
+def test_planted_wrong_caps_are_caught(planted, way, tmp_path):
     with (
         patch.object(keyselect, "count_keys", planted),
         pytest.raises(AssertionError, match="pass with probability"),
     ):
-        attack("arrow", ATTACKS["many values"], tmp_path)
+        attack(way, ATTACKS["many values"], tmp_path)
 
 
 def test_planted_weights_that_are_not_normalised_are_caught(tmp_path):
@@ -486,9 +502,15 @@ def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_pat
 
 
 def test_the_delta_of_all_columns_adds_up(tmp_path):
-    """Two columns of values, of two rounds each, share the run's part of delta for thresholds."""
+    """Two columns of values, of two rounds each, and one whose atoms are found share the run's part of delta
+    for thresholds."""
+    plain = OPEN.to_plain()
+    plain["columns"]["x"]["atoms"] = "private"
     watch = Watch()
     with watch.watching():
-        run(others(), schema=OPEN, out=tmp_path / "run")
-    assert {c["name"] for c in watch.columns} == {"city", "code"} and len(watch.columns) <= 4
+        made = run(others(), schema=Schema.from_dict(plain), out=tmp_path / "run")
+    assert {c["name"] for c in watch.columns} == {"city", "code", "x"} and len(watch.columns) <= 5
     assert sum(c["delta"] for c in watch.columns) <= domaincosts.KEYS_SHARE * DELTA
+    stated = made.privacy["parts"][0]["releases"]
+    assert [r["attributes"] for r in stated if r["label"].startswith("atoms")] == [["x"]]
+    assert fastdp.verify(tmp_path / "run").problems == ()

@@ -1,5 +1,7 @@
 """Numbers that follow from other numbers of a row: they are computed when rows are written, so they hold."""
 
+from datetime import timedelta
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,6 +13,8 @@ from fastdp.errors import SchemaError
 
 MONEY = {"kind": "numeric", "dtype": "decimal128(10, 2)", "edges": [0, 5, 10, 50], "overflow": "clamp"}
 TIME = {"kind": "numeric", "dtype": "timestamp[us]", "edges": ["2020-01-01", "2020-02-01"]}
+PARTS = {"kind": "timestamp", "dtype": "timestamp[s]", "parts": ["date", "hour"],
+         "min": "2020-01-01", "max": "2020-06-30"}  # fmt: skip
 COLUMNS = {
     "total": {**MONEY, "dtype": "float64", "digits": 2, "edges": [0, 20, 60, 150]},
     "fare": MONEY,
@@ -18,10 +22,13 @@ COLUMNS = {
     "departure": TIME,
     "minutes": {"kind": "integer", "min": 1, "max": 60},
     "arrival": {**TIME, "edges": ["2020-01-01", "2020-02-02"]},
+    "opens": PARTS,
+    "closes": {**PARTS, "max": "2020-07-01"},
 }
 SUMS = [
     {"column": "total", "follows": "fare + tips"},
     {"column": "arrival", "follows": "departure + 60 * minutes"},
+    {"column": "closes", "follows": "opens + 3600 * minutes"},
 ]
 
 
@@ -36,7 +43,8 @@ def drawn(schema, rows=2000):
 
 def test_sums_hold_in_every_row_and_nulls_are_null():
     schema = schema_of()
-    assert set(COLUMNS) - set(schema.modelled) == {"total", "arrival"}
+    modelled = {"fare", "tips", "departure", "minutes", "opens_date", "opens_hour"}
+    assert set(schema.modelled) == modelled
     codes = drawn(schema)
     table = decode(schema, codes, 1)
     assert table.column_names == list(COLUMNS)
@@ -47,7 +55,9 @@ def test_sums_hold_in_every_row_and_nulls_are_null():
             assert row["total"] == pytest.approx(float(row["fare"] + row["tips"]), abs=1e-9)
         if row["departure"] is not None and row["minutes"] is not None:
             assert (row["arrival"] - row["departure"]).total_seconds() == 60 * row["minutes"]
-    assert count_violations(schema, table) == {0: 0, 1: 0}
+        if row["opens"] is not None and row["minutes"] is not None:
+            assert row["closes"] - row["opens"] == timedelta(hours=row["minutes"])
+    assert count_violations(schema, table) == {0: 0, 1: 0, 2: 0}
     part = decode(schema, {n: c[500:700] for n, c in codes.items()}, 1, offset=500)
     assert part.equals(table.slice(500, 200))
 
@@ -58,7 +68,7 @@ def test_a_cent_too_much_is_found():
     wrong = pa.array([None if v is None else v + 0.01 for v in table["total"].to_pylist()])
     broken = count_violations(schema, table.set_column(0, "total", wrong))
     inside = [v is not None and v < 150 for v in wrong.to_pylist()]
-    assert broken == {0: sum(inside), 1: 0}
+    assert broken == {0: sum(inside), 1: 0, 2: 0}
 
 
 @pytest.mark.parametrize(

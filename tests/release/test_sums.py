@@ -10,6 +10,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv
+from pyarrow import parquet as pq
 
 import fastdp
 from fastdp.codec.encode import encode_batch
@@ -240,3 +242,48 @@ def test_a_run_keeps_means_and_ranks_and_states_what_they_cost(domain, tmp_path)
         true = np.mean(table[name].to_numpy())
         assert domain or answer["low"] <= true <= answer["high"]  # values beyond a found bound are clamped
         assert answer["high"] - answer["low"] < 0.6 * true
+
+
+@pytest.mark.parametrize("domain", [False, True], ids=["public bins", "private bins"])
+def test_frequent_values_are_found_and_kept(domain, tmp_path):
+    """Three prices of 8 % of the users each, far above the threshold; all other prices are rarer than one in
+    a thousand. A bin of 10 would hold a price by chance in .1 % of its rows."""
+    rng = np.random.default_rng(2)
+    rows, frequent = 20_000, [4.99, 9.99, 20.0]
+    price = np.where(
+        rng.random(rows) < 0.24, rng.choice(frequent, rows), np.round(rng.uniform(1, 40, rows), 2)
+    )
+    own = {"domain": "private"} if domain else {"edges": [0, 10, 20, 50]}
+    plain = {"kind": "numeric", "digits": 2, "atoms": "private", **own}
+    schema = Schema.from_dict({"columns": {"price": plain}})
+    assert any("atoms" in line.how for line in fastdp.plan(schema, epsilon=1.0, rows=rows).domain)
+    run = fastdp.synthesize(
+        pa.table({"price": price}), schema=schema, epsilon=1.0, delta=1e-6, out=tmp_path / "run", seed=1
+    )
+    assert set(frequent) <= set(run.schema.columns["price"].atoms)
+    made = run.to_arrow()["price"].to_numpy()
+    for value in frequent:
+        assert abs(np.mean(made == value) - np.mean(price == value)) < 0.02
+    assert fastdp.verify(tmp_path / "run").problems == ()
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_engines_agree_on_sums_steps_and_ranks(form, tmp_path):
+    """Noise of a fixed seed is added to the same integers, so the finished schemas are equal to the bit. Text
+    files, whose columns are found to be numbers, have sums too."""
+    rng = np.random.default_rng(4)
+    who = rng.integers(0, 900, 6_000)
+    x = np.round(rng.lognormal(2, 1, len(who)), 2)
+    table = pa.table(
+        {"who": who, "x": x, "y": np.round(2 * x + 1, 2), "n": 5 * rng.integers(0, 30, len(who))}
+    )
+    path = str(tmp_path / f"t.{form}")
+    csv.write_csv(table, path) if form == "csv" else pq.write_table(table, path, row_group_size=700)
+    found = []
+    for options in ({}, {"engine": "partitioned", "partitions": 3, "threads": 2}):
+        run = fastdp.synthesize(
+            path, "mst", 2.0, 1e-6, domain="private", user="who", clip=4, seed=3, sample_seed=1, **options
+        )
+        found.append((run.schema.digest(), run.privacy["parts"][0]["releases"]))
+    assert found[0] == found[1]
+    assert {r["attributes"][0] for r in found[0][1] if r.get("of") == "sums"} >= {"x", "y"}
