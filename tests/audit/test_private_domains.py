@@ -191,7 +191,7 @@ def by_sql(table, folder):
 
 
 def atoms_schema(**more):
-    column = {"kind": "numeric", "dtype": "float64", "digits": 0, "atoms": "private", **more}
+    column = {"kind": "numeric", "dtype": "float64", "digits": 1, "atoms": "private", **more}
     return Schema.from_dict({"user": {"column": "who", "max_rows": 8}, "columns": {"code": column}})
 
 
@@ -215,6 +215,7 @@ def attack(way, count, folder):
     """The worst of probability / delta over columns; an assertion where it exceeds 1."""
     table = pa.concat_tables([others(), own_rows(count)])
     own = {f"home {i}" for i in range(count)} | set(range(10**9, 10**9 + count))
+    own |= {10 * v for v in own if isinstance(v, int)}  # atoms are in units of the last digit
     watch = Watch()
     with watch.watching():
         WAYS[way](table, folder)
