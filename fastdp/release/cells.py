@@ -48,6 +48,11 @@ public. A column that lies in one of them has all of its numbers as codes, so no
 CALENDAR_CELLS = np.array([-math.inf, 0, 1, 2, 5, 7, 8, 10, 13, 20, 24, 32, 50, 60, 100, math.inf])
 """The partition by which these ranges are told apart: the first partition, and where each of them ends."""
 MOST_CALENDAR = max(high - low + 1 for low, high in CALENDAR)
+OTHERS = 0.12
+"""A column is read as clock times only where the noise is less than this share of its rows: of even numbers
+0.4 have last digits above 59, of clock times none."""
+MIDNIGHT = 0.8
+"""Times with this share in the hour after midnight are written as days (as in drafts)."""
 UPPER = 0.2
 """A column fills such a range if at least this share of its rows lies in the upper half of the range. Numbers
 that become rarer as they grow (children, purchases) do not."""
@@ -216,11 +221,18 @@ class Line:
     def may_be_calendar(self, edges: np.ndarray, counts: np.ndarray, sigma: float) -> bool:
         """Whether, by the counts of a first partition, these are whole numbers from 0 to 99, so that it is
         worth counting CALENDAR_CELLS. Not where the schema has public bounds."""
-        if self.unit != 1 or self.family not in ("int", "float") or (self.low, self.high) != (None, None):
-            return False
-        alive = extents(counts, sigma)
-        within = (edges[:-1] >= CALENDAR_CELLS[1]) & (edges[1:] <= CALENDAR_CELLS[-2])
-        return bool(alive.any() and not alive[~within].any())
+        return 0 < self._end(edges, counts, sigma) <= CALENDAR_CELLS[-2]
+
+    def may_be_clock(self, edges: np.ndarray, counts: np.ndarray, sigma: float) -> bool:
+        """Whether, by the counts of a first partition, these may be clock times written as HHMM."""
+        return self.family == "int" and 1000 < self._end(edges, counts, sigma) <= 5000
+
+    def _end(self, edges: np.ndarray, counts: np.ndarray, sigma: float) -> float:
+        """Where the cells end that stand out of the noise, of whole numbers >= 0 without public bounds; else
+        -1."""
+        alive = np.flatnonzero(extents(counts, sigma))
+        whole = self.unit == 1 and self.family in ("int", "float") and (self.low, self.high) == (None, None)
+        return float(edges[alive[-1] + 1]) if whole and len(alive) and edges[alive[0]] >= 0 else -1.0
 
     def _tidy(self, cuts: Sequence[float], edges: np.ndarray, atoms: set[float]) -> list[float]:
         """The cuts, where a cut directly above a value (float lines only) is moved down onto that value,
@@ -308,6 +320,15 @@ def calendar(counts: np.ndarray, sigma: float, most: int) -> list[float] | None:
         if all(more <= 2 * sigma * math.sqrt(differ) for more, differ in rivals):
             return [float(v) for v in range(low, high + 2)]
     return None
+
+
+def is_clock(hours: np.ndarray, other: float, sigma: float) -> bool:
+    """Whether numbers are clock times written as HHMM, by noisy counts of the hours 0 to 24 and of numbers
+    that are none (minutes above 59): there are next to no others, and the two largest hours hold less than
+    half of the rows (of numbers such as years they hold all)."""
+    total = float(hours.sum()) + other
+    spread = float(np.sort(hours)[-2:].sum()) < total / 2
+    return spread and other < max(SURE * sigma, FEW * total) < OTHERS * total
 
 
 def digits_of(counts: np.ndarray, sigma: float) -> int | None:

@@ -61,7 +61,8 @@ by; the first round takes FIRST, the count of rows whose value it did not find M
 is left. Chosen on the same columns: a second round of two to eight times the first one's share is best."""
 CALENDARS = 0.2
 """What telling ranges of the calendar apart costs (hours, months), as a part of a column's share of mu^2; it
-is counted where whole numbers lie in 0..99 by the first partition."""
+is counted where whole numbers lie in 0..99 by the first partition. Recognising clock times (HHMM) costs the
+same, where they lie in 0..5000, and so does finding out whether times are at midnight."""
 KINDS, ODD = 0.2, 0.05
 """What counting the kinds of a column's texts costs, as a part of a column's share of mu^2, and the share of
 the texts that may be of another kind than the column is read as: they lie outside its domain."""
@@ -112,7 +113,9 @@ def columns_paid(schema: Schema) -> float:
     EXTRA for a fourth and PLACES for the digits of floats where needed; KINDS where the texts' kind is to be
     found. And ROWS for rows per user."""
     columns = KINDS * sum(c.wanted == ANY for c in schema.pending.values()) + sum(
-        VALUES if c.keyed else 1 + EXTRA + (CALENDARS if c.countable else 0) + PLACES * counts_places(c)
+        VALUES
+        if c.keyed
+        else 1 + EXTRA + CALENDARS * (c.countable or c.may_be_days) + PLACES * counts_places(c)
         for c in schema.pending.values()
     )
     return columns + (ROWS if schema.user is not None else 0.0)

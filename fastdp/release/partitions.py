@@ -14,6 +14,7 @@ import numpy as np
 from ..schema import Schema, dtypes
 from ..schema.columns import OWN_CODE, Categorical, Column, Numeric, Policy
 from ..schema.decimal_places import Places
+from ..schema.derived import Derived
 from .cells import Line, Span, agree
 from .domaincosts import CELL_NOISE, CROWDED, MOST_CELLS
 
@@ -57,6 +58,9 @@ class Grid:
 
     def may_be_calendar(self, line: Line) -> bool:
         return line.may_be_calendar(self.edges, self.counts, self.sigma)
+
+    def may_be_clock(self, line: Line) -> bool:
+        return line.may_be_clock(self.edges, self.counts, self.sigma)
 
     def crowded(self, line: Line) -> bool:
         """Whether a cell of more than one value holds more than a share CROWDED of the rows, so that one more
@@ -122,7 +126,7 @@ def listed(column: Pending, values: Sequence[int | str] = ()) -> Categorical:
     )
 
 
-def with_fields(asked: Schema, fields: Mapping[str, Column]) -> Schema:
+def with_fields(asked: Schema, fields: Mapping[str, Column | Derived]) -> Schema:
     """A schema of the columns `fields`, with the user column and the dialect of the schema `asked`."""
     return Schema(
         dict(fields),

@@ -8,6 +8,8 @@ of the run's one reservation and is entered in the ledger before anything is cou
   over a provisional schema: a user's rows weigh at most `clip` in all, so the L2 sensitivity is the clip, and
   the answers are mu-GDP at Gaussian noise of clip / mu. The next partition, bounds and edges are
   post-processing.
+* For every column of times, and of whole numbers up to 5,000: noisy numbers of rows by the hour of the time,
+  or of the number read as a clock time (`Session.measure` at clip 1).
 * For every column of texts of unknown kind: noisy numbers of rows by kind of text (number, date, time, text;
   `Session.measure` at clip 1). What the column is read as is post-processing.
 * For every column whose values are to be found: the values that enough users have, in up to two rounds
@@ -45,13 +47,14 @@ from ..privacy.chain import digest
 from ..schema import Schema, dtypes, kind_of_text
 from ..schema.columns import Column, Numeric
 from ..schema.decimal_places import MOST_PLACES
+from ..schema.derived import Derived
 from ..schema.inside import PRIVATE as MEASURED
 from ..schema.inside import Rank
 from ..schema.kind_of_text import TextKind
 from ..schema.pending import ANY
 from ..userkeys import RowsPerUser
 from . import sums
-from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, digits_of
+from .cells import CALENDAR_CELLS, MIDNIGHT, MOST_CALENDAR, SURE, Line, calendar, digits_of, is_clock
 from .domaincosts import (
     ATOMS_KEPT,
     CALENDARS,
@@ -164,7 +167,7 @@ class Learning:
 
     def _counted(
         self,
-        fields: Mapping[str, Column],
+        fields: Mapping[str, Column | Derived],
         mu: float,
         label: str,
         about: dict[str, Any],
@@ -384,7 +387,8 @@ class Learning:
                 grids[name].digits = column.stated["digits"]
         lines = {name: grids[name].on_grain(line) for name, line in lines.items()}
         out = self._calendars(columns, lines, grids, open_engine, check)
-        columns = {name: column for name, column in columns.items() if name not in out}
+        out |= self._clocks(columns, lines, grids, open_engine, check)
+        columns = {name: self.columns[name] for name in columns if name not in out}
         for number, share in enumerate(ROUNDS[1:] if columns else (), 2):
             check()
             for name, column in columns.items():
@@ -426,6 +430,39 @@ class Learning:
             if (known := calendar(grid.counts, grid.sigma, most)) is not None:
                 out[name] = column.with_edges(known, grid.nulls > SURE * grid.sigma, lines[name].digits)
                 self.missing[name] = grid.outside(known)
+        return out
+
+    def _clocks(
+        self,
+        columns: Mapping[str, Pending],
+        lines: Mapping[str, Line],
+        grids: Mapping[str, Grid],
+        open_engine: Opener,
+        check: Callable[[], None],
+    ) -> dict[str, dict]:
+        """The schema entries of whole numbers that are clock times (HHMM), by noisy counts of their hours; of
+        columns of times, notes those that are at midnight. A user's rows weigh 1 together."""
+        some = {n: c for n, c in columns.items() if c.may_be_days or grids[n].may_be_clock(lines[n])}
+        out: dict[str, dict] = {}
+        if not some:
+            return out
+        check()
+        mu = column_mu(self.asked, self.mu) * math.sqrt(CALENDARS)
+        about = {"kind": "grid", "clip": 1, "of": "clock times"}
+        fields = {name: column.clock for name, column in some.items()}
+        for name, answer in self._counted(fields, mu, "domain of clock times", about, open_engine).items():
+            column, sigma = some[name], float(np.max(answer.sigma))
+            size = fields[name].parts[0].count
+            hours, (other, nulls) = answer.values[:size], answer.values[size:]
+            total = max(float(hours.sum() + other), sigma)
+            if column.may_be_days and hours[0] - SURE * sigma > MIDNIGHT * total:
+                self.columns[name] = column.at_midnight()
+            elif not column.may_be_days and is_clock(hours, other, sigma):
+                part = f"{name}_hour"
+                while part in self.asked.columns:
+                    part += "_part"
+                out[name] = column.with_clock(part, nulls > SURE * sigma)
+                self.missing[name] = (min(1.0, max(0.0, other / total)), sigma / total)
         return out
 
     def _measure(

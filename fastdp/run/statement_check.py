@@ -149,7 +149,17 @@ def _reference_problems(statement: Mapping) -> Iterator[str]:
             yield "ledger.budget does not cover this run"
 
 
-GRIDS = (None, "digits", "rows per user", "values not found", "kinds of text", "sums", "steps", "ranks")
+GRIDS = (
+    None,
+    "digits",
+    "rows per user",
+    "values not found",
+    "kinds of text",
+    "clock times",
+    "sums",
+    "steps",
+    "ranks",
+)
 """What the cells of a domain's release may be of; None: values of the column."""
 
 

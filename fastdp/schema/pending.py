@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from ..errors import SchemaError
 from . import dtypes, epoch, kind_of_text
 from .columns import Column, fail
+from .derived import Derived, Timestamp, Transform
 from .inside import EVEN, OPTIONS
 from .inside import PRIVATE as MEASURED
 
@@ -114,6 +115,34 @@ class Pending(Column):
         return numbers and self.low is None and self.high is None
 
     @property
+    def may_be_days(self) -> bool:
+        """Whether these are times that may all be at midnight, by what the document says."""
+        return (
+            self.wanted == "timestamp"
+            and dtypes.family(self.dtype) == "timestamp"
+            and not ({"parts", "step"} & set(self.stated))
+        )
+
+    @property
+    def clock(self) -> Derived:
+        """The hours of the column's times, or of its numbers read as clock times (HHMM), as codes; numbers
+        that are not clock times have a code of their own. It is only counted."""
+        own = {"name": self.name, "source": self.source, "dtype": self.dtype}
+        if self.may_be_days:
+            return Timestamp(**own, names={"hour": self.name}, output="parts")
+        return Transform(**own, transform="hhmm", names=(self.name,))
+
+    def at_midnight(self) -> Pending:
+        """This column of times as one whose times are all at midnight."""
+        return replace(self, stated={**self.stated, "step": 86_400})
+
+    def with_clock(self, part: str, nulls: bool) -> dict[str, Any]:
+        """The document of a finished column of clock times written as HHMM; `part`: the name of its hours."""
+        null = "code" if nulls else "drop"
+        entry = self._finished("derived", null, "code", transform="hhmm", parts=[part])
+        return {k: v for k, v in entry.items() if k not in KEPT["numeric"]}
+
+    @property
     def measured(self) -> bool:
         """Whether the run finds the means of the column's bins too."""
         number = self.wanted == "numeric" and dtypes.family(self.dtype) not in ("date", "timestamp")
@@ -191,7 +220,9 @@ class Pending(Column):
         parts = self.stated.get("parts")
         if parts is None:
             parts = ["date"] if last - first < DAYS_LISTED else ["year", "month", "day_of_week"]
-            parts += [] if dtypes.family(self.dtype) == "date" else ["hour"]
+            parts += (
+                [] if dtypes.family(self.dtype) == "date" or self.stated.get("step") == 86_400 else ["hour"]
+            )
         span = {"min": epoch.text_of(first, "date32"), "max": epoch.text_of(last, "date32")}
         return self._finished("timestamp", null, "drop", parts=parts, **span)
 

@@ -480,7 +480,7 @@ def test_planted_size_in_the_output_is_seen(tmp_path):
 
 
 def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_path):
-    """Bounds, digits, nulls and rows per user: the answers have the same places with and without the
+    """Bounds, digits, nulls, hours and rows per user: the answers have the same places with and without the
     attacker, and differ by at most the sensitivity, clip or 1 (exact, noise taken out)."""
     taken = []
     real = Session._Session__noisy
@@ -490,10 +490,17 @@ def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_pat
         return real(self, plan, counts, position)
 
     answers: dict = {}
+    timed = OPEN.to_dict()
+    timed["columns"] |= {"at": {"kind": "timestamp", "dtype": "timestamp[s]", "domain": "private"}}
     for table in (others(), pa.concat_tables([others(), own_rows(500)])):
         taken.append([])
+        at = pa.array(np.arange(len(table)) * 5_000, pa.timestamp("s"))
         with replayed(answers), patch.object(Session, "_Session__noisy", noisy):
-            run(table, schema=OPEN, out=tmp_path / str(len(taken)) / "run")
+            run(
+                table.append_column("at", at),
+                schema=Schema.from_dict(timed),
+                out=tmp_path / str(len(taken)) / "run",
+            )
     without, there = taken
     assert len(without) == len(there) > 5
     for (plan, counts, clip), (_, other_counts, other_clip) in zip(without, there):

@@ -1,5 +1,6 @@
 """Runs without a domain written down: from the source's columns and types alone, or column by column."""
 
+import datetime
 import json
 
 import jsonschema
@@ -209,7 +210,8 @@ def test_a_plan_needs_a_number_of_rows():
 
 def test_a_text_file_needs_no_schema(tmp_path):
     """Numbers, dates and times written as text are recognised by noisy counts; hours are complete although
-    almost nobody has the first and the last; postal codes with leading zeros stay texts."""
+    almost nobody has the first and the last; postal codes with leading zeros stay texts. Times at midnight
+    come back at midnight, clock times written as HHMM without minutes above 59."""
     import pyarrow.csv as csv
 
     rng = np.random.default_rng(3)
@@ -224,6 +226,10 @@ def test_a_text_file_needs_no_schema(tmp_path):
             "at": [f"{t}Z" for t in at],
             "day": [str(t)[:10] for t in at],
             "zip": [f"0{2138 + i}" for i in rng.integers(0, 3, rows)],
+            "visit": [f"{str(t)[:10]}T00:00:00" for t in at],
+            "clock": hour * 100 + rng.integers(0, 60, rows),
+            "year": 1980 + hour,
+            "paid": rng.integers(0, 2400, rows),
         }
     )
     csv.write_csv(table, tmp_path / "t.csv")
@@ -234,6 +240,11 @@ def test_a_text_file_needs_no_schema(tmp_path):
     assert fields["at"].kind == fields["day"].kind == "timestamp" and fields["day"].dtype == "date32"
     assert fields["at"].min >= "2022-01-01" and fields["at"].max <= "2022-12-31"
     assert set(fields["zip"].values) == {"02138", "02139", "02140", "(other)"}
+    assert fields["visit"].step == 86_400 and fields["clock"].transform == "hhmm"
+    assert {fields["year"].kind, fields["paid"].kind} <= {"integer", "numeric"}
+    of_day = {t.time() for t in run.data["visit"].drop_null().to_pylist()}
+    assert of_day == {datetime.time()} and fields["at"].step == 1
+    assert max(v % 100 for v in run.data["clock"].drop_null().to_pylist()) < 60
     assert "'at' as timestamp[us]" in run.schema.provenance
     assert run.data["at"].type == pa.timestamp("us") and run.data["day"].type == pa.date32()
     missing = run.privacy["schema"]["found"]["missing"]
