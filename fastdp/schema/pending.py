@@ -127,7 +127,7 @@ class Pending(Column):
     def clock(self) -> Derived:
         """The hours of the column's times, or of its numbers read as clock times (HHMM), as codes; numbers
         that are not clock times have a code of their own. It is only counted."""
-        own = {"name": self.name, "source": self.source, "dtype": self.dtype}
+        own: dict[str, Any] = {"name": self.name, "source": self.source, "dtype": self.dtype}
         if self.may_be_days:
             return Timestamp(**own, names={"hour": self.name}, output="parts")
         return Transform(**own, transform="hhmm", names=(self.name,))
